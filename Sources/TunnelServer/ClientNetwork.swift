@@ -31,7 +31,7 @@ final class ClientNetwork {
     private let logger: Logger
 
     private var desired: [IPPrefix: ClientAccess] = [:]
-    private var rules = Reconciler<IPPrefix, ClientRules>()
+    private var rules = Reconciler<IPPrefix, [AccessRule]>()
     private var routes = Reconciler<IPPrefix, Route>()
     /// The clients that the firewall has, while that is known.
     private var clients = ServerClients()
@@ -215,7 +215,7 @@ final class ClientNetwork {
 
     /// Changes the firewall's clients in one transaction.
     /// - Returns: The clients that the kernel refuses, which have no access now, each with the reason.
-    private func apply(_ changes: [IPPrefix: ClientRules?]) throws(LinuxNetworkError) -> [IPPrefix: String] {
+    private func apply(_ changes: [IPPrefix: [AccessRule]?]) throws(LinuxNetworkError) -> [IPPrefix: String] {
         var (updated, refused) = (clients, [IPPrefix: String]())
         var change = updated.change(changes, firewall)
         do throws(LinuxNetworkError) {
@@ -225,7 +225,7 @@ final class ClientNetwork {
             refused = try refusals(among: changes)
             guard !refused.isEmpty else { throw error }
             updated = clients
-            change = updated.change(changes.merging(refused.mapValues { _ -> ClientRules? in nil }) { $1 }, firewall)
+            change = updated.change(changes.merging(refused.mapValues { _ -> [AccessRule]? in nil }) { $1 }, firewall)
             try load(change)
         }
         if !change.newChains.isEmpty { listed.chains.merge(try system.lines(of: change.newChains)) { $1 } }
@@ -246,19 +246,19 @@ final class ClientNetwork {
 
     /// Finds the clients whose rules, or whose address or network, the kernel refuses. Changes nothing.
     /// - Throws: An error that no client is the cause of.
-    private func refusals(among changes: [IPPrefix: ClientRules?]) throws(LinuxNetworkError) -> [IPPrefix: String] {
+    private func refusals(among changes: [IPPrefix: [AccessRule]?]) throws(LinuxNetworkError) -> [IPPrefix: String] {
         let removed = changes.filter { $0.value == nil }
         // If nft fails here, no client is the cause.
         try system.check(firewall.probe)
         if let reason = try refusal(of: removed, isOnlyChains: false) { throw reason }
-        var groups: [ClientRules: [IPPrefix]] = [:]
+        var groups: [[AccessRule]: [IPPrefix]] = [:]
         for (prefix, rules) in changes { if let rules { groups[rules, default: []].append(prefix) } }
         var refused: [IPPrefix: String] = [:]
         // Clients with the same rules share a chain.
         for (rules, reason) in try refusedItems(
             among: Array(groups.keys),
             { (tried) throws(LinuxNetworkError) in
-                var some: [IPPrefix: ClientRules?] = [:]
+                var some: [IPPrefix: [AccessRule]?] = [:]
                 for rules in tried { if let prefix = groups[rules]?.first { some.updateValue(rules, forKey: prefix) } }
                 return try refusal(of: some, isOnlyChains: true)
             })
@@ -283,7 +283,7 @@ final class ClientNetwork {
 
     /// Has the kernel validate a change.
     private func refusal(
-        of changes: [IPPrefix: ClientRules?], isOnlyChains: Bool
+        of changes: [IPPrefix: [AccessRule]?], isOnlyChains: Bool
     ) throws(LinuxNetworkError) -> LinuxNetworkError? {
         var tried = clients
         var change = tried.change(changes, firewall)

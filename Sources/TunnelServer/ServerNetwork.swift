@@ -105,9 +105,8 @@ package final class ServerNetwork: Sendable {
         /// Publishes the state, and schedules a comparison if a change is not applied.
         func update(from core: ServerNetworkCore, _ watch: NetworkWatch? = nil) {
             state.withLock { state in
-                state = NetworkState(
-                    repairs: core.repairs, isHeld: core.isHeld, isCurrent: core.isCurrent,
-                    problems: core.problems.list, exclusions: core.exclusions.list)
+                (state.repairs, state.isHeld, state.isCurrent) = (core.repairs, core.isHeld, core.isCurrent)
+                (state.problems, state.exclusions) = (core.problems.list, core.exclusions.list)
             }
             if !core.isCurrent || !core.exclusions.list.isEmpty || core.hasConnectionsToEnd { watch?.lookAgain() }
         }
@@ -187,7 +186,7 @@ package final class ServerNetwork: Sendable {
     /// - Returns: the device and those of the further tunnels, which the caller closes with ``stop()``, and the settings in force:
     ///   nothing of IPv6 is in them where the host has it switched off.
     package func start(
-        isMultiQueue: Bool = false
+        isMultiQueue: Bool
     ) async throws(TunnelServerError) -> (device: LinuxTun, further: [LinuxTun], settings: ServerNetworkSettings) {
         try await onThread { core throws(TunnelServerError) in try core.start(isMultiQueue: isMultiQueue) }
     }
@@ -208,7 +207,7 @@ package final class ServerNetwork: Sendable {
     ///   - subnets: networks behind it, which get routes into the tunnel. The tunnel says whose packets come from there.
     /// - Throws: `.subnet` for the first network that cannot be behind a client; the rest was done.
     package func allow(
-        _ addresses: [IPAddress], subnets: [IPPrefix] = [], rules: ClientRules = ClientRules()
+        _ addresses: [IPAddress], subnets: [IPPrefix] = [], rules: [AccessRule] = []
     ) async throws(TunnelServerError) {
         try await change(addresses, subnets, rules)
     }
@@ -244,7 +243,7 @@ package final class ServerNetwork: Sendable {
     }
 
     private func change(
-        _ addresses: [IPAddress], _ subnets: [IPPrefix], _ rules: ClientRules?
+        _ addresses: [IPAddress], _ subnets: [IPPrefix], _ rules: [AccessRule]?
     ) async throws(TunnelServerError) {
         let error = await withCheckedContinuation { continuation in
             change(addresses, subnets, rules) { continuation.resume(returning: $0) }
@@ -253,7 +252,7 @@ package final class ServerNetwork: Sendable {
     }
 
     private func change(
-        _ addresses: [IPAddress], _ subnets: [IPPrefix], _ rules: ClientRules?,
+        _ addresses: [IPAddress], _ subnets: [IPPrefix], _ rules: [AccessRule]?,
         completion: @escaping @Sendable (TunnelServerError?) -> Void
     ) {
         let schedules = waiting.withLock { waiting in
@@ -342,4 +341,6 @@ package struct NetworkState: Hashable, Sendable {
     package var problems: [NetworkProblem] = []
     /// The clients that are excluded.
     package var exclusions: [NetworkProblem] = []
+
+    package init() {}
 }

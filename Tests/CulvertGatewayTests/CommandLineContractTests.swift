@@ -70,7 +70,7 @@
             let directory = try GatewayDirectory(existing: folder.gateway)
             let (settings, pins) = (try directory.settings(), try directory.pins())
             let service = try GatewayService(
-                store: SQLiteStore.inMemory(), keys: directory, settings: settings,
+                store: GatewayStore.inMemory(), keys: directory, settings: settings,
                 logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
             var list = RouteList()
             AdminRoutes(

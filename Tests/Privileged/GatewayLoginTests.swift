@@ -10,6 +10,7 @@
     import PasswordHashing
     import Provisioning
     import Testing
+    import TunnelServer
     import WireGuardCore
 
     @testable import CredentialTunnel
@@ -41,7 +42,7 @@
                 }
                 folder = try TemporaryFolder()
                 service = try GatewayService(
-                    store: try SQLiteStore(path: "\(folder.path)/gateway.db"), keys: MemoryKeys(),
+                    store: try GatewayStore(path: "\(folder.path)/gateway.db"), keys: MemoryKeys(),
                     settings: scene.source.settings, passwordCost: PasswordHash.Cost(n: 16, r: 8, p: 1),
                     logger: Logger(label: "gateway"))
                 let admin = Caller.local(0)
@@ -102,14 +103,15 @@
             // Neither reaches the other, unless both say so.
             #expect(try !made.login.pings("10.66.0.2", patience: 1))
             _ = try await service.setRules(
-                of: .user(made.ben.id), [RuleContent(.allow, networks: [try IPPrefix("10.66.0.2/32")])], admin)
+                of: .user(made.ben.id), [RuleDraft(AccessRule(.allow, networks: [try IPPrefix("10.66.0.2/32")]))], admin
+            )
             _ = try await service.setRules(
                 of: .user(made.anna.id),
-                [RuleContent(.allow, direction: .in, networks: [try IPPrefix("10.66.0.3/32")])], admin)
+                [RuleDraft(AccessRule(.allow, direction: .in, networks: [try IPPrefix("10.66.0.3/32")]))], admin)
             #expect(try made.pings("10.66.0.2"))
 
             // A rule of the user blocks the login as it would a device, within a second.
-            let deny = RuleContent(.deny, networks: [try IPPrefix("203.0.113.0/24")])
+            let deny = RuleDraft(AccessRule(.deny, networks: [try IPPrefix("203.0.113.0/24")]))
             let blocked = try await scene.cutOff(scene.ben) {
                 _ = try await service.setRules(of: .user(made.ben.id), [deny], admin)
             }

@@ -8,6 +8,7 @@
     import Provisioning
     import Synchronization
     import Testing
+    import TunnelServer
     import WireGuardCore
     import WireGuardDevice
 
@@ -49,7 +50,7 @@
                 }
                 folder = try TemporaryFolder()
                 service = try GatewayService(
-                    store: try SQLiteStore(path: "\(folder.path)/gateway.db"), keys: MemoryKeys(),
+                    store: try GatewayStore(path: "\(folder.path)/gateway.db"), keys: MemoryKeys(),
                     settings: scene.source.settings, logger: Logger(label: "gateway"))
                 let admin = Caller.local(0)
                 let user = try await service.addUser(UserDraft(login: "anna"), admin).item
@@ -97,7 +98,7 @@
             try await update { $0.expiresAt = .some(nil) }
             #expect(try made.reachesInternet())
             let ruled = try await made.cutOff {
-                _ = try await service.setRules(of: .device(id), [RuleContent(.deny, transport: .udp)], admin)
+                _ = try await service.setRules(of: .device(id), [RuleDraft(AccessRule(.deny, transport: .udp))], admin)
             }
             #expect(ruled < .seconds(1))
             #expect(try made.reachesInternet())

@@ -20,7 +20,7 @@
         let settings: GatewaySettings
 
         fileprivate struct State {
-            var plans: [DeviceID: PeerPlan] = [:]
+            var peers: [DeviceID: Peer] = [:]
             var changed: [DeviceID: Int64] = [:]
             var keysChanged: Int64 = 0
             var sequence: Int64 = 0
@@ -47,30 +47,28 @@
         @discardableResult
         func set(
             _ id: DeviceID? = nil, key: PublicKey?, presharedKey: PresharedKey? = nil, addresses: [String],
-            subnets: [String] = [], rules: [RuleContent] = []
+            subnets: [String] = [], rules: [AccessRule] = []
         ) throws -> DeviceID {
-            let addresses = try addresses.map { try IPAddress($0) }
-            let subnets = try subnets.map { try IPPrefix($0) }
+            let sources = try (addresses + subnets).map { try IPPrefix($0) }
             return change { state in
                 let id = id ?? DeviceID(using: &state.generator)
-                state.plans[id] = PeerPlan(
-                    deviceID: id, publicKey: key, presharedKey: presharedKey, addresses: addresses, subnets: subnets,
-                    rules: rules)
+                state.peers[id] = Peer(
+                    deviceID: id, publicKey: key, presharedKey: presharedKey, sources: sources, rules: rules)
                 state.changed[id] = state.sequence
                 return id
             }
         }
 
-        func setRules(_ id: DeviceID, _ rules: [RuleContent]) {
+        func setRules(_ id: DeviceID, _ rules: [AccessRule]) {
             change { state in
-                state.plans[id]?.rules = rules
+                state.peers[id]?.rules = rules
                 state.changed[id] = state.sequence
             }
         }
 
         func remove(_ id: DeviceID) {
             change { state in
-                state.plans[id] = nil
+                state.peers[id] = nil
                 state.changed[id] = state.sequence
             }
         }
@@ -104,20 +102,17 @@
 
         var serverKeys: ServerKeys { state.withLock { $0.keys } }
 
-        func peers(_: Caller) async throws(GatewayError) -> PeerChanges {
-            state.withLock {
-                PeerChanges(
-                    sequence: $0.sequence, isComplete: true, peers: Array($0.plans.values), removed: [],
-                    serverKeysChanged: true)
-            }
-        }
-
-        func peerChanges(after sequence: Int64, _: Caller) async throws(GatewayError) -> PeerChanges {
+        func peers(after sequence: Int64?, _: Caller) async throws(GatewayError) -> Feed<Peer> {
             state.withLock { state in
+                guard let sequence else {
+                    return Feed(
+                        sequence: state.sequence, isComplete: true, changed: Array(state.peers.values),
+                        serverKeysChanged: true)
+                }
                 let ids = state.changed.filter { $0.value > sequence }.keys
-                return PeerChanges(
-                    sequence: state.sequence, isComplete: false, peers: ids.compactMap { state.plans[$0] },
-                    removed: ids.filter { state.plans[$0] == nil }, serverKeysChanged: state.keysChanged > sequence)
+                return Feed(
+                    sequence: state.sequence, changed: ids.compactMap { state.peers[$0] },
+                    removed: ids.filter { state.peers[$0] == nil }, serverKeysChanged: state.keysChanged > sequence)
             }
         }
 
@@ -155,7 +150,7 @@
             }
             for id in ended {
                 change { state in
-                    state.plans[id]?.publicKey = nil
+                    state.peers[id]?.publicKey = nil
                     state.changed[id] = state.sequence
                 }
             }
@@ -223,7 +218,7 @@
             var settings = source.settings.serverNetwork
             settings.journalFolder = world.folder
             let (wanted, logger) = (settings, Logger(label: "gateway"))
-            let network = try world.host.perform { try HostPeerNetwork(wanted, logger: logger) }
+            let network = try world.host.perform { try ServerNetwork(wanted, logger: logger) }
             var options = GatewayRuntime.Options()
             options.sweepInterval = .milliseconds(200)
             let runtime = GatewayRuntime(

@@ -6,6 +6,7 @@
     import NetworkAddresses
     import PacketTunnelLinux
     import Testing
+    import TunnelServer
     import WireGuardCore
     import WireGuardDevice
 
@@ -150,13 +151,13 @@
             let other = try HeldFlow(from: both.anna.namespace, to: router, at: "203.0.113.7", port: 7002)
             source.setRules(
                 both.annaID,
-                [RuleContent(.deny, networks: [try IPPrefix("203.0.113.0/24")], transport: .tcp, ports: [7001...7001])])
+                [AccessRule(.deny, networks: [try IPPrefix("203.0.113.0/24")], transport: .tcp, ports: [7001...7001])])
             try both.ben.namespace.run("ip", "address", "add", "192.168.50.2/32", "dev", "lo")
             try source.set(
                 both.benID, key: both.ben.key.publicKey, addresses: ["10.66.0.3", "fd66::3"],
                 subnets: ["192.168.50.0/24"],
                 rules: [
-                    RuleContent(
+                    AccessRule(
                         .allow, direction: .in, networks: [try IPPrefix("10.66.0.2")], transport: .tcp,
                         ports: [445...445])
                 ])

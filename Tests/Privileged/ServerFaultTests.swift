@@ -17,8 +17,8 @@
         .serialized,
         .timeLimit(.minutes(5)))
     struct ServerFaultTests {
-        private func deny(_ network: String) throws -> ClientRules {
-            ClientRules(from: [try #require(AccessRule(.deny, networks: [try IPPrefix(network)], transport: .tcp))])
+        private func deny(_ network: String) throws -> [AccessRule] {
+            [AccessRule(.deny, networks: [try IPPrefix(network)], transport: .tcp)]
         }
 
         /// The words of what nft lists of the server's table. Elements have no order.
@@ -59,7 +59,7 @@
             // The calls that repair a failure fail as well.
             for (call, length) in (1...calls).flatMap({ call in [0, 1, 2].map { (call, $0) } }) {
                 await scene.network.stop()
-                _ = try await scene.network.start()
+                _ = try await scene.network.start(isMultiQueue: false)
                 let nft = try ReplacedProgram("nft", .failsAt(call...call + length, takesEffect: takesEffect))
                 try await cycle(scene)
                 try eventually("calls \(call) to \(call + length) are made up for", within: .seconds(10)) {
@@ -94,7 +94,7 @@
             /// Denies the first client a network, while nft fails.
             func deny(_ network: String, while failure: ReplacedProgram.Replacement) throws -> ReplacedProgram {
                 let nft = try ReplacedProgram("nft", failure)
-                scene.source.setRules(id, [RuleContent(.deny, networks: [try IPPrefix(network)])])
+                scene.source.setRules(id, [AccessRule(.deny, networks: [try IPPrefix(network)])])
                 return nft
             }
 

@@ -9,6 +9,17 @@
 
     @testable import TunnelServer
 
+    extension [AccessRule] {
+        /// The rules for flows that begin towards the client.
+        var towardsClient: [AccessRule] {
+            map { rule in
+                var rule = rule
+                rule.direction = .in
+                return rule
+            }
+        }
+    }
+
     /// A tunnel server with two clients, each in a namespace of its own: what they send comes out of the server's tunnel. Behind
     /// the second one is a network.
     final class ServerRulesScene {
@@ -43,7 +54,7 @@
             change(&settings)
             let made = settings
             network = try world.host.perform { try ServerNetwork(made) }
-            let (device, _, _) = try await network.start()
+            let (device, _, _) = try await network.start(isMultiQueue: false)
             let end = try far.perform {
                 let tun = try LinuxTun(name: "tun0", mtu: 1400)
                 try tun.setUp(true)
@@ -86,7 +97,7 @@
         }
 
         /// Lets both in, with these rules.
-        func allow(_ name: String, subnets: [String] = [], _ rules: ClientRules = ClientRules()) async throws {
+        func allow(_ name: String, subnets: [String] = [], _ rules: [AccessRule] = []) async throws {
             try await network.allow(
                 (Self.addresses[name] ?? []).map { try IPAddress($0) }, subnets: subnets.map { try IPPrefix($0) },
                 rules: rules)

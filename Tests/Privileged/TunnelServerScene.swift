@@ -95,7 +95,7 @@
                 return try ServerNetwork(settings, logger: Logger(label: "server"), endConnections: endConnections)
             }
             self.network = network
-            let (device, _, _) = try await network.start()
+            let (device, _, _) = try await network.start(isMultiQueue: false)
             let end = try client.perform { try LinuxTun(name: "tun0", mtu: 1400) }
             try client.perform { try end.setUp(true) }
             for command in [

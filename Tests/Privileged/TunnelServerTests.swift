@@ -182,7 +182,8 @@
                 "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1")
             try await scene.start(scene.settings())
             let started = try #require(scene.network)
-            #expect(try await started.start().settings.addresses.map(\.description) == ["10.66.0.1/24"])
+            #expect(
+                try await started.start(isMultiQueue: false).settings.addresses.map(\.description) == ["10.66.0.1/24"])
             #expect(try scene.pings("203.0.113.7", patience: 9))
             #expect(try scene.connects(to: "192.168.77.1", port: 53) == .refused)
             await scene.stop()

@@ -32,11 +32,11 @@ import Testing
         return (network, system)
     }
 
-    private func rules(_ networks: String..., isTowards: Bool = false) throws -> ClientRules {
-        let list = try networks.map { network in
-            try #require(AccessRule(.deny, networks: [try IPPrefix(network)], transport: .tcp, ports: [80...90]))
+    private func rules(_ networks: String..., direction: AccessRule.Direction = .out) throws -> [AccessRule] {
+        try networks.map { network in
+            AccessRule(
+                .deny, direction: direction, networks: [try IPPrefix(network)], transport: .tcp, ports: [80...90])
         }
-        return isTowards ? ClientRules(towards: list) : ClientRules(from: list)
     }
 
     private func clients(_ access: [String: ClientAccess?]) throws -> [IPPrefix: ClientAccess?] {
@@ -79,12 +79,12 @@ import Testing
             try clients([
                 "10.66.0.2": ClientAccess(rules: one), "10.66.0.3": ClientAccess(rules: one),
                 "fd66::2": ClientAccess(rules: one), "192.168.7.0/24": ClientAccess(rules: one),
-                "10.66.0.4": ClientAccess(rules: ClientRules(), tunnel: "login0"),
+                "10.66.0.4": ClientAccess(tunnel: "login0"),
             ]),
             try clients([
-                "10.66.0.2": ClientAccess(rules: two), "10.66.0.3": ClientAccess(rules: ClientRules()),
+                "10.66.0.2": ClientAccess(rules: two), "10.66.0.3": ClientAccess(),
                 "10.66.0.4": ClientAccess(rules: two),
-                "10.66.0.5": ClientAccess(rules: try rules("10.66.0.2", isTowards: true)),
+                "10.66.0.5": ClientAccess(rules: try rules("10.66.0.2", direction: .in)),
             ]),
             try clients([
                 "10.66.0.3": nil, "192.168.7.0/24": nil, "192.168.8.0/24": ClientAccess(rules: two),
@@ -162,7 +162,7 @@ import Testing
     func lostRule() throws {
         let (network, system) = try made()
         let address = try IPPrefix("10.66.0.2")
-        network.setDesired([address: ClientAccess(rules: ClientRules())])
+        network.setDesired([address: ClientAccess()])
         try network.reconcile(retryingRefused: false)
         let denied = ClientAccess(rules: try rules("203.0.113.0/24"))
         network.setDesired([address: denied])
@@ -183,7 +183,7 @@ import Testing
         let (network, system) = try made()
         var desired: [IPPrefix: ClientAccess] = [:]
         for number in 0..<60 as Range<UInt32> {
-            let rules = number % 2 == 0 ? ClientRules() : try rules("198.51.\(number).0/24")
+            let rules = number % 2 == 0 ? [] : try rules("198.51.\(number).0/24")
             desired[IPPrefix(host: .v4(0x0a42_0100 + number))] = ClientAccess(rules: rules)
         }
         network.setDesired(desired.mapValues { Optional($0) })
@@ -192,7 +192,7 @@ import Testing
         system.refusedText = "203.0.113.0"
         let refused = ClientAccess(rules: try rules("203.0.113.0/24"))
         let changes = try clients([
-            "10.66.1.3": refused, "10.66.9.9": refused, "10.66.9.8": ClientAccess(rules: ClientRules()),
+            "10.66.1.3": refused, "10.66.9.9": refused, "10.66.9.8": ClientAccess(),
         ])
         network.setDesired(changes)
         for (prefix, access) in changes { desired[prefix] = access }
@@ -236,7 +236,7 @@ import Testing
         let (network, system) = try made()
         let (one, two) = (try IPPrefix("192.168.7.0/24"), try IPPrefix("192.168.8.0/24"))
         system.refusedRoute = Route(to: one, interface: 7)
-        network.setDesired([one: ClientAccess(rules: ClientRules()), two: ClientAccess(rules: ClientRules())])
+        network.setDesired([one: ClientAccess(), two: ClientAccess()])
         try network.reconcile(retryingRefused: false)
         #expect(Array(network.refusals.keys) == [one] && network.isCurrent)
         #expect(system.routes == [Route(to: two, interface: 7)])
@@ -249,7 +249,7 @@ import Testing
     func overlaps() throws {
         let (network, system) = try made()
         let (one, two) = (try IPPrefix("192.168.7.0/24"), try IPPrefix("192.168.0.0/16"))
-        let access = ClientAccess(rules: ClientRules())
+        let access = ClientAccess()
         network.setDesired([one: access])
         try network.reconcile(retryingRefused: false)
         network.setDesired([two: access, try IPPrefix("192.0.2.0/24"): access])
@@ -270,7 +270,7 @@ import Testing
         let (network, system) = try made()
         let desired = [
             try IPPrefix("10.66.0.2"): ClientAccess(rules: try rules("198.51.100.0/24")),
-            try IPPrefix("192.168.7.0/24"): ClientAccess(rules: try rules("10.66.0.2", isTowards: true)),
+            try IPPrefix("192.168.7.0/24"): ClientAccess(rules: try rules("10.66.0.2", direction: .in)),
         ]
         network.setDesired(desired.mapValues { Optional($0) })
         try network.reconcile(retryingRefused: false)
@@ -287,7 +287,7 @@ import Testing
     @Test("A complete change removes all other clients")
     func complete() throws {
         let (network, system) = try made()
-        let access = ClientAccess(rules: ClientRules())
+        let access = ClientAccess()
         network.setDesired(try clients(["10.66.0.2": access, "192.168.7.0/24": access]))
         try network.reconcile(retryingRefused: false)
         network.setDesired(try clients(["10.66.0.3": access]), isComplete: true)

@@ -19,15 +19,16 @@ import TunnelSystem
 
     private func rule(
         _ action: AccessRule.Action, _ networks: [String] = [], _ transport: AccessRule.Transport = .any,
-        _ ports: [ClosedRange<UInt16>] = []
+        _ ports: [ClosedRange<UInt16>] = [], direction: AccessRule.Direction = .out
     ) throws -> AccessRule {
-        try #require(
-            AccessRule(action, networks: networks.map { try IPPrefix($0) }, transport: transport, ports: ports))
+        AccessRule(
+            action, direction: direction, networks: try networks.map { try IPPrefix($0) }, transport: transport,
+            ports: ports)
     }
 
     @Test("Clients with the same rules share a chain, which is made before the first is let in and goes after the last")
     func shares() throws {
-        let rules = ClientRules(from: [try rule(.deny, ["203.0.113.0/24"])])
+        let rules = [try rule(.deny, ["203.0.113.0/24"])]
         var clients = ServerClients()
         let first = clients.change([try IPPrefix("10.66.0.2"): rules], firewall)
         #expect(first.newChains.count == 1)
@@ -49,19 +50,19 @@ import TunnelSystem
     @Test("Other rules for one of ten thousand clients are one element that goes and one that comes")
     func isOneElement() throws {
         var clients = ServerClients()
-        let all: [IPPrefix: ClientRules?] = Dictionary(
+        let all: [IPPrefix: [AccessRule]?] = Dictionary(
             uniqueKeysWithValues: (2..<10_002).map {
-                (IPPrefix(host: .v4(0x0a42_0000 + UInt32($0))), ClientRules())
+                (IPPrefix(host: .v4(0x0a42_0000 + UInt32($0))), [])
             })
         _ = clients.change(all, firewall)
         let change = clients.change(
-            [try IPPrefix("10.66.0.9"): ClientRules(from: [try rule(.allow, ["10.0.0.0/8"])])], firewall)
+            [try IPPrefix("10.66.0.9"): [try rule(.allow, ["10.0.0.0/8"])]], firewall)
         let elements = firewall.commands(for: change).filter { $0.contains("element") }
         #expect(elements.count == 2)
         for element in elements { #expect(element.contains("clients4") && element.split(separator: "goto").count == 2) }
         // The same rules again are no change.
         let same = clients.change(
-            [try IPPrefix("10.66.0.9"): ClientRules(from: [try rule(.allow, ["10.0.0.0/8"])])], firewall)
+            [try IPPrefix("10.66.0.9"): [try rule(.allow, ["10.0.0.0/8"])]], firewall)
         #expect(firewall.commands(for: same).isEmpty)
     }
 
@@ -70,7 +71,7 @@ import TunnelSystem
     func subnets() throws {
         var clients = ServerClients()
         let change = clients.change(
-            [try IPPrefix("10.66.0.2"): ClientRules(), try IPPrefix("192.168.9.0/24"): ClientRules()], firewall)
+            [try IPPrefix("10.66.0.2"): [], try IPPrefix("192.168.9.0/24"): []], firewall)
         let commands = firewall.commands(for: change)
         #expect(commands.count == 5)
         for name in ["clients4", "towards4", "clientsNets4", "towardsNets4", "behind4"] {
@@ -89,7 +90,8 @@ import TunnelSystem
         #expect(chain.name.hasPrefix("rules-") && chain.name.count == 22)
         #expect(firewall.chain(from: rules).name == chain.name)
         #expect(firewall.chain(from: [try rule(.deny, ["192.0.2.0/24"], .tcp, [443...443])]).name != chain.name)
-        #expect(firewall.chain(towards: rules).name != chain.name)
+        let towards = [try rule(.allow, ["192.0.2.0/24"], .tcp, [443...443], direction: .in)]
+        #expect(firewall.chain(towards: towards).name != chain.name)
         var settings = firewall.settings
         settings.allowedNetworks = [try IPPrefix("10.9.0.0/16")]
         let other = ServerFirewall(settings, forwardedForClients: [])
@@ -106,22 +108,52 @@ import TunnelSystem
         #expect(AccessRule.merged([0...65535, 5...6]) == [0...65535])
     }
 
-    @Test("ICMP has no ports, and a rule that names some is none")
-    func icmpPorts() {
-        #expect(AccessRule(.allow, transport: .icmp, ports: [1...2]) == nil)
-        #expect(AccessRule(.allow, transport: .icmp) != nil)
+    /// The statements of the client's chains for `out` and for `in`. A chain that all clients share is shown by its name.
+    private func statements(_ rules: [AccessRule]) throws -> [[String]] {
+        var clients = ServerClients()
+        let prefix = try IPPrefix("10.66.0.2")
+        _ = clients.change([prefix: rules], firewall)
+        let chains = try #require(clients.entries[prefix])
+        func lines(_ name: String) -> [String] {
+            clients.chains.first { $0.name == name }?.rules.map(\.line) ?? [name]
+        }
+        return [lines(chains.from), lines(chains.towards)]
+    }
+
+    @Test("A rule that allows ports of ICMP is left out, and one that denies ports of ICMP denies all ICMP")
+    func icmpPorts() throws {
+        for direction in AccessRule.Direction.allCases {
+            let ports = [1...2 as ClosedRange<UInt16>]
+            let allow = try rule(.allow, ["192.0.2.0/24"], .icmp, ports, direction: direction)
+            #expect(try statements([allow]) == [[ServerFirewall.standardChain], [ServerFirewall.towardsChain]])
+            let deny = try rule(.deny, ["192.0.2.0/24"], .icmp, ports, direction: direction)
+            let all = try rule(.deny, ["192.0.2.0/24"], .icmp, direction: direction)
+            #expect(try statements([allow, deny]) == statements([all]))
+            #expect(try statements([all]) != statements([]))
+        }
+    }
+
+    @Test("The rules of each direction keep their order, in the chain of that direction only")
+    func directionsApart() throws {
+        let out = [try rule(.allow, [], .tcp, [80...80]), try rule(.deny, [], .udp)]
+        let towards = [try rule(.deny, [], .tcp, direction: .in), try rule(.allow, [], .udp, direction: .in)]
+        let mixed = try statements([towards[0], out[0], out[1], towards[1]])
+        #expect(mixed[0] == firewall.chain(from: out).rules.map(\.line))
+        #expect(mixed[1] == firewall.chain(towards: towards).rules.map(\.line))
+        #expect(try statements(out)[1] == [ServerFirewall.towardsChain])
+        #expect(try statements(towards)[0] == [ServerFirewall.standardChain])
     }
 
     @Test("A rule fits a flow's packets in both directions, by the end that it goes to")
     func directions() throws {
-        let matches = try rule(.allow, ["192.0.2.0/24", "2001:db8::/32"], .any, [80...90]).matches(isTowards: false)
+        let matches = try rule(.allow, ["192.0.2.0/24", "2001:db8::/32"], .any, [80...90]).matches
         // Two families, two directions.
         #expect(matches.count == 4)
         let text = matches.map { JSON.array($0).line }
         #expect(text.count { $0.contains("dport") && $0.contains("original") } == 2)
         #expect(text.count { $0.contains("sport") && $0.contains(#""ip6 saddr""#) } == 1)
-        #expect(try rule(.deny).matches(isTowards: true) == [[]])
-        let all = try rule(.allow, ["0.0.0.0/0", "10.0.0.0/8"]).matches(isTowards: true)
+        #expect(try rule(.deny, direction: .in).matches == [[]])
+        let all = try rule(.allow, ["0.0.0.0/0", "10.0.0.0/8"], direction: .in).matches
         #expect(all.count == 1 && JSON.array(all[0]).line.contains("nfproto"))
     }
 }

@@ -15,13 +15,13 @@ package enum GatewayBackup {
 
     /// Makes a backup, while the gateway runs.
     package static func make(
-        _ directory: GatewayDirectory, _ store: SQLiteStore, passphrase: [UInt8], random: RandomSource = RandomSource()
+        _ directory: GatewayDirectory, _ store: GatewayStore, passphrase: [UInt8], random: RandomSource = RandomSource()
     ) throws(GatewayDirectoryError) -> [UInt8] {
         try make(directory, store, passphrase: passphrase, cost: BackupFormat.Cost(), random: random)
     }
 
     static func make(
-        _ directory: GatewayDirectory, _ store: SQLiteStore, passphrase: [UInt8], cost: BackupFormat.Cost,
+        _ directory: GatewayDirectory, _ store: GatewayStore, passphrase: [UInt8], cost: BackupFormat.Cost,
         random: RandomSource
     ) throws(GatewayDirectoryError) -> [UInt8] {
         guard passphrase.count >= shortestPassphrase else {

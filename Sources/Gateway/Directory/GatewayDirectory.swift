@@ -133,8 +133,8 @@ package struct GatewayDirectory: Sendable {
     }
 
     /// Opens the database.
-    package func openStore() throws(GatewayDirectoryError) -> SQLiteStore {
-        do throws(StoreError) { return try SQLiteStore(path: database) } catch { throw GatewayDirectoryError(error) }
+    package func openStore() throws(GatewayDirectoryError) -> GatewayStore {
+        do throws(StoreError) { return try GatewayStore(path: database) } catch { throw GatewayDirectoryError(error) }
     }
 
     // MARK: - Settings

@@ -54,7 +54,7 @@ package enum CredentialServerImport {
     }
 
     private static func add(
-        _ server: CredentialServerFolder, to store: SQLiteStore, _ before: GatewaySettings, now: Date,
+        _ server: CredentialServerFolder, to store: GatewayStore, _ before: GatewaySettings, now: Date,
         random: RandomSource
     ) async throws(GatewayDirectoryError) -> Outcome {
         do {

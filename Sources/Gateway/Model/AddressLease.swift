@@ -1,24 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-package import FoundationEssentials
 package import NetworkAddresses
 package import Provisioning
-
-/// An address that somebody has, or had.
-package struct AddressLease: Hashable, Sendable {
-    package let address: IPAddress
-    /// Nil for one that rests, or is free again.
-    package var deviceID: DeviceID?
-    /// When it was given back.
-    package var releasedAt: Date?
-
-    package init(address: IPAddress, deviceID: DeviceID?, releasedAt: Date? = nil) {
-        self.address = address
-        self.deviceID = deviceID
-        self.releasedAt = releasedAt
-    }
-}
 
 /// How full a pool is.
 package struct PoolFigures: Hashable, Sendable {

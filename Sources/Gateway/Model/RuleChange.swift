@@ -7,38 +7,38 @@ import Provisioning
 import TunnelSystem
 
 /// A rule that is added to those that a user or device has.
-package struct RuleAddition: Hashable, Sendable {
-    package var content: RuleContent
+package struct RuleAddition: Equatable, Sendable {
+    package var rule: RuleDraft
     /// Whether the rule comes before the others rather than after them.
     package var isFirst: Bool
 
-    package init(_ content: RuleContent, isFirst: Bool = false) {
-        self.content = content
+    package init(_ rule: RuleDraft, isFirst: Bool = false) {
+        self.rule = rule
         self.isFirst = isFirst
     }
 
     static let message = CompleteMessage<RuleAddition>(
         RuleAddition.init(_:isFirst:),
-        TypedField("rule", \.content, .rule),
+        TypedField("rule", \.rule, .rule),
         TypedField("isFirst", \.isFirst, .flag, absent: false, "Before the others rather than after them"))
 }
 
 /// All rules of a user or a device.
-package struct RuleList: Hashable, Sendable {
-    var rules: [RuleContent]
+package struct RuleList: Equatable, Sendable {
+    var rules: [RuleDraft]
 
-    package init(rules: [RuleContent]) { self.rules = rules }
+    package init(rules: [RuleDraft]) { self.rules = rules }
 
     static let message = CompleteMessage<RuleList>(
         RuleList.init(rules:), TypedField("rules", \.rules, .list(of: .rule, count: 0...Rule.most)))
 }
 
-extension ValueFormat where Value == RuleContent {
-    fileprivate static var rule: ValueFormat<RuleContent> {
+extension ValueFormat where Value == RuleDraft {
+    fileprivate static var rule: ValueFormat<RuleDraft> {
         ValueFormat(.named("RuleDraft")) { (json, field) throws(ContractError) in
-            try RuleContent(json: json, at: field)
+            try Rule.message.decode(json, .create, at: field)
         } encode: {
-            RuleContent.message.encode($0)
+            $0.json
         }
     }
 }

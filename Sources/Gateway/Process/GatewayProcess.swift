@@ -32,7 +32,7 @@ package final class GatewayProcess: Sendable {
     package let service: GatewayService
     package let runtime: GatewayRuntime?
     package let api: GatewayAPI
-    let store: SQLiteStore
+    let store: GatewayStore
     private let stopLimit: Duration
     private let logger: Logger
     private static let sweep = Duration.seconds(5)
@@ -106,7 +106,7 @@ package final class GatewayProcess: Sendable {
     /// A backup, which the audit log knows of before anybody has it.
     @concurrent
     private static func backup(
-        _ folder: GatewayDirectory, _ store: SQLiteStore, _ service: GatewayService, _ passphrase: [UInt8],
+        _ folder: GatewayDirectory, _ store: GatewayStore, _ service: GatewayService, _ passphrase: [UInt8],
         _ caller: Caller
     ) async throws(GatewayError) -> [UInt8] {
         try caller.check(.manage)

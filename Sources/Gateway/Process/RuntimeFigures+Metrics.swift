@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import PacketTunnelLinux
+import TunnelServer
 import WireGuardDevice
 
 extension RuntimeFigures {
@@ -42,7 +43,8 @@ extension RuntimeFigures {
     private var common: [MetricFamily] {
         [
             MetricFamily(
-                "culvert_gateway_repairs_total", .counter, "What others had undone and was made again", network.repairs),
+                "culvert_gateway_repairs_total", .counter, "Network changes of other processes that were undone",
+                network.repairs.count),
             MetricFamily(
                 "culvert_gateway_forwarding_held", .gauge, "Whether nothing is forwarded, since rules are gone",
                 network.isHeld ? 1 : 0),

@@ -73,7 +73,7 @@ package actor GatewayRuntime {
     private var isMade = false
     private var isStopped = false
     private var gate = AccessGate()
-    private var peers: RuntimePeers
+    private var peers: PeerReconciler
     private var logins = RuntimeLogins<ClientID>()
     /// The families that the network has in force; true for IPv6.
     private var families: Set<Bool> = []
@@ -124,7 +124,7 @@ package actor GatewayRuntime {
         self.service = service
         settings = service.settings
         let (servesWireGuard, interface) = (settings.servesWireGuard, settings.loginTunnel.interface)
-        peers = RuntimePeers(
+        peers = PeerReconciler(
             loginTunnel: loginKeys != nil && servesWireGuard ? interface : nil, servesWireGuard: servesWireGuard)
         self.network = network
         self.datagrams = datagrams
@@ -310,13 +310,10 @@ package actor GatewayRuntime {
     private func readChanges() async throws(GatewayError) {
         let denials = service.denials
         do throws(GatewayError) {
-            let changes =
-                if let sequence { try await service.peerChanges(after: sequence, .gateway) } else {
-                    try await service.peers(.gateway)
-                }
-            if changes.serverKeysChanged || changes.isComplete { isKeyPending = true }
-            peers.update(with: gate.update(changes, denials: denials, at: clock.now()))
-            sequence = changes.sequence
+            let feed = try await service.peers(after: sequence, .gateway)
+            if feed.serverKeysChanged || feed.isComplete { isKeyPending = true }
+            peers.update(with: gate.update(feed, denials: denials, at: clock.now()))
+            sequence = feed.sequence
         } catch {
             peers.update(with: gate.update(nil, denials: denials, at: clock.now()))
             throw error
@@ -383,7 +380,7 @@ package actor GatewayRuntime {
     /// - Parameter leaving: The devices of removed keys, whose traffic is counted a last time.
     /// - Returns: The peers that WireGuard has no memory for, each with the reason.
     private func apply(
-        _ update: Reconciler<PublicKey, RuntimePeers.EnginePeer>.Update, to device: WireGuardDevice,
+        _ update: Reconciler<PublicKey, PeerReconciler.EnginePeer>.Update, to device: WireGuardDevice,
         _ leaving: [PublicKey: DeviceID]
     ) throws(WireGuardDeviceError) -> [PublicKey: String] {
         let wanted = update.changes.compactMap { key, peer in peer.map { (key, $0) } }
@@ -412,7 +409,7 @@ package actor GatewayRuntime {
     /// Adds a peer, or removes it if WireGuard has no memory for it.
     /// - Returns: The reason of the removal.
     private func problem(
-        of peer: (PublicKey, RuntimePeers.EnginePeer), in device: WireGuardDevice
+        of peer: (PublicKey, PeerReconciler.EnginePeer), in device: WireGuardDevice
     ) throws(WireGuardDeviceError) -> String? {
         do throws(WireGuardDeviceError) {
             try device.apply(.setting([peer]))

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-package import Logging
 package import NetworkAddresses
-package import PacketTunnelLinux
+import PacketTunnelLinux
 package import TunnelIO
 package import TunnelServer
 
@@ -24,8 +23,8 @@ package protocol PeerNetwork: Sendable {
     ) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError]
     /// Undoes everything.
     func stop() async
-    /// How it is.
-    var condition: NetworkCondition { get }
+    /// The state of the network. Any thread may ask.
+    var condition: NetworkState { get }
 }
 
 /// What a network has for tunnels.
@@ -44,51 +43,14 @@ package struct PeerNetworkDevices: Sendable {
     }
 }
 
-/// How a network is.
-package struct NetworkCondition: Hashable, Sendable {
-    /// How often something had to be made again that others had undone.
-    package var repairs = 0
-    /// Whether nothing is forwarded, since rules are gone and could not be made again.
-    package var isHeld = false
-    /// Whether all desired peers are applied, except for excluded ones.
-    package var isCurrent = true
-    /// The parts that are not in effect.
-    package var problems: [NetworkProblem] = []
-
-    package init() {}
-}
-
-/// The host: an interface, translation of addresses, and the firewall of ``ServerNetwork``.
-package struct HostPeerNetwork: PeerNetwork {
-    private let network: ServerNetwork
-    private let isMultiQueue: Bool
-
-    /// For the network namespace of the calling thread.
-    package init(_ settings: ServerNetworkSettings, logger: Logger) throws(TunnelServerError) {
-        network = try ServerNetwork(settings, logger: logger)
-        isMultiQueue = LaneLayout.automatic.needsQueues
-    }
-
+/// The host: an interface, translation of addresses, and the firewall.
+extension ServerNetwork: PeerNetwork {
     package func start() async throws(TunnelServerError) -> PeerNetworkDevices {
-        let (device, further, settings) = try await network.start(isMultiQueue: isMultiQueue)
+        let (device, further, settings) = try await start(isMultiQueue: LaneLayout.automatic.needsQueues)
         return PeerNetworkDevices(device, login: further.first, addresses: settings.addresses)
     }
 
-    package func apply(
-        _ changes: [IPPrefix: ClientAccess?], isComplete: Bool, released: Set<IPPrefix>
-    ) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] {
-        try await network.apply(changes, isComplete: isComplete, released: released)
-    }
-
-    package func stop() async { await network.stop() }
-
-    package var condition: NetworkCondition {
-        let state = network.state
-        var condition = NetworkCondition()
-        condition.repairs = state.repairs.count
-        (condition.isHeld, condition.isCurrent, condition.problems) = (state.isHeld, state.isCurrent, state.problems)
-        return condition
-    }
+    package var condition: NetworkState { state }
 }
 
 /// No network of the host: packets go to whoever has the other side of the device. Rules hold for nothing here.
@@ -106,7 +68,7 @@ package struct MemoryPeerNetwork: PeerNetwork {
         _: [IPPrefix: ClientAccess?], isComplete _: Bool, released _: Set<IPPrefix>
     ) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] { [:] }
     package func stop() async {}
-    package var condition: NetworkCondition { NetworkCondition() }
+    package var condition: NetworkState { NetworkState() }
 }
 
 extension GatewaySettings {

@@ -7,10 +7,9 @@ package import NetworkAddresses
 package protocol PeerSource: Sendable {
     var settings: GatewaySettings { get }
     var serverKeys: ServerKeys { get }
-    /// All peers, and the change up to which they are up to date.
-    func peers(_ caller: Caller) async throws(GatewayError) -> PeerChanges
-    /// What has become of peers since a change.
-    func peerChanges(after sequence: Int64, _ caller: Caller) async throws(GatewayError) -> PeerChanges
+    /// Returns the peers that have changed.
+    /// - Parameter sequence: The last change that the caller knows. If it is `nil` or too old, the feed has all peers.
+    func peers(after sequence: Int64?, _ caller: Caller) async throws(GatewayError) -> Feed<Peer>
     /// Judges a login to the login tunnel, and leases addresses.
     func logIn(_ request: LoginRequest, _ caller: Caller) async throws(GatewayError) -> LoginJudgement
     /// Whether a login has succeeded from an address in the last seven days. It does not wait.

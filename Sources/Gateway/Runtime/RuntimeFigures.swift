@@ -3,6 +3,7 @@
 
 import CredentialTunnel
 package import PacketTunnelLinux
+package import TunnelServer
 package import WireGuardDevice
 
 /// What there is to see of a running gateway.
@@ -23,7 +24,7 @@ package struct RuntimeFigures: Sendable {
     /// What waits now: packets for a session of their peer, and messages of handshakes to be sent.
     package var waitingPackets = 0
     package var waitingMessages = 0
-    package var network = NetworkCondition()
+    package var network = NetworkState()
     /// The last change of the store that is in force.
     package var sequence: Int64 = 0
     /// Whether all devices of the store are applied, except for excluded ones.

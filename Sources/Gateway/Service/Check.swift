@@ -49,15 +49,14 @@ enum Check {
         }
     }
 
-    static func rules(_ rules: [RuleContent]) throws(GatewayError) {
+    static func rules(_ rules: [RuleDraft]) throws(GatewayError) {
         guard rules.count <= Rule.most else {
             throw .invalid(field: "rules", problem: "must not be more than \(Rule.most)")
         }
         for rule in rules {
-            do throws(ContractError) { _ = try RuleContent(json: rule.json, at: "rules") } catch {
-                throw GatewayError(error)
-            }
-            guard rule.ports.isEmpty || rule.transport == .tcp || rule.transport == .udp else {
+            do throws(ContractError) { try rule.check(.create) } catch { throw GatewayError(error) }
+            let transport = rule[dynamicMember: \.access.transport]
+            guard rule[dynamicMember: \.access.ports]?.isEmpty ?? true || transport == .tcp || transport == .udp else {
                 throw .invalid(field: "rules", problem: "ports are for tcp and udp")
             }
         }

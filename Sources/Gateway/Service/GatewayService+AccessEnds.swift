@@ -114,7 +114,7 @@ extension GatewayService {
             update.isEnabled = false
             let (limits, checked) = (limits(at: now), update)
             _ = try await changed("device") { () throws(StoreError) in
-                try await store.update(device: id, checked, limits, audit)
+                try await store.change(device: id, .update(checked, limits), audit)
             }
         case .disabledUser(let id):
             var update = UserUpdate()

@@ -99,7 +99,7 @@ extension GatewayService {
         let checked = update
         @Sendable func save() async throws(GatewayError) -> Device {
             try await changed("device") { () throws(StoreError) in
-                try await store.update(device: id, checked, limits, audit)
+                try await store.change(device: id, .update(checked, limits), audit)
             }.device
         }
         guard let isEnabled = update.isEnabled else { return inEffect(try await save()) }

@@ -109,7 +109,7 @@ extension GatewayService {
         let audit = record(.deviceRenewed, "device:\(found.device.id)", caller)
         return try grant(
             try await changed("device") { () throws(StoreError) in
-                try await store.renew(device: found.device.id, until: end, audit)
+                try await store.change(device: found.device.id, .renewal(until: end), audit)
             })
     }
 
@@ -194,7 +194,7 @@ extension GatewayService {
             details: ["key": publicKey.base64])
         return try grant(
             try await changed("device") { () throws(StoreError) in
-                try await store.setKey(slot: slot, publicKey, limits, audit)
+                try await store.change(device: slot, .key(publicKey, limits), audit)
             })
     }
 }

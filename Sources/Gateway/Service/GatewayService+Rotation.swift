@@ -60,7 +60,7 @@ extension GatewayService {
         do throws(GatewayError) {
             return try grant(
                 try await changed("device") { () throws(StoreError) in
-                    try await store.rotate(device: id, from: old, to: request.publicKey, hash, audit)
+                    try await store.change(device: id, .rotation(from: old, to: request.publicKey, by: hash), audit)
                 })
         } catch {
             // The same request may have been faster on another connection.

@@ -18,12 +18,12 @@ extension GatewayService {
         to owner: Rule.Owner, _ addition: RuleAddition, creationKey: String? = nil, _ caller: Caller
     ) async throws(GatewayError) -> Created<[Rule]> {
         try caller.check(.manage)
-        try Check.rules([addition.content])
+        try Check.rules([addition.rule])
         if case .device(let id) = owner { try await checkLasts(id) }
         var random = random
-        let rule = Rule(id: RuleID(using: &random), owner: owner, content: addition.content)
-        let creation = try creation(
-            creationKey, "rule \(owner.text) \(addition.isFirst) \(addition.content.json.line)", caller)
+        let rule = Rule(id: RuleID(using: &random), owner: owner, addition.rule)
+        let text = JSON.object(Rule.message.members(rule).filter { $0.name != "id" }).line
+        let creation = try creation(creationKey, "rule \(owner.text) \(addition.isFirst) \(text)", caller)
         let audit = record(.rulesChanged, owner.text, caller, ["added": rule.id.description])
         return try await changed(owner.kind) { () throws(StoreError) in
             try await store.add(rule, isFirst: addition.isFirst, limit: Rule.most, creation, audit)
@@ -46,13 +46,13 @@ extension GatewayService {
     /// - Parameter versions: The versions of the list that may be replaced (``Rule/version(of:)``), or `nil` for any.
     /// - Throws: `.changed` if the list has another version.
     package func setRules(
-        of owner: Rule.Owner, _ rules: [RuleContent], ifVersion versions: [String]? = nil, _ caller: Caller
+        of owner: Rule.Owner, _ rules: [RuleDraft], ifVersion versions: [String]? = nil, _ caller: Caller
     ) async throws(GatewayError) -> [Rule] {
         try caller.check(.manage)
         try Check.rules(rules)
         if case .device(let id) = owner, !rules.isEmpty { try await checkLasts(id) }
         var random = random
-        let made = rules.map { Rule(id: RuleID(using: &random), owner: owner, content: $0) }
+        let made = rules.map { Rule(id: RuleID(using: &random), owner: owner, $0) }
         let audit = record(.rulesChanged, owner.text, caller, ["rules": "\(made.count)"])
         try await changed(owner.kind) { () throws(StoreError) in
             try await store.setRules(of: owner, made, ifVersion: versions, audit)

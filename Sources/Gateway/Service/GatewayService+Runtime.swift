@@ -3,6 +3,7 @@
 
 import FoundationEssentials
 import Logging
+import NetworkAddresses
 import Provisioning
 import Synchronization
 import WireGuardCore
@@ -13,44 +14,24 @@ extension GatewayService {
     /// How long a creation is known.
     private static let creationLifetime = 86_400
 
-    /// All peers, and the change up to which they are up to date.
-    package func peers(_ caller: Caller) async throws(GatewayError) -> PeerChanges {
+    /// Returns the peers that have changed.
+    /// - Parameter sequence: The last change that the caller knows. If it is `nil` or too old, the feed has all peers.
+    package func peers(after sequence: Int64?, _ caller: Caller) async throws(GatewayError) -> Feed<Peer> {
         try caller.check(.run)
-        return plans(try await stored("peer") { () throws(StoreError) in try await store.peers(after: nil) })
+        return try await stored("peer") { () throws(StoreError) in try await store.peers(after: sequence) }.map(peer)
     }
 
-    /// What has become of peers since a change. Everything (`isComplete`) where so old a change is not known any more.
-    package func peerChanges(
-        after sequence: Int64, _ caller: Caller
-    ) async throws(GatewayError) -> PeerChanges {
-        try caller.check(.run)
-        return plans(try await stored("peer") { () throws(StoreError) in try await store.peers(after: sequence) })
-    }
-
-    private func plans(_ feed: PeerFeed) -> PeerChanges {
-        PeerChanges(
-            sequence: feed.sequence, isComplete: feed.isComplete,
-            peers: feed.peers.map { record in
-                let device = record.device
-                // The runtime enforces expiries that were not noted yet.
-                let isActive = device.isActive(at: .distantPast) && record.user.isActive(at: .distantPast)
-                let key = isActive ? device.publicKey : nil
-                return PeerPlan(
-                    deviceID: device.id, publicKey: key, presharedKey: key == nil ? nil : presharedKey(of: device),
-                    password: isActive && device.kind == .login ? record.user.password : nil,
-                    addresses: device.addresses, subnets: device.subnets, rules: record.rules,
-                    userID: record.user.id,
-                    expiresAt: [device.expiresAt, record.user.expiresAt].compactMap { $0 }.min())
-            }, removed: feed.removed, serverKeysChanged: feed.serverKeysChanged)
-    }
-
-    package func changes(
-        after sequence: Int64, limit: Int = 1000, _ caller: Caller
-    ) async throws(GatewayError) -> [Change] {
-        try caller.check(.read)
-        return try await stored("change") { () throws(StoreError) in
-            try await store.changes(after: sequence, limit: min(max(limit, 1), 10_000))
-        }
+    private func peer(_ record: PeerRecord) -> Peer {
+        let (device, user) = (record.device, record.user)
+        // The runtime enforces expiries that were not noted yet.
+        let isActive = device.isActive(at: .distantPast) && user.isActive(at: .distantPast)
+        let key = isActive ? device.publicKey : nil
+        return Peer(
+            deviceID: device.id, userID: user.id,
+            expiresAt: [device.expiresAt, user.expiresAt].compactMap { $0 }.min(), publicKey: key,
+            presharedKey: key == nil ? nil : presharedKey(of: device),
+            password: isActive && device.kind == .login ? user.password : nil,
+            sources: device.addresses.map { IPPrefix(host: $0) } + device.subnets, rules: record.rules)
     }
 
     /// Adds what was counted since the last time.

@@ -15,7 +15,7 @@ import WireGuardCore
 /// Each call names its ``Caller``, who is checked in one place (`Caller.check`). It knows no HTTP. All times are UTC, all ids random.
 package final class GatewayService: Sendable {
     package let settings: GatewaySettings
-    let store: any GatewayStore
+    let store: GatewayStore
     let logger: Logger
     let random: RandomSource
     private let clock: GatewayClock
@@ -72,7 +72,7 @@ package final class GatewayService: Sendable {
     ///   - whenCompared: Called after a login's password was compared, before the result is used.
     /// - Throws: `.invalid` where the settings cannot be used.
     package init(
-        store: any GatewayStore, keys: any ServerKeyStore, settings: GatewaySettings, clock: GatewayClock = .system,
+        store: GatewayStore, keys: any ServerKeyStore, settings: GatewaySettings, clock: GatewayClock = .system,
         random: RandomSource = RandomSource(), passwordCost: PasswordHash.Cost? = nil, logger: Logger,
         whenCompared: @escaping @Sendable () async -> Void = {}
     ) throws(GatewayError) {

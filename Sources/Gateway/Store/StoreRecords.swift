@@ -3,6 +3,7 @@
 
 package import FoundationEssentials
 package import NetworkAddresses
+package import TunnelServer
 package import WireGuardCore
 
 /// What makes a creation that is asked for again the same one.
@@ -144,32 +145,12 @@ package struct PeerRecord: Hashable, Sendable {
     package var device: Device
     package var user: User
     /// The device's, then its user's.
-    package var rules: [RuleContent]
+    package var rules: [AccessRule]
 
-    package init(device: Device, user: User, rules: [RuleContent]) {
+    package init(device: Device, user: User, rules: [AccessRule]) {
         self.device = device
         self.user = user
         self.rules = rules
-    }
-}
-
-/// Devices that are different, in one view of the store.
-package struct PeerFeed: Sendable {
-    /// The last change that is in it.
-    package var sequence: Int64
-    package var isComplete: Bool
-    package var peers: [PeerRecord]
-    package var removed: [DeviceID]
-    package var serverKeysChanged: Bool
-
-    package init(
-        sequence: Int64, isComplete: Bool, peers: [PeerRecord], removed: [DeviceID], serverKeysChanged: Bool
-    ) {
-        self.sequence = sequence
-        self.isComplete = isComplete
-        self.peers = peers
-        self.removed = removed
-        self.serverKeysChanged = serverKeysChanged
     }
 }
 

@@ -17,12 +17,7 @@ struct ServerClients: Sendable {
     /// Chains for lists of rules, and how many entries name them.
     private var made: [String: (chain: RuleChain, uses: Int)] = [:]
     /// The chain of each list in use.
-    private var names: [ListOfRules: String] = [:]
-
-    private struct ListOfRules: Hashable {
-        var rules: [AccessRule]
-        var isTowards: Bool
-    }
+    private var names: [[AccessRule]: String] = [:]
 
     /// What a change is for the firewall.
     struct Change {
@@ -46,14 +41,14 @@ struct ServerClients: Sendable {
 
     /// Notes what clients have from now on.
     /// - Parameter changes: of each address or network its rules; nil for nobody's.
-    mutating func change(_ changes: [IPPrefix: ClientRules?], _ firewall: ServerFirewall) -> Change {
+    mutating func change(_ changes: [IPPrefix: [AccessRule]?], _ firewall: ServerFirewall) -> Change {
         var change = Change()
         for (prefix, rules) in changes {
             let old = entries[prefix]
             let new = rules.map { rules in
                 Chains(
-                    from: use(rules.from, isTowards: false, firewall, &change),
-                    towards: use(rules.towards, isTowards: true, firewall, &change))
+                    from: use(rules, .out, firewall, &change),
+                    towards: use(rules, .in, firewall, &change))
             }
             if let old {
                 release(old.from)
@@ -76,15 +71,16 @@ struct ServerClients: Sendable {
     }
 
     private mutating func use(
-        _ rules: [AccessRule], isTowards: Bool, _ firewall: ServerFirewall, _ change: inout Change
+        _ rules: [AccessRule], _ direction: AccessRule.Direction, _ firewall: ServerFirewall, _ change: inout Change
     ) -> String {
-        guard !rules.isEmpty else { return isTowards ? ServerFirewall.towardsChain : ServerFirewall.standardChain }
-        let list = ListOfRules(rules: rules, isTowards: isTowards)
+        let list = rules.filter { $0.direction == direction }.compactMap(\.effective)
+        let isTowards = direction == .in
+        guard !list.isEmpty else { return isTowards ? ServerFirewall.towardsChain : ServerFirewall.standardChain }
         if let name = names[list] {
             made[name]?.uses += 1
             return name
         }
-        var chain = isTowards ? firewall.chain(towards: rules) : firewall.chain(from: rules)
+        var chain = isTowards ? firewall.chain(towards: list) : firewall.chain(from: list)
         // Two contents that have the same hash are still two.
         while let other = made[chain.name]?.chain, other.rules != chain.rules { chain = chain.renamed }
         names[list] = chain.name

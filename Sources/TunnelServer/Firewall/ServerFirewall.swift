@@ -141,9 +141,9 @@ package struct ServerFirewall: Hashable, Sendable {
 
     // MARK: - Chains of clients
 
-    /// What clients with these rules may begin.
+    /// Makes the chain for flows from clients. All rules have the direction `out`.
     func chain(from rules: [AccessRule]) -> RuleChain {
-        let judged = rules.flatMap { rule in rule.matches(isTowards: false).map { (rule.action, $0) } }
+        let judged = rules.flatMap { rule in rule.matches.map { (rule.action, $0) } }
         // A flow that was let through under other rules, or another policy, is looked at again.
         let mark = ContentHash(policyText + judged.map { "\($0)\(JSON.array($1).line)" }).mark
         let through = [NFT.mark(mark), NFT.back]
@@ -156,11 +156,11 @@ package struct ServerFirewall: Hashable, Sendable {
         return RuleChain(list.map { .array($0) })
     }
 
-    /// What may begin towards clients with these rules.
+    /// Makes the chain for flows towards clients. All rules have the direction `in`.
     func chain(towards rules: [AccessRule]) -> RuleChain {
         var list = answers
         for rule in rules {
-            for matches in rule.matches(isTowards: true) {
+            for matches in rule.matches {
                 list.append(matches + [rule.action == .allow ? NFT.back : NFT.goto(Self.towardsChain)])
             }
         }

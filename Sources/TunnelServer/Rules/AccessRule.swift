@@ -3,11 +3,18 @@
 
 package import NetworkAddresses
 
-/// What becomes of some flows of a client. Of a list of rules the first that fits decides.
+/// A rule for flows that a client begins, or for flows that begin towards it. The first rule that fits a flow decides.
 package struct AccessRule: Hashable, Sendable {
-    package enum Action: String, Hashable, Sendable, Codable, CaseIterable { case allow, deny }
+    package enum Action: String, Hashable, Sendable, CaseIterable { case allow, deny }
 
-    package enum Transport: String, Hashable, Sendable, Codable, CaseIterable {
+    package enum Direction: String, Hashable, Sendable, CaseIterable {
+        /// Flows from the client to these networks. The policy for all clients decides on flows that no rule fits.
+        case out
+        /// Flows from these networks to the client. A flow that no rule fits is denied.
+        case `in`
+    }
+
+    package enum Transport: String, Hashable, Sendable, CaseIterable {
         /// Any protocol; where ports are named, TCP and UDP.
         case any
         case tcp, udp
@@ -15,44 +22,39 @@ package struct AccessRule: Hashable, Sendable {
         case icmp
     }
 
-    package let action: Action
-    /// Who is at the other end; empty is anybody.
-    package let networks: [IPPrefix]
-    package let transport: Transport
-    /// Ports at the end that the flow goes to; empty is all of them.
-    package let ports: [ClosedRange<UInt16>]
+    package var action: Action
+    package var direction: Direction
+    /// The networks at the other end; empty for any.
+    package var networks: [IPPrefix]
+    package var transport: Transport
+    /// The ports at the end that the flow goes to; empty for any.
+    package var ports: [ClosedRange<UInt16>]
 
-    /// - Returns: nil for ports of ICMP, which has none.
-    package init?(
-        _ action: Action, networks: [IPPrefix] = [], transport: Transport = .any, ports: [ClosedRange<UInt16>] = []
+    package init(
+        _ action: Action, direction: Direction = .out, networks: [IPPrefix] = [], transport: Transport = .any,
+        ports: [ClosedRange<UInt16>] = []
     ) {
-        guard transport != .icmp || ports.isEmpty else { return nil }
         self.action = action
+        self.direction = direction
         self.networks = networks
         self.transport = transport
         self.ports = ports
     }
-}
 
-/// The rules of a client.
-package struct ClientRules: Hashable, Sendable {
-    /// What the client may begin, before the policy that holds for all clients is asked.
-    package var from: [AccessRule]
-    /// What may begin towards the client: `networks` are where it comes from. Nothing else does.
-    package var towards: [AccessRule]
-
-    /// None: the policy that holds for all clients, and nothing begins towards the client.
-    package init(from: [AccessRule] = [], towards: [AccessRule] = []) {
-        self.from = from
-        self.towards = towards
+    /// The rule as the firewall has it. ICMP has no ports: a rule that allows some of them is left out (`nil`), and one that denies some
+    /// of them denies all ICMP.
+    var effective: AccessRule? {
+        guard transport == .icmp, !ports.isEmpty else { return self }
+        return action == .deny ? AccessRule(.deny, direction: direction, networks: networks, transport: .icmp) : nil
     }
 }
 
 /// The access of a client's address, or of a network behind a client.
 package struct ClientAccess: Hashable, Sendable {
-    package var rules: ClientRules
+    /// The rules of both directions.
+    package var rules: [AccessRule]
     /// The further tunnel that leads to the client; `nil` for the first tunnel.
     package var tunnel: String?
 
-    package init(rules: ClientRules, tunnel: String? = nil) { (self.rules, self.tunnel) = (rules, tunnel) }
+    package init(rules: [AccessRule] = [], tunnel: String? = nil) { (self.rules, self.tunnel) = (rules, tunnel) }
 }

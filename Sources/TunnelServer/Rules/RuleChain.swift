@@ -70,18 +70,15 @@ extension AccessRule {
     ///
     /// A packet fits whichever of its flow's two ways it goes, so that a flow under way is judged as its first packet would be.
     /// The end that a flow goes to is the source of its answers, which is right where its address was translated as well.
-    /// - Parameter isTowards: whether the networks are where a flow comes from.
-    func matches(isTowards: Bool) -> [[JSON]] {
-        peers(isTowards: isTowards).flatMap { peer in ways.map { peer + $0 } }
-    }
+    var matches: [[JSON]] { peers.flatMap { peer in ways.map { peer + $0 } } }
 
-    private func peers(isTowards: Bool) -> [[JSON]] {
+    private var peers: [[JSON]] {
         guard !networks.isEmpty else { return [[]] }
         return [false, true].compactMap { isIPv6 in
             let prefixes = Self.distinct(networks.filter { $0.isIPv6 == isIPv6 })
             guard let first = prefixes.first else { return nil }
             if first.length == 0 { return [NFT.match(NFT.meta("nfproto"), isIPv6 ? "ipv6" : "ipv4")] }
-            let peer = isTowards ? NFT.originator(isIPv6: isIPv6) : NFT.responder(isIPv6: isIPv6)
+            let peer = direction == .in ? NFT.originator(isIPv6: isIPv6) : NFT.responder(isIPv6: isIPv6)
             return [NFT.match(peer, NFT.any(prefixes.map(NFT.prefix)))]
         }
     }

@@ -60,15 +60,13 @@ struct RuleCommand: ParsableCommand {
 
         func run() throws {
             try carryOut(options) { tool throws(CommandFailure) in
-                var values = FieldValues<RuleContent>()
-                try values.set(\.action, option: .string(action))
-                values.direction = from.isEmpty ? .out : .in
-                try values.set(\.networks, option: .option(to + from))
-                try values.set(\.transport, option: .string(transport))
-                try values.set(\.ports, option: .option(port))
-                try values.set(\.notes, option: .string(notes))
-                var rule = RuleContent(.deny)
-                values.apply(to: &rule)
+                var rule = RuleDraft()
+                try rule.set(\.access.action, option: .string(action))
+                try rule.set(\.access.direction, option: .string(from.isEmpty ? "out" : "in"))
+                try rule.set(\.access.networks, option: .option(to + from))
+                try rule.set(\.access.transport, option: .string(transport))
+                try rule.set(\.access.ports, option: .option(port))
+                try rule.set(\.notes, option: .string(notes))
                 let (routes, id) = try owner.find(tool)
                 tool.done(
                     "the rule was added",
@@ -113,7 +111,7 @@ struct RuleCommand: ParsableCommand {
         func run() throws {
             try carryOut(options) { tool throws(CommandFailure) in
                 let (routes, id) = try owner.find(tool)
-                tool.done("the rules were removed", try tool.client.send(routes.replace, id, body: []))
+                tool.done("the rules were removed", try tool.client.send(routes.replace, id, body: RuleList(rules: [])))
             }
         }
     }

@@ -86,7 +86,7 @@
             guard let journal else { return nil }
             var wanted = settings.serverNetwork
             wanted.journalFolder = journal
-            do throws(TunnelServerError) { return try HostPeerNetwork(wanted, logger: logger) } catch {
+            do throws(TunnelServerError) { return try ServerNetwork(wanted, logger: logger) } catch {
                 throw CommandFailure("\(error)")
             }
         }

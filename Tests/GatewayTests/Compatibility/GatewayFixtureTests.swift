@@ -9,6 +9,7 @@ import NetworkAddresses
 import PacketTunnel
 import Provisioning
 import Testing
+import TunnelServer
 import WireGuardCore
 
 @testable import Gateway
@@ -26,9 +27,9 @@ import WireGuardCore
         }
     }
 
-    private func counts(_ store: SQLiteStore) async throws -> [String: Int] {
+    private func counts(_ store: GatewayStore) async throws -> [String: Int] {
         let tables = try Self.counts.keys.sorted()
-        return try await store.database.read { db in
+        return try await store.connections.read { db in
             var counts: [String: Int] = [:]
             for table in tables { counts[table] = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM \(table)") }
             return counts
@@ -36,7 +37,7 @@ import WireGuardCore
     }
 
     /// The service of a folder, whose clock always shows the time at which the fixtures were made.
-    private func service(_ directory: GatewayDirectory, _ store: SQLiteStore) throws -> GatewayService {
+    private func service(_ directory: GatewayDirectory, _ store: GatewayStore) throws -> GatewayService {
         let now = try Fixtures.madeAt
         return try GatewayService(
             store: store, keys: directory, settings: directory.settings(),
@@ -44,7 +45,7 @@ import WireGuardCore
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
     }
 
-    private func use(_ body: (GatewayDirectory, SQLiteStore, GatewayService) async throws -> Void) async throws {
+    private func use(_ body: (GatewayDirectory, GatewayStore, GatewayService) async throws -> Void) async throws {
         try await TestFolder.use { folder in
             let directory = try GatewayDirectory(
                 existing: Fixtures.copy("gateway", to: "\(folder)/gateway"))
@@ -100,13 +101,13 @@ import WireGuardCore
             #expect(phone.subnets == [try IPPrefix("192.168.7.0/24")] && phone.expiresAt != nil)
             #expect(devices.first { $0.name == "tablet" }?.isEnabled == false)
             let rules = try await service.rules(of: .device(phone.id), admin)
-            #expect(rules.map(\.content.direction) == [.in])
+            #expect(rules.map(\.access.direction) == [.in])
             let tokens = try await service.tokens(PageRequest(), admin).items
             #expect(Set(tokens.map(\.scope)) == Set(Token.Scope.allCases))
             #expect(tokens.count { $0.revokedAt != nil } == 1)
             let invitations = try await service.invitations(PageRequest(), admin).items
             #expect(invitations.map(\.misuses).reduce(0, +) == 1 && invitations.count { $0.usedAt != nil } == 1)
-            let leases = try await store.leases(PageRequest()).items
+            let leases = try await store.leases()
             #expect(leases.count == (try Self.counts["addresses"]))
             let entries = try await store.audit(AuditFilter(), PageRequest(limit: 500)).items
             #expect(entries.count == (try Self.counts["audit"]))
@@ -164,16 +165,18 @@ import WireGuardCore
     func goesOn() async throws {
         try await use { _, store, service in
             let anna = try #require(try await store.user(login: "anna"))
-            let rules = try await service.rules(of: .user(anna.id), admin).map(\.content)
-            let deny = RuleContent(.deny, networks: [try IPPrefix("203.0.113.0/24")])
-            let set = try await service.setRules(of: .user(anna.id), rules + [deny], admin)
-            #expect(set.map(\.content) == rules + [deny])
+            let rules = try await service.rules(of: .user(anna.id), admin)
+            let deny = AccessRule(.deny, networks: [try IPPrefix("203.0.113.0/24")])
+            let drafts = rules.map { RuleDraft($0.access, notes: $0.notes) } + [RuleDraft(deny)]
+            let set = try await service.setRules(of: .user(anna.id), drafts, admin)
+            #expect(set.map(\.access) == rules.map(\.access) + [deny])
+            #expect(set.map(\.notes) == rules.map(\.notes) + [""])
             let devices = try await service.devices(of: anna.id, PageRequest(), admin).items
             let laptop = try #require(devices.first { $0.kind == .enrolled })
-            let feed = try await service.peers(.gateway)
-            #expect(feed.peers.contains { $0.deviceID == laptop.id && $0.publicKey == laptop.publicKey })
+            let feed = try await service.peers(after: nil, .gateway)
+            #expect(feed.changed.contains { $0.deviceID == laptop.id && $0.publicKey == laptop.publicKey })
             try await service.removeDevice(laptop.id, admin)
-            let changes = try await service.peerChanges(after: feed.sequence, .gateway)
+            let changes = try await service.peers(after: feed.sequence, .gateway)
             #expect(changes.removed == [laptop.id])
             let cooldowns = try await service.cooldowns(CooldownFilter(userID: anna.id), PageRequest(), admin).items
             #expect(Set(cooldowns.map(\.address)) == Set(laptop.addresses) && cooldowns.first?.login == "anna")

@@ -50,7 +50,7 @@ import WireGuardCore
             }
             let store = try gateway.openStore()
             let users = try await store.users(PageRequest()).items.map(\.login)
-            let leases = try await store.leases(PageRequest()).items.map(\.address.description)
+            let leases = try await store.leases().map(\.address.description)
             try store.close()
             contents["users"] = Array(users.joined(separator: " ").utf8)
             contents["leases"] = Array(leases.joined(separator: " ").utf8)
@@ -58,7 +58,7 @@ import WireGuardCore
         }
 
         /// Works with the gateway's service.
-        func use<Result>(_ body: (GatewayService, SQLiteStore) async throws -> Result) async throws -> Result {
+        func use<Result>(_ body: (GatewayService, GatewayStore) async throws -> Result) async throws -> Result {
             let store = try gateway.openStore()
             let service = try GatewayService(
                 store: store, keys: gateway, settings: gateway.settings(),

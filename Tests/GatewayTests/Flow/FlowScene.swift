@@ -37,7 +37,7 @@ final class MemoryPeerNetwork: PeerNetwork {
 
     func stop() async {}
 
-    var condition: NetworkCondition { NetworkCondition() }
+    var condition: NetworkState { NetworkState() }
 }
 
 /// A whole gateway in this process, with its API on a loopback address of its own and WireGuard on a network in memory.

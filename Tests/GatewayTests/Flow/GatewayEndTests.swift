@@ -60,7 +60,7 @@ struct GatewayEndTests {
             await scene.stop()
             for end in ["-wal", "-shm"] { #expect(!FileManager.default.fileExists(atPath: path + end), "\(end)") }
             #expect(!log.text.contains("cannot close"), "\(log.text)")
-            let store = try SQLiteStore(path: path)
+            let store = try GatewayStore(path: path)
             #expect(try await store.device(id) != nil)
             try store.close()
         }
@@ -88,7 +88,7 @@ struct GatewayEndTests {
             let (gate, changes) = (Monitor((isWriting: false, isOpen: false)), Changes())
             changes.follow(service.changeSignals())
             let write = Task {
-                try await store.write { _ in
+                try await store.database.write { _ in
                     gate.update { gate in
                         gate.isWriting = true
                         return true

@@ -21,7 +21,7 @@ final class APIBench: Sendable {
     enum Side: String, Sendable, CaseIterable { case device, admin }
 
     let service: GatewayService
-    let store: SQLiteStore
+    let store: GatewayStore
     let log: CapturedLog
     private let listeners: [Side: HTTPListener]
     private let ports: [Side: Int]

@@ -5,6 +5,7 @@ import Foundation
 import NetworkAddresses
 import Provisioning
 import Testing
+import TunnelServer
 import TunnelSystem
 
 @testable import Gateway
@@ -65,7 +66,7 @@ struct TypedRouteTests {
         let body = #"{"rule":{"action":"allow"},"isFirst":true}"#
         for (isRepetition, status) in [(false, 201), (true, 200)] {
             let reply = try await Self.answer(RuleRoutes.ofUsers.add, body) { call in
-                #expect(call.body == RuleAddition(RuleContent(.allow), isFirst: true))
+                #expect(call.body == RuleAddition(RuleDraft(AccessRule(.allow)), isFirst: true))
                 return Created(item: [], isRepetition: isRepetition)
             }
             #expect(reply?.status == status && reply?.body == Array(#"{"rules":[]}"#.utf8))
@@ -93,7 +94,7 @@ struct TypedRouteTests {
     @Test("A route decodes the JSON that it encodes")
     func requests() async throws {
         let addition = RuleAddition(
-            RuleContent(.deny, direction: .in, transport: .tcp, ports: [80...80]), isFirst: true)
+            RuleDraft(AccessRule(.deny, direction: .in, transport: .tcp, ports: [80...80])), isFirst: true)
         let rule = try #require(RuleRoutes.ofUsers.add.body.encode(addition))
         #expect(try RuleRoutes.ofUsers.add.body.decode(rule) == addition)
         let token = TokenDraft(scope: .readOnly, name: "x", lifetimeSeconds: 60)

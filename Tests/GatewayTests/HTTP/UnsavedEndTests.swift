@@ -355,7 +355,7 @@ extension APIBench {
     fileprivate func unsavedRevocations() async throws -> (admin: String, one: Enrolled, two: Enrolled) {
         let (admin, anna) = (try await token(.admin), try await user("anna"))
         let (one, two) = (try await enrol(anna), try await enrol(anna))
-        try await store.database.write { db in
+        try await store.connections.write { db in
             try db.execute(
                 sql: """
                     CREATE TRIGGER refuse BEFORE DELETE ON devices WHEN OLD.id = '\(one.id)'

@@ -26,7 +26,7 @@ private final class FaultyNetwork: PeerNetwork {
         var failing: ClosedRange<Int>?
         var takesEffect = false
         var refused: [IPPrefix: TunnelServerError] = [:]
-        var condition = NetworkCondition()
+        var condition = NetworkState()
         var released: Set<IPPrefix> = []
         /// A call that waits for ``FaultyNetwork/proceed()``.
         var waiting: CheckedContinuation<Void, Never>?
@@ -81,7 +81,7 @@ private final class FaultyNetwork: PeerNetwork {
     }
 
     func stop() async {}
-    var condition: NetworkCondition { state.withLock { $0.condition } }
+    var condition: NetworkState { state.withLock { $0.condition } }
 }
 
 @Suite("A gateway's runtime under faults", .timeLimit(.minutes(2)))
@@ -152,11 +152,12 @@ struct GatewayRuntimeTests {
                         try await made.wait("\(what), call \(call), \(length) more") {
                             let present = made.network.state.withLock { $0.present }
                             return made.isReady && made.runtime.figures.peers == devices.count
-                                && present.mapValues { $0.rules.from.count } == wanted.compactMapValues { $0 }
+                                && present.mapValues { $0.rules.count } == wanted.compactMapValues { $0 }
                         }
                     }
                     try await expect([one.id: 0, two.id: 0], "devices were added")
-                    _ = try await service.setRules(of: .device(one.id), [RuleContent(.deny, transport: .udp)], admin)
+                    _ = try await service.setRules(
+                        of: .device(one.id), [RuleDraft(AccessRule(.deny, transport: .udp))], admin)
                     try await expect([one.id: 1, two.id: 0], "a rule was added")
                     try await service.removeDevice(one.id, admin)
                     try await expect([two.id: 0], "a device was removed")
@@ -276,7 +277,7 @@ struct GatewayRuntimeTests {
                 state.condition.problems = [.init(what: "the firewall: nft is not installed", since: 5)]
             }
             #expect(!made.isReady && made.runtime.readiness.problems.map(\.since) == [5])
-            made.network.state.withLock { $0.condition = NetworkCondition() }
+            made.network.state.withLock { $0.condition = NetworkState() }
             #expect(made.isReady)
         }
     }

@@ -57,27 +57,22 @@ import WireGuardCore
     }
 }
 
-extension RuntimePeersTests {
+extension PeerReconcilerTests {
     @Test("A login's device is the firewall's and no peer of WireGuard; another password changes neither")
     func logins() throws {
         var generator = SeededGenerator(seed: 19)
         var made = Made(loginTunnel: "login0")
-        let address = IPAddress.v4(10, 66, 0, 2)
-        var plan = PeerPlan(
-            deviceID: DeviceID(using: &generator), publicKey: nil, presharedKey: nil,
-            password: StoredPassword(text: "one"), addresses: [address], subnets: [],
-            rules: [RuleContent(.deny, transport: .udp)])
-        func changes() -> PeerChanges {
-            PeerChanges(sequence: 1, isComplete: false, peers: [plan], removed: [], serverKeysChanged: false)
-        }
-        made.round(changes())
+        var peer = Peer(
+            deviceID: DeviceID(using: &generator), publicKey: nil, password: StoredPassword(text: "one"),
+            sources: [IPPrefix(host: .v4(10, 66, 0, 2))], rules: [AccessRule(.deny, transport: .udp)])
+        made.round(Feed(sequence: 1, changed: [peer]))
         #expect(made.engine.isEmpty && made.peers.devices.isEmpty)
-        #expect(made.network.values.map(\.tunnel) == ["login0"] && made.network.values.first?.rules.from.count == 1)
-        plan.password = StoredPassword(text: "two")
-        made.round(changes())
-        #expect(made.isUnchanged && made.peers.peers[plan.deviceID]?.password == plan.password)
-        plan.password = nil
-        made.round(changes())
+        #expect(made.network.values.map(\.tunnel) == ["login0"] && made.network.values.first?.rules.count == 1)
+        peer.password = StoredPassword(text: "two")
+        made.round(Feed(sequence: 1, changed: [peer]))
+        #expect(made.isUnchanged && made.peers.peers[peer.deviceID]?.password == peer.password)
+        peer.password = nil
+        made.round(Feed(sequence: 1, changed: [peer]))
         #expect(made.network.isEmpty && made.peers.peers.isEmpty)
     }
 
@@ -85,16 +80,14 @@ extension RuntimePeersTests {
     func withoutWireGuard() {
         var generator = SeededGenerator(seed: 20)
         var made = Made()
-        made.peers = RuntimePeers(servesWireGuard: false)
-        let laptop = PeerPlan(
+        made.peers = PeerReconciler(servesWireGuard: false)
+        let laptop = Peer(
             deviceID: DeviceID(using: &generator), publicKey: PrivateKey(using: &generator).publicKey,
-            presharedKey: nil, addresses: [.v4(10, 66, 0, 2)], subnets: [], rules: [])
-        let login = PeerPlan(
-            deviceID: DeviceID(using: &generator), publicKey: nil, presharedKey: nil,
-            password: StoredPassword(text: "one"), addresses: [.v4(10, 66, 0, 3)], subnets: [], rules: [])
-        made.round(
-            PeerChanges(
-                sequence: 1, isComplete: true, peers: [laptop, login], removed: [], serverKeysChanged: true))
+            sources: [IPPrefix(host: .v4(10, 66, 0, 2))])
+        let login = Peer(
+            deviceID: DeviceID(using: &generator), publicKey: nil, password: StoredPassword(text: "one"),
+            sources: [IPPrefix(host: .v4(10, 66, 0, 3))])
+        made.round(Feed(sequence: 1, isComplete: true, changed: [laptop, login], serverKeysChanged: true))
         #expect(made.engine.isEmpty && made.peers.isCurrent)
         #expect(Array(made.network.keys) == [IPPrefix(host: .v4(10, 66, 0, 3))])
         #expect(made.network.values.allSatisfy { $0.tunnel == nil })
@@ -130,7 +123,7 @@ private final class RecordingNetwork: PeerNetwork {
     }
 
     func stop() async {}
-    var condition: NetworkCondition { NetworkCondition() }
+    var condition: NetworkState { NetworkState() }
 }
 
 /// A client of the login tunnel on a network in memory.
@@ -225,14 +218,14 @@ struct LoginRuntimeTests {
     func session() async throws {
         try await run { fixture, anna, runtime, network, client in
             let (service, admin) = (fixture.service, fixture.admin)
-            _ = try await service.setRules(of: .user(anna.id), [RuleContent(.deny, transport: .udp)], admin)
+            _ = try await service.setRules(of: .user(anna.id), [RuleDraft(AccessRule(.deny, transport: .udp))], admin)
             let client = try client(.v4(192, 0, 2, 10))
             let assignment = try await client.logIn("anna", Self.password)
             #expect(assignment.addresses.map(\.description) == ["10.66.0.2/32", "fd66::2/128"])
             #expect(assignment.dns == service.settings.dns && assignment.routes == [.allIPv4, .allIPv6])
             let change = try #require(network.changes.withLock { $0.first })
             #expect(change.count == 2 && change.values.allSatisfy { $0?.tunnel == "culvert-login0" })
-            #expect(change.values.allSatisfy { $0?.rules.from.map(\.transport) == [.udp] })
+            #expect(change.values.allSatisfy { $0?.rules.map(\.transport) == [.udp] })
             // The server counts the session once the answer is sent.
             #expect(await hasSession(runtime))
             let figures = try #require(runtime.figures.login)

@@ -18,7 +18,7 @@ import WireGuardCore
 struct RefusingStoreTests {
     private struct Made {
         let fixture: ServiceFixture
-        let store: SQLiteStore
+        let store: GatewayStore
         let path: String
         let runtime: GatewayRuntime
         let changes: Changes
@@ -48,7 +48,7 @@ struct RefusingStoreTests {
     private func run(_ body: (Made) async throws -> Void) async throws {
         try await TestFolder.use { folder in
             let path = "\(folder)/gateway.db"
-            let store = try SQLiteStore(path: path)
+            let store = try GatewayStore(path: path)
             let fixture = try ServiceFixture(store: store)
             let changes = Changes()
             var options = GatewayRuntime.Options()

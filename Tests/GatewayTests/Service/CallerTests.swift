@@ -6,6 +6,7 @@ import NetworkAddresses
 import PacketTunnelTesting
 import Provisioning
 import Testing
+import TunnelServer
 import WireGuardCore
 
 @testable import Gateway
@@ -38,7 +39,7 @@ import WireGuardCore
             ),
             (
                 "manage", ["admin", "local", "gateway"],
-                { _ = try await service.setRules(of: .user(anna.id), [RuleContent(.deny)], $0) }
+                { _ = try await service.setRules(of: .user(anna.id), [RuleDraft(AccessRule(.deny))], $0) }
             ),
             (
                 "tokens", ["admin", "local", "gateway"],
@@ -52,7 +53,7 @@ import WireGuardCore
                 }
             ),
             ("own", ["device"], { _ = try await service.grant($0) }),
-            ("peers", ["gateway"], { _ = try await service.peers($0) }),
+            ("peers", ["gateway"], { _ = try await service.peers(after: nil, $0) }),
             ("counters", ["gateway"], { try await service.record([], $0) }),
         ]
         for (operation, allowed, run) in operations {

@@ -16,8 +16,7 @@ import WireGuardCore
 
     /// The number of rows that the store has written.
     private func written(_ fixture: ServiceFixture) async throws -> Int {
-        let store = try #require(fixture.store as? SQLiteStore)
-        return try await store.database.read { $0.totalChangesCount }
+        try await fixture.store.connections.read { $0.totalChangesCount }
     }
 
     private func entries(_ fixture: ServiceFixture, _ action: AuditRecord.Action) async throws -> [AuditEntry] {
@@ -148,7 +147,7 @@ import WireGuardCore
     )
     func pendingMisuses() async throws {
         try await TestFolder.use { folder in
-            let store = try SQLiteStore(path: "\(folder)/gateway.db")
+            let store = try GatewayStore(path: "\(folder)/gateway.db")
             let fixture = try ServiceFixture(store: store)
             let (service, invitation) = (fixture.service, try await usedInvitation(fixture))
             func replay(_ count: Int) async throws {
@@ -194,7 +193,7 @@ import WireGuardCore
                 .misuses
         }
         let id = ids[refused]
-        try await #require(fixture.store as? SQLiteStore).database.write { db in
+        try await fixture.store.connections.write { db in
             try db.execute(
                 sql: """
                     CREATE TRIGGER refuse BEFORE UPDATE ON invitations WHEN OLD.id = '\(id)'

@@ -78,14 +78,14 @@ import WireGuardCore
         try await scene.pass(5, step: 1)
         fixture.clock.jumpWall(by: .zero - Self.jump)
         try await scene.pass(5, step: 1)
-        let admitted = try await service.peers(.gateway).peers.first { $0.deviceID == scene.device }
+        let admitted = try await service.peers(after: nil, .gateway).changed.first { $0.deviceID == scene.device }
         #expect(admitted?.publicKey != nil)
         let restarted = try ServiceFixture(store: fixture.store, keys: fixture.keys, clock: fixture.clock).service
-        let sequence = try await restarted.peers(.gateway).sequence
+        let sequence = try await restarted.peers(after: nil, .gateway).sequence
         fixture.clock.advance(by: .seconds(3600))
         try await restarted.sweep(.gateway)
-        let changes = try await restarted.peerChanges(after: sequence, .gateway)
-        let out = try #require(changes.peers.first { $0.deviceID == scene.device }, "the runtime hears of the expiry")
+        let changes = try await restarted.peers(after: sequence, .gateway)
+        let out = try #require(changes.changed.first { $0.deviceID == scene.device }, "the runtime hears of the expiry")
         #expect(out.publicKey == nil)
     }
 
@@ -97,7 +97,9 @@ import WireGuardCore
         fixture.clock.jumpWall(by: .seconds(-86_400))
         try await scene.pass(9 * 60)
         func isOut(_ service: GatewayService) async throws -> Bool {
-            try await service.peers(.gateway).peers.contains { $0.deviceID == scene.device && $0.publicKey == nil }
+            try await service.peers(after: nil, .gateway).changed.contains {
+                $0.deviceID == scene.device && $0.publicKey == nil
+            }
         }
         #expect(try await isOut(scene.service))
         let restarted = try ServiceFixture(store: fixture.store, keys: fixture.keys, clock: fixture.clock).service

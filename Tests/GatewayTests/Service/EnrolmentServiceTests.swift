@@ -161,7 +161,7 @@ import WireGuardCore
         }
         fixture.clock.advance(by: .seconds(10_801))
         try await fixture.service.sweep(.gateway)
-        #expect(try await fixture.service.peers(.gateway).peers.allSatisfy { $0.publicKey == nil })
+        #expect(try await fixture.service.peers(after: nil, .gateway).changed.allSatisfy { $0.publicKey == nil })
         _ = try await fixture.service.revokeToken(token.item.id, fixture.admin)
         await #expect(throws: GatewayError.tokenExpired) {
             _ = try await fixture.service.addKey(token: text, publicKey: first, from: fixture.home)

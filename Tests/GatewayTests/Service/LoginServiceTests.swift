@@ -11,6 +11,7 @@ import PasswordHashing
 import Provisioning
 import Synchronization
 import Testing
+import TunnelServer
 import TunnelSystem
 import WireGuardCore
 
@@ -156,11 +157,11 @@ import WireGuardCore
 
     @Test("A wrong password asks the store for the user once")
     func asksOnce() async throws {
-        let store = try SQLiteStore.inMemory()
+        let store = try GatewayStore.inMemory()
         let fixture = try ServiceFixture(store: store)
         try await set(Self.password, of: try await fixture.user(), fixture)
         let queries = Mutex(0)
-        try await store.database.writeWithoutTransaction { db in
+        try await store.connections.writeWithoutTransaction { db in
             db.trace { event in
                 if "\(event)".contains("FROM users WHERE login") { queries.withLock { $0 += 1 } }
             }
@@ -203,19 +204,19 @@ import WireGuardCore
         let anna = try await fixture.user()
         try await set(Self.password, of: anna, fixture)
         guard case .accepted(let id, let password, let addresses) = try await logIn(fixture) else { return }
-        func plan() async throws -> PeerPlan? {
-            try await fixture.service.peers(.gateway).peers.first { $0.deviceID == id }
+        func plan() async throws -> Peer? {
+            try await fixture.service.peers(after: nil, .gateway).changed.first { $0.deviceID == id }
         }
-        let rules = [RuleContent(.deny, networks: [try IPPrefix("203.0.113.0/24")])]
-        _ = try await fixture.service.setRules(of: .user(anna.id), rules, fixture.admin)
+        let rules = [AccessRule(.deny, networks: [try IPPrefix("203.0.113.0/24")])]
+        _ = try await fixture.service.setRules(of: .user(anna.id), rules.map { RuleDraft($0) }, fixture.admin)
         let first = try #require(try await plan())
         #expect(first.password == password && first.publicKey == nil && first.presharedKey == nil)
-        #expect(first.addresses == addresses && first.rules == rules)
-        let sequence = try await fixture.service.peers(.gateway).sequence
+        #expect(first.sources == addresses.map { IPPrefix(host: $0) } && first.rules == rules)
+        let sequence = try await fixture.service.peers(after: nil, .gateway).sequence
         try await set("battery staple", of: anna, fixture)
-        let changes = try await fixture.service.peerChanges(after: sequence, .gateway)
-        #expect(changes.peers.map(\.deviceID) == [id] && changes.peers[0].password != password)
-        #expect(changes.peers[0].password != nil)
+        let changes = try await fixture.service.peers(after: sequence, .gateway)
+        #expect(changes.changed.map(\.deviceID) == [id] && changes.changed[0].password != password)
+        #expect(changes.changed[0].password != nil)
         var disabled = UserUpdate()
         disabled.isEnabled = false
         _ = try await fixture.service.updateUser(anna.id, disabled, fixture.admin)
@@ -260,7 +261,7 @@ import WireGuardCore
         let anna = try await fixture.user()
         try await set(Self.password, of: anna, fixture)
         let id = try device(try await logIn(fixture))
-        let rule = RuleContent(.deny, networks: [try IPPrefix("192.0.2.0/24")])
+        let rule = RuleDraft(AccessRule(.deny, networks: [try IPPrefix("192.0.2.0/24")]))
         var subnets = DeviceUpdate()
         subnets.subnets = [try IPPrefix("192.168.7.0/24")]
         for attempt in [

@@ -32,20 +32,20 @@ final class MemoryKeys: ServerKeyStore {
 struct ServiceFixture {
     let clock: FakeClock
     let random: RandomSource
-    let store: any GatewayStore
+    let store: GatewayStore
     let keys: MemoryKeys
     let service: GatewayService
     let home = IPAddress.v4(192, 0, 2, 7)
     let admin = Caller.local(0)
 
     init(
-        seed: UInt64 = 1, store: (any GatewayStore)? = nil, keys: MemoryKeys? = nil,
+        seed: UInt64 = 1, store: GatewayStore? = nil, keys: MemoryKeys? = nil,
         clock: FakeClock = FakeClock(wall: FakeClock.Wall(seconds: 1_767_225_600)),
         _ change: (inout GatewaySettings) -> Void = { _ in },
         whenCompared: @escaping @Sendable () async -> Void = {}
     ) throws {
         random = RandomSource(SeededGenerator(seed: seed))
-        self.store = try store ?? SQLiteStore.inMemory()
+        self.store = try store ?? GatewayStore.inMemory()
         self.keys = keys ?? MemoryKeys(random)
         var settings = GatewaySettings()
         settings.host = "vpn.example.com"

@@ -15,14 +15,19 @@ import Testing
             let store = fixture.store
             let device = try await fixture.device(of: try await fixture.user(), expiresAfter: 100)
             let (late, early) = (fixture.start.addingTimeInterval(300), fixture.start.addingTimeInterval(200))
-            #expect(try await store.renew(device: device.id, until: early, fixture.audit()).device.expiresAt == early)
+            #expect(
+                try await store.change(device: device.id, .renewal(until: early), fixture.audit()).device.expiresAt
+                    == early)
             var update = DeviceUpdate()
             update.expiresAt = .some(early)
-            let limited = try await store.update(device: device.id, update, try fixture.limits(), fixture.audit())
+            let limited = try await store.change(
+                device: device.id, .update(update, try fixture.limits()), fixture.audit())
             #expect(limited.device.expiryLimit == early)
-            #expect(try await store.renew(device: device.id, until: late, fixture.audit()).device.expiresAt == early)
+            #expect(
+                try await store.change(device: device.id, .renewal(until: late), fixture.audit()).device.expiresAt
+                    == early)
             update.expiresAt = .some(nil)
-            let free = try await store.update(device: device.id, update, try fixture.limits(), fixture.audit())
+            let free = try await store.change(device: device.id, .update(update, try fixture.limits()), fixture.audit())
             #expect(free.device.expiryLimit == nil && free.device.expiresAt == nil)
         }
     }
@@ -71,7 +76,7 @@ import Testing
                 }
             }
             try old.close()
-            let store = try SQLiteStore(path: path)
+            let store = try GatewayStore(path: path)
             let end = Date(milliseconds: 1_767_225_600_123)
             #expect(try await store.device(set)?.device.expiryLimit == end)
             #expect(try await store.device(stock)?.device.expiryLimit == end)

@@ -11,12 +11,12 @@ import WireGuardCore
 
 /// What tests make for a store, all from one seed.
 struct StoreFixture {
-    let store: any GatewayStore
+    let store: GatewayStore
     let random: RandomSource
     /// 2026-01-01 00:00:00 UTC.
     let start = Date(timeIntervalSince1970: 1_767_225_600)
 
-    init(_ store: any GatewayStore, seed: UInt64 = 1) {
+    init(_ store: GatewayStore, seed: UInt64 = 1) {
         self.store = store
         random = RandomSource(SeededGenerator(seed: seed))
     }
@@ -104,10 +104,10 @@ enum StoreKind: String, CaseIterable, Sendable {
     /// Runs a test on an empty store.
     func run(_ body: (StoreFixture) async throws -> Void) async throws {
         switch self {
-        case .memory: try await body(StoreFixture(try SQLiteStore.inMemory()))
+        case .memory: try await body(StoreFixture(try GatewayStore.inMemory()))
         case .file:
             try await TestFolder.use { folder in
-                let store = try SQLiteStore(path: "\(folder)/gateway.db")
+                let store = try GatewayStore(path: "\(folder)/gateway.db")
                 try await body(StoreFixture(store))
                 try await store.check()
                 try store.close()

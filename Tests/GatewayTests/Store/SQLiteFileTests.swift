@@ -13,8 +13,8 @@ import WireGuardCore
 @testable import Gateway
 
 @Suite struct SQLiteFileTests {
-    private func pragma(_ store: SQLiteStore, _ name: String) async throws -> String {
-        try await store.database.write { try String.fetchOne($0, sql: "PRAGMA \(name)") ?? "" }
+    private func pragma(_ store: GatewayStore, _ name: String) async throws -> String {
+        try await store.connections.write { try String.fetchOne($0, sql: "PRAGMA \(name)") ?? "" }
     }
 
     @Test(
@@ -22,7 +22,7 @@ import WireGuardCore
     )
     func settings() async throws {
         try await TestFolder.use { folder in
-            let store = try SQLiteStore(path: "\(folder)/gateway.db")
+            let store = try GatewayStore(path: "\(folder)/gateway.db")
             let fixture = StoreFixture(store)
             _ = try await fixture.user()
             #expect(try await pragma(store, "journal_mode") == "wal")
@@ -39,14 +39,14 @@ import WireGuardCore
     func foreignFiles() async throws {
         try await TestFolder.use { folder in
             let path = "\(folder)/gateway.db"
-            try SQLiteStore(path: path).close()
+            try GatewayStore(path: path).close()
             try TestFolder.setMode(path, 0o640)
-            #expect(throws: StoreError.self) { _ = try SQLiteStore(path: path) }
+            #expect(throws: StoreError.self) { _ = try GatewayStore(path: path) }
             try TestFolder.setMode(path, 0o600)
             try FileManager.default.createSymbolicLink(atPath: "\(folder)/link", withDestinationPath: path)
-            #expect(throws: StoreError.self) { _ = try SQLiteStore(path: "\(folder)/link") }
-            #expect(throws: StoreError.self) { _ = try SQLiteStore(path: folder) }
-            #expect(throws: StoreError.self) { _ = try SQLiteStore(path: "\(folder)/none/gateway.db") }
+            #expect(throws: StoreError.self) { _ = try GatewayStore(path: "\(folder)/link") }
+            #expect(throws: StoreError.self) { _ = try GatewayStore(path: folder) }
+            #expect(throws: StoreError.self) { _ = try GatewayStore(path: "\(folder)/none/gateway.db") }
         }
     }
 
@@ -54,17 +54,17 @@ import WireGuardCore
     func migration() async throws {
         try await TestFolder.use { folder in
             let path = "\(folder)/gateway.db"
-            let first = try SQLiteStore(path: path)
+            let first = try GatewayStore(path: path)
             let user = try await StoreFixture(first).user()
             try first.close()
             var migrator = Schema.migrator
             migrator.registerMigration("next") { try $0.execute(sql: "ALTER TABLE users ADD COLUMN colour TEXT") }
-            let second = try SQLiteStore(path: path, migrator: migrator)
+            let second = try GatewayStore(SQLiteDatabase(path: path, migrator: migrator))
             #expect(try await second.user(user.id) == user)
             try second.close()
             let copy = "\(folder)/gateway.db.version-\(try #require(Schema.migrator.migrations.last))"
             #expect(FileStatus(of: copy)?.mode == 0o600)
-            let old = try SQLiteStore(path: copy)
+            let old = try GatewayStore(path: copy)
             #expect(try await old.user(user.id) == user)
             try old.close()
         }
@@ -76,7 +76,7 @@ import WireGuardCore
     func copies() async throws {
         try await TestFolder.use { folder in
             let path = "\(folder)/gateway.db"
-            try SQLiteStore(path: path).close()
+            try GatewayStore(path: path).close()
             func copies() throws -> [String] {
                 try FileManager.default.contentsOfDirectory(atPath: folder).filter { $0.hasPrefix("gateway.db.") }
                     .filter { !$0.hasSuffix("-wal") && !$0.hasSuffix("-shm") }.sorted()
@@ -85,15 +85,15 @@ import WireGuardCore
             migrator.registerMigration("next") { try $0.execute(sql: "ALTER TABLE users ADD COLUMN colour TEXT") }
             var failing = migrator
             failing.registerMigration("last") { try $0.execute(sql: "SELECT * FROM nowhere") }
-            #expect(throws: StoreError.self) { _ = try SQLiteStore(path: path, migrator: failing) }
+            #expect(throws: StoreError.self) { _ = try GatewayStore(SQLiteDatabase(path: path, migrator: failing)) }
             let first = "gateway.db.version-\(try #require(Schema.migrator.migrations.last))"
             #expect(try copies() == [first])
             for _ in 0..<2 {
-                #expect(throws: StoreError.self) { _ = try SQLiteStore(path: path, migrator: failing) }
+                #expect(throws: StoreError.self) { _ = try GatewayStore(SQLiteDatabase(path: path, migrator: failing)) }
                 #expect(try copies() == [first, "gateway.db.version-next"])
             }
             // The program of before the migration reads the first copy.
-            let old = try SQLiteStore(path: "\(folder)/\(first)")
+            let old = try GatewayStore(path: "\(folder)/\(first)")
             _ = try await StoreFixture(old).user("anna")
             try old.close()
             // A former file that was put back and changed is copied to another name.
@@ -101,10 +101,10 @@ import WireGuardCore
             for suffix in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: path + suffix) }
             try bytes.write(to: URL(filePath: path))
             try TestFolder.setMode(path, 0o600)
-            let restored = try SQLiteStore(path: path)
+            let restored = try GatewayStore(path: path)
             _ = try await StoreFixture(restored, seed: 2).user("ben")
             try restored.close()
-            try SQLiteStore(path: path, migrator: migrator).close()
+            try GatewayStore(SQLiteDatabase(path: path, migrator: migrator)).close()
             #expect(try copies() == [first, "\(first).2", "gateway.db.version-next"])
             #expect(try Data(contentsOf: URL(filePath: "\(folder)/\(first)")) == bytes)
         }
@@ -116,15 +116,15 @@ import WireGuardCore
             let path = "\(folder)/gateway.db"
             var migrator = Schema.migrator
             migrator.registerMigration("next") { try $0.execute(sql: "CREATE TABLE later (x INTEGER)") }
-            try SQLiteStore(path: path, migrator: migrator).close()
+            try GatewayStore(SQLiteDatabase(path: path, migrator: migrator)).close()
             do {
-                _ = try SQLiteStore(path: path)
+                _ = try GatewayStore(path: path)
                 Issue.record("a newer database was opened")
             } catch {
                 guard case StoreError.newerVersion(let words) = error else { throw error }
                 #expect(words.contains("later version") && words.contains("next"))
             }
-            try SQLiteStore(path: path, migrator: migrator).close()
+            try GatewayStore(SQLiteDatabase(path: path, migrator: migrator)).close()
         }
     }
 
@@ -132,7 +132,7 @@ import WireGuardCore
     func failedMigration() async throws {
         try await TestFolder.use { folder in
             let path = "\(folder)/gateway.db"
-            let first = try SQLiteStore(path: path)
+            let first = try GatewayStore(path: path)
             let user = try await StoreFixture(first).user()
             try first.close()
             var migrator = Schema.migrator
@@ -140,8 +140,8 @@ import WireGuardCore
                 try $0.execute(sql: "DELETE FROM users")
                 try $0.execute(sql: "SELECT * FROM nowhere")
             }
-            #expect(throws: StoreError.self) { _ = try SQLiteStore(path: path, migrator: migrator) }
-            let again = try SQLiteStore(path: path)
+            #expect(throws: StoreError.self) { _ = try GatewayStore(SQLiteDatabase(path: path, migrator: migrator)) }
+            let again = try GatewayStore(path: path)
             #expect(try await again.user(user.id) == user)
             try again.close()
         }
@@ -154,9 +154,9 @@ import WireGuardCore
             let file = SystemCall.open(path, O_WRONLY | O_CREAT)
             SystemCall.writeAll(file, Array(repeating: 0x55, count: 8192))
             SystemCall.close(file)
-            #expect(throws: StoreError.self) { _ = try SQLiteStore(path: path) }
+            #expect(throws: StoreError.self) { _ = try GatewayStore(path: path) }
 
-            let store = try SQLiteStore(path: "\(folder)/other.db")
+            let store = try GatewayStore(path: "\(folder)/other.db")
             let fixture = StoreFixture(store)
             let user = try await fixture.user()
             let device = try await fixture.device(of: user)
@@ -164,7 +164,7 @@ import WireGuardCore
                 "UPDATE devices SET public_key = x'00'", "UPDATE devices SET public_key = NULL, kind = 'other'",
                 "UPDATE devices SET kind = 'exported', id = 'short'",
             ] {
-                try await store.database.write { db in
+                try await store.connections.write { db in
                     try db.execute(sql: "PRAGMA defer_foreign_keys = ON")
                     try db.execute(sql: "UPDATE addresses SET device_id = NULL, released_at = 0")
                     try db.execute(sql: change)
@@ -180,7 +180,7 @@ import WireGuardCore
     @Test("No secret is in the database's files, nor in a copy: tokens, credentials, pre-shared and server keys")
     func secrets() async throws {
         try await TestFolder.use { folder in
-            let store = try SQLiteStore(path: "\(folder)/gateway.db")
+            let store = try GatewayStore(path: "\(folder)/gateway.db")
             let fixture = try ServiceFixture(store: store)
             let anna = try await fixture.user()
             let device = try await fixture.enrolled(anna)

@@ -5,6 +5,7 @@ import FoundationEssentials
 import NetworkAddresses
 import Provisioning
 import Testing
+import TunnelServer
 import WireGuardCore
 
 @testable import Gateway
@@ -21,27 +22,27 @@ import WireGuardCore
             let second = try await fixture.device(of: anna)
             let third = try await fixture.device(of: bea)
             let all = try await store.peers(after: nil)
-            #expect(all.isComplete && Set(all.peers.map(\.device)) == [first, second, third])
-            #expect(try await store.peers(after: all.sequence).peers.isEmpty)
+            #expect(all.isComplete && Set(all.changed.map(\.device)) == [first, second, third])
+            #expect(try await store.peers(after: all.sequence).changed.isEmpty)
 
-            let deny = RuleContent(
+            let deny = AccessRule(
                 .deny, direction: .in, networks: [try IPPrefix("10.0.0.0/8")], transport: .tcp,
                 ports: [1...80, 443...443])
-            let allow = RuleContent(.allow)
+            let allow = AccessRule(.allow)
             try await store.setRules(
-                of: .user(anna.id), [Rule(id: fixture.id(), owner: .user(anna.id), content: deny)], fixture.audit())
+                of: .user(anna.id), [Rule(id: fixture.id(), owner: .user(anna.id), access: deny)], fixture.audit())
             try await store.setRules(
-                of: .device(first.id), [Rule(id: fixture.id(), owner: .device(first.id), content: allow)],
+                of: .device(first.id), [Rule(id: fixture.id(), owner: .device(first.id), access: allow)],
                 fixture.audit())
             try await store.remove(device: third.id, of: nil, fixture.audit())
             let feed = try await store.peers(after: all.sequence)
             #expect(!feed.isComplete && feed.sequence == all.sequence + 3)
             #expect(feed.removed == [third.id] && !feed.serverKeysChanged)
-            let rules = Dictionary(uniqueKeysWithValues: feed.peers.map { ($0.device.id, $0.rules) })
+            let rules = Dictionary(uniqueKeysWithValues: feed.changed.map { ($0.device.id, $0.rules) })
             #expect(rules == [first.id: [allow, deny], second.id: [deny]])
             let complete = try await store.peers(after: nil)
             #expect(
-                Dictionary(uniqueKeysWithValues: complete.peers.map { ($0.device.id, $0.rules) }) == rules)
+                Dictionary(uniqueKeysWithValues: complete.changed.map { ($0.device.id, $0.rules) }) == rules)
 
             try await store.append(fixture.audit(.serverKeySwitched), change: .serverKeys)
             #expect(try await store.peers(after: feed.sequence).serverKeysChanged)
@@ -93,12 +94,12 @@ import WireGuardCore
             #expect(try await store.counts(at: fixture.start.addingTimeInterval(100)).activeDevices == 0)
             #expect(try await sweep(101).isEmpty)
             #expect(try await store.changes(after: before, limit: 10).map(\.subject) == [.device(device.id)])
-            _ = try await store.renew(
-                device: device.id, until: fixture.start.addingTimeInterval(200), fixture.audit(after: 101))
+            _ = try await store.change(
+                device: device.id, .renewal(until: fixture.start.addingTimeInterval(200)), fixture.audit(after: 101))
             #expect(try await sweep(200).devices == [device.id])
             var update = DeviceUpdate()
             update.name = "other"
-            _ = try await store.update(device: device.id, update, try fixture.limits(), fixture.audit())
+            _ = try await store.change(device: device.id, .update(update, try fixture.limits()), fixture.audit())
             #expect(try await sweep(201).isEmpty)
             let outcome = try await sweep(500)
             #expect(outcome.users == [anna.id] && outcome.devices.isEmpty)

@@ -17,7 +17,7 @@ import TunnelSystem
 
     /// The same enrolments in both processes, from one seed.
     private static func plan(
-        _ store: any GatewayStore
+        _ store: GatewayStore
     ) throws -> (user: User, invitations: [IssuedInvitation], enrolments: [Enrolment], fixture: StoreFixture) {
         let fixture = StoreFixture(store, seed: 42)
         let user = User(id: fixture.id(), login: "anna", createdAt: fixture.start)
@@ -36,7 +36,7 @@ import TunnelSystem
         .enabled(if: ProcessInfo.processInfo.environment[variable] != nil, "is started by another test"))
     func child() async throws {
         let path = try #require(ProcessInfo.processInfo.environment[Self.variable])
-        let store = try SQLiteStore(path: path)
+        let store = try GatewayStore(path: path)
         let enrolments = try Self.plan(store).enrolments
         try await withThrowingTaskGroup(of: Void.self) { group in
             for start in 0..<8 {
@@ -57,7 +57,7 @@ import TunnelSystem
     func killed(after count: Int) async throws {
         try await TestFolder.use { folder in
             let path = "\(folder)/gateway.db"
-            var store = try SQLiteStore(path: path)
+            var store = try GatewayStore(path: path)
             let (user, invitations, enrolments, fixture) = try Self.plan(store)
             _ = try await store.add(user, nil, fixture.audit())
             for invitation in invitations { _ = try await store.add(invitation, nil, fixture.audit(.invitationAdded)) }
@@ -66,7 +66,7 @@ import TunnelSystem
             let (reported, signal) = try await Self.killChild(path, after: count)
             #expect(signal == SIGKILL)
             #expect(reported.count >= count && reported.count < Self.count)
-            store = try SQLiteStore(path: path)
+            store = try GatewayStore(path: path)
             try await store.check()
             let survived = try await store.counts(at: fixture.start).devices
             #expect(survived >= reported.count)
@@ -77,7 +77,7 @@ import TunnelSystem
                 case .refused(let refusal): Issue.record("enrolment \(number) was refused: \(refusal)")
                 }
             }
-            let leases = try await Self.all { try await store.leases($0) }
+            let leases = try await store.leases()
             #expect(leases.count == 2 * Self.count && leases.allSatisfy { $0.deviceID != nil })
             let devices = try await Self.all { try await store.devices(of: user.id, $0) }
             #expect(devices.count == Self.count && devices.allSatisfy { $0.addresses.count == 2 })

@@ -175,7 +175,7 @@ import WireGuardCore
             }
             #expect(made == 1)
             #expect(try await store.counts(at: fixture.start).devices == 1)
-            #expect(try await store.leases(PageRequest()).items.count == 2)
+            #expect(try await store.leases().count == 2)
         }
     }
 
@@ -290,7 +290,8 @@ import WireGuardCore
             }
             var update = DeviceUpdate()
             update.subnets = [try IPPrefix("192.168.8.0/24"), try IPPrefix("192.168.7.0/25")]
-            let changed = try await store.update(device: office.id, update, try fixture.limits(), fixture.audit())
+            let changed = try await store.change(
+                device: office.id, .update(update, try fixture.limits()), fixture.audit())
             #expect(changed.device.subnets.map(\.description) == ["192.168.7.0/25", "192.168.8.0/24"])
             _ = try await fixture.device(of: anna, subnets: ["192.168.7.128/25", "fd07::/48"])
         }
@@ -309,15 +310,17 @@ import WireGuardCore
             let other = try await fixture.device(of: anna)
             let old = try #require(device.publicKey)
             let (new, rotation) = (fixture.key(), fixture.hash())
-            let rotated = try await store.rotate(
-                device: device.id, from: old, to: new, rotation, fixture.audit(.deviceKeyRotated))
+            let rotated = try await store.change(
+                device: device.id, .rotation(from: old, to: new, by: rotation), fixture.audit(.deviceKeyRotated))
             #expect(rotated.device.publicKey == new && rotated.device.rotationHash == rotation)
             await #expect(throws: StoreError.notFound) {
-                _ = try await store.rotate(device: device.id, from: old, to: fixture.key(), rotation, fixture.audit())
+                _ = try await store.change(
+                    device: device.id, .rotation(from: old, to: fixture.key(), by: rotation), fixture.audit())
             }
             await #expect(throws: StoreError.exists(.key)) {
-                _ = try await store.rotate(
-                    device: device.id, from: new, to: try #require(other.publicKey), rotation, fixture.audit())
+                _ = try await store.change(
+                    device: device.id, .rotation(from: new, to: try #require(other.publicKey), by: rotation),
+                    fixture.audit())
             }
             #expect(try await store.device(device.id)?.device.publicKey == new)
         }
@@ -338,9 +341,10 @@ import WireGuardCore
                 hash: fixture.hash(), hint: "", createdAt: fixture.start, expiresAt: nil)
             _ = try await store.add(token, slot: slot, try fixture.limits(), nil, fixture.audit())
             let (first, second) = (fixture.key(), fixture.key())
-            let one = try await store.setKey(slot: slot.id, first, try fixture.limits(), fixture.audit())
+            let one = try await store.change(device: slot.id, .key(first, try fixture.limits()), fixture.audit())
             #expect(one.device.publicKey == first && one.device.addresses.count == 2)
-            let two = try await store.setKey(slot: slot.id, second, try fixture.limits(), fixture.audit(after: 50))
+            let two = try await store.change(
+                device: slot.id, .key(second, try fixture.limits()), fixture.audit(after: 50))
             #expect(two.device.publicKey == second && two.device.addresses == one.device.addresses)
             func sweep(_ time: Double) async throws -> SweepOutcome {
                 try await store.sweep(
@@ -359,7 +363,8 @@ import WireGuardCore
             #expect(try await store.device(slot.id)?.device.publicKey == nil)
             let enrolled = try await fixture.device(of: anna)
             await #expect(throws: StoreError.notFound) {
-                _ = try await store.setKey(slot: enrolled.id, fixture.key(), try fixture.limits(), fixture.audit())
+                _ = try await store.change(
+                    device: enrolled.id, .key(fixture.key(), try fixture.limits()), fixture.audit())
             }
             let revoked = try await store.revoke(token: token.id, fixture.audit())
             #expect(revoked.revokedAt != nil)

@@ -16,7 +16,7 @@ struct StoreLoadTests {
     @Test("10,000 enrolments in a row, then 1,000 at once, then all peers, in a file")
     func enrolments() async throws {
         try await TestFolder.use { folder in
-            let store = try SQLiteStore(path: "\(folder)/gateway.db")
+            let store = try GatewayStore(path: "\(folder)/gateway.db")
             let fixture = StoreFixture(store)
             let anna = try await fixture.user(limit: 100_000)
             let limits = try fixture.limits(["10.66.0.1/16", "fd66::1/64"])

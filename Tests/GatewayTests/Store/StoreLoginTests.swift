@@ -191,7 +191,7 @@ extension StoreFixture {
             }
             var off = DeviceUpdate()
             off.isEnabled = false
-            _ = try await store.update(device: device.id, off, try fixture.limits(), fixture.audit())
+            _ = try await store.change(device: device.id, .update(off, try fixture.limits()), fixture.audit())
             #expect(try fixture.given(try await fixture.lease(changed)).id != device.id)
             try await store.remove(user: anna.id, fixture.audit())
             guard case .changed = try await fixture.lease(changed) else {
@@ -225,7 +225,7 @@ extension StoreFixture {
             }
             // Nothing is busy here, so that all logins are one after the other in the same place.
             #expect(Set(all.flatMap { $0 }).count == 2 * 17)
-            let leases = try await fixture.store.leases(PageRequest(limit: 500)).items
+            let leases = try await fixture.store.leases()
             #expect(Set(leases.map(\.address)).count == leases.count)
         }
     }

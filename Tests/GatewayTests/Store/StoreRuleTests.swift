@@ -4,17 +4,31 @@
 import NetworkAddresses
 import Provisioning
 import Testing
+import TunnelServer
 
 @testable import Gateway
 
 @Suite struct StoreRuleTests {
     private func rule(_ owner: Rule.Owner, _ number: Int, _ fixture: StoreFixture) -> Rule {
-        Rule(id: fixture.id(), owner: owner, content: RuleContent(.deny, notes: "\(number)"))
+        Rule(id: fixture.id(), owner: owner, access: AccessRule(.deny), notes: "\(number)")
+    }
+
+    @Test("A draft gives a rule all of its members, and the database keeps them", arguments: StoreKind.allCases)
+    func draft(_ kind: StoreKind) async throws {
+        let access = AccessRule(
+            .allow, direction: .in, networks: [try IPPrefix("192.0.2.0/24"), try IPPrefix("2001:db8::/32")],
+            transport: .udp, ports: [53...53, 8000...8100])
+        try await run(kind) { fixture, store, owner in
+            let rule = Rule(id: fixture.id(), owner: owner, RuleDraft(access, notes: "name servers"))
+            #expect(rule == Rule(id: rule.id, owner: owner, access: access, notes: "name servers"))
+            try await store.setRules(of: owner, [rule], fixture.audit())
+            #expect(try await store.rules(of: owner) == [rule])
+        }
     }
 
     /// Runs a test with the rules of a user.
     private func run(
-        _ kind: StoreKind, _ body: (StoreFixture, any GatewayStore, Rule.Owner) async throws -> Void
+        _ kind: StoreKind, _ body: (StoreFixture, GatewayStore, Rule.Owner) async throws -> Void
     ) async throws {
         try await kind.run { fixture in
             try await body(fixture, fixture.store, .user(try await fixture.user().id))
@@ -34,7 +48,7 @@ import Testing
                 }
                 try await group.waitForAll()
             }
-            let notes = try await store.rules(of: owner).map(\.content.notes)
+            let notes = try await store.rules(of: owner).map(\.notes)
             #expect(Set(notes) == Set((0..<20).map { "\($0)" }) && notes.count == 20)
             #expect(try await store.changes(after: before, limit: 100).count == 20)
         }
@@ -55,7 +69,7 @@ import Testing
                 #expect(added.item == expected && !added.isRepetition)
             }
             #expect(try await store.rules(of: owner) == expected)
-            #expect(try await store.peers(after: nil).peers.first?.rules == expected.map(\.content))
+            #expect(try await store.peers(after: nil).changed.first?.rules == expected.map(\.access))
             let entry = try #require(try await store.audit(AuditFilter(), PageRequest()).items.first)
             #expect(entry.record.action == .rulesChanged && entry.record.details["rules"] == "6")
             await #expect(throws: StoreError.ruleLimit(6)) {
@@ -149,7 +163,7 @@ import Testing
 
     @Test("The version of a list depends on its rules and on their order")
     func version() async throws {
-        let fixture = StoreFixture(try SQLiteStore.inMemory())
+        let fixture = StoreFixture(try GatewayStore.inMemory())
         let owner = Rule.Owner.user(fixture.id())
         let (one, two) = (rule(owner, 1, fixture), rule(owner, 1, fixture))
         let versions = [[], [one], [two], [one, two], [two, one]].map { Rule.version(of: $0) }

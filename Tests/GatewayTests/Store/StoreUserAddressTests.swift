@@ -58,7 +58,7 @@ extension StoreFixture {
             #expect(try await store.users(PageRequest()).items == [anna, ben])
             let device = try await fixture.logIn(anna)
             #expect(device.addresses.map(\.description) == ["10.66.0.77", "fd66::2"])
-            #expect(try await store.peers(after: nil).peers.map(\.user) == [anna])
+            #expect(try await store.peers(after: nil).changed.map(\.user) == [anna])
             // The next session has the device of the first.
             #expect(try await fixture.logIn(anna, busy: [device.id]).id == device.id)
             try await store.remove(device: device.id, of: nil, fixture.audit(after: 10))
@@ -135,7 +135,7 @@ extension StoreFixture {
             let device = try await fixture.logIn(anna)
             var off = DeviceUpdate()
             off.isEnabled = false
-            _ = try await store.update(device: device.id, off, try fixture.limits(), fixture.audit())
+            _ = try await store.change(device: device.id, .update(off, try fixture.limits()), fixture.audit())
             let next = try await fixture.logIn(anna, at: 10)
             #expect(next.id != device.id && next.addresses.first == .v4(10, 66, 0, 77))
             #expect(try await store.devices(of: anna.id, PageRequest()).items.map(\.id) == [next.id])
@@ -156,8 +156,8 @@ extension StoreFixture {
 
     @Test("A search for a rested address reads no fixed addresses")
     func index() async throws {
-        let store = try SQLiteStore.inMemory()
-        let plan = try await store.database.read { db in
+        let store = try GatewayStore.inMemory()
+        let plan = try await store.connections.read { db in
             try Row.fetchAll(
                 db,
                 sql: """
@@ -168,7 +168,7 @@ extension StoreFixture {
             ).map { String(describing: $0) }.joined()
         }
         #expect(plan.contains("INDEX addresses_at_rest (network=? AND released_at<?)"), "\(plan)")
-        let definition = try await store.database.read { db in
+        let definition = try await store.connections.read { db in
             try String.fetchOne(db, sql: "SELECT sql FROM sqlite_master WHERE name = 'addresses_at_rest'")
         }
         #expect(definition?.hasSuffix("WHERE device_id IS NULL AND owner_id IS NULL") == true)

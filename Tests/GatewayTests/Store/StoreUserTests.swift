@@ -5,6 +5,7 @@ import FoundationEssentials
 import NetworkAddresses
 import Provisioning
 import Testing
+import TunnelServer
 
 @testable import Gateway
 
@@ -68,7 +69,7 @@ import Testing
                 let added = try await fixture.store.add(device, try fixture.limits(), nil, fixture.audit())
                 #expect(added.item.device.name == text)
                 let rule = Rule(
-                    id: fixture.id(), owner: .user(user.id), content: RuleContent(.deny, notes: text))
+                    id: fixture.id(), owner: .user(user.id), access: AccessRule(.deny), notes: text)
                 try await fixture.store.setRules(of: .user(user.id), [rule], fixture.audit())
                 #expect(try await fixture.store.rules(of: .user(user.id)) == [rule])
                 #expect(
@@ -110,7 +111,7 @@ import Testing
             _ = try await store.add(token, slot: nil, try fixture.limits(), nil, fixture.audit())
             try await store.setRules(
                 of: .device(device.id),
-                [Rule(id: fixture.id(), owner: .device(device.id), content: RuleContent(.deny))], fixture.audit())
+                [Rule(id: fixture.id(), owner: .device(device.id), access: AccessRule(.deny))], fixture.audit())
             try await store.record([
                 DeviceActivity(deviceID: device.id, traffic: Device.Traffic(received: 5, sent: 7))
             ])
@@ -124,12 +125,12 @@ import Testing
             #expect(try await store.token(token.hash) == nil)
             #expect(try await store.device(device.id) == nil)
             #expect(
-                try await store.leases(PageRequest()).items
+                try await store.leases()
                     == device.addresses.sorted { $0.bytes.count < $1.bytes.count }.map {
                         AddressLease(address: $0, deviceID: nil, releasedAt: fixture.start.addingTimeInterval(10))
                     })
             let feed = try await store.peers(after: before.sequence)
-            #expect(feed.removed == [device.id] && feed.peers.isEmpty && !feed.isComplete)
+            #expect(feed.removed == [device.id] && feed.changed.isEmpty && !feed.isComplete)
             guard case .refused(.unknown) = try await store.enrol(try fixture.enrolment(.invitation(invitation.hash)))
             else {
                 Issue.record("the invitation of a user who is gone was taken")

@@ -13,7 +13,7 @@ enum ModelSchemas {
         ("TokenDraft", TokenDraft.message.schema(.create)),
         ("Invitation", IssuedInvitation.message.schema(.reply)),
         ("InvitationDraft", InvitationDraft.message.schema(.create)), ("Rule", Rule.schema),
-        ("RuleDraft", RuleContent.message.schema(.create)), ("Cooldown", CooldownEntry.message.schema(.reply)),
+        ("RuleDraft", Rule.message.schema(.create)), ("Cooldown", CooldownEntry.message.schema(.reply)),
         ("AuditEntry", AuditEntry.message.schema(.reply)), ("Status", GatewayStatus.message.schema(.reply)),
     ]
 

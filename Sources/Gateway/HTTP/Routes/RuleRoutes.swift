@@ -49,7 +49,7 @@ extension ReplyFormat where Reply == [Rule] {
     /// All rules of an owner, with their version as entity tag.
     fileprivate static func rules(_ note: String) -> ReplyFormat {
         let schema = JSONSchema.object([.init("rules", .list(of: .named("Rule")))])
-        return ReplyFormat([.init(status: 200, schema: schema, note: note)], columns: Rule.columns) { rules in
+        return ReplyFormat([.init(status: 200, schema: schema, note: note)], columns: Rule.message.columns()) { rules in
             APIReply(200, .object(of: [("rules", .array(rules.map(\.json)))])).tagged(Rule.version(of: rules))
         }
     }

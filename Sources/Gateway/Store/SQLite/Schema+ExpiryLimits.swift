@@ -15,21 +15,20 @@ extension Schema {
                 UPDATE devices SET expiry_limit = expires_at WHERE kind <> 'enrolled';
                 """)
         // The audit log has the last expiry that an administrator set. It is in effect unless the device has renewed since.
+        let session = SQLiteSession(connection: db)
         var set: [String: String] = [:]
-        for row in try Row.fetchAll(
-            db, sql: "SELECT subject, details FROM audit WHERE action = 'deviceChanged' ORDER BY number")
+        for row in try session.rows(
+            "SELECT subject, details FROM audit WHERE action = 'deviceChanged' ORDER BY number")
         {
-            let fields = Fields(row)
-            let details = try? JSONDecoder().decode([String: String].self, from: Data(try fields.text("details").utf8))
-            if let end = details?["expiresAt"] { set[try fields.text("subject")] = end }
+            let details = try? JSONDecoder().decode([String: String].self, from: Data((row["details"] as String).utf8))
+            if let end = details?["expiresAt"] { set[try row["subject"]] = end }
         }
-        for row in try Row.fetchAll(
-            db, sql: "SELECT id, expires_at FROM devices WHERE kind = 'enrolled' AND expires_at IS NOT NULL")
+        for row in try session.rows(
+            "SELECT id, expires_at FROM devices WHERE kind = 'enrolled' AND expires_at IS NOT NULL")
         {
-            let fields = Fields(row)
-            let (id, end) = (try fields.text("id"), try fields.time("expires_at"))
+            let (id, end): (String, Date) = try (row["id"], row["expires_at"])
             guard set["device:\(id)"] == end.formatted(.iso8601) else { continue }
-            try db.execute(sql: "UPDATE devices SET expiry_limit = expires_at WHERE id = ?", arguments: [id])
+            try session.execute("UPDATE devices SET expiry_limit = expires_at WHERE id = \(id)")
         }
     }
 }

@@ -2,24 +2,26 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import FoundationEssentials
-import GRDB
 import NetworkAddresses
 import Provisioning
 import TunnelServer
 
-extension SQLiteStore {
+extension GatewayStore {
+    /// Gives a login a device of its user: a device without a session, which keeps its addresses; or a new device, if the limits allow
+    /// it; or the device with the oldest session.
+    /// - Throws: `.poolFull`, `.deviceLimit`, `.gatewayFull`.
     package func lease(_ lease: LoginLease) async throws(StoreError) -> LoginLeaseOutcome {
-        try await write { db in
+        try await database.write { db in
             guard let user = try Self.user(db, lease.userID), user.password == lease.password else { return .changed }
             guard user.isEnabled else { return .userDisabled }
             guard user.isActive(at: lease.now) else { return .userExpired }
             let id = try Self.placeForLogin(db, user, lease)
             try db.execute(
-                literal: """
-                    UPDATE devices SET last_seen_at = \(lease.now.milliseconds), last_endpoint = \(lease.source.description)
-                    WHERE id = \(id.description)
-                    """)
-            guard let device = try Self.device(db, "id = \(id.description)") else { throw StoreError.notFound }
+                """
+                UPDATE devices SET last_seen_at = \(lease.now), last_endpoint = \(lease.source.description)
+                WHERE id = \(id)
+                """)
+            guard let device = try Self.device(db, "id = \(id)") else { throw StoreError.notFound }
             try Self.note(db, .device(id), at: lease.now)
             try Self.log(
                 db,
@@ -32,23 +34,22 @@ extension SQLiteStore {
     }
 
     /// The device that a login gets, with addresses.
-    private static func placeForLogin(_ db: Database, _ user: User, _ lease: LoginLease) throws -> DeviceID {
-        var devices = try Row.fetchAll(
-            db,
-            literal: """
-                SELECT * FROM devices
-                WHERE kind = \(Device.Kind.login.rawValue) AND user_id = \(user.id.description)
-                """
+    private static func placeForLogin(_ db: any SQLSession, _ user: User, _ lease: LoginLease) throws -> DeviceID {
+        var devices = try db.rows(
+            """
+            SELECT * FROM devices
+            WHERE kind = \(Device.Kind.login) AND user_id = \(user.id)
+            """
         ).map { try Device($0) }
         try attach(db, to: &devices)
         let usable = devices.filter { $0.isActive(at: lease.now) }
-        // The one that was at the same place last, and of these the latest: whoever comes back finds its addresses.
+        // The device that had this source address last, so that a client that reconnects keeps its addresses.
         let free = usable.filter { !lease.busy.contains($0.id) }.max { one, other in
             let (isNear, otherIsNear) = (one.isNear(lease.source), other.isNear(lease.source))
             return isNear == otherIsNear
                 ? one.lastSeenAt ?? .distantPast < other.lastSeenAt ?? .distantPast : otherIsNear
         }
-        // There may be fewer sessions than there were.
+        // The limit of sessions may have been reduced.
         let held = usable.count { lease.busy.contains($0.id) }
         // Only one session can have the fixed addresses of a user.
         let most = user.addresses.isEmpty ? lease.sessionsPerUser : 1
@@ -78,14 +79,14 @@ extension SQLiteStore {
     }
 
     private static func giveAddresses(
-        _ db: Database, to device: DeviceID, of user: User, _ limits: DeviceLimits
+        _ db: any SQLSession, to device: DeviceID, of user: User, _ limits: DeviceLimits
     ) throws {
         _ = try giveAddresses(db, to: device, wanted: addresses(of: user, limits), of: user.id, limits)
     }
 
-    /// Leaves a device its addresses, unless the gateway's networks are others by now.
+    /// Keeps the addresses of a device, unless the gateway's networks have changed.
     private static func keep(
-        _ db: Database, _ device: Device, of user: User, _ lease: LoginLease
+        _ db: any SQLSession, _ device: Device, of user: User, _ lease: LoginLease
     ) throws -> DeviceID {
         let ranges = lease.limits.servers.compactMap { try? AddressRange(server: $0) }
         let fits =

@@ -2,19 +2,17 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import FoundationEssentials
-import GRDB
 import NetworkAddresses
 import Provisioning
 import TunnelServer
 
-extension SQLiteStore {
+extension GatewayStore {
     /// The logins of users with fixed addresses.
     func loginsWithAddresses() async throws(StoreError) -> Set<String> {
-        try await read { db in
-            let rows = try Row.fetchAll(
-                db,
-                sql: "SELECT login FROM users WHERE id IN (SELECT owner_id FROM addresses WHERE owner_id IS NOT NULL)")
-            return Set(try rows.map { try Fields($0).text("login") })
+        try await database.read { db in
+            let rows = try db.rows(
+                "SELECT login FROM users WHERE id IN (SELECT owner_id FROM addresses WHERE owner_id IS NOT NULL)")
+            return Set(try rows.map { try $0["login"] as String })
         }
     }
 
@@ -26,7 +24,7 @@ extension SQLiteStore {
     func add(
         _ users: [User], resting: [IPAddress: UserID?], _ limits: DeviceLimits, at now: Date
     ) async throws(StoreError) -> Int {
-        try await write { db in
+        try await database.write { db in
             for user in users {
                 let audit = AuditRecord(
                     at: now, actor: "local", source: nil, action: .userAdded, subject: "user:\(user.id)",
@@ -37,14 +35,13 @@ extension SQLiteStore {
             var count = 0
             for (address, user) in resting {
                 guard let range = ranges.first(where: { $0.contains(address) }) else { continue }
-                try db.execute(
-                    literal: """
-                        INSERT INTO addresses (address, network, family, released_at, user_id) VALUES (
-                            \(address.data), \(range.network.description), \(address.isIPv6 ? 6 : 4),
-                            \(now.milliseconds), \(user?.description))
-                        ON CONFLICT (address) DO NOTHING
-                        """)
-                count += db.changesCount
+                count += try db.execute(
+                    """
+                    INSERT INTO addresses (address, network, family, released_at, user_id) VALUES (
+                        \(address), \(range.network), \(address.isIPv6 ? 6 : 4),
+                        \(now), \(user))
+                    ON CONFLICT (address) DO NOTHING
+                    """)
             }
             return count
         }

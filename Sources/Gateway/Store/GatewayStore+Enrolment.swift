@@ -2,18 +2,23 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import FoundationEssentials
-import GRDB
 import NetworkAddresses
 import Provisioning
 import WireGuardCore
 
-extension SQLiteStore {
-    /// So many misuses of an invitation are in the log each; more are counted only, so that nobody fills the disk.
+extension GatewayStore {
+    /// The number of misuses of an invitation that have an entry each. More are counted only, so that an attacker cannot fill the
+    /// disk.
     private static let loggedMisuses = 20
 
+    /// Uses an invitation, or a token, to make a device: checks both, the limits, gives addresses, inserts the device, notes the change
+    /// and writes the log. All or nothing.
+    /// - Throws: `.poolFull`, `.deviceLimit`, `.gatewayFull`, `.exists(.key)`, `.exists(.credential)`; then nothing was used.
     package func enrol(_ enrolment: Enrolment) async throws(StoreError) -> EnrolmentOutcome {
-        if enrolment.misuses == 0, try await read({ db in try Self.isMisuse(db, enrolment) }) { return .refused(.used) }
-        return try await write { db in
+        if enrolment.misuses == 0, try await database.read({ db in try Self.isMisuse(db, enrolment) }) {
+            return .refused(.used)
+        }
+        return try await database.write { db in
             switch enrolment.secret {
             case .invitation(let hash): try Self.enrol(db, enrolment, withInvitation: hash)
             case .token(let hash): try Self.enrol(db, enrolment, withToken: hash)
@@ -21,9 +26,9 @@ extension SQLiteStore {
         }
     }
 
-    private static func isMisuse(_ db: Database, _ enrolment: Enrolment) throws -> Bool {
+    private static func isMisuse(_ db: any SQLSession, _ enrolment: Enrolment) throws -> Bool {
         guard case .invitation(let hash) = enrolment.secret,
-            let row = try Row.fetchOne(db, literal: "SELECT * FROM invitations WHERE hash = \(hash.data)")
+            let row = try db.row("SELECT * FROM invitations WHERE hash = \(hash)")
         else { return false }
         let invitation = try IssuedInvitation(row)
         return try invitation.usedAt != nil && madeBefore(db, invitation, row, enrolment) == nil
@@ -31,10 +36,10 @@ extension SQLiteStore {
 
     /// The device that the identical request has made, for as long as the device is unchanged.
     private static func madeBefore(
-        _ db: Database, _ invitation: IssuedInvitation, _ row: Row, _ enrolment: Enrolment
+        _ db: any SQLSession, _ invitation: IssuedInvitation, _ row: SQLRow, _ enrolment: Enrolment
     ) throws -> DeviceOfUser? {
-        guard try Fields(row).optionalHash("request_hash") == enrolment.request, let id = invitation.deviceID,
-            let before = try device(db, "id = \(id.description)"),
+        guard try row["request_hash"] as SecretHash? == enrolment.request, let id = invitation.deviceID,
+            let before = try device(db, "id = \(id)"),
             before.device.publicKey == enrolment.publicKey,
             before.device.credentialHash == enrolment.credentialHash
         else { return nil }
@@ -42,9 +47,9 @@ extension SQLiteStore {
     }
 
     private static func enrol(
-        _ db: Database, _ enrolment: Enrolment, withInvitation hash: SecretHash
+        _ db: any SQLSession, _ enrolment: Enrolment, withInvitation hash: SecretHash
     ) throws -> EnrolmentOutcome {
-        guard let row = try Row.fetchOne(db, literal: "SELECT * FROM invitations WHERE hash = \(hash.data)") else {
+        guard let row = try db.row("SELECT * FROM invitations WHERE hash = \(hash)") else {
             return .refused(.unknown)
         }
         let invitation = try IssuedInvitation(row)
@@ -59,20 +64,21 @@ extension SQLiteStore {
         let outcome = try make(db, enrolment, for: invitation.userID, name, by: "invitation:\(invitation.id)")
         guard case .made(let made) = outcome else { return outcome }
         try db.execute(
-            literal: """
-                UPDATE invitations SET used_at = \(enrolment.now.milliseconds), request_hash = \(enrolment.request.data),
-                    device_id = \(made.device.id.description)
-                WHERE id = \(invitation.id.description)
-                """)
+            """
+            UPDATE invitations SET used_at = \(enrolment.now), request_hash = \(enrolment.request),
+                device_id = \(made.device.id)
+            WHERE id = \(invitation.id)
+            """)
         return outcome
     }
 
-    private static func noteMisuse(_ db: Database, _ invitation: IssuedInvitation, _ enrolment: Enrolment) throws {
+    private static func noteMisuse(_ db: any SQLSession, _ invitation: IssuedInvitation, _ enrolment: Enrolment) throws
+    {
         guard enrolment.misuses > 0 else { return }
         try db.execute(
-            literal: """
-                UPDATE invitations SET misuses = misuses + \(enrolment.misuses) WHERE id = \(invitation.id.description)
-                """)
+            """
+            UPDATE invitations SET misuses = misuses + \(enrolment.misuses) WHERE id = \(invitation.id)
+            """)
         guard invitation.misuses < loggedMisuses else { return }
         try log(
             db,
@@ -86,9 +92,9 @@ extension SQLiteStore {
     }
 
     private static func enrol(
-        _ db: Database, _ enrolment: Enrolment, withToken hash: SecretHash
+        _ db: any SQLSession, _ enrolment: Enrolment, withToken hash: SecretHash
     ) throws -> EnrolmentOutcome {
-        guard let row = try Row.fetchOne(db, literal: "SELECT * FROM tokens WHERE hash = \(hash.data)") else {
+        guard let row = try db.row("SELECT * FROM tokens WHERE hash = \(hash)") else {
             return .refused(.unknown)
         }
         let token = try Token(row)
@@ -97,7 +103,7 @@ extension SQLiteStore {
         if token.isExpired(at: enrolment.now) { return .refused(.expired) }
         let maker = "token:\(token.id)"
         if let before = try device(
-            db, "request_hash = \(enrolment.request.data) AND made_by = \(maker) AND user_id = \(user.description)"),
+            db, "request_hash = \(enrolment.request) AND made_by = \(maker) AND user_id = \(user)"),
             before.device.publicKey == enrolment.publicKey
         {
             return .repeated(before)
@@ -106,7 +112,7 @@ extension SQLiteStore {
     }
 
     private static func make(
-        _ db: Database, _ enrolment: Enrolment, for userID: UserID, _ name: String?, by maker: String
+        _ db: any SQLSession, _ enrolment: Enrolment, for userID: UserID, _ name: String?, by maker: String
     ) throws -> EnrolmentOutcome {
         guard let user = try user(db, userID) else { return .refused(.unknown) }
         guard user.isEnabled else { return .refused(.userDisabled) }

@@ -2,24 +2,22 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import FoundationEssentials
-import GRDB
 import NetworkAddresses
 import Provisioning
 import TunnelServer
 
 // A user's fixed addresses are rows of `addresses` with an owner. Only logins of this user get them.
 
-extension SQLiteStore {
+extension GatewayStore {
     /// Makes these the fixed addresses of a user. Devices of the user's logins without them are removed.
     /// - Throws: `.exists(.address)` if a device or another user has an address, if it rests, or if no device can have it.
     static func setAddresses(
-        _ db: Database, of user: UserID, _ addresses: [IPAddress], _ limits: DeviceLimits, at time: Date
+        _ db: any SQLSession, of user: UserID, _ addresses: [IPAddress], _ limits: DeviceLimits, at time: Date
     ) throws {
-        let wanted = addresses.map(\.data)
         try db.execute(
-            literal: """
-                UPDATE addresses SET owner_id = NULL WHERE owner_id = \(user.description) AND address NOT IN \(wanted)
-                """)
+            """
+            UPDATE addresses SET owner_id = NULL WHERE owner_id = \(user) AND address NOT IN \(addresses)
+            """)
         let ranges = limits.servers.compactMap { try? AddressRange(server: $0) }
         for address in addresses {
             guard let range = ranges.first(where: { $0.contains(address) }),
@@ -27,11 +25,10 @@ extension SQLiteStore {
             else { throw StoreError.exists(.address(address)) }
         }
         guard !addresses.isEmpty else { return }
-        var devices = try Row.fetchAll(
-            db,
-            literal: """
-                SELECT * FROM devices WHERE kind = \(Device.Kind.login.rawValue) AND user_id = \(user.description)
-                """
+        var devices = try db.rows(
+            """
+            SELECT * FROM devices WHERE kind = \(Device.Kind.login) AND user_id = \(user)
+            """
         ).map { try Device($0) }
         try attach(db, to: &devices)
         for device in devices where !addresses.allSatisfy(device.addresses.contains) {
@@ -42,21 +39,21 @@ extension SQLiteStore {
     /// Makes a user the owner of an address.
     /// - Returns: Whether the address was available.
     private static func reserve(
-        _ db: Database, _ address: IPAddress, _ range: AddressRange, for user: UserID, restSince: Date
+        _ db: any SQLSession, _ address: IPAddress, _ range: AddressRange, for user: UserID, restSince: Date
     ) throws -> Bool {
         try db.execute(
-            literal: """
-                INSERT INTO addresses (address, network, family, released_at, owner_id) VALUES (
-                    \(address.data), \(range.network.description), \(address.isIPv6 ? 6 : 4), 0, \(user.description))
-                ON CONFLICT (address) DO UPDATE SET owner_id = excluded.owner_id
-                WHERE owner_id = excluded.owner_id OR (
-                    owner_id IS NULL AND (
-                        released_at <= \(restSince.milliseconds) OR (device_id IS NULL AND user_id = excluded.owner_id)
-                        OR device_id IN (
-                            SELECT id FROM devices
-                            WHERE kind = \(Device.Kind.login.rawValue) AND devices.user_id = \(user.description))))
-                """)
-        return db.changesCount == 1
+            """
+            INSERT INTO addresses (address, network, family, released_at, owner_id) VALUES (
+                \(address), \(range.network), \(address.isIPv6 ? 6 : 4), 0, \(user))
+            ON CONFLICT (address) DO UPDATE SET owner_id = excluded.owner_id
+            WHERE addresses.owner_id = excluded.owner_id OR (
+                addresses.owner_id IS NULL AND (
+                    addresses.released_at <= \(restSince)
+                    OR (addresses.device_id IS NULL AND addresses.user_id = excluded.owner_id)
+                    OR addresses.device_id IN (
+                        SELECT id FROM devices
+                        WHERE kind = \(Device.Kind.login) AND devices.user_id = \(user))))
+            """) == 1
     }
 
     /// The fixed addresses of a user that a login can have in the gateway's present networks.
@@ -69,17 +66,16 @@ extension SQLiteStore {
     /// - Parameters:
     ///   - rest: The end of the query.
     ///   - areAll: Whether these are all users.
-    static func users(_ db: Database, _ rest: SQL, areAll: Bool = false) throws -> [User] {
-        var users = try Row.fetchAll(db, literal: "SELECT * FROM users \(rest)").map { try User($0) }
+    static func users(_ db: any SQLSession, _ rest: SQL, areAll: Bool = false) throws -> [User] {
+        var users = try db.rows("SELECT * FROM users \(rest)").map { try User($0) }
         guard !users.isEmpty else { return [] }
-        let ids = users.map(\.id.description)
+        let ids = users.map(\.id)
         let condition: SQL = areAll ? "owner_id IS NOT NULL" : "owner_id IN \(ids)"
         var addresses: [UserID: [IPAddress]] = [:]
-        for row in try Row.fetchAll(
-            db, literal: "SELECT owner_id, address FROM addresses WHERE \(condition) ORDER BY family")
+        for row in try db.rows(
+            "SELECT owner_id, address FROM addresses WHERE \(condition) ORDER BY family")
         {
-            let fields = Fields(row)
-            addresses[try fields.id("owner_id"), default: []].append(try fields.address("address"))
+            try addresses[row["owner_id"], default: []].append(row["address"])
         }
         guard !addresses.isEmpty else { return users }
         for index in users.indices { users[index].addresses = addresses[users[index].id] ?? [] }

@@ -2,7 +2,6 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import FoundationEssentials
-import GRDB
 import NetworkAddresses
 
 extension AuditRecord.Action {
@@ -10,7 +9,7 @@ extension AuditRecord.Action {
     fileprivate var isRepeatable: Bool { self == .deviceKeyRotated || self == .deviceRenewed }
 }
 
-extension SQLiteStore {
+extension GatewayStore {
     /// The time after an entry in which equal events are added to it, in milliseconds.
     private static let repetitionTime: Int64 = 60_000
     /// The number of latest entries of a subject that are compared. A subject may have very many.
@@ -18,26 +17,25 @@ extension SQLiteStore {
 
     /// Adds an event to a recent entry that has the same action, subject, actor and source.
     /// - Returns: Whether there was such an entry.
-    static func countRepetition(_ db: Database, _ audit: AuditRecord) throws -> Bool {
+    static func countRepetition(_ db: any SQLSession, _ audit: AuditRecord) throws -> Bool {
         guard audit.action.isRepeatable else { return false }
         let time = audit.at.milliseconds
-        let row = try Row.fetchOne(
-            db,
-            literal: """
-                SELECT * FROM (
-                    SELECT * FROM audit WHERE subject = \(audit.subject) ORDER BY number DESC LIMIT \(comparedEntries))
-                WHERE action = \(audit.action.rawValue) AND actor = \(audit.actor)
-                    AND source IS \(audit.source?.description) AND at > \(time - repetitionTime) AND at <= \(time)
-                ORDER BY number DESC LIMIT 1
-                """)
+        let row = try db.row(
+            """
+            SELECT * FROM (
+                SELECT * FROM audit WHERE subject = \(audit.subject) ORDER BY number DESC LIMIT \(comparedEntries))
+            WHERE action = \(audit.action) AND actor = \(audit.actor)
+                AND COALESCE(source, '') = \(audit.source?.description ?? "") AND at > \(time - repetitionTime) AND at <= \(time)
+            ORDER BY number DESC LIMIT 1
+            """)
         guard let entry = try row.map(AuditEntry.init) else { return false }
         // The entry leads from the first value to the last one.
         let details = entry.record.details.merging(audit.details) { $1 }
             .merging(entry.record.details.filter { $0.key == "from" }) { $1 }
         try db.execute(
-            literal: """
-                UPDATE audit SET count = count + 1, details = \(try detailsText(details)) WHERE number = \(entry.number)
-                """)
+            """
+            UPDATE audit SET count = count + 1, details = \(try detailsText(details)) WHERE number = \(entry.number)
+            """)
         return true
     }
 

@@ -6,22 +6,10 @@ import TunnelServer
 import WireGuardCore
 
 /// The peers that are desired, and those that WireGuard and the network are known to have. A value without effects.
-struct RuntimePeers: Sendable {
-    /// A device that is a peer of WireGuard, or one that a session of the login tunnel may have.
-    struct Peer: Equatable, Sendable {
-        /// Nil for a login's.
-        var publicKey: PublicKey?
-        var presharedKey: PresharedKey?
-        /// Of a login's device, what its session's password was compared with.
-        var password: StoredPassword?
-        var addresses: [IPAddress]
-        var subnets: [IPPrefix]
-        var rules: ClientRules
-
-        /// Where its packets may come from.
-        var sources: [IPPrefix] { addresses.map { IPPrefix(host: $0) } + subnets }
-    }
-
+///
+/// A round is ``withdraw()``, an update of ``engine``, an update of ``network``, ``admit(without:)``, and an update of ``engine``. WireGuard
+/// thus has a source of a device only while the network has that device's access for it, and no packet meets another device's rules.
+struct PeerReconciler: Sendable {
     /// A peer of WireGuard.
     struct EnginePeer: Equatable, Sendable {
         var device: DeviceID
@@ -56,13 +44,10 @@ struct RuntimePeers: Sendable {
     // MARK: - Desired
 
     /// Replaces the devices that have changed.
-    mutating func update(with changes: PeerChanges) {
+    mutating func update(with feed: Feed<Peer>) {
         var wanted: [DeviceID: Peer?] = [:]
-        for id in changes.removed { wanted.updateValue(nil, forKey: id) }
-        if changes.isComplete {
-            for id in peers.keys { wanted.updateValue(nil, forKey: id) }
-        }
-        for plan in changes.peers { wanted.updateValue(peer(plan), forKey: plan.deviceID) }
+        for id in feed.isComplete ? Array(peers.keys) : feed.removed { wanted.updateValue(nil, forKey: id) }
+        for peer in feed.changed { wanted.updateValue(served(peer), forKey: peer.deviceID) }
         wanted = wanted.filter { peers[$0.key] != $0.value }
         // Another device may have a released key or address next.
         for (id, new) in wanted {
@@ -146,12 +131,13 @@ struct RuntimePeers: Sendable {
             .sorted { "\($0.device)" < "\($1.device)" }
     }
 
-    private func peer(_ plan: PeerPlan) -> Peer? {
-        let key = servesWireGuard ? plan.publicKey : nil
-        guard key != nil || plan.password != nil else { return nil }
-        return Peer(
-            publicKey: key, presharedKey: plan.presharedKey, password: plan.password,
-            addresses: plan.addresses, subnets: plan.subnets, rules: ClientRules(plan.rules))
+    /// The peer as WireGuard and the network have it, or `nil` if it has no access.
+    private func served(_ peer: Peer) -> Peer? {
+        var peer = peer
+        if !servesWireGuard { (peer.publicKey, peer.presharedKey) = (nil, nil) }
+        // Another expiry changes neither: AccessGate enforces it.
+        peer.expiresAt = nil
+        return peer.publicKey == nil && peer.password == nil ? nil : peer
     }
 }
 
@@ -168,7 +154,7 @@ extension UAPIDeviceUpdate {
     }
 
     /// Adds peers, or gives them these keys and sources.
-    static func setting(_ peers: [(PublicKey, RuntimePeers.EnginePeer)]) -> UAPIDeviceUpdate {
+    static func setting(_ peers: [(PublicKey, PeerReconciler.EnginePeer)]) -> UAPIDeviceUpdate {
         var update = UAPIDeviceUpdate()
         update.peers = peers.map { key, peer in
             var update = UAPIPeerUpdate(publicKey: key)
@@ -178,37 +164,5 @@ extension UAPIDeviceUpdate {
             return update
         }
         return update
-    }
-}
-
-extension ClientRules {
-    /// The rules of a device and its user, as the firewall has them.
-    init(_ rules: [RuleContent]) {
-        self.init()
-        for rule in rules {
-            guard let made = AccessRule(rule) else { continue }
-            switch rule.direction {
-            case .out: from.append(made)
-            case .in: towards.append(made)
-            }
-        }
-    }
-}
-
-extension AccessRule {
-    /// - Returns: nil for a rule that allows what there is not. One that denies it denies the whole protocol.
-    fileprivate init?(_ rule: RuleContent) {
-        let transport: Transport =
-            switch rule.transport {
-            case .any: .any
-            case .tcp: .tcp
-            case .udp: .udp
-            case .icmp: .icmp
-            }
-        let hasPorts = transport != .icmp
-        guard hasPorts || rule.ports.isEmpty || rule.action == .deny else { return nil }
-        self.init(
-            rule.action == .allow ? .allow : .deny, networks: rule.networks, transport: transport,
-            ports: hasPorts ? rule.ports : [])
     }
 }

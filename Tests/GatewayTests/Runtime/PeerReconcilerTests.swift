@@ -11,38 +11,38 @@ import WireGuardCore
 
 @testable import Gateway
 
-@Suite struct RuntimePeersTests {
+@Suite struct PeerReconcilerTests {
     private var generator = SeededGenerator(seed: 16)
 
-    private mutating func plan(
-        _ id: DeviceID? = nil, key: PublicKey?, _ address: String, subnets: [String] = [], rules: [RuleContent] = []
-    ) throws -> PeerPlan {
-        PeerPlan(
-            deviceID: id ?? DeviceID(using: &generator), publicKey: key, presharedKey: nil,
-            addresses: [try IPAddress(address)], subnets: try subnets.map { try IPPrefix($0) }, rules: rules)
+    private mutating func peer(
+        _ id: DeviceID? = nil, key: PublicKey?, _ address: String, subnets: [String] = [], rules: [AccessRule] = []
+    ) throws -> Peer {
+        Peer(
+            deviceID: id ?? DeviceID(using: &generator), publicKey: key,
+            sources: try ([address] + subnets).map { try IPPrefix($0) }, rules: rules)
     }
 
     private func changes(
-        _ peers: [PeerPlan], removed: [DeviceID] = [], isComplete: Bool = false
-    ) -> PeerChanges {
-        PeerChanges(sequence: 1, isComplete: isComplete, peers: peers, removed: removed, serverKeysChanged: false)
+        _ peers: [Peer], removed: [DeviceID] = [], isComplete: Bool = false
+    ) -> Feed<Peer> {
+        Feed(sequence: 1, isComplete: isComplete, changed: peers, removed: removed)
     }
 
     /// A runtime's peers with a WireGuard and a network in memory.
     struct Made {
-        var peers = RuntimePeers()
+        var peers = PeerReconciler()
         /// The peers of WireGuard, and the network's clients.
-        private(set) var engine: [PublicKey: RuntimePeers.EnginePeer] = [:]
+        private(set) var engine: [PublicKey: PeerReconciler.EnginePeer] = [:]
         private(set) var network: [IPPrefix: ClientAccess] = [:]
         /// The peers of WireGuard at the time of the network's change.
-        private(set) var engineBefore: [PublicKey: RuntimePeers.EnginePeer] = [:]
+        private(set) var engineBefore: [PublicKey: PeerReconciler.EnginePeer] = [:]
         private(set) var isUnchanged = true
         /// The addresses whose connections the network has ended in the last round.
         private(set) var released: Set<IPPrefix> = []
 
-        init(loginTunnel: String? = nil) { peers = RuntimePeers(loginTunnel: loginTunnel) }
+        init(loginTunnel: String? = nil) { peers = PeerReconciler(loginTunnel: loginTunnel) }
 
-        mutating func round(_ changes: PeerChanges, refused: [IPPrefix: TunnelServerError] = [:], failing: Bool = false)
+        mutating func round(_ changes: Feed<Peer>, refused: [IPPrefix: TunnelServerError] = [:], failing: Bool = false)
         {
             peers.update(with: changes)
             isUnchanged = peers.isCurrent
@@ -75,23 +75,23 @@ import WireGuardCore
     mutating func comesAndGoes() throws {
         var made = Made()
         let key = PrivateKey(using: &generator).publicKey
-        let (plan, address) = (try plan(key: key, "10.66.0.2"), try IPPrefix("10.66.0.2"))
-        made.round(changes([plan]))
+        let (peer, address) = (try self.peer(key: key, "10.66.0.2"), try IPPrefix("10.66.0.2"))
+        made.round(changes([peer]))
         #expect(made.engineBefore.isEmpty && Array(made.engine.keys) == [key])
-        #expect(made.network == [address: ClientAccess(rules: ClientRules())])
-        #expect(made.peers.isCurrent && made.peers.devices == [key: plan.deviceID])
-        made.round(changes([plan]))
+        #expect(made.network == [address: ClientAccess()])
+        #expect(made.peers.isCurrent && made.peers.devices == [key: peer.deviceID])
+        made.round(changes([peer]))
         #expect(made.isUnchanged)
-        made.round(changes([], removed: [plan.deviceID]))
+        made.round(changes([], removed: [peer.deviceID]))
         #expect(made.engineBefore.isEmpty && made.network.isEmpty && made.peers.devices.isEmpty)
     }
 
     @Test("A disabled device is not a peer and has no access")
     mutating func disabled() throws {
         var made = Made()
-        let plan = try plan(key: PrivateKey(using: &generator).publicKey, "10.66.0.2")
-        made.round(changes([plan]))
-        var disabled = plan
+        let peer = try self.peer(key: PrivateKey(using: &generator).publicKey, "10.66.0.2")
+        made.round(changes([peer]))
+        var disabled = peer
         disabled.publicKey = nil
         made.round(changes([disabled]))
         #expect(made.engine.isEmpty && made.network.isEmpty)
@@ -103,31 +103,41 @@ import WireGuardCore
     mutating func changesOnly() throws {
         var made = Made()
         let (first, second) = (PrivateKey(using: &generator).publicKey, PrivateKey(using: &generator).publicKey)
-        let plan = try plan(key: first, "10.66.0.2")
-        made.round(changes([plan]))
+        let peer = try self.peer(key: first, "10.66.0.2")
+        made.round(changes([peer]))
         let network = made.network
-        var rotated = plan
+        var rotated = peer
         rotated.publicKey = second
         made.round(changes([rotated]))
         #expect(made.engineBefore.isEmpty && Array(made.engine.keys) == [second] && made.network == network)
         let engine = made.engine
-        rotated.rules = [RuleContent(.deny, transport: .udp, ports: [53...53])]
+        rotated.rules = [AccessRule(.deny, transport: .udp, ports: [53...53])]
         made.round(changes([rotated]))
         #expect(made.engineBefore == engine && made.engine == engine)
-        #expect(made.network.values.map(\.rules.from.count) == [1])
+        #expect(made.network.values.map(\.rules.count) == [1])
+    }
+
+    @Test("Another expiry of a device changes neither WireGuard nor the network")
+    mutating func expiry() throws {
+        var made = Made()
+        var peer = try self.peer(key: PrivateKey(using: &generator).publicKey, "10.66.0.2")
+        made.round(changes([peer]))
+        peer.expiresAt = Date(timeIntervalSince1970: 1_800_000_000)
+        made.round(changes([peer]))
+        #expect(made.isUnchanged && made.engine.count == 1 && made.network.count == 1)
     }
 
     @Test("An address that moves from one device to another belongs to the new device, in any order of the two")
     mutating func handedOn() throws {
         for _ in 0..<20 {
             var made = Made()
-            let one = try plan(key: PrivateKey(using: &generator).publicKey, "10.66.0.2")
+            let one = try self.peer(key: PrivateKey(using: &generator).publicKey, "10.66.0.2")
             made.round(changes([one]))
-            let other = try plan(
-                key: PrivateKey(using: &generator).publicKey, "10.66.0.2", rules: [RuleContent(.deny, transport: .udp)])
+            let other = try peer(
+                key: PrivateKey(using: &generator).publicKey, "10.66.0.2", rules: [AccessRule(.deny, transport: .udp)])
             made.round(changes([other], removed: [one.deviceID]))
             #expect(made.engineBefore.isEmpty && made.engine.values.map(\.device) == [other.deviceID])
-            #expect(made.network.values.map(\.rules.from.count) == [1])
+            #expect(made.network.values.map(\.rules.count) == [1])
         }
     }
 
@@ -136,8 +146,8 @@ import WireGuardCore
     )
     mutating func released() throws {
         var made = Made()
-        let one = try plan(key: PrivateKey(using: &generator).publicKey, "10.66.0.2")
-        let two = try plan(key: PrivateKey(using: &generator).publicKey, "10.66.0.2")
+        let one = try self.peer(key: PrivateKey(using: &generator).publicKey, "10.66.0.2")
+        let two = try self.peer(key: PrivateKey(using: &generator).publicKey, "10.66.0.2")
         made.round(changes([one]))
         #expect(made.released.isEmpty)
         var rotated = one
@@ -155,7 +165,7 @@ import WireGuardCore
     mutating func handedOnKey() throws {
         var made = Made()
         let key = PrivateKey(using: &generator).publicKey
-        let (one, other) = (try plan(key: key, "10.66.0.2"), try plan(key: key, "10.66.0.3"))
+        let (one, other) = (try self.peer(key: key, "10.66.0.2"), try self.peer(key: key, "10.66.0.3"))
         made.round(changes([one]))
         made.peers.update(with: changes([other], removed: [one.deviceID]))
         #expect(made.peers.leaving == [key: one.deviceID])
@@ -166,8 +176,8 @@ import WireGuardCore
     @Test("A complete list removes all other devices; a round that the network fails is repeated, removals too")
     mutating func complete() throws {
         var made = Made()
-        let one = try plan(key: PrivateKey(using: &generator).publicKey, "10.66.0.2")
-        let two = try plan(key: PrivateKey(using: &generator).publicKey, "10.66.0.3")
+        let one = try self.peer(key: PrivateKey(using: &generator).publicKey, "10.66.0.2")
+        let two = try self.peer(key: PrivateKey(using: &generator).publicKey, "10.66.0.3")
         made.round(changes([one, two]))
         made.round(changes([two], isComplete: true), failing: true)
         // WireGuard has lost the peer already, and the network not yet.
@@ -180,14 +190,14 @@ import WireGuardCore
         #expect(made.engine.count == 2 && made.network.count == 2)
     }
 
-    @Test("A subnet that comes or goes is another source of the same peer")
+    @Test("A changed subnet is another source of the same peer")
     mutating func subnets() throws {
         var made = Made()
         let key = PrivateKey(using: &generator).publicKey
-        var plan = try plan(key: key, "10.66.0.2", subnets: ["192.168.9.0/24"])
-        made.round(changes([plan]))
-        plan.subnets = [try IPPrefix("192.168.8.0/24")]
-        made.round(changes([plan]))
+        var peer = try self.peer(key: key, "10.66.0.2", subnets: ["192.168.9.0/24"])
+        made.round(changes([peer]))
+        peer.sources[1] = try IPPrefix("192.168.8.0/24")
+        made.round(changes([peer]))
         #expect(made.engineBefore[key]?.sources.map(\.description) == ["10.66.0.2/32"])
         #expect(made.engine[key]?.sources.map(\.description) == ["10.66.0.2/32", "192.168.8.0/24"])
         #expect(Set(made.network.keys.map(\.description)) == ["10.66.0.2/32", "192.168.8.0/24"])
@@ -199,26 +209,17 @@ import WireGuardCore
     mutating func excluded() throws {
         var made = Made()
         let key = PrivateKey(using: &generator).publicKey
-        let plan = try plan(key: key, "10.66.0.2", subnets: ["192.168.9.0/24"])
-        let refused = [plan.subnets[0]: TunnelServerError.subnet(plan.subnets[0], "it is behind another client")]
-        made.round(changes([plan]), refused: refused)
+        let peer = try self.peer(key: key, "10.66.0.2", subnets: ["192.168.9.0/24"])
+        let subnet = peer.sources[1]
+        let refused = [subnet: TunnelServerError.subnet(subnet, "it is behind another client")]
+        made.round(changes([peer]), refused: refused)
         #expect(made.engine[key]?.sources.map(\.description) == ["10.66.0.2/32"] && made.peers.isCurrent)
         let exclusions = made.peers.exclusions
-        #expect(exclusions.map(\.device) == [plan.deviceID] && exclusions.first?.reason.contains("192.168.9.0") == true)
+        #expect(exclusions.map(\.device) == [peer.deviceID] && exclusions.first?.reason.contains("192.168.9.0") == true)
         made.round(changes([]))
         #expect(made.engine[key]?.sources.count == 2 && made.peers.exclusions.isEmpty)
         let update = try #require(UAPIDeviceUpdate.setting(made.engine.map { ($0.key, $0.value) }).peers.first)
         #expect(update.replaceAllowedIPs && update.allowedIPs.count == 2)
-    }
-
-    @Test("Rules of both directions keep their order, and one of ICMP with ports allows nothing and denies all of it")
-    func rules() throws {
-        let rules = ClientRules([
-            RuleContent(.allow, transport: .tcp, ports: [80...80]), RuleContent(.deny, direction: .in),
-            RuleContent(.deny, transport: .icmp, ports: [1...1]), RuleContent(.allow, transport: .icmp, ports: [1...1]),
-        ])
-        #expect(rules.from.map(\.action) == [.allow, .deny] && rules.from[1].transport == .icmp)
-        #expect(rules.towards.map(\.action) == [.deny])
     }
 }
 
@@ -229,7 +230,7 @@ import WireGuardCore
         TrafficLedger.Count(traffic: Device.Traffic(received: received, sent: sent))
     }
 
-    @Test("What is counted is told once, also across another key and a store that did not listen")
+    @Test("Each byte is reported once, even after the key changed and the store failed")
     mutating func counts() {
         var ledger = TrafficLedger()
         let device = DeviceID(using: &generator)

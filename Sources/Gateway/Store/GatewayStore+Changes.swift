@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import NetworkAddresses
+import Provisioning
+import TunnelServer
+
+extension GatewayStore {
+    /// - Parameter sequence: The last change that the caller knows. If it is `nil` or too old, all devices are returned.
+    package func peers(after sequence: Int64?) async throws(StoreError) -> Feed<PeerRecord> {
+        // One view of all tables.
+        try await database.read { db in
+            let (first, last) = try Self.span(db)
+            guard let sequence, sequence >= first - 1, sequence <= last else {
+                return Feed(
+                    sequence: last, isComplete: true, changed: try Self.allPeers(db), serverKeysChanged: true)
+            }
+            return try Self.peers(db, after: sequence, until: last)
+        }
+    }
+
+    /// The first change that is stored, and the last one that was made.
+    private static func span(_ db: any SQLSession) throws -> (first: Int64, last: Int64) {
+        let row = try db.figures(
+            "SELECT COALESCE(MIN(sequence), 1) AS first, COALESCE(MAX(sequence), 0) AS last FROM changes")
+        return try (row["first"], row["last"])
+    }
+
+    private static func peers(_ db: any SQLSession, after sequence: Int64, until last: Int64) throws -> Feed<PeerRecord>
+    {
+        var touched: Set<DeviceID> = []
+        var serverKeysChanged = false
+        for row in try db.rows("SELECT * FROM changes WHERE sequence > \(sequence)") {
+            switch try Change(row).subject {
+            case .device(let id), .rules(.device(let id)): touched.insert(id)
+            case .user(let id), .rules(.user(let id)):
+                for row in try db.rows("SELECT id FROM devices WHERE user_id = \(id)") {
+                    touched.insert(try row["id"])
+                }
+            case .serverKeys: serverKeysChanged = true
+            }
+        }
+        var feed = Feed<PeerRecord>(sequence: last, serverKeysChanged: serverKeysChanged)
+        for id in touched {
+            if let found = try device(db, "id = \(id)") {
+                let rows = try db.rows(
+                    """
+                    SELECT * FROM rules
+                    WHERE device_id = \(id) OR user_id = \(found.user.id)
+                    ORDER BY device_id IS NULL, position
+                    """)
+                feed.changed.append(
+                    PeerRecord(device: found.device, user: found.user, rules: try rows.map(AccessRule.init)))
+            } else {
+                feed.removed.append(id)
+            }
+        }
+        return feed
+    }
+
+    private static func allPeers(_ db: any SQLSession) throws -> [PeerRecord] {
+        var devices = try db.rows("SELECT * FROM devices").map { try Device($0) }
+        try attach(db, to: &devices, areAll: true)
+        let users = try Dictionary(users(db, "", areAll: true).map { ($0.id, $0) }) { first, _ in first }
+        var rules: [RandomID: [AccessRule]] = [:]
+        for row in try db.rows("SELECT * FROM rules ORDER BY position") {
+            let owner: RandomID = try (row["user_id"] as UserID?) ?? row["device_id"]
+            rules[owner, default: []].append(try AccessRule(row))
+        }
+        return devices.compactMap { device in
+            guard let user = users[device.userID] else { return nil }
+            return PeerRecord(device: device, user: user, rules: (rules[device.id] ?? []) + (rules[user.id] ?? []))
+        }
+    }
+
+    /// Adds to the counters of devices. Traffic of removed devices is added to the totals.
+    package func record(_ activity: [DeviceActivity]) async throws(StoreError) {
+        try await database.write { db in
+            for entry in activity {
+                let (received, sent) = (entry.traffic.received, entry.traffic.sent)
+                let count = try db.execute(
+                    """
+                    UPDATE devices SET received = received + \(received), sent = sent + \(sent),
+                        last_seen_at = CASE
+                            WHEN last_seen_at IS NULL OR last_seen_at < \(entry.lastSeenAt) THEN \(entry.lastSeenAt)
+                            ELSE last_seen_at END,
+                        last_endpoint = COALESCE(\(entry.endpoint?.description), last_endpoint)
+                    WHERE id = \(entry.deviceID)
+                    """)
+                guard count == 0 else { continue }
+                try db.execute("UPDATE totals SET value = value + \(received) WHERE name = 'received'")
+                try db.execute("UPDATE totals SET value = value + \(sent) WHERE name = 'sent'")
+            }
+        }
+    }
+}

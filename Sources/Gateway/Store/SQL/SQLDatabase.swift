@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+/// The database of a ``GatewayStore``. It has the tables of `Schema`, and no rule of the gateway.
+///
+/// A violated uniqueness is `.exists(.login)`, `.exists(.key)`, `.exists(.credential)` or `.exists(.secret)`. A reference to a missing
+/// row is `.notFound`. Other errors are `.unavailable`.
+protocol SQLDatabase: Sendable {
+    /// Runs `body` with one view of all tables.
+    func read<Result: Sendable>(
+        _ body: @escaping @Sendable (any SQLSession) throws -> Result
+    ) async throws(StoreError) -> Result
+    /// Runs `body` in one transaction, which is durable when this returns, and has no effect if it throws. Only one writer runs at a
+    /// time, so that no other writer changes the rows that `body` has read.
+    func write<Result: Sendable>(
+        _ body: @escaping @Sendable (any SQLSession) throws -> Result
+    ) async throws(StoreError) -> Result
+    /// Copies all of it into a new file, as it is at one moment, while it is in use.
+    func copy(to path: String) throws(StoreError)
+    /// Checks that it is sound.
+    func check() async throws(StoreError)
+    /// Closes it, for which it waits for operations that run. Later operations fail.
+    func close() throws(StoreError)
+}
+
+/// The statements of a transaction.
+protocol SQLSession {
+    func rows(_ sql: SQL) throws -> [SQLRow]
+    /// - Returns: The number of rows that were inserted, changed or removed.
+    @discardableResult func execute(_ sql: SQL) throws -> Int
+}
+
+extension SQLSession {
+    func row(_ sql: SQL) throws -> SQLRow? { try rows(sql).first }
+
+    /// The row of a statement that always returns one.
+    func figures(_ sql: SQL) throws -> SQLRow {
+        guard let row = try row(sql) else { throw StoreError.unavailable("the database has returned no row") }
+        return row
+    }
+}
