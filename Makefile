@@ -12,7 +12,7 @@ release = $(shell scripts/release-flags)
 bin = $(shell $(swift) build $(release) --show-bin-path)
 built = .build/release
 # A gateway runs on Linux alone.
-programs = culvert culvert-wg culvert-pin culvert-enroll culvert-credential-server $(if $(filter Linux,$(shell uname)),culvert-gateway)
+programs = culvert culvert-wg culvert-pin culvert-enroll $(if $(filter Linux,$(shell uname)),culvert-gateway)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo gateway-demo test standins apple soak bench fuzz lint docs build install clean
@@ -72,8 +72,8 @@ install: ## Install the programs, the systemd units, completions and manual page
 		"$(root)/share/fish/vendor_completions.d" "$(root)/lib/systemd/system"
 	for name in $(programs); do install -s -m 755 "$(built)/$$name" "$(root)/bin" || exit 1; done
 	install -m 644 docs/man/culvert.1 docs/man/culvert-pin.1 docs/man/culvert-enroll.1 "$(root)/share/man/man1"
-	install -m 644 docs/man/culvert-wg.8 docs/man/culvert-credential-server.8 docs/man/culvert-gateway.8 "$(root)/share/man/man8"
-	for unit in culvert@.service culvert-guard@.service culvert-credential-server.service culvert-gateway.service; do \
+	install -m 644 docs/man/culvert-wg.8 docs/man/culvert-gateway.8 "$(root)/share/man/man8"
+	for unit in culvert@.service culvert-guard@.service culvert-gateway.service; do \
 		sed 's|/usr/local/bin/|$(PREFIX)/bin/|' "support/systemd/$$unit" > "$(root)/lib/systemd/system/$$unit" && \
 		chmod 644 "$(root)/lib/systemd/system/$$unit" || exit 1; done
 	@for name in $(filter-out culvert-wg,$(programs)); do \

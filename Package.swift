@@ -113,7 +113,6 @@ let package = Package(
         .executable(name: "culvert", targets: ["culvert"]),
         .executable(name: "culvert-wg", targets: ["culvert-wg"]),
         .executable(name: "culvert-pin", targets: ["culvert-pin"]),
-        .executable(name: "culvert-credential-server", targets: ["culvert-credential-server"]),
         .executable(name: "culvert-enroll", targets: ["culvert-enroll"]),
     ],
     traits: traits,
@@ -210,7 +209,7 @@ let package = Package(
                     condition: .when(platforms: [.linux], traits: ["TrustPinningNIO"])),
             ],
             swiftSettings: settings),
-        // What the servers of the login tunnel have in common that apps do not need.
+        // Part of the gateway's login tunnel. Apps do not need it.
         .target(name: "PasswordHashing", dependencies: [crypto, cryptoExtras], swiftSettings: settings),
         part(
             "Gateway", isBuilt: buildsForLinux,
@@ -272,15 +271,6 @@ let package = Package(
                 argumentParser, crypto,
             ],
             swiftSettings: settings),
-        .executableTarget(
-            name: "culvert-credential-server",
-            dependencies: [
-                "CommandLineSupport", "NetworkAddresses", "TunnelSystem", "CTunnelSystem", "WireGuardCore", "TunnelIO",
-                "PacketTunnel", "CredentialTunnel", "PasswordHashing", tunnelServer, linuxHost, argumentParser,
-                logging,
-            ],
-            swiftSettings: settings),
-
         .executableTarget(
             name: "culvert-enroll",
             dependencies: [
@@ -391,15 +381,6 @@ let package = Package(
                 "TrustPinningTesting", "TrustPinningNIOTesting", "TunnelSystem", argumentParser,
             ],
             swiftSettings: settings),
-        .testTarget(
-            name: "CulvertCredentialServerTests",
-            dependencies: [
-                "CompatibilityFixtures",
-                "culvert-credential-server", "CommandLineSupport", "CommandLineTesting", "NetworkAddresses",
-                "PasswordHashing", tunnelServer,
-                "PacketTunnel", "TunnelSystem", "PacketTunnelTesting", argumentParser, logging,
-            ],
-            swiftSettings: settings),
         .target(
             name: "TrustPinningTesting", dependencies: [crypto, cryptoExtras],
             path: "Tests/Support/TrustPinningTesting", swiftSettings: settings),
@@ -460,7 +441,7 @@ let package = Package(
                 linuxHost, tunnelServer,
                 "WireGuardTunnel", "PacketTunnelTesting", "HostConformance", "CommandLineTesting", "culvert",
                 "culvert-wg",
-                "culvert-credential-server", "CredentialTunnel", gateway, "culvert-enroll",
+                "CredentialTunnel", gateway, "culvert-enroll",
                 "Provisioning", "PasswordHashing",
                 "culvert-c-example", "echo-tunnel-example",
                 logging,

@@ -58,6 +58,27 @@ struct ProgramCallTests {
         #expect(ProgramCall(line) == nil)
     }
 
+    @Test(
+        "culvert credential-server names its replacement with status 2, with any arguments",
+        arguments: [[], ["run"], ["init", "--endpoint", "vpn.example.com"], ["--help"], ["--version"], ["--", "-x"]])
+    func credentialServer(arguments: [String]) {
+        let line = ["credential-server"] + arguments
+        let captured = CapturedConsole()
+        #expect(ProgramCall(line) == nil)
+        #expect(Program.run(line, console: captured.console()) == ExitStatus.usage)
+        #expect(captured.output.isEmpty)
+        for command in ["init HOST --login-tunnel-only --backup-key FILE", "import-credential-server FOLDER"] {
+            #expect(captured.error.contains("culvert gateway \(command)\n"), "\(captured.error)")
+        }
+    }
+
+    @Test("The help of culvert credential-server names its replacement")
+    func credentialServerHelp() {
+        let captured = CapturedConsole()
+        #expect(Program.run(["help", "credential-server"], console: captured.console()) == ExitStatus.success)
+        #expect(captured.output.contains("--login-tunnel-only") && captured.output.contains("import-credential-server"))
+    }
+
     @Test("Programs of their own are in the list of commands")
     func list() {
         let captured = CapturedConsole()

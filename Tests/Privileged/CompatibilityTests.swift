@@ -95,12 +95,22 @@
             try scene.stop()
         }
 
-        @Test("A credential server logs its user in by a profile, and adds another user")
+        @Test(
+            "A gateway that took over a credential server logs its user in by the old profile, and another user by a password"
+        )
         func credentialServer() throws {
             let etc = try PrivateEtc(resolvConf: CulvertUpScene.resolvConf)
-            let scene = try CredentialServerScene()
-            try scene.useFixture("credential-server")
+            let scene = try LoginGatewayScene()
+            try scene.initialize()
+            try scene.addDefaultRoute()
+            let server = try Fixtures.copy("credential-server", to: "\(scene.folder.path)/server")
+            for words in ["new users: 2", "existing users: 2"] {
+                let result = try scene.command("import-credential-server", server)
+                #expect(result.status == 0 && result.output.contains(words), "\(result)")
+            }
             try scene.start()
+            #expect(try scene.command("import-credential-server", server).status == 5)
+            #expect(scene.presharedKey == (try Fixtures.line("credential-server/preshared.key")))
             let clients = try Fixtures.copy("clients", to: scene.profiles)
             func culvert(_ arguments: String...) throws -> String {
                 try PrivilegedTests.run(scene.culvert(arguments), deadline: .seconds(120)).output
@@ -110,7 +120,12 @@
             #expect(try scene.outside.run("ip", "address", "show", "dev", "cred").output.contains("10.66.0.77/"))
             _ = try culvert("down", "cred")
             try scene.add("cara", "a new user's password")
-            #expect(try scene.command("user", "list").output.contains("cara"))
+            let client = try scene.client()
+            guard case .success = try client.logIn("cara", "a new user's password") else {
+                Issue.record("the new user was refused: \(client.events)")
+                return
+            }
+            try scene.stop()
             withExtendedLifetime(etc) {}
         }
 

@@ -2,7 +2,6 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
-    import CompatibilityFixtures
     import Foundation
     import Logging
     import NetworkAddresses
@@ -36,7 +35,7 @@
 
             init() async throws {
                 scene = try GatewayTunnelScene { settings in
-                    settings.host = CredentialServerScene.address
+                    settings.host = LoginGatewayScene.address
                     settings.loginTunnel.isEnabled = true
                     settings.loginTunnel.interface = "login0"
                 }
@@ -195,117 +194,35 @@
             try await scene.stop()
         }
 
-        /// Beside this test bundle; `CULVERT_GATEWAY` names another build of it.
-        private static let program: String = {
-            let named = ProcessInfo.processInfo.environment["CULVERT_GATEWAY"] ?? ""
-            if !named.isEmpty { return named }
-            let bundle = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
-            return URL(fileURLWithPath: bundle).deletingLastPathComponent().appendingPathComponent("culvert-gateway")
-                .path
-        }()
-
-        @Test(
-            "A client of a credential server logs in to the gateway that took it over, with the same keys and password")
-        func imported() throws {
-            let scene = try CredentialServerScene()
-            let folder = "\(scene.folder.path)/gateway"
-            let server = try Fixtures.copy("credential-server", to: "\(scene.folder.path)/server")
-            func command(_ arguments: String...) throws -> CommandResult {
-                try runAllowingFailure(
-                    ["ip", "netns", "exec", scene.world.host.name, Self.program] + arguments
-                        + ["--directory", folder])
-            }
-            let made = try command(
-                "init", CredentialServerScene.address, "--login-tunnel-only", "--backup-key",
-                "\(scene.folder.path)/backup.key")
-            #expect(made.status == 0, "\(made)")
-            let file = URL(fileURLWithPath: "\(folder)/gateway.json")
-            var settings = try #require(
-                try JSONSerialization.jsonObject(with: Data(contentsOf: file)) as? [String: Any])
-            settings["socket"] = "\(scene.folder.path)/admin.sock"
-            try JSONSerialization.data(withJSONObject: settings).write(to: file)
-            for words in ["new users: 2", "existing users: 2"] {
-                let result = try command("import-credential-server", server)
-                #expect(result.status == 0 && result.output.contains(words), "\(result)")
-            }
-            let process = try scene.world.host.start(
-                Self.program, "run", "--directory", folder, "--journal", scene.world.folder)
-            defer { process.kill() }
-            try process.waitForOutput(containing: "login tunnel on UDP port 51840")
-            #expect(try command("import-credential-server", server).status == 5)
-            let key = try #require(PrivateKey(base64: try Fixtures.line("credential-server/private.key")))
-            let shared = try Fixtures.line("credential-server/preshared.key")
-            let client = try LoginClient(
-                in: scene.outside, "cli0",
-                keys: SharedKeys(
-                    server: key.publicKey, presharedKey: try #require(PresharedKey(base64: shared))))
-            let password = try Fixtures.line("credential-server-admin/anna.password")
-            let assignment = try client.logIn("anna", password).get()
-            #expect(assignment.addresses.first?.description == "10.66.0.77/32")
-            try client.configure(assignment)
-            #expect(try client.pings("203.0.113.7"))
-            process.signal(SIGTERM)
-            let end = try process.wait()
-            #expect(end.status == 0, "\(end)")
-        }
-
         @Test(
             "The program serves the login tunnel, with or without WireGuard, with passwords and keys from its commands",
             arguments: [false, true])
         func program(_ isAlone: Bool) throws {
-            let scene = try CredentialServerScene()
-            let folder = "\(scene.folder.path)/gateway"
-            let socket = "\(scene.folder.path)/admin.sock"
-            func command(_ arguments: String...) throws -> CommandResult {
-                try runAllowingFailure(["ip", "netns", "exec", scene.world.host.name, Self.program] + arguments)
-            }
-            func initialize(_ options: String...) throws -> CommandResult {
-                try runAllowingFailure(
-                    [
-                        "ip", "netns", "exec", scene.world.host.name, Self.program, "init",
-                        CredentialServerScene.address, "--directory", folder, "--backup-key",
-                        "\(scene.folder.path)/backup.key", "--address4", "10.66.0.1/24", "--address6", "fd66::1/64",
-                    ] + options)
-            }
-            let made = isAlone ? try initialize("--login-tunnel-only") : try initialize()
-            #expect(made.status == 0, "\(made)")
-            let file = URL(fileURLWithPath: "\(folder)/gateway.json")
-            var settings = try #require(
-                try JSONSerialization.jsonObject(with: Data(contentsOf: file)) as? [String: Any])
-            settings["loginTunnel"] = ["isEnabled": true]
-            settings["socket"] = socket
-            try JSONSerialization.data(withJSONObject: settings).write(to: file)
-            let process = try scene.world.host.start(
-                Self.program, "run", "--directory", folder, "--journal", scene.world.folder)
-            defer { process.kill() }
-            try process.waitForOutput(containing: "login tunnel on UDP port 51840")
+            let scene = try LoginGatewayScene()
+            try scene.initialize(isAlone: isAlone, loginTunnel: [:])
+            let (before, forwarding) = (try scene.world.snapshot(), try forwarding(scene))
+            try scene.start()
             for key in ["login.key", "login.preshared.key"] {
-                #expect(try run(["stat", "-c", "%a", "\(folder)/\(key)"]).output.hasPrefix("600"))
+                #expect(try run(["stat", "-c", "%a", "\(scene.directory)/\(key)"]).output.hasPrefix("600"))
             }
-            #expect(try command("user", "add", "ben", "--socket", socket).status == 0)
-            let password = try scene.folder.write(Self.password + "\n", to: "password")
-            let set = try command("user", "password", "ben", "--password-file", password, "--socket", socket)
-            #expect(set.status == 0, "\(set)")
-            struct Place: Decodable {
-                var server: String
-                var serverKey: String
-                var presharedKey: String
+            try scene.add("ben", Self.password)
+            let client = try scene.client()
+            let assignment = try client.logIn("ben", Self.password).get()
+            #expect(assignment.addresses.map(\.description) == ["10.66.0.2/32", "fd66::2/128"])
+            #expect(assignment.dns.map(\.description) == ["9.9.9.9"] && assignment.mtu == 1420)
+            try client.configure(assignment)
+            for address in ["10.66.0.1", "fd66::1", "203.0.113.7", "2001:db8:7::7"] {
+                #expect(try client.pings(address), "\(address)")
             }
-            let shown = try command("login-tunnel", "--json", "--socket", socket)
-            let place = try JSONDecoder().decode(Place.self, from: Data(shown.output.utf8))
-            #expect(place.server == "192.0.2.2:51840")
-            let client = try LoginClient(
-                in: scene.outside, "cli0",
-                keys: SharedKeys(
-                    server: try #require(PublicKey(base64: place.serverKey)),
-                    presharedKey: try #require(PresharedKey(base64: place.presharedKey))))
-            try client.configure(client.logIn("ben", Self.password).get())
-            #expect(try client.pings("203.0.113.7"))
+            let stranger = try scene.client("cli1")
+            for (login, password) in [("ben", "wrong horse battery"), ("nobody", Self.password)] {
+                #expect(try stranger.logIn(login, password) == .failure(.refused(Body.Refusal(.credentials))))
+            }
+            stranger.close()
             for (what, arguments) in [
                 ("peer list", ["peer", "list"]), ("audit", ["audit", "--action", "loginAccepted"]),
             ] {
-                let result = try runAllowingFailure(
-                    ["ip", "netns", "exec", scene.world.host.name, Self.program] + arguments + ["--socket", socket])
+                let result = try scene.ask(arguments)
                 #expect(result.status == 0 && result.output.contains("login"), "\(what): \(result)")
             }
             let metrics = try scene.world.host.run("curl", "-s", "http://127.0.0.1:8080/metrics").output
@@ -319,14 +236,22 @@
             #expect(ports.contains(":51840") && ports.contains(":51820") != isAlone, "\(ports)")
             let listeners = try scene.world.host.run("ss", "-Hltn").output
             #expect(listeners.contains(":8443") != isAlone, "\(listeners)")
-            #expect(try command("user", "set", "ben", "--disable", "--socket", socket).status == 0)
+            #expect(try scene.ask("user", "set", "ben", "--disable").status == 0)
             try eventually("the session is over") { client.events.contains(.ended(.removed)) }
-            process.signal(SIGTERM)
-            let end = try process.wait()
-            #expect(end.status == 0, "\(end)")
-            for secret in [Self.password, place.presharedKey] { #expect(!end.output.contains(secret)) }
-            #expect(FileManager.default.fileExists(atPath: "\(folder)/gateway.db"))
-            #expect(!FileManager.default.fileExists(atPath: "\(folder)/gateway.db-wal"))
+            #expect(try scene.ask("user", "remove", "ben").status == 0)
+            #expect(try client.logIn("ben", Self.password) == .failure(.refused(Body.Refusal(.credentials))))
+            let log = try scene.stop()
+            for secret in [Self.password, "wrong horse", scene.presharedKey] { #expect(!log.contains(secret)) }
+            #expect(FileManager.default.fileExists(atPath: "\(scene.directory)/gateway.db"))
+            #expect(!FileManager.default.fileExists(atPath: "\(scene.directory)/gateway.db-wal"))
+            try scene.world.expectUnchanged(since: before)
+            #expect(try self.forwarding(scene) == forwarding)
+        }
+
+        private func forwarding(_ scene: LoginGatewayScene) throws -> String {
+            try scene.world.host.run(
+                "sh", "-c", "cat /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv6/conf/*/forwarding"
+            ).output
         }
     }
 #endif

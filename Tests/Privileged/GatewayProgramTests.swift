@@ -136,6 +136,21 @@
             try scene.stop()
         }
 
+        @Test("A gateway without root loads its rules again after a flush")
+        func repairs() throws {
+            let scene = try GatewayProgramScene()
+            try scene.run()
+            for kind in ["CapEff", "CapPrm", "CapAmb"] {
+                #expect(try scene.status(kind) == "0000000000001400", "\(kind)")
+            }
+            let host = scene.network.world.host
+            try host.run("nft", "flush", "ruleset")
+            try eventually("the rules are loaded again") {
+                try host.run("nft", "list", "tables").output.contains("table inet culvert_")
+            }
+            try scene.stop()
+        }
+
         @Test("A backup asks for its passphrase at the terminal, twice, and shows none of it; a restore asks once")
         func typedPassphrase() throws {
             let scene = try GatewayProgramScene()

@@ -142,7 +142,7 @@ package struct GatewayDirectory: Sendable {
     package func settings() throws(GatewayDirectoryError) -> GatewaySettings {
         guard let bytes = try files.read(GatewaySettings.fileName) else { throw missing(GatewaySettings.fileName) }
         do throws(GatewayError) { return try GatewaySettings(json: bytes) } catch {
-            throw GatewayDirectoryError("\(error)")
+            throw GatewayDirectoryError("\(error)", kind: .unusable)
         }
     }
 

@@ -16,7 +16,7 @@ package struct GatewayDirectoryError: Error, Hashable, Sendable, CustomStringCon
         /// A gateway runs there, or is being made.
         case inUse
         case wrongPassphrase
-        /// Another program's files cannot be imported.
+        /// The settings cannot be used, or another program's files cannot be imported.
         case unusable
         /// What is there is not as it was written.
         case damaged

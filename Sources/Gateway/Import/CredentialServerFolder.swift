@@ -8,7 +8,7 @@ import TunnelServer
 import TunnelSystem
 import WireGuardCore
 
-/// The folder of a `culvert-credential-server`: its settings, keys, users and the addresses that users had.
+/// The folder of `culvert-credential-server`, a removed program: its settings, keys, users and the addresses that users had.
 package struct CredentialServerFolder: Sendable {
     /// `server.json`. Members that are missing have their defaults.
     struct Settings: Sendable {

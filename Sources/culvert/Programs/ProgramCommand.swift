@@ -13,11 +13,6 @@ struct PinCommand: ProgramCommand {
         commandName: "pin", abstract: "Show, check and rehearse TLS pins; sign policies.")
 }
 
-struct CredentialServerCommand: ProgramCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "credential-server", abstract: "Serve the login tunnel: users, addresses, firewall.")
-}
-
 struct GatewayCommand: ProgramCommand {
     static let configuration = CommandConfiguration(
         commandName: "gateway", abstract: "Serve a team: WireGuard, users, devices, an HTTPS API.")

@@ -115,6 +115,63 @@ import WireGuardCore
         #expect(fixture.service.isKnownLogin("anna", from: .v4(192, 0, 2, 7)) == (isRight == true))
     }
 
+    @Test("A user whose addresses change while the password is compared gets the new ones")
+    func addressesChangedMeanwhile() async throws {
+        let changes = Changes(["10.66.0.99"])
+        let fixture = try ServiceFixture(whenCompared: { await changes.next() })
+        let anna = try await fixture.user()
+        try await set(Self.password, of: anna, fixture)
+        changes.change.withLock {
+            $0 = { address in
+                var update = UserUpdate()
+                update.addresses = [try IPAddress(address)]
+                _ = try await fixture.service.updateUser(anna.id, update, fixture.admin)
+            }
+        }
+        guard case .accepted(_, _, let addresses) = try await logIn(fixture) else {
+            Issue.record("the right password was refused")
+            return
+        }
+        #expect(changes.passwords.withLock { $0.isEmpty })
+        #expect(addresses.first == .v4(10, 66, 0, 99))
+    }
+
+    @Test("A user behind the address of a neighbour who fails logs in where it has logged in before")
+    func neighbour() async throws {
+        let fixture = try ServiceFixture()
+        for login in ["anna", "ben"] { try await set(Self.password, of: try await fixture.user(login), fixture) }
+        _ = try device(try await logIn(fixture))
+        for _ in 0..<6 { #expect(try await logIn(fixture, "ben", "wrong horse") == .refused(.wrong)) }
+        #expect(try await logIn(fixture, "ben") == .refused(.tooEarly(seconds: 1)))
+        _ = try device(try await logIn(fixture))
+        let home = IPAddress.v4(192, 0, 2, 7)
+        #expect(fixture.service.isKnownLogin("anna", from: home) && !fixture.service.isKnownLogin("ben", from: home))
+    }
+
+    @Test("A user that logs in again and again waits, and other users do not")
+    func charges() async throws {
+        let fixture = try ServiceFixture { $0.loginTunnel.sessionsPerUser = 1 }
+        for login in ["anna", "ben"] { try await set(Self.password, of: try await fixture.user(login), fixture) }
+        for _ in 0..<10 { _ = try device(try await logIn(fixture)) }
+        #expect(try await logIn(fixture) == .refused(.tooEarly(seconds: 6)))
+        _ = try device(try await logIn(fixture, "ben"))
+        fixture.clock.advance(by: .seconds(6))
+        _ = try device(try await logIn(fixture))
+    }
+
+    @Test("The hash of a password is read as it was written, and its description does not show it")
+    func hash() throws {
+        for good in ["12345678", String(repeating: "x", count: 512), "pässwört"] {
+            #expect(PasswordHash.isAcceptable(Array(good.utf8)))
+        }
+        var random = SystemRandomNumberGenerator()
+        let password = Array(Self.password.utf8)
+        let hash = try #require(PasswordHash(password, cost: PasswordHash.Cost(n: 16, r: 8, p: 1), using: &random))
+        let read = try JSONDecoder().decode(PasswordHash.self, from: JSONEncoder().encode(hash))
+        #expect(read == hash && read.isValid && read.matches(password) && !read.matches(password + [1]))
+        #expect(!"\(hash)".contains(hash.key.base64EncodedString()))
+    }
+
     @Test("An unknown login costs as much as the login of one user, always the same one")
     func unknownCost() async throws {
         let fixture = try ServiceFixture()

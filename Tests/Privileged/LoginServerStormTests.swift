@@ -11,21 +11,21 @@
     @testable import CredentialTunnel
 
     @Suite(
-        "The login tunnel's server during a storm of logins", .enabled(if: Privileged.isAvailable), .serialized,
+        "A gateway's login tunnel during a storm of logins", .enabled(if: Privileged.isAvailable), .serialized,
         .timeLimit(.minutes(3)))
-    struct CredentialServerStormTests {
+    struct LoginServerStormTests {
         private let password = "correct horse battery"
         private let honest = ["anna", "ben", "cleo", "dora"]
 
-        private func scene(_ more: String...) throws -> (CredentialServerScene, LoginStorm) {
-            let scene = try CredentialServerScene()
+        private func scene(_ more: String...) throws -> (LoginGatewayScene, LoginStorm) {
+            let scene = try LoginGatewayScene()
             // Passwords cost as much as they do by default.
-            try scene.initialize([:])
-            for login in honest + more { try scene.add(login, password) }
+            try scene.initialize(loginTunnel: [:])
             // One machine has the networks of all clients.
             try scene.outside.run("ip", "address", "add", "172.20.0.1/14", "dev", "lo")
             try scene.world.router.run("ip", "route", "add", "172.20.0.0/14", "via", "198.51.100.2")
             try scene.start()
+            for login in honest + more { try scene.add(login, password) }
             return (scene, try LoginStorm(scene))
         }
 
@@ -102,9 +102,9 @@
         private let keys: SharedKeys
         private var members: [Member] = []
 
-        init(_ scene: CredentialServerScene) throws {
+        init(_ scene: LoginGatewayScene) throws {
             namespace = scene.outside
-            server = try SocketAddress(CredentialServerScene.address, CredentialServerScene.port)
+            server = try SocketAddress(LoginGatewayScene.address, LoginGatewayScene.port)
             keys = SharedKeys(
                 server: try #require(PublicKey(base64: scene.serverKey)),
                 presharedKey: try #require(PresharedKey(base64: scene.presharedKey)))

@@ -2,7 +2,6 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
-    import CompatibilityFixtures
     import Foundation
     import NetworkAddresses
     import Synchronization
@@ -12,10 +11,10 @@
 
     @testable import CredentialTunnel
 
-    /// `culvert-credential-server` in a host's namespace, and clients of it beyond the router.
-    final class CredentialServerScene {
+    /// A gateway that serves the login tunnel, as a program in a host's namespace, and clients of it beyond the router.
+    final class LoginGatewayScene {
         let world: LinuxHostWorld
-        /// Where clients are.
+        /// The namespace of clients.
         let outside: Namespace
         let folder: TemporaryFolder
         private(set) var process: SpawnedProcess?
@@ -23,6 +22,8 @@
         private(set) var presharedKey = ""
         static let address = "192.0.2.2"
         static let port = 51_840
+        /// Members of `loginTunnel` in the settings.
+        static var cheapPasswords: [String: Any] { ["passwordCost": ["n": 16, "r": 8, "p": 1]] }
 
         init() throws {
             world = try LinuxHostWorld()
@@ -40,55 +41,129 @@
 
         deinit { process?.kill() }
 
-        /// Beside this test bundle; `CULVERT_CREDENTIAL_SERVER` names another build of it.
+        /// The program in the folder of this test bundle, or the one that `CULVERT_GATEWAY` names.
         private static let program: String = {
-            let named = ProcessInfo.processInfo.environment["CULVERT_CREDENTIAL_SERVER"] ?? ""
+            let named = ProcessInfo.processInfo.environment["CULVERT_GATEWAY"] ?? ""
             if !named.isEmpty { return named }
             let bundle = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
-            return URL(fileURLWithPath: bundle).deletingLastPathComponent()
-                .appendingPathComponent("culvert-credential-server").path
+            return URL(fileURLWithPath: bundle).deletingLastPathComponent().appendingPathComponent("culvert-gateway")
+                .path
         }()
 
-        var directory: String { "\(folder.path)/server" }
+        var directory: String { "\(folder.path)/gateway" }
+        private var socket: String { "\(folder.path)/admin.sock" }
 
-        /// A command of the program, in the server's namespace.
-        @discardableResult
-        func command(_ arguments: String...) throws -> CommandResult {
-            try runAllowingFailure(
-                ["ip", "netns", "exec", world.host.name, Self.program] + arguments + ["--directory", directory])
+        private func execute(_ arguments: [String]) throws -> CommandResult {
+            try runAllowingFailure(["ip", "netns", "exec", world.host.name, Self.program] + arguments)
         }
 
-        /// Makes the server's folder, with settings that make passwords cheap unless they are given.
-        func initialize(_ changes: [String: Any] = ["passwordCost": ["n": 16, "r": 8, "p": 1]]) throws {
-            struct Made: Decodable {
+        /// Runs a command on the gateway's folder.
+        func command(_ arguments: String...) throws -> CommandResult {
+            try execute(arguments + ["--directory", directory])
+        }
+
+        /// Runs a command that asks the running gateway.
+        func ask(_ arguments: String...) throws -> CommandResult { try ask(arguments) }
+
+        func ask(_ arguments: [String]) throws -> CommandResult { try execute(arguments + ["--socket", socket]) }
+
+        /// Makes the gateway's folder.
+        /// - Parameters:
+        ///   - isAlone: Whether the gateway serves no WireGuard.
+        ///   - changes: Members of the settings.
+        ///   - loginTunnel: Members of `loginTunnel` in the settings.
+        func initialize(
+            isAlone: Bool = true, _ changes: [String: Any] = [:],
+            loginTunnel: [String: Any] = LoginGatewayScene.cheapPasswords
+        ) throws {
+            let made = try execute(
+                [
+                    "init", Self.address, "--directory", directory, "--backup-key", "\(folder.path)/backup.key",
+                    "--address4", "10.66.0.1/24", "--address6", "fd66::1/64", "--dns", "9.9.9.9",
+                ] + (isAlone ? ["--login-tunnel-only"] : []))
+            guard made.status == 0 else { throw CommandFailure(description: "\(made)") }
+            let file = URL(fileURLWithPath: "\(directory)/gateway.json")
+            var settings = try #require(
+                try JSONSerialization.jsonObject(with: Data(contentsOf: file)) as? [String: Any])
+            var login = settings["loginTunnel"] as? [String: Any] ?? [:]
+            login["isEnabled"] = true
+            settings["loginTunnel"] = login.merging(loginTunnel) { $1 }
+            settings["socket"] = socket
+            try JSONSerialization.data(withJSONObject: settings.merging(changes) { $1 }).write(to: file)
+        }
+
+        // MARK: - The gateway
+
+        func start() throws {
+            let process = try world.host.start(
+                Self.program, "run", "--directory", directory, "--journal", world.folder)
+            self.process = process
+            try process.waitForOutput(containing: "login tunnel on UDP port \(Self.port)")
+            struct Place: Decodable {
+                var server: String
                 var serverKey: String
                 var presharedKey: String
             }
-            let result = try command(
-                "init", "--endpoint", "\(Self.address):\(Self.port)", "--address6", "fd66::1/64", "--dns", "9.9.9.9",
-                "--json")
-            guard result.status == 0 else { throw CommandFailure(description: "\(result)") }
-            let made = try JSONDecoder().decode(Made.self, from: Data(result.output.utf8))
-            (serverKey, presharedKey) = (made.serverKey, made.presharedKey)
-            let file = URL(fileURLWithPath: "\(directory)/server.json")
-            var settings = try #require(
-                try JSONSerialization.jsonObject(with: Data(contentsOf: file)) as? [String: Any])
-            settings.merge(changes) { $1 }
-            try JSONSerialization.data(withJSONObject: settings).write(to: file)
+            let shown = try ask("login-tunnel", "--json")
+            guard shown.status == 0 else { throw CommandFailure(description: "\(shown)") }
+            let place = try JSONDecoder().decode(Place.self, from: Data(shown.output.utf8))
+            #expect(place.server == "\(Self.address):\(Self.port)")
+            (serverKey, presharedKey) = (place.serverKey, place.presharedKey)
         }
 
-        /// Uses a folder of the fixtures.
-        func useFixture(_ path: String) throws {
-            try Fixtures.copy(path, to: directory)
-            try addDefaultRoute()
+        /// Starts the gateway's API without the tunnel.
+        func startWithoutTunnel() throws {
+            let process = try world.host.start(Self.program, "run", "--directory", directory, "--no-tun")
+            self.process = process
+            try process.waitForOutput(containing: "serving \(Self.address)")
         }
+
+        /// Ends the gateway as systemd does.
+        /// - Returns: The log since its last start.
+        @discardableResult
+        func stop() throws -> String {
+            let process = try #require(process)
+            process.signal(SIGTERM)
+            let end = try process.wait()
+            #expect(end.status == 0, "\(end)")
+            return end.output
+        }
+
+        /// Adds a user with a password.
+        func add(_ login: String, _ password: String, _ options: String...) throws {
+            let file = try folder.write(password + "\n", to: "password")
+            for arguments in [
+                ["user", "add", login] + options, ["user", "password", login, "--password-file", file],
+            ] {
+                let result = try ask(arguments)
+                guard result.status == 0 else { throw CommandFailure(description: "\(result)") }
+            }
+        }
+
+        /// The log since the gateway's last start.
+        var log: String { process?.outputSoFar ?? "" }
+
+        /// A client of the login tunnel in the namespace of clients.
+        func client(_ name: String = "cli0") throws -> LoginClient {
+            try LoginClient(
+                in: outside, name,
+                keys: SharedKeys(
+                    server: try #require(PublicKey(base64: serverKey)),
+                    presharedKey: try #require(PresharedKey(base64: presharedKey))))
+        }
+
+        /// The gateway's memory, in KiB.
+        var memory: Int {
+            let text = process.flatMap { DaemonRemains.status("RssAnon", of: $0.processID) } ?? ""
+            return text.split(separator: " ").first.flatMap { Int($0) } ?? 0
+        }
+
+        // MARK: - Clients with `culvert`
 
         /// Gives clients a default route, without which `culvert up` waits for a network.
         func addDefaultRoute() throws {
             try outside.run("ip", "route", "add", "default", "via", "198.51.100.1")
         }
-
-        // MARK: - Clients with `culvert`
 
         /// The folder of the clients' profiles.
         var profiles: String { "\(folder.path)/clients" }
@@ -101,12 +176,12 @@
             ] + arguments
         }
 
-        /// Adds a profile for this server.
+        /// Adds a profile for the running gateway.
         func addProfile(_ name: String, login: String, password: String) throws {
             try PrivilegedTests.run(
                 culvert([
                     "profile", "add-login", name, "--server", "\(Self.address):\(Self.port)", "--server-key", serverKey,
-                    "--login", login, "--preshared-key-file", "\(directory)/preshared.key", "--password-file",
+                    "--login", login, "--preshared-key-file", "\(directory)/login.preshared.key", "--password-file",
                     try folder.write(password + "\n", to: "\(name).password"), "--directory", profiles,
                 ]))
         }
@@ -114,41 +189,6 @@
         /// Starts `culvert up` of a profile, which leaves the machine's name servers alone.
         func startUp(_ profile: String, _ options: [String]) throws -> SpawnedProcess {
             try SpawnedProcess(culvert(["up", profile, "--no-dns", "--directory", profiles] + options))
-        }
-
-        // MARK: - The server
-
-        func add(_ login: String, _ password: String, _ more: String...) throws {
-            let file = try folder.write(password + "\n", to: "password")
-            let result = try runAllowingFailure(
-                ["ip", "netns", "exec", world.host.name, Self.program, "user", "add", login, "--password-file", file]
-                    + more + ["--directory", directory])
-            guard result.status == 0 else { throw CommandFailure(description: "\(result)") }
-        }
-
-        func start() throws {
-            let process = try world.host.start(
-                Self.program, "run", "--directory", directory, "--journal", world.folder)
-            self.process = process
-            try process.waitForOutput(containing: "serving on UDP port")
-        }
-
-        /// What the server has logged since its last start.
-        var log: String { process?.outputSoFar ?? "" }
-
-        /// A client of the login tunnel in the namespace of clients.
-        func client(_ name: String = "cli0") throws -> LoginClient {
-            try LoginClient(
-                in: outside, name,
-                keys: SharedKeys(
-                    server: try #require(PublicKey(base64: serverKey)),
-                    presharedKey: try #require(PresharedKey(base64: presharedKey))))
-        }
-
-        /// The server's memory, in KiB.
-        var memory: Int {
-            let text = process.flatMap { DaemonRemains.status("RssAnon", of: $0.processID) } ?? ""
-            return text.split(separator: " ").first.flatMap { Int($0) } ?? 0
         }
     }
 
@@ -196,7 +236,7 @@
         }
 
         private func send(_ login: Body.ClientAuthRequest) {
-            guard let endpoint = try? Endpoint("\(CredentialServerScene.address):\(CredentialServerScene.port)") else {
+            guard let endpoint = try? Endpoint("\(LoginGatewayScene.address):\(LoginGatewayScene.port)") else {
                 return
             }
             device.logIn(CredentialClient.Configuration(keys: keys, login: login), at: [endpoint])

@@ -6,22 +6,22 @@
     import Testing
 
     @Suite(
-        "culvert up with the login tunnel's server", .serialized, .enabled(if: Privileged.isAvailable),
+        "culvert up with a gateway's login tunnel", .serialized, .enabled(if: Privileged.isAvailable),
         .timeLimit(.minutes(3)))
-    struct CredentialServerUpTests {
+    struct LoginServerUpTests {
         private let password = "correct horse battery"
 
-        private func scene(_ profilePassword: String) throws -> CredentialServerScene {
-            let scene = try CredentialServerScene()
+        private func scene(_ profilePassword: String) throws -> LoginGatewayScene {
+            let scene = try LoginGatewayScene()
             try scene.initialize()
-            try scene.add("anna", password)
             try scene.addDefaultRoute()
             try scene.start()
+            try scene.add("anna", password)
             try scene.addProfile("cred", login: "anna", password: profilePassword)
             return scene
         }
 
-        private func expectNoInterface(_ scene: CredentialServerScene) throws {
+        private func expectNoInterface(_ scene: LoginGatewayScene) throws {
             try eventually("the interface is removed") {
                 try scene.outside.runAllowingFailure("ip", "link", "show", "dev", "cred").status != 0
             }
@@ -48,7 +48,7 @@
                     "ping", "-n", "-q", "-c", "1", "-W", "1", "10.66.0.1"
                 ).status == 0
             }
-            let removed = try scene.command("user", "remove", "anna")
+            let removed = try scene.ask("user", "remove", "anna")
             #expect(removed.status == 0, "\(removed)")
             let end = try up.wait(deadline: .seconds(60))
             #expect(end.status == 8, "\(end)")
