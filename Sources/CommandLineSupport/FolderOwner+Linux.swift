@@ -38,17 +38,6 @@
             _ = ctunnel_forbid_dumps()
         }
 
-        /// Makes a folder and gives it to a user.
-        package static func make(_ path: String, owner: String) throws(CommandFailure) {
-            let (user, group) = try entry(owner)
-            try makeParent(of: path)
-            guard unsafe mkdir(path, 0o700) == 0 || errno == EEXIST, unsafe chown(path, user, group) == 0 else {
-                throw CommandFailure(
-                    "cannot make \(path) for '\(owner)': \(SystemError.words(errno))", status: ExitStatus.notPermitted,
-                    fix: "run as root")
-            }
-        }
-
         /// Makes the way to a folder, which is everybody's.
         package static func makeParent(of path: String) throws(CommandFailure) {
             guard let parent = path.lastIndex(of: "/").map({ String(path[..<$0]) }), !parent.isEmpty else { return }

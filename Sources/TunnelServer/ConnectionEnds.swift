@@ -37,14 +37,6 @@ struct ConnectionEnds {
         }
     }
 
-    init() {}
-
-    /// - Parameter failed: The networks whose connections were not ended at the start.
-    init(failed: [IPPrefix]) { self.failed = Set(failed) }
-
-    /// All networks whose connections are being ended, or must be.
-    var networks: Set<IPPrefix> { released.union(failed).union(attempt?.networks ?? []) }
-
     /// Whether connections must be ended, and no attempt is being made.
     var isDue: Bool { attempt == nil && !(released.isEmpty && failed.isEmpty) }
 
@@ -54,6 +46,9 @@ struct ConnectionEnds {
     /// Has the connections of removed clients end. Networks behind clients are left out: they may contain connections of the
     /// host itself.
     mutating func release(_ prefixes: some Sequence<IPPrefix>) { released.formUnion(prefixes.filter(Self.isAddress)) }
+
+    /// Has the connections of networks end, except for those of clients' addresses. An earlier process may not have ended them.
+    mutating func retry(_ networks: some Sequence<IPPrefix>) { failed.formUnion(networks) }
 
     /// Notes new clients. The connections of an address that an earlier attempt has not ended are tried once more, for which its
     /// client waits.

@@ -22,7 +22,6 @@ package final class ServerNetwork: Sendable {
     private let loop: EventLoop
     private let core: OnLoop
     private let watch: NetworkWatch
-    private let waiting = Mutex(Waiting())
     private let shared = Shared()
 
     /// The thread that ends connections.
@@ -83,22 +82,6 @@ package final class ServerNetwork: Sendable {
         }
     }
 
-    /// Changes of clients that wait for the ones before: they are made together.
-    private struct Waiting {
-        var changes: [IPPrefix: ClientAccess?] = [:]
-        /// The clients that are removed, even if a later change admits them again.
-        var released: Set<IPPrefix> = []
-        var requests: [Request] = []
-        var isScheduled = false
-    }
-
-    private struct Request {
-        var prefixes: [IPPrefix]
-        /// Whether the request admits a client.
-        var admits: Bool
-        var completion: @Sendable (TunnelServerError?) -> Void
-    }
-
     private final class Shared: Sendable {
         let state = Mutex(NetworkState())
 
@@ -146,8 +129,7 @@ package final class ServerNetwork: Sendable {
         }
         do throws(LinuxNetworkError) {
             core = OnLoop(
-                try ServerNetworkCore(settings, logger: logger, endConnections: endOtherConnections), loop: loop,
-                ends: ends, endOtherConnections)
+                try ServerNetworkCore(settings, logger: logger), loop: loop, ends: ends, endOtherConnections)
             watch = try NetworkWatch(
                 tunnel: settings.name, folder: JournalDirectory(path: settings.journalFolder), loop: loop)
         } catch {
@@ -200,23 +182,13 @@ package final class ServerNetwork: Sendable {
         }
     }
 
-    /// Lets a client in, or gives it other rules. When this returns, the kernel has them: a flow that they forbid ends with its next
-    /// packet, whichever way that goes, and others go on.
-    /// - Parameters:
-    ///   - addresses: the client's own.
-    ///   - subnets: networks behind it, which get routes into the tunnel. The tunnel says whose packets come from there.
-    /// - Throws: `.subnet` for the first network that cannot be behind a client; the rest was done.
-    package func allow(
-        _ addresses: [IPAddress], subnets: [IPPrefix] = [], rules: [AccessRule] = []
-    ) async throws(TunnelServerError) {
-        try await change(addresses, subnets, rules)
-    }
-
-    /// Changes the clients that are desired, and applies them. A failed change is repeated until it is applied, or until another
-    /// change takes its place.
+    /// Changes the clients that are desired, and applies them. When this returns, the kernel has them: a flow that the rules forbid
+    /// ends with its next packet in either direction, and other flows continue. A failed change is repeated until it is applied, or until
+    /// another change takes its place.
     /// - Parameters:
     ///   - changes: The access of each address, or network behind a client; `nil` removes it.
-    ///   - isComplete: Whether all other clients are removed.
+    ///   - isComplete: Whether all other clients are removed. After the first such change since the start, the connections of all
+    ///     other addresses in the clients' networks end, which an earlier process may not have ended.
     ///   - released: Clients that were removed before this change, even if it admits them again: their connections end. If other
     ///     clients have their addresses now, the answer waits for that.
     /// - Returns: All clients that are excluded now, each with the reason. They are tried again every few seconds.
@@ -229,83 +201,10 @@ package final class ServerNetwork: Sendable {
         }
     }
 
-    /// Lets nothing of a client in or out any more, nor of networks behind it.
-    package func remove(_ addresses: [IPAddress], subnets: [IPPrefix] = []) async throws(TunnelServerError) {
-        try await change(addresses, subnets, nil)
-    }
-
-    /// The same without waiting for it: what is let in after this call stays in. Many are taken out together.
-    /// - Parameter completion: called with what went wrong, on any thread. It must not wait.
-    package func remove(
-        _ addresses: [IPAddress], subnets: [IPPrefix] = [], completion: @escaping @Sendable (TunnelServerError?) -> Void
-    ) {
-        change(addresses, subnets, nil, completion: completion)
-    }
-
-    private func change(
-        _ addresses: [IPAddress], _ subnets: [IPPrefix], _ rules: [AccessRule]?
-    ) async throws(TunnelServerError) {
-        let error = await withCheckedContinuation { continuation in
-            change(addresses, subnets, rules) { continuation.resume(returning: $0) }
-        }
-        if let error { throw error }
-    }
-
-    private func change(
-        _ addresses: [IPAddress], _ subnets: [IPPrefix], _ rules: [AccessRule]?,
-        completion: @escaping @Sendable (TunnelServerError?) -> Void
-    ) {
-        let schedules = waiting.withLock { waiting in
-            let prefixes = addresses.map { IPPrefix(host: $0) } + subnets
-            for prefix in prefixes {
-                waiting.changes.updateValue(rules.map { ClientAccess(rules: $0) }, forKey: prefix)
-            }
-            if rules == nil { waiting.released.formUnion(prefixes) }
-            waiting.requests.append(Request(prefixes: prefixes, admits: rules != nil, completion: completion))
-            defer { waiting.isScheduled = true }
-            return !waiting.isScheduled
-        }
-        guard schedules else { return }
-        if !loop.perform({ [self] in makeChanges() }) {
-            finishChanges(isOnLoop: false) { _, _ throws(TunnelServerError) in throw .notRunning }
-        }
-    }
-
-    private func makeChanges() {
-        finishChanges(isOnLoop: true) { (changes, released) throws(TunnelServerError) in
-            defer { endConnections() }
-            let refused = try core.core.change(changes, released: released)
-            // The callers get the error, and may try again.
-            core.core.forget(changes.keys.filter { refused[$0] != nil })
-            return refused
-        }
-    }
-
     /// Has the connections of removed clients ended, and publishes the state.
     private func endConnections() {
         core.endConnections { [core, shared, watch] in shared.update(from: core.core, watch) }
         shared.update(from: core.core, watch)
-    }
-
-    private func finishChanges(
-        isOnLoop: Bool,
-        _ body: ([IPPrefix: ClientAccess?], Set<IPPrefix>) throws(TunnelServerError) -> [IPPrefix: TunnelServerError]
-    ) {
-        let taken = waiting.withLock { waiting in
-            defer { waiting = Waiting() }
-            return waiting
-        }
-        var failure: TunnelServerError?
-        var refused: [IPPrefix: TunnelServerError] = [:]
-        do throws(TunnelServerError) { refused = try body(taken.changes, taken.released) } catch { failure = error }
-        for request in taken.requests {
-            let problem = failure ?? request.prefixes.lazy.compactMap { refused[$0] }.first
-            guard isOnLoop, request.admits, problem == nil else {
-                request.completion(problem)
-                continue
-            }
-            core.afterConnections(of: request.prefixes) { request.completion(nil) }
-        }
     }
 
     /// - Parameter admitted: The answer waits for the end of connections of the predecessors of those among these that are clients

@@ -31,6 +31,8 @@ final class ServerNetworkCore {
     /// The networks whose connections must end, and the number of the start that they belong to.
     private var ends = ConnectionEnds()
     private var starts = 0
+    /// Whether a change since the start has named all clients.
+    private var knowsClients = false
     private var connectionProblem: LinuxNetworkError?
     /// The time from which excluded clients are tried again.
     private var nextExclusions = Int64.min
@@ -58,13 +60,9 @@ final class ServerNetworkCore {
     typealias EndConnections = @Sendable ([IPPrefix]) throws(LinuxNetworkError) -> EndCount
     /// Ends the connections of these networks, but none of these addresses unless the networks name the address itself.
     typealias EndOtherConnections = @Sendable ([IPPrefix], Set<IPAddress>) throws(LinuxNetworkError) -> EndCount
-    private let endConnections: EndOtherConnections
 
-    init(
-        _ settings: ServerNetworkSettings, logger: Logger, endConnections: @escaping EndOtherConnections
-    ) throws(LinuxNetworkError) {
+    init(_ settings: ServerNetworkSettings, logger: Logger) throws(LinuxNetworkError) {
         wanted = settings
-        self.endConnections = endConnections
         self.logger = logger
         network = try LinuxNetwork()
     }
@@ -89,8 +87,7 @@ final class ServerNetworkCore {
         do throws(TunnelServerError) {
             let made = try make(settings, ledger, isMultiQueue: isMultiQueue)
             starts += 1
-            // An earlier process may have been killed before it ended them.
-            ends = ConnectionEnds(failed: endConnections(ofAll: settings) ? [] : settings.networks)
+            (ends, knowsClients) = (ConnectionEnds(), false)
             running = made
             return (made.device, made.further, settings)
         } catch {
@@ -155,7 +152,6 @@ final class ServerNetworkCore {
         self.running = nil
         for device in [running.device] + running.further { device.close() }
         stop(running.ledger)
-        _ = endConnections(ofAll: running.firewall.settings)
         ends = ConnectionEnds()
         isHeld = false
         (firewallProblem, unknownSince, clientProblem, routingProblems) = (nil, nil, nil, [])
@@ -235,7 +231,8 @@ final class ServerNetworkCore {
     /// Changes the desired clients, and applies them. ``look(at:culprit:)`` repeats a failed change from the desired state.
     /// - Parameters:
     ///   - changes: The access of each address, or network behind a client; `nil` removes it.
-    ///   - isComplete: Whether all other clients are removed.
+    ///   - isComplete: Whether all other clients are removed. After the first such change, the connections of all other addresses in
+    ///     the clients' networks end.
     ///   - removed: Clients that were removed before this change, even if it admits them again.
     /// - Returns: The clients that are excluded, each with the reason; the others are applied.
     func change(
@@ -243,7 +240,13 @@ final class ServerNetworkCore {
     ) throws(TunnelServerError) -> [IPPrefix: TunnelServerError] {
         guard let running else { throw .notRunning }
         ends.release(removed.union(running.clients.removed(by: changes, isComplete: isComplete)))
-        ends.admit(changes.filter { $0.value != nil && !running.clients.isDesired($0.key) }.keys)
+        if isComplete, !knowsClients {
+            // An earlier process may not have ended those of its former clients. The present clients keep theirs.
+            ends.retry(running.firewall.settings.networks)
+            knowsClients = true
+        } else {
+            ends.admit(changes.filter { $0.value != nil && !running.clients.isDesired($0.key) }.keys)
+        }
         running.clients.setDesired(changes, isComplete: isComplete)
         if !running.clients.isCurrent { hasChangedClients = true }
         defer { publish() }
@@ -289,13 +292,6 @@ final class ServerNetworkCore {
     }
 
     /// - Returns: `false` if it must be tried again.
-    private func endConnections(ofAll settings: ServerNetworkSettings) -> Bool {
-        guard settings.endsConnections else { return true }
-        let networks = settings.networks + ends.networks
-        return note(Result { () throws(LinuxNetworkError) in try endConnections(networks, []) })
-    }
-
-    /// - Returns: `false` if it must be tried again.
     private func note(_ result: EndResult) -> Bool {
         switch result {
         case .success(let (count, failure)):
@@ -315,15 +311,6 @@ final class ServerNetworkCore {
             logger.warning("cannot end the connections of former clients\(isFinal ? "" : ", will retry"): \(error)")
         }
         connectionProblem = error
-    }
-
-    /// Removes clients that are excluded from the desired ones.
-    func forget(_ excluded: [IPPrefix]) {
-        guard !excluded.isEmpty, let running else { return }
-        running.clients.setDesired(
-            Dictionary(excluded.map { ($0, ClientAccess?.none) }, uniquingKeysWith: { first, _ in first }))
-        attempt { () throws(LinuxNetworkError) in try applyClients(running) }
-        publish()
     }
 
     /// Whether everything is applied, except for clients that are excluded.

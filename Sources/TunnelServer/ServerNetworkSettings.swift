@@ -48,9 +48,6 @@ package struct ServerNetworkSettings: Hashable, Sendable {
     /// Interfaces of more tunnels, whose clients are behind the same firewall and have addresses of the same networks. They have no
     /// addresses of their own: a route leads to each of their clients.
     package var furtherTunnels: [String] = []
-    /// Whether the connections of all clients end at the start and at the stop, since another client may get their addresses. The
-    /// connections of a client that is removed always end.
-    package var endsConnections = false
     /// The folder of the journal.
     package var journalFolder = "/run/culvert"
 

@@ -161,4 +161,27 @@
             ).output
         }
     }
+
+    extension ServerNetwork {
+        /// Admits a client, or gives it other rules.
+        /// - Throws: The reason of an excluded address or network, which is removed.
+        func allow(
+            _ addresses: [IPAddress], subnets: [IPPrefix] = [], rules: [AccessRule] = []
+        ) async throws {
+            let prefixes = addresses.map { IPPrefix(host: $0) } + subnets
+            let excluded = try await apply(
+                Dictionary(uniqueKeysWithValues: prefixes.map { ($0, ClientAccess?.some(ClientAccess(rules: rules))) }))
+            let refused = prefixes.filter { excluded[$0] != nil }
+            guard let error = refused.first.flatMap({ excluded[$0] }) else { return }
+            _ = try await apply(Dictionary(uniqueKeysWithValues: refused.map { ($0, ClientAccess?.none) }))
+            throw error
+        }
+
+        /// Removes a client, and networks behind it.
+        func remove(_ addresses: [IPAddress], subnets: [IPPrefix] = []) async throws {
+            let prefixes = addresses.map { IPPrefix(host: $0) } + subnets
+            _ = try await apply(
+                Dictionary(uniqueKeysWithValues: prefixes.map { ($0, ClientAccess?.none) }), released: Set(prefixes))
+        }
+    }
 #endif

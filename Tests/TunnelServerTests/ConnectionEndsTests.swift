@@ -34,6 +34,17 @@ struct ConnectionEndsTests {
         #expect(!ends.isDue)
     }
 
+    @Test("At the start the connections of addresses without a client end, and present clients keep theirs")
+    func start() {
+        var ends = ConnectionEnds()
+        ends.retry([pool])
+        let first = ends.begin(retries: true, clients: [anna])
+        #expect(first?.networks == [pool] && first?.kept == [anna.address])
+        #expect(!ends.includes(anna) && ends.includes(ben))
+        ends.finish(isDone: true) { $0 == anna }
+        #expect(!ends.isDue && !ends.includes(ben))
+    }
+
     @Test("A client that gets an address whose connections were not ended waits for one more attempt")
     func oneMore() {
         var ends = ConnectionEnds()
@@ -50,9 +61,10 @@ struct ConnectionEndsTests {
         #expect(ends.begin(retries: false, clients: [])?.networks == [anna])
     }
 
-    @Test("After a failure at the start, whole networks are tried again without the addresses of clients")
-    func start() {
-        var ends = ConnectionEnds(failed: [pool])
+    @Test("Whole networks are tried again without the addresses of clients")
+    func networks() {
+        var ends = ConnectionEnds()
+        ends.retry([pool])
         ends.admit([anna])
         let first = ends.begin(retries: true, clients: [anna])
         #expect(first?.networks == [pool, anna] && first?.kept == [])

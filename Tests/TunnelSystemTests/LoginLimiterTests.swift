@@ -79,6 +79,17 @@ private let second: Int64 = 1_000_000_000
         #expect(limiter.wait(from: home, as: anna, at: 11 * 60 * second) == 0)
     }
 
+    @Test("The longest times that settings allow do not overflow")
+    func longest() throws {
+        let tenYears = 315_360_000
+        var limiter = LoginLimiter(
+            LoginLimiter.Limits(
+                free: 1, longestSourceWait: tenYears, longestLoginWait: tenYears, memory: tenYears))
+        let source = try IPAddress("192.0.2.7")
+        for number in 0..<40 as Range<Int64> { limiter.failed(from: source, as: "anna", at: number) }
+        #expect(limiter.wait(from: source, as: "anna", at: 40) > 0)
+    }
+
     @Test("Successes are limited to twice the sessions that a user has, for each minute and login")
     func successes() throws {
         var limiter = LoginLimiter(successes: LoginLimiter.Successes(sessionsPerUser: 10))

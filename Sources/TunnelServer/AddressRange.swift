@@ -3,6 +3,18 @@
 
 package import NetworkAddresses
 
+/// The error of a network that is unsuitable for clients' addresses.
+package enum AddressPoolError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The network has no address for any client.
+    case noRoom(IPPrefix)
+
+    package var description: String {
+        switch self {
+        case .noRoom(let network): "\(network) has no address for a client beside the server's"
+        }
+    }
+}
+
 /// The addresses that clients of a server can have in a network. A value without state.
 package struct AddressRange: Hashable, Sendable {
     package let network: IPPrefix
