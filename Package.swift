@@ -246,7 +246,7 @@ let package = Package(
             name: "DemoSupport",
             dependencies: [
                 "CommandLineSupport", "NetworkAddresses", "CTunnelSystem", "TunnelSystem", "WireGuardCore", "TunnelIO",
-                linuxHost,
+                "WireGuardDevice", linuxHost, argumentParser,
             ],
             // In the program, so that an installed one has it.
             resources: [.embedInCode("namespaces.sh")], swiftSettings: settings),

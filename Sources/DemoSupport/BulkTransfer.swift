@@ -61,14 +61,17 @@ struct BulkPacket: Sendable {
     }
 }
 
-/// The counters of a transfer's receiver.
-struct BulkReceiver {
+/// A bulk transfer through the tunnel: the counters of its receiver, and the result.
+package struct BulkTransfer {
     let packet: BulkPacket
-    var (received, damaged, outOfOrder, next): (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
+    var (sent, received, damaged, outOfOrder): (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
+    /// The sequence number after the highest one that arrived.
+    var next: UInt64 = 0
+    var elapsed = Duration.zero
 
     init(_ packet: BulkPacket) { self.packet = packet }
 
-    /// Counts a packet.
+    /// Counts a packet that arrived.
     /// - Returns: Whether to wake the sender.
     mutating func count(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard let (sequence, isIntact) = unsafe packet.read(bytes) else { return false }
@@ -82,20 +85,13 @@ struct BulkReceiver {
         }
         return received % 16 == 0
     }
-}
 
-/// The result of a bulk transfer through the tunnel.
-package struct BulkTransfer {
-    package var (sent, received, damaged, outOfOrder, bytes): (UInt64, UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0, 0)
-    package var elapsed = Duration.zero
-
-    package init() {}
-
+    package var bytes: UInt64 { received * UInt64(packet.byteCount) }
     var lost: UInt64 { sent - min(received, sent) }
     /// IP packets inside the tunnel, headers included.
-    package var bitsPerSecond: Double { Double(bytes) * 8 / max(elapsed.milliseconds / 1000, 1e-6) }
+    var bitsPerSecond: Double { Double(bytes) * 8 / max(elapsed.milliseconds / 1000, 1e-6) }
 
-    package var text: String {
+    var text: String {
         "\(Figure.rate(bitsPerSecond)): \(Figure.bytes(bytes)) in \(Figure.grouped(received)) packets, "
             + "\(Figure.seconds(elapsed)), \(Figure.grouped(lost)) lost, \(Figure.grouped(damaged)) damaged"
     }
@@ -113,9 +109,9 @@ package struct BulkTransfer {
 extension DemoHost {
     /// The most packets that are given to the tunnel together.
     private static let burst = 32
-    /// The time without an arrival after which packets on the way count as lost, in nanoseconds.
-    private static let patience: Int64 = 100_000_000
-    private static let sampleInterval: Int64 = 100_000_000
+    /// The time without an arrival after which packets on the way count as lost, and that between two samples of the rate, in
+    /// nanoseconds.
+    private static let interval: Int64 = 100_000_000
 
     /// Sends packets to another host through the tunnel, and compares every byte there.
     ///
@@ -124,100 +120,86 @@ extension DemoHost {
     /// - Parameters:
     ///   - silence: The time without an arrival that ends the transfer.
     ///   - progress: Called each 0.1 s with the rates of all these intervals, in bits per second.
-    /// - Throws: `DemoFailure` if the receiver is silent, or takes no packets or damaged ones.
+    /// - Throws: `CommandFailure` if the receiver is silent, or receives no packets or damaged ones.
     package func send(
         to receiver: DemoHost, mtu: Int, for duration: Duration, silence: Duration = .seconds(3),
         progress: ([Double], Duration) -> Void = { _, _ in }
-    ) throws(DemoFailure) -> BulkTransfer {
-        let packet = BulkPacket(
-            from: try address(isIPv6: false), to: try receiver.address(isIPv6: false), mtu: mtu)
-        receiver.state.withValue { $0.bulk = BulkReceiver(packet) }
-        let batch: PacketBatch
-        do throws(TunnelIOError) {
-            batch = try PacketBatch(packetCapacity: Self.burst, byteCapacity: Self.burst * packet.byteCount)
-        } catch {
-            throw DemoFailure("no memory for the transfer: \(error)")
-        }
+    ) throws -> BulkTransfer {
+        let packet = BulkPacket(from: try address(isIPv6: false), to: try receiver.address(isIPv6: false), mtu: mtu)
+        let batch = try PacketBatch(packetCapacity: Self.burst, byteCapacity: Self.burst * packet.byteCount)
+        receiver.state.withValue { $0.bulk = BulkTransfer(packet) }
         func arrivals(_ state: inout State) -> (received: UInt64, next: UInt64) {
             (state.bulk?.received ?? 0, state.bulk?.next ?? 0)
         }
-        func missing(_ seen: (received: UInt64, next: UInt64)) -> UInt64 { seen.next - min(seen.received, seen.next) }
         let start = LaneClock.now()
-        let end = start + Int64(duration.milliseconds * 1e6)
-        var (transfer, seen, abandoned, window) = (
-            BulkTransfer(), (received: UInt64(0), next: UInt64(0)), UInt64(0), UInt64(64)
-        )
+        let (end, step) = (start + Int64(duration.milliseconds * 1e6), UInt64(Self.burst))
+        var (sent, abandoned, window) = (UInt64(0), UInt64(0), 2 * step)
+        var seen = (received: UInt64(0), next: UInt64(0))
         var (heard, sampled, samples) = (start, (at: start, received: UInt64(0)), [Double]())
         while true {
             let now = LaneClock.now()
-            if now - sampled.at >= Self.sampleInterval {
+            if now - sampled.at >= Self.interval {
+                try Task.checkCancellation()
                 let bits = Double((seen.received - sampled.received) * UInt64(packet.byteCount) * 8)
                 samples.append(bits * 1e9 / Double(now - sampled.at))
                 sampled = (now, seen.received)
                 progress(samples, .nanoseconds(now - start))
             }
-            let (isEnding, onTheWay) = (now >= end, transfer.sent - max(seen.next, abandoned))
+            let (isEnding, onTheWay, former) = (now >= end, sent - max(seen.next, abandoned), seen)
             if isEnding, onTheWay == 0, seen.received > 0 { break }
-            let former = seen
-            if !isEnding, onTheWay + UInt64(Self.burst) <= window {
-                try sendBurst(packet, from: transfer.sent, batch)
-                transfer.sent += UInt64(Self.burst)
+            if !isEnding, onTheWay + step <= window {
+                batch.removeAll()
+                for index in 0..<Self.burst where batch.append(offset: batch.tail, length: packet.byteCount) != nil {
+                    unsafe packet.write(sent + UInt64(index), to: batch.bytes(of: index))
+                }
+                guard tun.inject(batch) == Self.burst else {
+                    throw CommandFailure("the TUN of \(name) refused packets")
+                }
+                sent += step
                 window = min(window + 4, 512)
                 seen = receiver.state.withValue(arrivals)
             } else {
                 // To wake up costs time: half of the window is sent then.
-                let (sent, room) = (transfer.sent, isEnding ? 0 : window / 2)
-                let reached = receiver.state.wait(until: now + Self.patience) { state in
+                let room = isEnding ? 0 : window / 2
+                let reached = receiver.state.wait(until: now + Self.interval) { state in
                     sent - max(arrivals(&state).next, abandoned) <= room && sent > abandoned ? arrivals(&state) : nil
                 }
                 seen = reached ?? receiver.state.withValue(arrivals)
                 // The next probe is one burst: more would fill the queue of a host that stands still.
-                if reached == nil, seen == former { (abandoned, window) = (sent, UInt64(Self.burst)) }
+                if reached == nil, seen == former { (abandoned, window) = (sent, step) }
             }
-            if missing(seen) > missing(former) { window = max(window / 2, 64) }
+            if seen.next - min(seen.received, seen.next) > former.next - min(former.received, former.next) {
+                window = max(window / 2, 2 * step)
+            }
             if seen.received > former.received { heard = LaneClock.now() }
             guard LaneClock.now() - heard <= Int64(silence.milliseconds * 1e6) else {
-                throw DemoFailure("the far end of the transfer was silent for \(Figure.seconds(silence))")
+                throw CommandFailure("the far end of the transfer was silent for \(Figure.seconds(silence))")
             }
         }
-        transfer.elapsed = .nanoseconds(LaneClock.now() - start)
-        if let bulk = receiver.state.withValue({ $0.bulk }) {
-            (transfer.received, transfer.damaged, transfer.outOfOrder) = (bulk.received, bulk.damaged, bulk.outOfOrder)
-            transfer.bytes = bulk.received * UInt64(packet.byteCount)
-        }
+        var transfer = receiver.state.withValue { $0.bulk } ?? BulkTransfer(packet)
+        (transfer.sent, transfer.elapsed) = (sent, .nanoseconds(LaneClock.now() - start))
         guard transfer.damaged == 0 else {
-            throw DemoFailure("\(transfer.damaged) packets arrived with other bytes than were sent")
+            throw CommandFailure("\(transfer.damaged) packets arrived with other bytes than were sent")
         }
         return transfer
-    }
-
-    private func sendBurst(
-        _ packet: BulkPacket, from sequence: UInt64, _ batch: PacketBatch
-    ) throws(DemoFailure) {
-        batch.removeAll()
-        for index in 0..<Self.burst where batch.append(offset: batch.tail, length: packet.byteCount) != nil {
-            unsafe packet.write(sequence + UInt64(index), to: batch.bytes(of: index))
-        }
-        guard tun.inject(batch) == Self.burst else { throw DemoFailure("the TUN of \(name) refused packets") }
     }
 
     /// The steps of two transfers: to another host, and from it.
     /// - Returns: The number of bytes that were compared.
     package func showTransfers(
-        with other: DemoHost, mtu: Int, for duration: Duration, _ view: DemoView, _ report: inout DemoReport
-    ) throws(DemoFailure) -> UInt64 {
+        with other: DemoHost, mtu: Int, for duration: Duration, _ report: DemoReport
+    ) throws -> UInt64 {
         var bytes: UInt64 = 0
         for (step, sender, receiver) in [("upload", self, other), ("download", other, self)] {
-            view.begin(step)
+            report.view.begin(step)
             let transfer = try sender.send(to: receiver, mtu: mtu, for: duration) { samples, elapsed in
-                view.progress(
-                    "\(Figure.rate(samples.last ?? 0))  \(Sparkline.text(samples, width: 30))  \(Figure.seconds(elapsed))"
-                )
+                let line = Sparkline.text(samples, width: 30)
+                report.view.progress("\(Figure.rate(samples.last ?? 0))  \(line)  \(Figure.seconds(elapsed))")
             }
-            report[step] = transfer.json
+            report["transfer.\(step)"] = transfer.json
             report.summarize("\(sender.name) to \(receiver.name)", Figure.rate(transfer.bitsPerSecond))
             bytes += transfer.bytes
-            view.finish(transfer.text)
+            report.view.finish(transfer.text)
         }
         return bytes
     }

@@ -2,75 +2,162 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import CommandLineSupport
-import TunnelIO
 package import TunnelSystem
 
-/// The error that ended a demonstration early, as a clause.
-package struct DemoFailure: Error, CustomStringConvertible {
-    package let description: String
+/// The flow of a demonstration: its steps, the figures of its document, and its closing lines.
+package final class DemoReport {
+    /// The reason for the early end, or `nil` if each step succeeded.
+    package private(set) var failure: String?
+    /// The lines after the closing ones.
+    package var table: [String] = []
+    package let view: DemoView
+    /// The figures as one document.
+    package private(set) var json: JSON
+    private var summary: [(name: String, value: String)] = []
+    private var pings = (lost: 0, sent: 0)
+    private let start = ContinuousClock.now
+    /// The time that `{time}` in a line of the script counts from.
+    private var clock = ContinuousClock.now
 
-    package init(_ description: String) { self.description = description }
+    /// - Parameter members: The members of the document before the first step.
+    package init(_ view: DemoView, _ members: JSON) {
+        (self.view, json) = (view, ["ok": true, "error": .null, "version": .string(programVersion)])
+        guard case .object(let members) = members else { return }
+        for member in members { self[member.name] = member.value }
+    }
+
+    /// Runs the demonstration, and shows the closing lines if each step succeeded.
+    /// - Returns: The exit status.
+    package func run(_ body: (DemoReport) async throws -> Void) async -> Int32 {
+        do { try await body(self) } catch {
+            let reason = (error as? CommandFailure)?.text ?? "\(error)"
+            if failure == nil { fail(Task.isCancelled ? "interrupted" : reason) }
+        }
+        let elapsed = ContinuousClock.now - start
+        self["elapsedSeconds"] = .decimal(elapsed.milliseconds / 1000, places: 3)
+        guard failure == nil else { return Task.isCancelled ? ExitStatus.interrupted : ExitStatus.failure }
+        summarize("time", Figure.seconds(elapsed))
+        view.show(["", "Summary"] + summary.map { "  \($0.name.padded(to: 26)) \($0.value)" } + table)
+        return ExitStatus.success
+    }
+
+    /// Shows a step.
+    /// - Parameter body: Takes the step; returns its result, in words.
+    package func step(_ name: String, _ body: () async throws -> String) async throws {
+        try Task.checkCancellation()
+        view.begin(name)
+        view.finish(try await body())
+    }
+
+    private func fail(_ text: String) {
+        failure = failure ?? text
+        (self["ok"], self["error"]) = (false, .string(failure ?? text))
+        view.finish(text, isFailure: true)
+    }
+
+    // MARK: - Figures and closing lines
+
+    /// A figure of the document, by the names on the way to it: `ping.ipv4`.
+    package subscript(path: String) -> JSON {
+        get { path.split(separator: ".").reduce(json) { $0[String($1)] ?? .null } }
+        set { Self.set(newValue, at: path.split(separator: ".")[...], in: &json) }
+    }
+
+    private static func set(_ value: JSON, at path: ArraySlice<Substring>, in json: inout JSON) {
+        guard let name = path.first.map(String.init) else {
+            json = value
+            return
+        }
+        var members = if case .object(let members) = json { members } else { [JSON.Member]() }
+        let index = members.firstIndex { $0.name == name } ?? members.endIndex
+        if index == members.endIndex { members.append(JSON.Member(name: name, value: .null)) }
+        set(value, at: path.dropFirst(), in: &members[index].value)
+        json = .object(members)
+    }
+
+    /// Adds a closing line, in place of one with this name.
+    package func summarize(_ name: String, _ value: String) {
+        summary.removeAll { $0.name == name }
+        summary.append((name, value))
+    }
+
+    /// Adds a series of pings, which ends its step. A single first ping is not one of those whose losses are counted.
+    package func add(_ path: String, _ series: Pings) {
+        self[path] = series.json
+        view.finish(series.text)
+        guard series.sent > 1 else {
+            return summarize("first ping", series.times.first.map { Figure.decimal($0, places: 3) + " ms" } ?? "-")
+        }
+        pings = (pings.lost + series.lost, pings.sent + series.sent)
+        summarize("pings lost", "\(pings.lost) of \(pings.sent)")
+    }
+
+    // MARK: - namespaces.sh
+
+    /// Shows a line that namespaces.sh reports; its first comment describes them.
+    package func show(_ line: String) {
+        let words = line.split(separator: "\t").map(String.init)
+        let time = Figure.milliseconds(max(ContinuousClock.now - clock, .zero))
+        func text(_ index: Int) -> String {
+            guard words.count > index else { return "" }
+            return words[index].split(separator: "{time}", omittingEmptySubsequences: false).joined(separator: time)
+        }
+        let numbers = words.dropFirst(2).compactMap { Double($0) }
+        switch words.first {
+        case "title": view.open(text(1))
+        case "begin":
+            clock = .now
+            view.begin(text(1))
+        case "clock": clock = .now + .seconds(words.dropFirst().first.flatMap { Double($0) } ?? 0)
+        case "finish": view.finish(text(1))
+        case "fail": fail(text(1))
+        case "pings":
+            guard numbers.count >= 2 else { return }
+            let times = Array(numbers.dropFirst(2).prefix(3))
+            add(text(1), Pings(sent: Int(numbers[0]), answered: Int(numbers[1]), times: times))
+        case "transfer":
+            guard let megabits = numbers.first else { return }
+            let (rate, again) = (Figure.rate(megabits * 1e6), numbers.dropFirst().first.map { Int($0) })
+            self[text(1)] = [
+                "megabitsPerSecond": .decimal(megabits, places: 1),
+                "retransmissions": again.map { .integer($0) } ?? .null,
+            ]
+            summarize(text(2), rate)
+            view.finish("\(rate) of TCP payload" + (again.map { ", \(Figure.grouped($0)) segments sent again" } ?? ""))
+        case "without":
+            self[text(1)] = .null
+            view.finish("left out: \(text(2))")
+        case "traffic":
+            guard numbers.count == 2 else { return }
+            let (sent, received) = (Int(numbers[0]), Int(numbers[1]))
+            self[text(1)] = ["bytesSent": .integer(sent), "bytesReceived": .integer(received)]
+            summarize("WireGuard sent, received", "\(Figure.bytes(sent)), \(Figure.bytes(received))")
+        case "figure": self[text(1)] = numbers.first.map { .integer(Int($0)) } ?? .null
+        case "summary": summarize(text(1), text(2))
+        default: break
+        }
+    }
 }
 
-/// The figures and the closing lines of a demonstration.
-package struct DemoReport {
-    /// The reason for the early end, or `nil` if each step succeeded.
-    package var failure: String?
-    private var figures: [String: JSON] = [:]
-    private var lines: [String] = []
-    private var pings = (lost: 0, sent: 0)
-    private let start = LaneClock.now()
-    private var end: Int64?
+/// The result of a series of pings.
+package struct Pings {
+    package var sent: Int
+    package var answered: Int
+    /// The least, mean and longest round trip in milliseconds; empty if no ping was answered.
+    package var times: [Double] = []
 
-    package init() {}
+    package var lost: Int { sent - answered }
 
-    /// A figure for the document; `null` if no step has set it.
-    package subscript(name: String) -> JSON {
-        get { figures[name] ?? .null }
-        set { figures[name] = newValue }
+    package var text: String {
+        let words = times.isEmpty ? ["-", "-", "-"] : times.map { Figure.decimal($0, places: 3) }
+        return "\(answered) of \(sent) answered, round trip \(words.joined(separator: " / ")) ms (min / mean / max)"
     }
 
-    /// A number for the document; 0 if no step has set it.
-    package func number(_ name: String) -> JSON { figures[name] ?? .integer(0) }
-
-    /// Adds a series of pings to the figures.
-    package mutating func add(_ name: String, _ series: Pings) {
-        self[name] = series.json
-        pings = (pings.lost + series.lost, pings.sent + series.sent)
-    }
-
-    /// Adds the number of lost pings of all series to the closing lines.
-    package mutating func summarizePings() { summarize("pings lost", "\(pings.lost) of \(pings.sent)") }
-
-    /// Adds a closing line.
-    package mutating func summarize(_ name: String, _ value: String) {
-        lines.append("  \(name.padded(to: 26)) \(value)")
-    }
-
-    /// Stops the clock, and adds the time to the closing lines.
-    package mutating func close() {
-        end = LaneClock.now()
-        summarize("time", Figure.seconds(elapsed))
-    }
-
-    private var elapsed: Duration { .nanoseconds((end ?? LaneClock.now()) - start) }
-
-    /// The closing lines.
-    package var summary: [String] { ["", "Summary"] + lines }
-
-    /// The figures as one JSON document.
-    /// - Parameters:
-    ///   - mode: The kind of demonstration.
-    ///   - first: The members before the elapsed time.
-    ///   - members: The members after it.
-    package func document(
-        mode: String, first: [(String, JSON)] = [], _ members: KeyValuePairs<String, JSON>
-    ) -> JSON {
-        let opening: [(String, JSON)] = [
-            ("ok", .bool(failure == nil)), ("error", failure.map { .string($0) } ?? .null),
-            ("version", .string(programVersion)), ("mode", .string(mode)),
+    package var json: JSON {
+        func time(_ index: Int) -> JSON { times.count > index ? .decimal(times[index], places: 4) : .null }
+        return [
+            "sent": .integer(sent), "answered": .integer(answered), "lost": .integer(lost),
+            "minimumMilliseconds": time(0), "meanMilliseconds": time(1), "maximumMilliseconds": time(2),
         ]
-        let time = ("elapsedSeconds", JSON.decimal(elapsed.milliseconds / 1000, places: 3))
-        return .object(of: opening + first + [time] + members.map { ($0.key, $0.value) })
     }
 }

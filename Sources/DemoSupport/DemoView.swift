@@ -21,31 +21,14 @@ package final class DemoView {
     private let style: Style
     private let console: Console
     private let paint: Paint
-    private var step = ""
-    private var frame = 0
+    private var (step, frame) = ("", 0)
 
     package init(_ style: Style, console: Console) {
-        self.style = style
-        self.console = console
-        paint = Paint(console)
+        (self.style, self.console, paint) = (style, console, Paint(console))
     }
 
     /// Shows the title.
     package func open(_ title: String) { show([style == .live ? paint(title, .bold) : title, ""]) }
-
-    /// Shows a step.
-    /// - Parameter body: Does the step; returns its result, in words.
-    package func step<E: Error>(_ name: String, _ body: () throws(E) -> String) throws(E) {
-        begin(name)
-        finish(try body())
-    }
-
-    /// Shows a step.
-    /// - Parameter body: Does the step; returns its result, in words.
-    package func step(_ name: String, _ body: () async throws -> String) async throws {
-        begin(name)
-        finish(try await body())
-    }
 
     /// Shows that a step has begun.
     package func begin(_ step: String) {
@@ -59,24 +42,16 @@ package final class DemoView {
         if style == .live { redraw(text, mark: nil) }
     }
 
-    /// Shows the result of the present step.
-    package func finish(_ text: String) { end(text, plainly: "ok    ", mark: paint("✓", .green)) }
-
-    /// Shows why the present step failed.
-    package func fail(_ text: String) { end(text, plainly: "FAILED", mark: paint("✗", .red)) }
+    /// Shows the result of the present step, or the reason for its failure.
+    package func finish(_ text: String, isFailure: Bool = false) {
+        if style == .live { return redraw(text, mark: isFailure ? paint("✗", .red) : paint("✓", .green)) }
+        show(["\(isFailure ? "FAILED" : "ok    ")  \(step.padded(to: Self.stepWidth)) \(text)"])
+    }
 
     /// Shows lines without a change.
     package func show(_ lines: [String]) {
         guard style != .silent else { return }
         for line in lines { console.line(line) }
-    }
-
-    private func end(_ text: String, plainly word: String, mark: String) {
-        switch style {
-        case .silent: break
-        case .plain: console.line("\(word)  \(step.padded(to: Self.stepWidth)) \(text)")
-        case .live: redraw(text, mark: mark)
-        }
     }
 
     /// - Parameter mark: The mark of the step's result, or `nil` while the step continues.

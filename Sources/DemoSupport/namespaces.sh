@@ -7,60 +7,83 @@
 #
 #   namespaces.sh tunnel|gateway FOLDER SECONDS
 #
-# FOLDER has the programs; each bulk transfer takes SECONDS. Needs root, ip and ping; uses iperf3 if it is installed. SIGTERM
-# ends the script. However it ends, it removes everything that it made.
+# FOLDER has the programs; each bulk transfer takes SECONDS. Needs root, ip, ping and timeout; uses iperf3 and wg if they are
+# installed. SIGTERM ends the script, and so does the end of the process that reads its reports. However it ends, it removes
+# everything that it made. Each program that it waits for has a time limit.
 #
-# Reports to descriptor 9, one line each, words separated by tabs. {time} in a text is the time since begin or clock.
+# Reports to descriptor 9, one line each, words separated by tabs. {time} in a text is the time since begin or clock. FIGURE is a
+# member of the document, LINE a closing line.
 #   title TEXT | begin STEP | finish TEXT | fail TEXT | clock [SECONDS-FROM-NOW]
-#   pings NAME SENT ANSWERED [MINIMUM MEAN MAXIMUM]    milliseconds; ends the step
-#   transfer NAME MBITS [SEGMENTS-SENT-AGAIN]          ends the step
-#   without NAME WHY                                   the step was left out; ends it
-#   figure NAME NUMBER | summary NAME TEXT
+#   pings FIGURE SENT ANSWERED [MINIMUM MEAN MAXIMUM]    milliseconds; ends the step
+#   transfer FIGURE LINE MBITS [SEGMENTS-SENT-AGAIN]     ends the step
+#   without FIGURE WHY                                   the step was left out; ends it
+#   traffic FIGURE BYTES-SENT BYTES-RECEIVED | figure FIGURE NUMBER | summary LINE TEXT
 set -u
 umask 077
 scene=$1 programs=$2 seconds=$3
 export LC_ALL=C PATH="${PATH:+$PATH:}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # The names of this run: namespaces, and interfaces of at most 15 characters.
 a=cvd$$a b=cvd$$b c=cvd$$c
-made='' up='' gateway='' iperf='' status=1
+made='' up='' gateway='' iperf='' ending='' step='' status=1
+# The seconds that a program may take.
+limit=30
 folder=$(mktemp -d) || exit
 export CULVERT_RUNTIME_DIRECTORY="$folder/tunnels"
 : >"$folder/output"
 
-say() (
-    IFS='	'
-    printf '%s\n' "$*" >&9
-)
+# In a subshell, for the separator and for SIGPIPE: without a reader the script ends.
+say() {
+    (IFS='	' && printf '%s\n' "$*" >&9) 2>/dev/null || [ -n "$ending" ] || exit 1
+}
+begin() {
+    step=$1
+    say begin "$1"
+}
 die() {
     say fail "$*"
     exit 1
 }
-# Runs a program to its end; its failure ends the demonstration. The output is in $folder/output.
-run() { "$@" >"$folder/output" 2>&1 9>&- || die "$*: $(tail -n 3 "$folder/output" | tr '\n\t' '  ')"; }
+# bounded PROGRAM...: runs a program, at most $limit seconds; its output is in $folder/output. In the foreground, so that a
+# signal for the script's process group is for the program too.
+bounded() {
+    timeout --foreground --kill-after=5 "$limit" "$@" >"$folder/output" 2>&1 9>&-
+    result=$?
+    # 137: it ignored SIGTERM.
+    case $result in
+    124 | 137) [ -n "$ending" ] || die "the step '$step' was not over after $limit s: $*" ;;
+    esac
+    return "$result"
+}
+# run PROGRAM...: the same; a failure ends the demonstration.
+run() { bounded "$@" || die "$*: $(tail -n 3 "$folder/output" | tr '\n\t' '  ')"; }
 # in_space NAMESPACE PROGRAM...: the same, in a namespace.
 in_space() { run ip netns exec "$@"; }
 
 # shellcheck disable=SC2329  # called by the trap
 clean_up() {
     trap '' TERM INT HUP
-    say begin removal
-    problems=
+    ending=yes problems='' limit=30
+    begin removal
     for name in $up; do
-        ip netns exec "${name%:*}" "$programs/culvert" down "${name#*:}" >/dev/null 2>&1 9>&-
+        bounded ip netns exec "${name%:*}" "$programs/culvert" down "${name#*:}"
         # 3: it was not up yet.
         case $? in 0 | 3) ;; *) problems="$problems culvert down ${name#*:}," ;; esac
     done
     if [ -n "$gateway" ]; then
         kill "$gateway" 2>/dev/null
-        { sleep 20 && kill -KILL "$gateway"; } >/dev/null 2>&1 9>&- &
-        limit=$!
-        wait "$gateway" 2>/dev/null
-        kill -KILL "$limit" 2>/dev/null # It ignores SIGTERM, as this shell does now.
+        attempts=0
+        while kill -0 "$gateway" 2>/dev/null && [ "$attempts" -lt 200 ]; do
+            attempts=$((attempts + 1))
+            sleep 0.1
+        done
     fi
-    # A process in a namespace would keep it.
-    [ -z "$iperf" ] || { kill -KILL "$iperf" && wait "$iperf"; } 2>/dev/null
+    for process in $gateway $iperf; do kill -KILL "$process" 2>/dev/null; done
+    wait
     for name in $made; do
-        [ ! -e "/run/netns/$name" ] || ip netns delete "$name" 2>/dev/null || problems="$problems ip netns delete $name,"
+        [ -e "/run/netns/$name" ] || continue
+        # A program that did not end would keep its namespace.
+        for process in $(ip netns pids "$name" 2>/dev/null); do kill -KILL "$process" 2>/dev/null; done
+        bounded ip netns delete "$name" || problems="$problems ip netns delete $name,"
     done
     rm -rf "$folder"
     if [ -n "$problems" ]; then
@@ -124,63 +147,67 @@ transfer_figures() {
 }
 # measure COUNT ADDRESS [SECONDS]: pings from $a, each of which waits for SECONDS (1); sets $figures.
 measure() {
-    ip netns exec "$a" ping -n -q -c "$1" -i 0.02 -W "${3-1}" "$2" >"$folder/output" 2>&1 9>&-
+    bounded ip netns exec "$a" ping -n -q -c "$1" -i 0.02 -W "${3-1}" "$2"
     figures=$(ping_figures <"$folder/output")
     [ -n "$figures" ] || die "ping: $(tail -n 1 "$folder/output")"
     [ "$(echo "$figures" | cut -f 2)" -gt 0 ] || die "none of the $1 pings was answered"
 }
-# pings STEP NAME COUNT ADDRESS [SECONDS]: a step.
+# pings STEP FIGURE COUNT ADDRESS [SECONDS]: a step.
 pings() {
-    say begin "$1"
+    begin "$1"
     measure "$3" "$4" "${5-1}"
     say pings "$2" "$figures"
 }
 # is_answered ADDRESS SECONDS: one ping from $a.
-is_answered() { ip netns exec "$a" ping -n -q -c 1 -W "$2" "$1" >/dev/null 2>&1 9>&-; }
+is_answered() { bounded ip netns exec "$a" ping -n -q -c 1 -W "$2" "$1"; }
 # wait_until WHAT COMMAND...: repeats the command until it succeeds, at most 200 times, with a pause of 0.1 s.
 wait_until() {
     what=$1 attempts=0
     shift
     until "$@"; do
         attempts=$((attempts + 1))
-        [ "$attempts" -lt 200 ] || die "not in time: $what"
+        [ "$attempts" -lt 200 ] || die "the step '$step' was not over in time: $what"
         sleep 0.1
     done
 }
-# transfer NAME NAMESPACE ADDRESS [OPTION...]: iperf3 from $a to a server in the namespace.
+stop_iperf() {
+    { kill -KILL "$iperf"; wait "$iperf"; } 2>/dev/null
+    iperf=''
+}
+# transfer STEP LINE NAMESPACE ADDRESS [OPTION...]: iperf3 from $a to a server in the namespace.
 transfer() {
-    name=$1 space=$2 server=$3
-    shift 3
-    say begin "$name"
+    begin "$1"
+    name=$1 line=$2 space=$3 server=$4
+    shift 4
     : >"$folder/server"
     ip netns exec "$space" iperf3 --server --one-off --forceflush >"$folder/server" 2>&1 9>&- &
-    iperf=$!
-    attempts=0
+    iperf=$! attempts=0
     until grep -q listening "$folder/server"; do
         attempts=$((attempts + 1))
         if ! kill -0 "$iperf" 2>/dev/null || [ "$attempts" -ge 50 ]; then
-            { kill -KILL "$iperf"; wait "$iperf"; } 2>/dev/null
-            iperf=''
+            stop_iperf
             return 1
         fi
         sleep 0.1
     done
-    in_space "$a" timeout --foreground $((seconds + 15)) iperf3 --client "$server" --time "$seconds" --format m "$@"
+    limit=$((seconds + 15))
+    in_space "$a" iperf3 --client "$server" --time "$seconds" --format m "$@"
+    limit=30
+    stop_iperf
     figures=$(transfer_figures <"$folder/output")
     [ -n "$figures" ] || die "iperf3: $(tail -n 1 "$folder/output")"
-    say transfer "$name" "$figures"
-    wait "$iperf"
-    iperf=''
+    say transfer "iperf3.$name" "$line" "$figures"
 }
+# transfers LINE LINE NAMESPACE ADDRESS: both ways, each with its closing line.
 transfers() {
-    if transfer upload "$@" && transfer download "$@" --reverse; then return; fi
+    if transfer upload "$1" "$3" "$4" && transfer download "$2" "$3" "$4" --reverse; then return; fi
     say without iperf3 'iperf3 is not installed, or does not start'
 }
 
 # Two ends of a WireGuard tunnel: $a is the client, $b the server.
 tunnel_scene() {
     say title 'Two culvert tunnels in two network namespaces (MTU 1420)'
-    say begin namespaces
+    begin namespaces
     find_programs culvert
     make_spaces "$a" "$b"
     cable "$a" eth0 "$b" eth0
@@ -188,11 +215,12 @@ tunnel_scene() {
     address "$b" eth0 192.0.2.1/24
     say finish "$a and $b, joined by a veth pair"
 
-    say begin tunnels
+    begin tunnels
     for end in "$a" "$b"; do
         run "$programs/culvert" key generate
         cat "$folder/output" >"$folder/$end.key"
-        "$programs/culvert" key public <"$folder/$end.key" >"$folder/$end.public" 2>/dev/null 9>&- || die 'culvert key public failed'
+        run sh -c 'exec "$1" key public <"$2" 2>/dev/null' sh "$programs/culvert" "$folder/$end.key"
+        cat "$folder/output" >"$folder/$end.public"
     done
     # configuration END PEER NUMBER PEER'S-NUMBER LINE-OF-PEER [LINE-OF-INTERFACE]
     configuration() {
@@ -214,27 +242,53 @@ END
     bring_up "$b" "$b" "$folder/$b.conf"
     say finish "client $(cat "$folder/$a.public"), server $(cat "$folder/$b.public")"
 
-    say begin handshake
+    begin handshake
     bring_up "$a" "$a" "$folder/$a.conf"
+    say summary 'culvert up, handshake' '{time}'
     say finish 'culvert up, with the answer of the server, in {time}'
     pings 'first ping' firstPing 1 10.77.0.1 7
-    pings 'ping IPv4' ipv4 50 10.77.0.1
-    pings 'ping IPv6' ipv6 50 fd77::1
-    transfers "$b" 10.77.0.1
+    pings 'ping IPv4' ping.ipv4 50 10.77.0.1
+    pings 'ping IPv6' ping.ipv6 50 fd77::1
+    transfers 'client to server' 'server to client' "$b" 10.77.0.1
 
-    say begin roaming
-    configuration "$a" "$b" 2 1 'Endpoint = 192.0.2.1:51820' 'ListenPort = 40000'
-    in_space "$a" "$programs/culvert" reload "$a"
-    measure 10 10.77.0.1
-    [ "$(of_peer "$b" endpoint)" = 192.0.2.2:40000 ] || die 'the server did not follow the client to port 40000'
-    say figure newPort 40000
-    say finish "client moved to port 40000 by culvert reload, the server followed; $(echo "$figures" | cut -f 2) of 10 pings answered"
-    for member in sentBytes receivedBytes; do say figure "$member" "$(of_peer "$a" "$member")"; done
+    begin roaming
+    if command -v wg >/dev/null; then
+        of_peer "$b" lastHandshakeSeconds
+        before=$value
+        in_space "$a" wg set "$a" listen-port 40000
+        measure 10 10.77.0.1
+        of_peer "$b" lastHandshakeSeconds
+        # A handshake since the move would be younger.
+        is_not_younger "$before" "$value" ||
+            die "the session did not outlive the move: the handshake's age was '$before' s before, and '$value' s after"
+        by='wg set' session='no new handshake'
+    else
+        # It asks for another session by itself.
+        configuration "$a" "$b" 2 1 'Endpoint = 192.0.2.1:51820' 'ListenPort = 40000'
+        in_space "$a" "$programs/culvert" reload "$a"
+        measure 10 10.77.0.1
+        by='culvert reload' session='with a new handshake (wg is not installed)'
+    fi
+    of_peer "$b" endpoint
+    [ "$value" = 192.0.2.2:40000 ] || die "the server sends to $value, but the client moved to port 40000"
+    say figure roaming.newPort 40000
+    answered=$(echo "$figures" | cut -f 2)
+    say finish "client moved to port 40000 by $by, the server followed, $session; $answered of 10 pings answered"
+    of_peer "$a" sentBytes
+    sent=$value
+    of_peer "$a" receivedBytes
+    say traffic client "$sent" "$value"
 }
-# of_peer END MEMBER: a member of the end's only peer, as `culvert status` has it.
+# of_peer END MEMBER: sets $value to a member of the end's only peer, as `culvert status` has it.
 of_peer() {
-    ip netns exec "$1" "$programs/culvert" status "$1" --json 2>/dev/null 9>&- | tr -d '\n' |
-        sed -n 's/.*"peers": *\[\([^]]*\]\)*[^]]*"'"$2"'": *"\{0,1\}\([^",} ]*\).*/\2/p'
+    in_space "$1" "$programs/culvert" status "$1" --json
+    value=$(tr -d '\n' <"$folder/output" |
+        sed -n 's/.*"peers": *\[\([^]]*\]\)*[^]]*"'"$2"'": *"\{0,1\}\([^",} ]*\).*/\2/p')
+}
+# is_not_younger AGE AGE: whether both are numbers, and the second is not the smaller one.
+is_not_younger() {
+    awk -v before="$1" -v after="$2" \
+        'BEGIN { number = "^[0-9]+([.][0-9]+)?$"; exit !(before ~ number && after ~ number && after + 0 >= before + 0) }'
 }
 
 # $a is a device of the gateway $b. The server $c knows no route to the device: it answers the address of the gateway.
@@ -246,7 +300,7 @@ gateway_scene() {
     }
     not_answered() { ! is_answered "$@"; }
     say title 'A gateway, a device and a server in three network namespaces'
-    say begin namespaces
+    begin namespaces
     find_programs culvert culvert-enroll culvert-gateway
     make_spaces "$a" "$b" "$c"
     cable "$a" eth0 "$b" eth0
@@ -258,7 +312,7 @@ gateway_scene() {
     run ip -n "$a" route add default via 192.0.2.1
     say finish "$a, $b and $c, which knows no way back to the device"
 
-    say begin gateway
+    begin gateway
     run "$programs/culvert-gateway" init 192.0.2.1 --label demo --address6 fd66::1/64 --directory "$folder/gateway" \
         --backup-key "$folder/backup.key"
     sed 's|"/run/culvert-gateway/admin.sock"|"'"$folder"'/run/admin.sock"|' \
@@ -273,7 +327,7 @@ gateway_scene() {
     wait_until 'the gateway serves' serves
     say finish 'culvert-gateway: device API on TCP port 8443, WireGuard on UDP port 51820'
 
-    say begin enrolment
+    begin enrolment
     admin 'user add' anna
     admin invite anna --output "$folder/invitation"
     say clock
@@ -282,27 +336,27 @@ gateway_scene() {
     say summary enrolment '{time}'
     say finish 'culvert enroll, by an invitation with two pins, in {time}'
 
-    say begin tunnel
+    begin tunnel
     bring_up "$a" office office --directory "$folder/profiles"
     say finish 'culvert up, with all traffic in the tunnel, in {time}'
-    pings 'ping IPv4' ipv4 50 10.66.0.1
-    pings 'ping IPv6' ipv6 50 fd66::1
+    pings 'ping IPv4' ping.ipv4 50 10.66.0.1
+    pings 'ping IPv6' ping.ipv6 50 fd66::1
 
-    say begin NAT
+    begin NAT
     for server in 203.0.113.7 2001:db8:7::7; do
         is_answered "$server" 5 || die "$server does not answer"
     done
     say finish "203.0.113.7 and 2001:db8:7::7 answer, through the gateway's address"
-    transfers "$c" 203.0.113.7
+    transfers 'upload, through NAT' 'download, through NAT' "$c" 203.0.113.7
 
-    say begin firewall
+    begin firewall
     admin 'rule add' deny --user anna --to 203.0.113.0/24
     wait_until 'a rule is in effect' not_answered 203.0.113.7 0.3
     admin 'rule add' allow --user anna --to 203.0.113.7/32 --first
     wait_until 'a rule before it is in effect' is_answered 203.0.113.7 1
     say finish "a rule of the user blocks the server's network, and one before it lets the server through"
 
-    say begin revoked
+    begin revoked
     admin 'peer list' --json
     id=$(tr -d '\n' <"$folder/output" | sed -n 's/.*"devices".*"id": *"\([a-z2-7]*\)".*/\1/p')
     [ -n "$id" ] || die 'the gateway knows no device'
@@ -313,7 +367,7 @@ gateway_scene() {
     say summary 'revoked key cut off after' '{time}'
     say finish 'no packet passes {time} later'
 
-    say begin down
+    begin down
     in_space "$a" "$programs/culvert" down office
     up=
     say finish "culvert down: the device's network is as it was"

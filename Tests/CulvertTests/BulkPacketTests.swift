@@ -49,7 +49,7 @@ struct BulkPacketTests {
 
     @Test("The receiver counts late and damaged packets, and wakes the sender for each 16")
     func receiver() {
-        var receiver = BulkReceiver(packet)
+        var receiver = BulkTransfer(packet)
         func take(_ bytes: [UInt8]) -> Bool { unsafe bytes.withUnsafeBytes { unsafe receiver.count($0) } }
         for sequence in [0, 1, 4, 3] as [UInt64] { #expect(!take(bytes(sequence))) }
         var bad = bytes(5)

@@ -12,6 +12,7 @@ import Testing
 import TunnelIO
 import TunnelSystem
 import WireGuardCore
+import WireGuardDevice
 
 @testable import DemoSupport
 @testable import PacketTunnel
@@ -93,36 +94,50 @@ struct CommandLineContractTests {
         try contract.add("culvert config check --json", [text])
     }
 
+    /// Figures of a demonstration that was not run, by what records those of one.
     private func addDemo(to contract: inout ProgramContract) throws {
         let view = DemoView(.silent, console: CapturedConsole().console())
-        let demo = Demo(plan: Demo.Plan(pings: 2, transfer: .milliseconds(20)), view: view)
-        demo.run()
-        #expect(demo.report.failure == nil)
-        let unanswered = Pings(sent: 1, answered: 0)
-        var none = DemoReport()
-        none.failure = "no session"
-        none.add("ipv4", unanswered)
-        none.add("ipv6", unanswered)
-        none["roaming"] = Demo.roaming(1, 2, seen: 2, handshakes: 0, unanswered)
-        let drop = Demo.Drop(cause: "replayed", client: 1, server: 0, explanation: "on purpose")
-        let documents = [Demo.json(demo.report, demo.drops + [drop]), Demo.json(none, []), Demo.json(DemoReport(), [])]
-        try contract.add("culvert demo --json", documents.map(\.text))
+        let ends = (try DemoEnd("client", number: 2), try DemoEnd("server", number: 1))
+        defer {
+            ends.0.device.close()
+            ends.1.device.close()
+        }
+        func report(_ pings: Pings, dropped: UInt64) -> DemoReport {
+            let report = DemoReport(view, Demo.members)
+            Demo.recordHandshake(.milliseconds(1), report)
+            for path in ["ping.ipv4", "ping.ipv6"] { report.add(path, pings) }
+            let packet = BulkPacket(from: .v4(10, 77, 0, 2), to: .v4(10, 77, 0, 1), mtu: 1420)
+            for path in ["transfer.upload", "transfer.download"] { report[path] = BulkTransfer(packet).json }
+            report["roaming"] = Demo.roaming(1, 2, seen: 2, handshakes: 0, pings)
+            Demo.recordPresharedKey(.milliseconds(1), report)
+            Demo.count(ends.0, ends.1, report)
+            var table = TextTable([])
+            let drops = [(cause: "unknown session", count: dropped), (cause: "replayed", count: dropped)]
+            _ = Demo.record((drops, drops), &table, report)
+            return report
+        }
+        let full = report(Pings(sent: 2, answered: 1, times: [1, 1, 1]), dropped: 1)
+        let unanswered = report(Pings(sent: 2, answered: 0), dropped: 0)
+        unanswered.show("fail\tno session")
+        let none = DemoReport(view, Demo.members)
+        try contract.add("culvert demo --json", [full, unanswered, none].map(\.json.text))
 
         func lines(_ lines: [String]) -> String {
-            var shown = DemoLines(view: view)
-            for line in lines { shown.show(line) }
-            return Demo.json(namespaces: shown.report).text
+            let report = DemoReport(view, Demo.scriptMembers)
+            for line in lines { report.show(line) }
+            return report.json.text
         }
-        let series = ["firstPing", "ipv4", "ipv6"]
-        let full =
-            series.map { "pings\t\($0)\t1\t1\t1\t1\t1" } + ["upload", "download"].map { "transfer\t\($0)\t1\t1" }
-        let lost = series.map { "pings\t\($0)\t1\t0" } + ["upload", "download"].map { "transfer\t\($0)\t1" }
-        let figures = ["newPort", "sentBytes", "receivedBytes"].map { "figure\t\($0)\t1" }
+        let series = ["firstPing", "ping.ipv4", "ping.ipv6"]
+        let transfers = ["iperf3.upload", "iperf3.download"]
+        let others = ["figure\troaming.newPort\t1", "traffic\tclient\t1\t1"]
         try contract.add(
             "culvert demo --tun --json",
             [
-                lines(full + figures), lines(lost + figures + ["fail\tno session"]),
-                lines(figures + ["without\tiperf3\tnot installed"]), lines([]),
+                lines(
+                    series.map { "pings\t\($0)\t1\t1\t1\t1\t1" } + transfers.map { "transfer\t\($0)\tup\t1\t1" }
+                        + others),
+                lines(series.map { "pings\t\($0)\t1\t0" } + transfers.map { "transfer\t\($0)\tup\t1" } + others),
+                lines(["without\tiperf3\tnot installed", "fail\tno session"]), lines([]),
             ])
     }
 

@@ -14,15 +14,25 @@ import WireGuardDevice
 
 @Suite("culvert demo", .serialized)
 struct DemoTests {
-    private static let plan = Demo.Plan(pings: 5, transfer: .milliseconds(250))
+    private func run(_ body: (DemoReport) async throws -> Void) async -> (
+        report: DemoReport, status: Int32, output: String
+    ) {
+        let captured = CapturedConsole()
+        let report = DemoReport(DemoView(.plain, console: captured.console()), Demo.scriptMembers)
+        let status = await report.run(body)
+        #expect(captured.error.isEmpty)
+        return (report, status, captured.output)
+    }
 
     @Test("A small run succeeds, compares every byte, and prints plain lines")
-    func plain() throws {
+    func plain() async {
         let captured = CapturedConsole()
-        let demo = Demo(plan: Self.plan, view: DemoView(.plain, console: captured.console()))
-        demo.run()
-        #expect(demo.report.failure == nil)
-        let json = Demo.json(demo.report, demo.drops)
+        let report = DemoReport(DemoView(.plain, console: captured.console()), Demo.members)
+        var demo = Demo(transfer: .milliseconds(250))
+        demo.pings = 5
+        let status = await report.run { try await demo.show($0) }
+        #expect(status == 0 && report.failure == nil)
+        let json = report.json
         #expect(json["ping"]?["ipv4"]?["answered"] == .integer(5) && json["ping"]?["ipv6"]?["answered"] == .integer(5))
         func number(_ name: String, of transfer: String) -> Int64 {
             guard case .integer(let number)? = json["transfer"]?[transfer]?[name] else { return -1 }
@@ -37,7 +47,7 @@ struct DemoTests {
         #expect(json["roaming"]?["seenPort"] == json["roaming"]?["newPort"])
         #expect(json["presharedKey"]?["refusedWithoutIt"] == true)
         #expect(json["client"]?["handshakesCompleted"] == .integer(2))
-        #expect(demo.drops.count == 14 && demo.drops.allSatisfy { !$0.isUnexplained })
+        #expect(json["drops"]?.list?.count == DropCounters().byCause.count)
         guard case .integer(let memory)? = json["peakResidentBytes"] else {
             Issue.record("there is no figure of the memory")
             return
@@ -48,7 +58,13 @@ struct DemoTests {
         ] {
             #expect(captured.output.contains("ok      \(step)"))
         }
-        #expect(captured.output.contains("Summary"))
+        for line in [
+            "first packet, handshake", "pings lost                 0 of 10", "client to server", "server to client",
+            "every byte compared", "handshake, new preshared", "peak resident memory", "time",
+        ] {
+            #expect(captured.output.contains("\n  \(line)"), "\(line)")
+        }
+        #expect(captured.output.contains("Summary") && captured.output.contains("datagrams per batch sent"))
         #expect(!captured.output.contains("\u{1b}"))
         #expect(captured.error.isEmpty)
         #expect(
@@ -61,14 +77,30 @@ struct DemoTests {
 
     @Test("A report of nothing still has the shape of the document")
     func emptyReport() {
-        var report = DemoReport()
-        report.failure = "no session"
-        let json = Demo.json(report, [])
+        let report = DemoReport(DemoView(.silent, console: CapturedConsole().console()), Demo.members)
+        report.show("fail\tno session")
+        let json = report.json
         #expect(json["ok"] == false)
         #expect(json["error"] == "no session")
         #expect(json["client"] == .null)
         #expect(json["drops"] == .array([]))
         #expect(json["transfer"]?.names == ["upload", "download"])
+    }
+
+    @Test("A drop without an explanation fails the demonstration, and drops on purpose do not")
+    func drops() {
+        func unexplained(_ cause: String, isRefused: Bool = false) -> [String] {
+            let report = DemoReport(DemoView(.silent, console: CapturedConsole().console()), Demo.members)
+            if isRefused { Demo.recordPresharedKey(.milliseconds(1), report) }
+            var table = TextTable([])
+            return Demo.record(([(cause: cause, count: 1)], [(cause: cause, count: 2)]), &table, report)
+        }
+        #expect(unexplained("replayed", isRefused: true) == ["replayed (3)"])
+        #expect(unexplained("unknown session") == ["unknown session (3)"])
+        for cause in ["unknown session", "rejected handshakes", "staged abandoned"] {
+            #expect(unexplained(cause, isRefused: true).isEmpty)
+        }
+        #expect(unexplained("socket queue full").isEmpty)
     }
 
     @Test("A lost far end ends a transfer with an error instead of waiting for ever")
@@ -80,50 +112,90 @@ struct DemoTests {
             server.device.close()
         }
         // No peers: nothing leaves the device.
-        let failure = #expect(throws: DemoFailure.self) {
+        let failure = #expect(throws: CommandFailure.self) {
             _ = try client.host.send(
                 to: server.host, mtu: DemoEnd.mtu, for: .milliseconds(10), silence: .milliseconds(300))
         }
-        #expect(try #require(failure).description.contains("silent"))
+        #expect(try #require(failure).reason.contains("silent"))
     }
 
     @Test("The lines of the script become steps, figures and closing lines")
-    func lines() {
-        let captured = CapturedConsole()
-        var lines = DemoLines(view: DemoView(.plain, console: captured.console()))
-        for line in [
-            "title\tTwo tunnels", "begin\tping IPv4", "pings\tipv4\t50\t49\t0.1\t0.2\t0.3", "begin\tupload",
-            "transfer\tupload\t1500\t7", "begin\troaming", "figure\tnewPort\t40000", "finish\tin {time}, {time}",
-            "summary\tcut off after\t{time}", "begin\tdownload", "without\tiperf3\tnot installed", "nonsense", "",
-        ] {
-            lines.show(line)
+    func lines() async {
+        let (report, status, output) = await run { report in
+            for line in [
+                "title\tTwo tunnels", "begin\tfirst ping", "pings\tfirstPing\t1\t1\t0.5\t0.5\t0.5", "begin\tping IPv4",
+                "pings\tping.ipv4\t50\t49\t0.1\t0.2\t0.3", "begin\tupload",
+                "transfer\tiperf3.upload\tclient to server\t1500\t7", "begin\troaming",
+                "figure\troaming.newPort\t40000",
+                "finish\tin {time}, {time}", "summary\tcut off after\t{time}", "traffic\tclient\t2000\t3000000",
+                "begin\tdownload", "without\tiperf3\tnot installed", "nonsense", "",
+            ] {
+                report.show(line)
+            }
         }
-        lines.close(nil)
+        #expect(status == 0)
         for text in [
             "Two tunnels\n", "ok      ping IPv4       49 of 50 answered, round trip 0.100 / 0.200 / 0.300 ms",
             "ok      upload          1,500 Mbit/s of TCP payload, 7 segments sent again", " ms, ",
-            "ok      download        left out: not installed", "  pings lost                 1 of 50\n",
-            "  upload                     1,500 Mbit/s\n", "  cut off after ",
+            "ok      download        left out: not installed", "  first ping                 0.500 ms\n",
+            "  pings lost                 1 of 50\n", "  client to server           1,500 Mbit/s\n", "  cut off after ",
+            "  WireGuard sent, received   2.0 kB, 3.0 MB\n", "  time ",
         ] {
-            #expect(captured.output.contains(text), "\(text)")
+            #expect(output.contains(text), "\(text)")
         }
-        #expect(!captured.output.contains("{time}"))
-        let json = Demo.json(namespaces: lines.report)
+        #expect(!output.contains("{time}"))
+        let json = report.json
         #expect(json["ok"] == true && json["iperf3"] == .null && json["roaming"]?["newPort"] == .integer(40_000))
         #expect(json["ping"]?["ipv4"]?["lost"] == .integer(1))
+        #expect(json["client"]?["bytesReceived"] == .integer(3_000_000))
     }
 
-    @Test("The demonstration fails with the first failure of the script")
-    func failedLines() {
-        let captured = CapturedConsole()
-        var lines = DemoLines(view: DemoView(.plain, console: captured.console()))
-        for line in ["begin\ttunnel", "fail\tno answer", "begin\tremoval", "finish\tgone"] { lines.show(line) }
-        lines.close("the last line of the output")
-        #expect(lines.report.failure == "no answer")
-        #expect(captured.output.contains("FAILED  tunnel          no answer") && !captured.output.contains("Summary"))
-        var silent = DemoLines(view: DemoView(.silent, console: captured.console()))
-        silent.close("sh: not found")
-        #expect(silent.report.failure == "sh: not found")
+    @Test("The demonstration fails with the first failure of the script, or with the error that ended it")
+    func failedLines() async {
+        var (report, status, output) = await run { report in
+            for line in ["begin\ttunnel", "fail\tno answer", "begin\tremoval", "finish\tgone"] { report.show(line) }
+            throw CommandFailure("the last line of the output")
+        }
+        #expect(status == 1 && report.failure == "no answer" && report.json["error"] == "no answer")
+        #expect(output.contains("FAILED  tunnel          no answer") && !output.contains("Summary"))
+        (report, status, output) = await run { report in
+            try await report.step("tunnel") { throw CommandFailure("sh: not found", fix: "install it") }
+        }
+        #expect(status == 1 && report.json["ok"] == false)
+        #expect(output.hasPrefix("FAILED  tunnel          sh: not found\n  fix: install it"))
+    }
+
+    @Test("A cancelled demonstration takes no further step and is interrupted")
+    func interrupted() async {
+        let task = Task {
+            while !Task.isCancelled { await Task.yield() }
+            let captured = CapturedConsole()
+            let report = DemoReport(DemoView(.plain, console: captured.console()), Demo.scriptMembers)
+            let status = await report.run { report in try await report.step("tunnel") { "is there" } }
+            return "\(status) \(report.failure ?? "") \(captured.output.contains("is there"))"
+        }
+        task.cancel()
+        let result = await task.value
+        #expect(result == "130 interrupted false")
+    }
+
+    @Test("The report of real interfaces keeps its shape, with and without figures")
+    func shape() async {
+        let names = [
+            "ok", "error", "version", "mode", "elapsedSeconds", "firstPing", "ping", "iperf3", "roaming", "client",
+        ]
+        let (report, status, output) = await run { report in
+            #expect(report.json.names == names)
+            for line in ["without\tiperf3\tnot installed", "pings\tping.ipv4\t2\t1\t0.5\t0.5\t0.5"] {
+                report.show(line)
+            }
+        }
+        #expect(status == 0 && output.contains("Summary\n"))
+        report.show("fail\tinterrupted")
+        #expect(report.json.names == names)
+        #expect(report.json["iperf3"] == .null)
+        #expect(report.json["ping"]?["ipv4"]?["lost"] == .integer(1))
+        #expect(report.json["ok"] == false)
     }
 
     @Test("The live view redraws its line and ends it with a mark")
@@ -148,10 +220,10 @@ struct DemoTests {
         let view = DemoView(.silent, console: captured.console())
         view.open("x")
         view.begin("x")
-        view.fail("x")
+        view.finish("x", isFailure: true)
         view.show(["x"])
         #expect(captured.output.isEmpty)
-        DemoView(.plain, console: captured.console()).fail("why")
+        DemoView(.plain, console: captured.console()).finish("why", isFailure: true)
         #expect(captured.output.hasPrefix("FAILED"))
     }
 }

@@ -49,40 +49,60 @@
             #expect(try Self.figures("transfer_figures", of: "iperf3: error - unable to connect to server") == "")
         }
 
-        @Test("The report of real interfaces keeps its shape, with and without figures")
-        func report() {
-            let captured = CapturedConsole()
-            var lines = DemoLines(view: DemoView(.plain, console: captured.console()))
-            let names = [
-                "ok", "error", "version", "mode", "elapsedSeconds", "firstPing", "ping", "iperf3", "roaming", "client",
-            ]
-            #expect(Demo.json(namespaces: lines.report).names == names)
-            for line in ["without\tiperf3\tnot installed", "pings\tipv4\t2\t1\t0.5\t0.5\t0.5"] { lines.show(line) }
-            lines.close(nil)
-            #expect(captured.output.contains("Summary\n"))
-            lines.close("interrupted")
-            let json = Demo.json(namespaces: lines.report)
-            #expect(json.names == names)
-            #expect(json["iperf3"] == .null)
-            #expect(json["ping"]?["ipv4"]?["lost"] == .integer(1))
-            #expect(json["ok"] == false)
+        @Test("The age of a handshake that did not fall shows that no newer one followed")
+        func ages() throws {
+            func isOlder(_ before: String, _ after: String) throws -> Bool {
+                try Self.run("is_not_younger", [before, after]).status == 0
+            }
+            #expect(try isOlder("4.250", "4.750") && isOlder("9.5", "10.25") && isOlder("3", "3"))
+            #expect(try !isOlder("4.250", "0.125") && !isOlder("10.25", "9.5"))
+            // The tunnel had no handshake, or has none.
+            #expect(try !isOlder("null", "1.000") && !isOlder("1.000", "null") && !isOlder("", ""))
+        }
+
+        @Test("A program that does not end in time ends the script, with an error that names the step")
+        func timeLimit() throws {
+            let outcome = try Self.run(
+                "bounded", ["sleep", "60"],
+                also: """
+                    die() { echo "$*"; exit 1; }
+                    folder=$(mktemp -d) limit=0.1 step=roaming ending=''
+                    trap 'rm -rf "$folder"' EXIT
+                    """)
+            #expect(outcome.status == 1)
+            #expect(outcome.output == "the step 'roaming' was not over after 0.1 s: sleep 60\n")
+        }
+
+        @Test("A script without a reader of its reports ends, and its removal does not")
+        func reader() throws {
+            #expect(try Self.run("say", ["begin", "NAT"], also: "exec 9>&-; ending=''").status == 1)
+            #expect(try Self.run("say", ["begin", "removal"], also: "exec 9>&-; ending=yes").status == 0)
+            #expect(try Self.run("say", ["begin", "NAT"], also: "exec 9>&1; ending=''").output == "begin\tNAT\n")
         }
 
         /// The output of a function of namespaces.sh that gets a text as its input.
         private static func figures(_ name: String, of text: String) throws -> String {
+            let outcome = try run(name, [], input: text)
+            #expect(outcome.status == 0)
+            return outcome.output
+        }
+
+        /// Runs a function of namespaces.sh.
+        /// - Parameter also: Commands before that.
+        private static func run(
+            _ name: String, _ arguments: [String], input: String = "", also: String = ":"
+        ) throws -> ChildProcess.Outcome {
             let script = String(decoding: PackageResources.namespaces_sh, as: UTF8.self)
             let start = try #require(script.range(of: "\n\(name)() {"))
             let end = try #require(script.range(of: "\n}\n", range: start.lowerBound..<script.endIndex))
             let function = script[start.lowerBound..<end.upperBound]
+            let commands = "\(also)\(function)text=$1; shift; printf '%s\\n' \"$text\" | \(name) \"$@\""
             let child = try ChildProcess(
-                "/bin/sh", arguments: ["sh", "-c", "\(function)printf '%s\\n' \"$1\" | \(name)", "sh", text],
+                "/bin/sh", arguments: ["sh", "-c", commands, "sh", input] + arguments,
                 environment: ["PATH=/usr/bin:/bin", "LC_ALL=C"])
             guard case .ended(let outcome) = child.wait(until: LaneClock.now() + 60 * LaneClock.nanosecondsPerSecond)
-            else {
-                throw DemoFailure("\(name) does not end")
-            }
-            #expect(outcome.status == 0)
-            return outcome.output
+            else { throw CommandFailure("\(name) does not end") }
+            return outcome
         }
     }
 #endif

@@ -4,16 +4,12 @@
 import CTunnelSystem
 import CommandLineSupport
 import DemoSupport
+import FoundationEssentials
 import Gateway
 import Logging
 import NetworkAddresses
 import PacketTunnel
-import PinnedProvisioning
-import Provisioning
-import TunnelIO
 import TunnelSystem
-import WireGuardCore
-import WireGuardDevice
 
 /// A gateway in this process, with an interface in memory.
 struct DemoGateway {
@@ -21,26 +17,21 @@ struct DemoGateway {
     let directory: GatewayDirectory
     let process: GatewayProcess
     let host: DemoHost
-    let pins: [ServerKeyPin]
 
     /// The steps show the errors.
     static let logger = Logger(label: "demo") { _ in SwiftLogNoOpLogHandler() }
 
     init(_ folder: String) throws {
         var settings = GatewaySettings()
-        settings.label = "demo"
-        settings.host = "127.0.0.1"
+        (settings.label, settings.host, settings.socket) = ("demo", "127.0.0.1", folder + "/run/admin.sock")
         settings.addresses = [try InterfaceAddress("10.66.0.1/16"), try InterfaceAddress("fd66::1/64")]
         settings.dns = [try IPAddress("10.66.0.1")]
-        settings.socket = folder + "/run/admin.sock"
         settings.api = .init(addresses: [.v4(127, 0, 0, 1)], port: try freePort(1))
         settings.admin = .init(addresses: [.v4(127, 0, 0, 1)], port: try freePort(1))
         settings.addKey.isEnabled = true
         settings.addKey.listener = .init(addresses: [.v4(127, 0, 0, 1)], port: try freePort(1))
         settings.wireGuardPort = try freePort(2)
         directory = try GatewayDirectory.make(folder + "/gateway", settings, backupKey: folder + "/backup.key")
-        let pins = try directory.pins()
-        self.pins = [pins.active, pins.backup]
         host = try DemoHost(name: "gateway", addresses: settings.addresses.map(\.address), mtu: settings.mtu)
         var options = GatewayProcess.Options(
             network: MemoryPeerNetwork(host.tun, addresses: settings.addresses), socketUser: geteuid())
@@ -67,55 +58,36 @@ struct DemoGateway {
     }
 }
 
-/// A device, as an app is one: asks the gateway over pinned TLS, and has its own WireGuard.
-struct DemoDevice {
-    let key: PrivateKey
-    let credential: BearerSecret
-    let client: EnrolmentClient
+/// A new folder for the files of a demonstration, which no other user can read.
+struct DemoFolder {
+    let path: String
 
-    static let transport: any ProvisioningTransport = PinnedProvisioningTransport(logger: DemoGateway.logger)
-
-    /// A device of the gateway of an invitation.
-    init(_ invitation: Invitation) {
-        var random = SystemRandomNumberGenerator()
-        key = PrivateKey(using: &random)
-        credential = BearerSecret(.device, using: &random)
-        client = EnrolmentClient(
-            servers: Self.servers(invitation), transport: Self.transport, deadline: .seconds(10),
-            logger: DemoGateway.logger)
-    }
-
-    /// The servers of an invitation, with the pins of their keys.
-    static func servers(_ invitation: Invitation) -> [ProvisioningServer] {
-        EnrolledTunnelConfiguration(invitation).gateways
-    }
-
-    /// Becomes a device by an invitation.
-    func enrol(_ invitation: Invitation) async throws(ProvisioningError) -> EnrolmentGrant {
-        try await client.enrol(
-            EnrolmentRequest(publicKey: key.publicKey, credential: credential, name: "demo", platform: "linux"),
-            with: invitation.token)
-    }
-
-    /// Starts a WireGuard with the settings of a grant, on the host's interface.
-    func tunnel(_ grant: EnrolmentGrant, _ host: DemoHost) throws(DemoFailure) -> WireGuardDevice {
-        guard let server = grant.servers.first, let place = server.endpoints.first,
-            let address = try? IPAddress(place.host)
-        else { throw DemoFailure("the grant names no server by its address") }
-        do throws(WireGuardDeviceError) {
-            let device = try WireGuardDevice(tun: host.tun, network: SystemDatagramNetwork())
-            try device.start()
-            var update = UAPIDeviceUpdate()
-            update.privateKey = .set(key)
-            update.peers = [
-                DemoHost.peer(
-                    server.publicKey, grant.presharedKey, at: Endpoint(address: address, port: place.port),
-                    allowedIPs: grant.routes)
-            ]
-            try device.apply(update)
-            return device
-        } catch {
-            throw DemoFailure("\(error)")
+    init(in place: String = FileManager.default.temporaryDirectory.path) throws(CommandFailure) {
+        path = "\(place)/culvert-gateway-demo-\(String(UInt64.random(in: 0 ... .max), radix: 36))"
+        guard unsafe mkdir(path, 0o700) == 0 else {
+            throw CommandFailure(
+                "no folder can be made in \(place): \(SystemError.text(errno))",
+                fix: "name a folder that you may write to in TMPDIR")
         }
     }
+
+    func remove() { try? FileManager.default.removeItem(atPath: path) }
+}
+
+/// A port of 127.0.0.1 that is free now, and in a moment, unless another process is very quick.
+/// - Parameter kind: `SOCK_STREAM` (1) or `SOCK_DGRAM` (2), which C libraries declare as different types.
+private func freePort(_ kind: Int32) throws(CommandFailure) -> UInt16 {
+    func open(_ family: Int32, _ kind: Int32, _ number: Int32) -> Int32 { socket(family, kind, number) }
+    let descriptor = OwnedDescriptor(open(AF_INET, kind | 0o2_000_000, 0))
+    var (address, length) = (sockaddr_in(), socklen_t(MemoryLayout<sockaddr_in>.size))
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+    let number = descriptor.number
+    let isBound = unsafe withUnsafeMutablePointer(to: &address) { pointer in
+        unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
+            unsafe bind(number, pointer, length) == 0 && getsockname(number, pointer, &length) == 0
+        }
+    }
+    guard isBound else { throw CommandFailure("no port is free: \(SystemError.words(errno))") }
+    return UInt16(bigEndian: address.sin_port)
 }

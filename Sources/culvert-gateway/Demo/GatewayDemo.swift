@@ -1,167 +1,179 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import ArgumentParser
 import CTunnelSystem
 import CommandLineSupport
 import DemoSupport
 import Gateway
 import NetworkAddresses
-import PacketTunnel
+import PinnedProvisioning
 import Provisioning
-import TunnelIO
 import TunnelSystem
 import WireGuardCore
 import WireGuardDevice
 
+/// `culvert gateway demo`.
+struct GatewayDemoCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "demo", abstract: "Run a gateway and a device on this machine, and show what happens.",
+        discussion: """
+            Without --tun it needs no privileges: the gateway has a temporary folder, real TLS and real UDP on 127.0.0.1, and \
+            interfaces in memory. Shown are an invitation, a gateway with other pins that is refused, an enrolment over pinned TLS, \
+            pings and a bulk transfer each way through the tunnel, PIA's addKey, and a revoked device that is cut off.
+
+            With --tun (root) a gateway, a device and a server run in three network namespaces, with the programs that people use: \
+            'culvert gateway run', 'culvert enroll', 'culvert up', ping and, where it is installed, iperf3. Shown are real \
+            interfaces, NAT to a server that knows no way back, rules of the firewall, and a revoked device. Everything that is made \
+            is removed, after Ctrl-C too.
+
+            Examples:
+              culvert gateway demo
+              sudo culvert gateway demo --tun
+
+            Exit status: 0 every step succeeded, 1 a step failed, 2 wrong usage, 130 after Ctrl-C.
+            """)
+
+    @OptionGroup var options: DemoOptions<GatewayDemo>
+
+    func run() throws { try finish(options.run()) }
+}
+
 /// A whole gateway and a device in this process, over real TLS and UDP on the loopback interface.
-struct GatewayDemo {
-    private let gateway: DemoGateway
-    private let view: DemoView
-    private let seconds: Int
-    private var report = DemoReport()
+struct GatewayDemo: DemoScene {
+    static let (command, script, seconds) = ("gateway demo", "gateway", 2)
+    static let (members, scriptMembers): (JSON, JSON) = ([:], [:])
 
-    private var service: GatewayService { gateway.process.service }
-    private var administrator: Caller { .local(getuid()) }
+    /// The time of each of the two bulk transfers.
+    let transfer: Duration
 
-    static func run(seconds: Int, style: DemoView.Style, console: Console) -> Int32 {
-        SignalledRun.run {
-            let view = DemoView(style, console: console)
-            let folder: DemoFolder
-            do throws(CommandFailure) { folder = try DemoFolder() } catch { return error.tell(console) }
-            defer { folder.remove() }
-            view.open("A gateway and a device in one process, over TLS and UDP on 127.0.0.1, no root")
-            do {
-                let gateway = try DemoGateway(folder.path)
-                try await gateway.serve {
-                    var demo = GatewayDemo(gateway: gateway, view: view, seconds: seconds)
-                    try await demo.steps()
-                }
-                return ExitStatus.success
-            } catch {
-                let isInterruption = Task.isCancelled
-                view.fail(isInterruption ? "interrupted" : "\(error)")
-                return isInterruption ? ExitStatus.interrupted : ExitStatus.failure
-            }
-        }
+    func show(_ report: DemoReport) async throws {
+        report.view.open("A gateway and a device in one process, over TLS and UDP on 127.0.0.1, no root")
+        report.view.begin("gateway")
+        let folder = try DemoFolder()
+        defer { folder.remove() }
+        let gateway = try DemoGateway(folder.path)
+        try await gateway.serve { try await steps(gateway, report) }
     }
 
-    private mutating func steps() async throws {
-        let settings = gateway.settings
-        view.begin("gateway")
+    private func steps(_ gateway: DemoGateway, _ report: DemoReport) async throws {
+        let (settings, service, view) = (gateway.settings, gateway.process.service, report.view)
+        let administrator = Caller.local(getuid())
         view.finish(
-            "\(settings.host): device API on TCP port \(settings.api.port), WireGuard on UDP port \(settings.wireGuardPort)"
-        )
+            "\(settings.host): device API on TCP port \(settings.api.port), "
+                + "WireGuard on UDP port \(settings.wireGuardPort)")
 
         view.begin("invitation")
         let user = try await service.addUser(UserDraft(login: "anna"), administrator).item
         let issued = try await service.addInvitation(InvitationDraft(userID: user.id), administrator)
+        let pins = try gateway.directory.pins()
         let invitation = try Invitation(
             host: settings.host, port: settings.api.port, token: issued.secret, expires: issued.item.expiresAt,
-            pins: gateway.pins, gateway: "demo")
+            pins: [pins.active, pins.backup], gateway: "demo")
         view.finish("for user 'anna', with two pins; its text has \(invitation.exportedText.utf8.count) characters")
 
-        try await view.step("other pins") { () async throws in
-            var stranger = invitation
-            stranger.pins = (0..<2).compactMap { _ in
-                ServerKeyPin(bytes: (0..<32).map { _ in UInt8.random(in: 0...255) })
+        let transport = PinnedProvisioningTransport(logger: DemoGateway.logger)
+        let servers = EnrolledTunnelConfiguration(invitation).gateways
+        try await report.step("other pins") {
+            for var server in servers {
+                server.trust = .pins(
+                    (0..<2).compactMap { _ in
+                        ServerKeyPin(bytes: (0..<32).map { _ in UInt8.random(in: 0...255) })
+                    })
+                do throws(ProvisioningTransportError) {
+                    _ = try await transport.send(ProvisioningRequest(server: server, target: EnrolmentPath.device))
+                } catch {
+                    guard case .untrusted = error else { throw error }
+                    continue
+                }
+                throw CommandFailure("a gateway with other keys than the invitation's was believed")
             }
-            try await Self.refused(stranger)
             return "a gateway whose key has none of them is refused before anything is sent"
         }
 
+        // A device, as an app is one: asks the gateway over pinned TLS, and has its own WireGuard.
+        var random = SystemRandomNumberGenerator()
+        let (key, credential) = (PrivateKey(using: &random), BearerSecret(.device, using: &random))
+        let client = EnrolmentClient(
+            servers: servers, transport: transport, deadline: .seconds(10), logger: DemoGateway.logger)
+        func enrol(_ key: PrivateKey, _ credential: BearerSecret) async throws(ProvisioningError) -> EnrolmentGrant {
+            try await client.enrol(
+                EnrolmentRequest(publicKey: key.publicKey, credential: credential, name: "demo", platform: "linux"),
+                with: invitation.token)
+        }
         view.begin("enrolment")
-        let (device, start) = (DemoDevice(invitation), ContinuousClock.now)
-        let grant = try await device.enrol(invitation)
+        let start = ContinuousClock.now
+        let grant = try await enrol(key, credential)
         let time = Figure.milliseconds(ContinuousClock.now - start)
         report.summarize("enrolment", time)
         view.finish("over pinned TLS 1.3 in \(time): \(grant.addresses.map(\.description).joined(separator: ", "))")
 
-        try await view.step("used again") {
-            try await Self.expect(.invitationUsed, "the invitation worked twice") { () throws(ProvisioningError) in
-                _ = try await DemoDevice(invitation).enrol(invitation)
+        try await report.step("used again") {
+            let (key, credential) = (PrivateKey(using: &random), BearerSecret(.device, using: &random))
+            try await expect(.invitationUsed, "the invitation worked twice") { () throws(ProvisioningError) in
+                _ = try await enrol(key, credential)
             }
             return "the same invitation with another key is refused, and noted in the audit log"
         }
 
         view.begin("tunnel")
         let host = try DemoHost(name: "device", addresses: grant.addresses, mtu: grant.mtu)
-        let wireGuard = try device.tunnel(grant, host)
-        defer { wireGuard.close() }
-        let first = Figure.milliseconds(try host.firstPacket(to: gateway.host, identifier: 1).answer)
+        let device = try host.startDevice()
+        defer { device.close() }
+        let peers = grant.servers.prefix(1).map { server in
+            PeerConfiguration(
+                publicKey: server.publicKey, presharedKey: grant.presharedKey, allowedIPs: grant.routes,
+                endpoint: server.endpoints.first)
+        }
+        try device.setPeers(peers, key: key)
+        let first = Figure.milliseconds(try host.firstPacket(to: gateway.host).answer)
         report.summarize("first packet, handshake", first)
         view.finish("\(first) from the first packet to its answer: handshake, pre-shared key, ping")
-        try host.showPings(100, to: gateway.host, view, &report)
-        let bytes = try host.showTransfers(
-            with: gateway.host, mtu: grant.mtu, for: .seconds(seconds), view, &report)
+        try host.showPings(100, to: gateway.host, report)
+        let bytes = try host.showTransfers(with: gateway.host, mtu: grant.mtu, for: transfer, report)
         report.summarize("through the tunnel", Figure.bytes(bytes) + ", each byte compared")
 
-        try await view.step("PIA's addKey") { try await addKey(user) }
-        view.begin("revoked")
-        let cut = Figure.milliseconds(try await revoke(device, grant, host))
-        report.summarize("revoked key cut off after", cut)
-        view.finish("no packet passes \(cut) later, and the API knows the device no more")
-        report.close()
-        view.show(report.summary)
-    }
+        try await report.step("PIA's addKey") {
+            let draft = TokenDraft(scope: .addKey, userID: user.id, name: "pia")
+            let token = try await service.addToken(draft, administrator)
+            let authority = try gateway.directory.addKeyCertificate().authority
+            let server = ProvisioningServer(
+                name: settings.host, port: settings.addKey.listener.port,
+                trust: .authorities(authority, acceptsCommonName: false))
+            let registration = try await AddKeyClient(transport: transport, logger: DemoGateway.logger).register(
+                PrivateKey(using: &random).publicKey, token: token.secret.bytes, at: [server])
+            return "answered as PIA's servers do: peer_ip \(registration.reply.address), under an authority of its own"
+        }
 
-    // MARK: - Parts of steps
-
-    /// A server with other keys than an invitation's is not asked anything.
-    private static func refused(_ stranger: Invitation) async throws {
-        for server in DemoDevice.servers(stranger) {
-            do throws(ProvisioningTransportError) {
-                _ = try await DemoDevice.transport.send(
-                    ProvisioningRequest(server: server, target: EnrolmentPath.device))
-            } catch {
-                guard case .untrusted = error else { throw error }
-                continue
+        try await report.step("revoked") {
+            guard try host.ping(gateway.host, within: .seconds(1)) != nil else {
+                throw CommandFailure("the tunnel was down already")
             }
-            throw DemoFailure("a gateway with other keys than the invitation's was believed")
+            let (start, limit) = (ContinuousClock.now, Duration.milliseconds(100))
+            try await service.removeDevice(grant.device.id, administrator)
+            while try host.ping(gateway.host, within: limit) != nil {
+                guard ContinuousClock.now - start < .seconds(5) else {
+                    throw CommandFailure("a revoked device is served after 5 s")
+                }
+                await Task.yield()
+            }
+            let cut = Figure.milliseconds(max(ContinuousClock.now - start - limit, .zero))
+            try await expect(.deviceUnknown, "the API still knows a revoked device") { () throws(ProvisioningError) in
+                _ = try await client.grant(credential: credential, publicKey: key.publicKey)
+            }
+            report.summarize("revoked key cut off after", cut)
+            return "no packet passes \(cut) later, and the API knows the device no more"
         }
     }
 
     /// Checks that the gateway refuses a request.
-    private static func expect(
+    private func expect(
         _ code: ProblemDetails.Code, _ otherwise: String, _ request: () async throws(ProvisioningError) -> Void
     ) async throws {
         do throws(ProvisioningError) { try await request() } catch {
             guard case .problem(let problem) = error, problem.code == code else { throw error }
             return
         }
-        throw DemoFailure(otherwise)
-    }
-
-    private func addKey(_ user: User) async throws -> String {
-        let token = try await service.addToken(
-            TokenDraft(scope: .addKey, userID: user.id, name: "pia"), administrator)
-        var random = SystemRandomNumberGenerator()
-        let server = ProvisioningServer(
-            name: gateway.settings.host, port: gateway.settings.addKey.listener.port,
-            trust: .authorities(try gateway.directory.addKeyCertificate().authority, acceptsCommonName: false))
-        let client = AddKeyClient(transport: DemoDevice.transport, logger: DemoGateway.logger)
-        let registration = try await client.register(
-            PrivateKey(using: &random).publicKey, token: token.secret.bytes, at: [server])
-        return "answered as PIA's servers do: peer_ip \(registration.reply.address), under an authority of its own"
-    }
-
-    /// - Returns: The time until the last packet passed.
-    private func revoke(_ device: DemoDevice, _ grant: EnrolmentGrant, _ host: DemoHost) async throws -> Duration {
-        guard try host.ping(gateway.host, identifier: 4, within: .seconds(1)) != nil else {
-            throw DemoFailure("the tunnel was down already")
-        }
-        let (start, limit) = (ContinuousClock.now, Duration.milliseconds(100))
-        try await service.removeDevice(grant.device.id, administrator)
-        var sequence: UInt16 = 1
-        while try host.ping(gateway.host, identifier: 4, sequence: sequence, within: limit) != nil {
-            sequence &+= 1
-            guard ContinuousClock.now - start < .seconds(5) else {
-                throw DemoFailure("a revoked device is served after 5 s")
-            }
-        }
-        let cut = max(ContinuousClock.now - start - limit, .zero)
-        try await Self.expect(.deviceUnknown, "the API still knows a revoked device") { () throws(ProvisioningError) in
-            _ = try await device.client.grant(credential: device.credential, publicKey: device.key.publicKey)
-        }
-        return cut
+        throw CommandFailure(otherwise)
     }
 }

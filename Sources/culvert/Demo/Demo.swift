@@ -4,6 +4,7 @@
 import CommandLineSupport
 import DemoSupport
 import NetworkAddresses
+import TunnelIO
 import TunnelSystem
 import WireGuardCore
 import WireGuardDevice
@@ -11,158 +12,104 @@ import WireGuardDevice
 /// Two whole WireGuard devices in this process, over real UDP on the loopback interface.
 ///
 /// Nothing polls: each step waits for a packet, with a deadline.
-final class Demo {
-    /// The amount of work.
-    struct Plan {
-        /// The echo requests of each series.
-        var pings = 100
-        /// The time of each of the two bulk transfers.
-        var transfer: Duration = .seconds(3)
-    }
+struct Demo: DemoScene {
+    static let (command, script, seconds) = ("demo", "tunnel", 3)
+    static let members: JSON = [
+        "mode": "memory", "mtu": .integer(DemoEnd.mtu), "elapsedSeconds": .integer(0), "handshake": .null,
+        "ping": ["ipv4": .null, "ipv6": .null], "transfer": ["upload": .null, "download": .null], "roaming": .null,
+        "presharedKey": .null, "client": .null, "server": .null, "drops": .array([]), "peakResidentBytes": .integer(0),
+    ]
+    static let scriptMembers: JSON = [
+        "mode": "namespaces", "elapsedSeconds": .integer(0), "firstPing": .null,
+        "ping": ["ipv4": .null, "ipv6": .null], "iperf3": ["upload": .null, "download": .null], "roaming": .null,
+        "client": ["bytesSent": .integer(0), "bytesReceived": .integer(0)],
+    ]
 
-    /// A reason for dropping packets, and the number of packets.
-    struct Drop {
-        var cause: String
-        var client: UInt64
-        var server: UInt64
-        /// The reason why drops were expected, or `nil`.
-        var explanation: String?
+    /// The echo requests of each series.
+    var pings = 100
+    /// The time of each of the two bulk transfers.
+    var transfer: Duration
 
-        var isUnexplained: Bool { client + server > 0 && explanation == nil }
-    }
+    init(transfer: Duration) { self.transfer = transfer }
 
-    private let plan: Plan
-    private let view: DemoView
-    private(set) var report = DemoReport()
-    private(set) var drops: [Drop] = []
-    private var table: [String] = []
-
-    init(plan: Plan, view: DemoView) { (self.plan, self.view) = (plan, view) }
-
-    /// Runs all steps. The report and the view have the error, if there is one.
-    func run() {
-        view.open("Two WireGuard devices in one process, over UDP on 127.0.0.1 (MTU \(DemoEnd.mtu), no root)")
-        do throws(DemoFailure) { try runSteps() } catch {
-            report.failure = error.description
-            view.fail(error.description)
-        }
-        let memory = ProcessMemory.peakResidentBytes
-        report["peakResidentBytes"] = .integer(memory)
-        report.summarize("peak resident memory", Figure.bytes(memory))
-        report.close()
-        if report.failure == nil { view.show(report.summary + [""] + table) }
-    }
-
-    private func runSteps() throws(DemoFailure) {
-        view.begin("devices")
+    func show(_ report: DemoReport) async throws {
+        report.view.open("Two WireGuard devices in one process, over UDP on 127.0.0.1 (MTU \(DemoEnd.mtu), no root)")
+        report.view.begin("devices")
         let client = try DemoEnd("client", number: 2)
         defer { client.device.close() }
         let server = try DemoEnd("server", number: 1)
         defer { server.device.close() }
-        defer { collect(client, server) }
-        try start(client, server)
-        try view.step("handshake") { () throws(DemoFailure) in
-            let text = Figure.milliseconds(try handshake("handshake", "first packet, handshake", client, server))
-            return "\(text) from the first packet to its delivery: initiation, response, data"
+        defer { Self.count(client, server, report) }
+        try server.device.setPeers([client.peer()], key: server.key)
+        try client.device.setPeers([server.peer(isPlaced: true)], key: client.key)
+        report.view.finish(
+            "client \(client.key.publicKey) on port \(client.port), server \(server.key.publicKey) on port \(server.port)"
+        )
+        try await report.step("handshake") {
+            let time = try client.host.firstPacket(to: server.host).delivery
+            Self.recordHandshake(time, report)
+            return "\(Figure.milliseconds(time)) from the first packet to its delivery: initiation, response, data"
         }
-        try client.host.showPings(plan.pings, to: server.host, view, &report)
-        let bytes = try client.host.showTransfers(
-            with: server.host, mtu: DemoEnd.mtu, for: plan.transfer, view, &report)
+        try client.host.showPings(pings, to: server.host, report)
+        let bytes = try client.host.showTransfers(with: server.host, mtu: DemoEnd.mtu, for: transfer, report)
         report.summarize("every byte compared", Figure.bytes(bytes))
-        try view.step("roaming") { () throws(DemoFailure) in try roam(client, server) }
-        try view.step("pre-shared key") { () throws(DemoFailure) in try changePresharedKey(client, server) }
-        collect(client, server)
-        let unexplained = drops.filter(\.isUnexplained)
+        try await report.step("roaming") { try roam(client, server, report) }
+        try await report.step("pre-shared key") { try changePresharedKey(client, server, report) }
+        let unexplained = Self.count(client, server, report)
         guard unexplained.isEmpty else {
-            let list = unexplained.map { "\($0.cause) (\($0.client + $0.server))" }.joined(separator: ", ")
-            throw DemoFailure("packets were dropped for no good reason: \(list)")
+            throw CommandFailure("packets were dropped for no good reason: \(unexplained.joined(separator: ", "))")
         }
     }
 
     // MARK: - Steps
 
-    private func start(_ client: DemoEnd, _ server: DemoEnd) throws(DemoFailure) {
-        try DemoEnd.wrap { () throws(WireGuardDeviceError) in
-            try server.device.start()
-            try client.device.start()
-        }
-        guard let serverPort = server.device.listenPort, let clientPort = client.device.listenPort else {
-            throw DemoFailure("no UDP port could be bound")
-        }
-        try server.apply([client.peer()], key: server.privateKey)
-        try client.apply([server.peer(port: serverPort)], key: client.privateKey)
-        view.finish(
-            "client \(client.publicKey) on port \(clientPort), server \(server.publicKey) on port \(serverPort)")
-    }
-
-    private func handshake(
-        _ figure: String, _ line: String, _ client: DemoEnd, _ server: DemoEnd
-    ) throws(DemoFailure) -> Duration {
-        let time = try client.host.firstPacket(to: server.host, identifier: figure == "handshake" ? 1 : 6).delivery
-        report[figure] = .decimal(time.milliseconds, places: 4)
-        report.summarize(line, Figure.milliseconds(time))
-        return time
-    }
-
-    private func roam(_ client: DemoEnd, _ server: DemoEnd) throws(DemoFailure) -> String {
+    private func roam(_ client: DemoEnd, _ server: DemoEnd, _ report: DemoReport) throws -> String {
         func initiations() -> UInt64 {
             client.device.engineStatistics.initiationsSent + server.device.engineStatistics.initiationsSent
         }
-        func seenPort() -> UInt16 { server.device.peer(client.publicKey)?.endpoint?.port ?? 0 }
+        func seenPort() -> UInt16 { server.device.peer(client.key.publicKey)?.endpoint?.port ?? 0 }
         let (oldPort, before) = (seenPort(), initiations())
-        try DemoEnd.wrap { () throws(WireGuardDeviceError) in try client.device.rebind() }
-        let newPort = client.device.listenPort ?? 0
-        guard newPort != oldPort else { throw DemoFailure("the client was given port \(oldPort) again") }
-        let pings = try client.host.pings(plan.pings, to: server.host, identifier: 4)
-        let handshakes = initiations() - before
-        report["roaming"] = Self.roaming(oldPort, newPort, seen: seenPort(), handshakes: handshakes, pings)
-        guard seenPort() == newPort else {
-            throw DemoFailure("the server sends to port \(seenPort()), but the client moved to \(newPort)")
+        try client.device.rebind()
+        guard client.port != oldPort else { throw CommandFailure("the client was given port \(oldPort) again") }
+        let pings = try client.host.pings(pings, to: server.host)
+        let (handshakes, seen) = (initiations() - before, seenPort())
+        report["roaming"] = Self.roaming(oldPort, client.port, seen: seen, handshakes: handshakes, pings)
+        guard seen == client.port else {
+            throw CommandFailure("the server sends to port \(seen), but the client moved to \(client.port)")
         }
-        guard handshakes == 0 else { throw DemoFailure("the session did not outlive the move") }
-        return "client moved from port \(oldPort) to \(newPort), the server followed, no new handshake; "
+        guard handshakes == 0 else { throw CommandFailure("the session did not outlive the move") }
+        return "client moved from port \(oldPort) to \(client.port), the server followed, no new handshake; "
             + "\(pings.answered) of \(pings.sent) pings answered"
     }
 
-    private func changePresharedKey(_ client: DemoEnd, _ server: DemoEnd) throws(DemoFailure) -> String {
+    private func changePresharedKey(_ client: DemoEnd, _ server: DemoEnd, _ report: DemoReport) throws -> String {
         var generator = SystemRandomNumberGenerator()
-        let (key, port) = (PresharedKey(using: &generator), server.device.listenPort)
-        var forget = UAPIPeerUpdate(publicKey: server.publicKey)
-        forget.remove = true
+        let key = PresharedKey(using: &generator)
         // The server alone has it: a new handshake must fail.
-        try server.apply([client.peer(key)])
-        try client.apply([forget, server.peer(port: port)])
-        view.progress("without it on one side")
-        guard try client.host.ping(server.host, identifier: 5, within: .milliseconds(300)) == nil else {
-            throw DemoFailure("a ping was answered although the pre-shared keys differ")
+        try server.device.setPeers([client.peer(key)])
+        try client.device.setPeers([server.peer(isPlaced: true)], replacing: true)
+        report.view.progress("without it on one side")
+        guard try client.host.ping(server.host, within: .milliseconds(300)) == nil else {
+            throw CommandFailure("a ping was answered although the pre-shared keys differ")
         }
-        try client.apply([forget, server.peer(key, port: port)])
-        let text = Figure.milliseconds(try handshake("presharedKey", "handshake, new preshared", client, server))
-        return "no answer while only the server had it; with it on both sides \(text)"
+        try client.device.setPeers([server.peer(key, isPlaced: true)], replacing: true)
+        let time = try client.host.firstPacket(to: server.host).delivery
+        Self.recordPresharedKey(time, report)
+        return "no answer while only the server had it; with it on both sides \(Figure.milliseconds(time))"
     }
 
     // MARK: - Report
 
-    private func collect(_ client: DemoEnd, _ server: DemoEnd) {
-        (report["client"], report["server"]) = (client.json(peer: server), server.json(peer: client))
-        let wasRefused = report["presharedKey"] != .null
-        drops = zip(client.drops, server.drops).map { one, other in
-            let isExplained = wasRefused && one.count + other.count > 0
-            return Drop(
-                cause: one.cause, client: one.count, server: other.count,
-                explanation: isExplained ? one.explanation : nil)
-        }
-        var lines = TextTable(["", "client", "server"])
-        for (one, other) in zip(client.rows, server.rows) {
-            lines.add([one.name, Figure.grouped(one.count), Figure.grouped(other.count)])
-        }
-        let some = drops.filter { $0.client + $0.server > 0 }
-        for drop in some {
-            let note = drop.explanation.map { " (\($0))" } ?? ""
-            lines.add(["dropped, \(drop.cause)\(note)", Figure.grouped(drop.client), Figure.grouped(drop.server)])
-        }
-        if some.isEmpty { lines.add(["dropped, all \(drops.count) causes", "0", "0"]) }
-        table = lines.lines.map { "  " + $0 }
+    static func recordHandshake(_ time: Duration, _ report: DemoReport) {
+        report["handshake"] = ["milliseconds": .decimal(time.milliseconds, places: 4)]
+        report.summarize("first packet, handshake", Figure.milliseconds(time))
+    }
+
+    static func recordPresharedKey(_ time: Duration, _ report: DemoReport) {
+        report["presharedKey"] = [
+            "refusedWithoutIt": true, "handshakeMilliseconds": .decimal(time.milliseconds, places: 4),
+        ]
+        report.summarize("handshake, new preshared", Figure.milliseconds(time))
     }
 
     static func roaming(
@@ -174,42 +121,103 @@ final class Demo {
         ]
     }
 
-    /// The figures as one document.
-    static func json(_ report: DemoReport, _ drops: [Drop]) -> JSON {
-        func time(_ name: String, _ members: (JSON) -> JSON) -> JSON {
-            report[name] == .null ? .null : members(report[name])
+    /// Adds what both ends counted to the figures and the closing lines.
+    /// - Returns: The drops that nothing explains.
+    @discardableResult
+    static func count(_ client: DemoEnd, _ server: DemoEnd, _ report: DemoReport) -> [String] {
+        let (mine, others) = (client.counters(of: server), server.counters(of: client))
+        var table = TextTable(["", "client", "server"])
+        for (one, other) in zip(mine, others) {
+            guard let row = one.row else { continue }
+            table.add([row, Figure.grouped(one.count), Figure.grouped(other.count)])
         }
-        return report.document(
-            mode: "memory", first: [("mtu", .integer(DemoEnd.mtu))],
-            [
-                "handshake": time("handshake") { ["milliseconds": $0] },
-                "ping": ["ipv4": report["ipv4"], "ipv6": report["ipv6"]],
-                "transfer": ["upload": report["upload"], "download": report["download"]],
-                "roaming": report["roaming"],
-                "presharedKey": time("presharedKey") { ["refusedWithoutIt": true, "handshakeMilliseconds": $0] },
-                "client": report["client"], "server": report["server"],
-                "drops": .array(
-                    drops.map { drop in
-                        [
-                            "cause": .string(drop.cause), "client": .integer(drop.client),
-                            "server": .integer(drop.server),
-                            "explanation": drop.explanation.map { .string($0) } ?? .null,
-                        ]
-                    }),
-                "peakResidentBytes": report.number("peakResidentBytes"),
-            ])
+        for (end, counters) in [(client, mine), (server, others)] {
+            let members = counters.compactMap { one in one.member.map { ($0, JSON.integer(one.count)) } }
+            report[end.host.name] = .object(
+                of: [("publicKey", .string(end.key.publicKey.base64)), ("port", .integer(end.port))] + members)
+        }
+        let drops = (client.device.statistics.drops.byCause, server.device.statistics.drops.byCause)
+        let unexplained = record(drops, &table, report)
+        let memory = ProcessMemory.peakResidentBytes
+        report["peakResidentBytes"] = .integer(memory)
+        report.summarize("peak resident memory", Figure.bytes(memory))
+        report.table = [""] + table.lines.map { "  " + $0 }
+        return unexplained
     }
 
-    /// The figures of `--tun`, which namespaces.sh reports, as one document.
-    static func json(namespaces report: DemoReport) -> JSON {
-        report.document(
-            mode: "namespaces",
-            [
-                "firstPing": report["firstPing"], "ping": ["ipv4": report["ipv4"], "ipv6": report["ipv6"]],
-                "iperf3": report["iperf3"] == false
-                    ? .null : ["upload": report["upload"], "download": report["download"]],
-                "roaming": report["newPort"] == .null ? .null : ["newPort": report["newPort"]],
-                "client": ["bytesSent": report.number("sentBytes"), "bytesReceived": report.number("receivedBytes")],
+    /// Adds the dropped packets of the client and the server.
+    /// - Returns: The drops that nothing explains.
+    static func record(
+        _ drops: ([(cause: String, count: UInt64)], [(cause: String, count: UInt64)]), _ table: inout TextTable,
+        _ report: DemoReport
+    ) -> [String] {
+        // The attempt without the pre-shared key, which the report has by then, causes these.
+        let onPurpose = report["presharedKey"] == .null ? nil : "on purpose: tried without the pre-shared key"
+        let refused = ["rejected handshakes", "unknown session"]
+        var (list, some, unexplained) = ([JSON](), 0, [String]())
+        for (one, other) in zip(drops.0, drops.1) {
+            let sum = one.count + other.count
+            var explanation: String?
+            if sum > 0, refused.contains(one.cause) || one.cause.hasPrefix("staged") { explanation = onPurpose }
+            // The transfer has counted these as lost.
+            if sum > 0, one.cause == "socket queue full" { explanation = "sent faster than received" }
+            list.append([
+                "cause": .string(one.cause), "client": .integer(one.count), "server": .integer(other.count),
+                "explanation": explanation.map { .string($0) } ?? .null,
             ])
+            guard sum > 0 else { continue }
+            some += 1
+            if explanation == nil { unexplained.append("\(one.cause) (\(sum))") }
+            let note = explanation.map { " (\($0))" } ?? ""
+            table.add(["dropped, \(one.cause)\(note)", Figure.grouped(one.count), Figure.grouped(other.count)])
+        }
+        if some == 0 { table.add(["dropped, all \(list.count) causes", "0", "0"]) }
+        report["drops"] = .array(list)
+        return unexplained
+    }
+}
+
+/// One end of the demonstration: a WireGuard device with an interface in memory, and the host behind it.
+struct DemoEnd {
+    static let mtu = 1420
+
+    let host: DemoHost
+    let device: WireGuardDevice
+    let key: PrivateKey
+    private let addresses: [IPAddress]
+
+    /// An end with a new key, which runs.
+    /// - Parameter number: The last part of both addresses.
+    init(_ name: String, number: UInt8) throws {
+        var generator = SystemRandomNumberGenerator()
+        key = PrivateKey(using: &generator)
+        addresses = [.v4(10, 77, 0, number), .v6(0xfd77_0000_0000_0000, UInt64(number))]
+        host = try DemoHost(name: name, addresses: addresses, mtu: Self.mtu)
+        device = try host.startDevice()
+    }
+
+    var port: UInt16 { device.listenPort ?? 0 }
+
+    /// This end as a peer of the other one.
+    /// - Parameter isPlaced: Whether the other end knows its port.
+    func peer(_ presharedKey: PresharedKey? = nil, isPlaced: Bool = false) throws -> PeerConfiguration {
+        PeerConfiguration(
+            publicKey: key.publicKey, presharedKey: presharedKey, allowedIPs: addresses.map { IPPrefix(host: $0) },
+            endpoint: isPlaced ? try EndpointAddress(host: "127.0.0.1", port: port) : nil)
+    }
+
+    /// The counters: the member of the document and the row of the closing table, if there is one.
+    func counters(of peer: DemoEnd) -> [(member: String?, row: String?, count: UInt64)] {
+        let (engine, lane, state) = (device.engineStatistics, device.laneStatistics, device.peer(peer.key.publicKey))
+        let (sent, batches) = (UInt64(clamping: lane.toNetwork.packets), UInt64(clamping: lane.toNetwork.batches))
+        return [
+            ("handshakesCompleted", "handshakes completed", engine.handshakesCompleted),
+            ("packetsSealed", "packets sealed", engine.packetsSent),
+            ("packetsOpened", "packets opened", engine.packetsReceived), ("datagramsSent", "datagrams sent", sent),
+            ("datagramsReceived", nil, UInt64(clamping: lane.fromNetwork.packets)), ("sendBatches", nil, batches),
+            (nil, "datagrams per batch sent", sent / max(batches, 1)),
+            ("endpointChanges", "endpoint changes seen", engine.endpointChanges),
+            ("bytesSent", nil, state?.sentBytes ?? 0), ("bytesReceived", nil, state?.receivedBytes ?? 0),
+        ]
     }
 }
