@@ -46,17 +46,20 @@ package struct DemoOptions<Scene: DemoScene>: ParsableArguments {
     /// - Parameter isJSON: Whether the output is one document with all figures.
     /// - Returns: The exit status.
     package func run(isJSON: Bool = false, console: Console = .standard) -> Int32 {
-        if tun, let obstacle = NamespaceScript.obstacle(Scene.command) {
-            console.problem("culvert: \(obstacle)")
-            return ExitStatus.failure
+        let script: NamespaceScript?
+        do throws(CommandFailure) {
+            script = tun ? try NamespaceScript.make(for: Scene.command) : nil
+        } catch {
+            console.problem("culvert: \(error.reason)")
+            return error.status
         }
         let style: DemoView.Style = isJSON ? .silent : console.isLive && !plain ? .live : .plain
-        let (tun, seconds) = (tun, seconds)
+        let seconds = seconds
         return SignalledRun.run {
             let report = DemoReport(
-                DemoView(style, console: console), tun ? Scene.scriptMembers : Scene.members)
+                DemoView(style, console: console), script == nil ? Scene.members : Scene.scriptMembers)
             let status = await report.run { report in
-                if tun { return try await NamespaceScript.run(Scene.script, seconds: seconds, report) }
+                if let script { return try await script.run(Scene.script, seconds, report) }
                 try await Scene(transfer: .seconds(seconds)).show(report)
             }
             if isJSON { console.line(report.json.text) }

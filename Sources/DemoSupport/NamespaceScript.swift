@@ -1,65 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import CTunnelSystem
-import CommandLineSupport
-import TunnelIO
-import TunnelSystem
-
-#if os(Linux)
-    import PacketTunnelLinux
-#endif
-
 /// The demonstrations in network namespaces: runs namespaces.sh, and shows its reports.
-enum NamespaceScript {
-    /// The reason why this process can make no network namespaces, or `nil`.
-    /// - Parameter command: The command without `--tun`.
-    static func obstacle(_ command: String) -> String? {
-        #if os(Linux)
-            guard geteuid() != 0 else { return nil }
-            return "\(command) --tun makes network namespaces and interfaces, which needs root; "
-                + "try: sudo culvert \(command) --tun, or without privileges: culvert \(command)"
-        #else
-            return "\(command) --tun needs network namespaces, which only Linux has; try: culvert \(command)"
-        #endif
-    }
-
-    /// Runs the script, which removes everything that it made, and shows its reports. It ends early if the task is cancelled.
-    /// - Throws: `CommandFailure` or `CancellationError` if it did not succeed.
-    static func run(_ scene: String, seconds: Int, _ report: DemoReport) async throws {
-        #if os(Linux)
-            let lines = try DescriptorPipe()
-            let own = SystemCall.linkTarget("/proc/self/exe") ?? ""
-            let folder = own.lastIndex(of: "/").map { String(own[..<$0]) } ?? "."
-            let environment = ["PATH", "HOME", "LANG", "TMPDIR"].compactMap { name in
-                StandardStream.environment(name).map { "\(name)=\($0)" }
-            }
-            let script = String(decoding: PackageResources.namespaces_sh, as: UTF8.self)
-            let child = try ChildProcess(
-                "/bin/sh", arguments: ["sh", "-c", script, "namespaces.sh", scene, folder, "\(seconds)"],
-                environment: environment, descriptors: [9: lines.writer.number])
-            lines.writer.close()
-            var (buffer, rest) = ([UInt8](repeating: 0, count: 4096), [UInt8]())
-            let group = -child.id
-            await withTaskCancellationHandler {
-                while true {
-                    let count = unsafe buffer.withUnsafeMutableBytes {
-                        unsafe SystemCall.read(lines.reader.number, into: $0)
-                    }
-                    guard count > 0 else { return }
-                    rest += buffer.prefix(count)
-                    while let end = rest.firstIndex(of: 0x0a) {
-                        report.show(String(decoding: rest[..<end], as: UTF8.self))
-                        rest.removeSubrange(...end)
-                    }
-                }
-            } onCancel: {
-                // The whole group: the shell waits for the program that it runs. The number is the script's until the wait below.
-                kill(group, SIGTERM)
-            }
-            guard case .ended(let outcome) = child.wait(until: .max) else { return }
-            try Task.checkCancellation()
-            guard outcome.status == 0 else { throw CommandFailure(outcome.lastLine) }
-        #endif
-    }
+struct NamespaceScript: Sendable {
+    /// Runs a scene of the script for some seconds. The script removes everything that it made. It ends early if the task is cancelled.
+    ///
+    /// It throws `CommandFailure` or `CancellationError` if the script did not succeed.
+    var run: @Sendable (_ scene: String, _ seconds: Int, _ report: DemoReport) async throws -> Void
 }

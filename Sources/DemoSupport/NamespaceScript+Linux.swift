@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import CTunnelSystem
+    import CommandLineSupport
+    import PacketTunnelLinux
+    import TunnelIO
+    import TunnelSystem
+
+    extension NamespaceScript {
+        /// The script of this system, or the reason why there is none.
+        /// - Parameter command: The command without `--tun`.
+        static func make(for command: String) throws(CommandFailure) -> NamespaceScript {
+            guard geteuid() == 0 else {
+                throw CommandFailure(
+                    "\(command) --tun makes network namespaces and interfaces, which needs root; "
+                        + "try: sudo culvert \(command) --tun, or without privileges: culvert \(command)")
+            }
+            return NamespaceScript { try await runScript($0, seconds: $1, $2) }
+        }
+
+        private static func runScript(_ scene: String, seconds: Int, _ report: DemoReport) async throws {
+            let lines = try DescriptorPipe()
+            let own = SystemCall.linkTarget("/proc/self/exe") ?? ""
+            let folder = own.lastIndex(of: "/").map { String(own[..<$0]) } ?? "."
+            let environment = ["PATH", "HOME", "LANG", "TMPDIR"].compactMap { name in
+                StandardStream.environment(name).map { "\(name)=\($0)" }
+            }
+            let script = String(decoding: PackageResources.namespaces_sh, as: UTF8.self)
+            let child = try ChildProcess(
+                "/bin/sh", arguments: ["sh", "-c", script, "namespaces.sh", scene, folder, "\(seconds)"],
+                environment: environment, descriptors: [9: lines.writer.number])
+            lines.writer.close()
+            var (buffer, rest) = ([UInt8](repeating: 0, count: 4096), [UInt8]())
+            let group = -child.id
+            await withTaskCancellationHandler {
+                while true {
+                    let count = unsafe buffer.withUnsafeMutableBytes {
+                        unsafe SystemCall.read(lines.reader.number, into: $0)
+                    }
+                    guard count > 0 else { return }
+                    rest += buffer.prefix(count)
+                    while let end = rest.firstIndex(of: 0x0a) {
+                        report.show(String(decoding: rest[..<end], as: UTF8.self))
+                        rest.removeSubrange(...end)
+                    }
+                }
+            } onCancel: {
+                // The whole group: the shell waits for the program that it runs. The number is the script's until the wait below.
+                kill(group, SIGTERM)
+            }
+            guard case .ended(let outcome) = child.wait(until: .max) else { return }
+            try Task.checkCancellation()
+            guard outcome.status == 0 else { throw CommandFailure(outcome.lastLine) }
+        }
+    }
+#endif
