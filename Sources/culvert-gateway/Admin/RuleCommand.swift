@@ -5,6 +5,7 @@ import ArgumentParser
 import CommandLineSupport
 import Gateway
 import Provisioning
+import TunnelServer
 import TunnelSystem
 
 /// `culvert gateway rule`.
