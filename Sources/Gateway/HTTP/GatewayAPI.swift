@@ -81,7 +81,7 @@ package final class GatewayAPI: Service, Sendable {
             isModern: Bool, _ routes: RouteList, socketUsers: Set<UInt32>? = nil
         ) throws(GatewayDirectoryError) {
             let responder = APIResponder(
-                name: kind.rawValue, routes: RouteTable(routes.routes), service: service, socketUsers: socketUsers,
+                name: kind.rawValue, routes: routes, service: service, socketUsers: socketUsers,
                 metrics: registry, logger: logger)
             let tls = try pair?.tls(isModern: isModern)
             for place in places {

@@ -269,16 +269,40 @@ struct APIRequestTests {
         }
     }
 
-    @Test("Other paths are not there, and other methods are named")
+    @Test("A path has one spelling, and the reply to another method names the path's methods")
     func paths() async throws {
         try await APIBench.use { bench in
             let admin = try await bench.token(.admin)
-            for path in ["/", "/v1", "/v1/users/x/y/z", "/v2/users", "/v1/users%2f", "//v1/users", "/.git/config"] {
-                #expect(try await bench.ask("GET", path, bearer: admin).status == 404, "\(path)")
+            for path in [
+                "/", "/v1", "/v1/users/x/y/z", "/v2/users", "/v1/users%2f", "//v1/users", "/.git/config", "/v1//users",
+                "/v1/users/", "/v1/users/abc/", "/V1/users", "/v1/%75sers", "/v1/users/../users", "/v1/users//rules",
+                "/v1/users/abc/rules/",
+            ] {
+                let reply = try await bench.ask("GET", path, bearer: admin)
+                #expect(reply.status == 404 && reply.code == "noSuchPath", "\(path): \(reply.body)")
             }
             let other = try await bench.ask("PUT", "/v1/users", bearer: admin)
             #expect(other.status == 405 && other.headers["allow"] == "GET, POST")
             #expect(try await bench.ask("TRACE", "/v1/users", bearer: admin).status == 405)
+            let inner = try await bench.ask("POST", "/v1/users/abc", bearer: admin)
+            #expect(inner.status == 405 && inner.headers["allow"] == "DELETE, GET, PATCH")
+            let metrics = try await bench.ask("GET", "/metrics", bearer: admin)
+            #expect(
+                metrics.body.contains(
+                    #"culvert_gateway_requests_total{listener="admin",route="none",status="405"} 3"#))
+        }
+    }
+
+    @Test("A reply to HEAD has no body, and the connection stays usable")
+    func head() async throws {
+        try await APIBench.use { bench in
+            for path in ["/v1/users", "/none"] {
+                let reply = try await bench.send(
+                    "HEAD \(path) HTTP/1.1\r\nHost: x\r\n\r\nGET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+                )
+                #expect(reply.status == (path == "/none" ? 404 : 405))
+                #expect(reply.body.hasPrefix("HTTP/1.1 200 OK\r\n"), "\(reply.body)")
+            }
         }
     }
 

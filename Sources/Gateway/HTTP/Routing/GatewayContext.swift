@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Hummingbird
+import Logging
+import Provisioning
+
+/// A request's origin, its limits, its caller and its place in the router.
+struct GatewayContext: RequestContext {
+    struct Source: RequestContextSource {
+        let logger: Logger
+        let origin: RequestSource
+        let limits: HTTPLimits
+    }
+
+    var coreContext: CoreRequestContextStorage
+    let origin: RequestSource
+    let limits: HTTPLimits
+    /// ``Caller/nobody`` until ``AuthorizationMiddleware`` has found the caller.
+    var caller = Caller.nobody
+    /// The secret of the request; `nil` without one, and for routes that need none.
+    var bearer: String?
+
+    init(source: Source) {
+        coreContext = CoreRequestContextStorage(source: source)
+        origin = source.origin
+        limits = source.limits
+    }
+}
+
+/// A request that is refused before its handler, or by a time limit.
+struct RequestRefusal: Error {
+    let problem: ProblemDetails
+    var retryAfter: Int?
+    /// The methods of the path, if it has other methods than the request's.
+    var allowed: [String] = []
+
+    init(_ code: ProblemDetails.Code, detail: String? = nil, allowed: [String] = []) {
+        problem = ProblemDetails(code, detail: detail)
+        self.allowed = allowed
+    }
+
+    init(_ error: GatewayError) {
+        problem = error.problem
+        retryAfter = error.retryAfter
+    }
+}

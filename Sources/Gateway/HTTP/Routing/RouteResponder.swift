@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import HTTPTypes
+import Hummingbird
+import HummingbirdCore
+import NIOCore
+import Provisioning
+import TunnelSystem
+
+/// Reads a request as far as its route needs, calls the handler, and limits the handler's time.
+struct RouteResponder: HTTPResponder {
+    let route: ServedRoute
+
+    // The package enables NonisolatedNonsendingByDefault, and Hummingbird does not.
+    @concurrent
+    func respond(to request: Request, context: GatewayContext) async throws -> Response {
+        let parameters = route.description.parameters.filter { $0.place == .query }
+        var read = APIRequest(
+            caller: context.caller, source: context.origin, bearer: context.bearer,
+            path: Dictionary(context.parameters.map { (String($0.key), String($0.value)) }) { $1 },
+            query: try RequestFields.query(request.uri.query, parameters),
+            creationKey: try RequestFields.creationKey(request.headers),
+            versions: try RequestFields.versions(request.headers), body: [])
+        read.body = try await body(request, context.limits)
+        let complete = read
+        // Work that takes too long continues, but no client waits for it.
+        let outcome = await withDeadline(context.limits.work, clock: ContinuousClock()) {
+            () -> Result<APIReply, GatewayError> in
+            do throws(GatewayError) { return .success(try await route.answer(complete)) } catch {
+                return .failure(error)
+            }
+        }
+        switch outcome {
+        case .finished(let result): return try result.get().response
+        case .timedOut: throw RequestRefusal(.timedOut)
+        case .cancelled: throw RequestRefusal(.unavailable)
+        }
+    }
+
+    private func body(_ request: Request, _ limits: HTTPLimits) async throws(RequestRefusal) -> [UInt8] {
+        let length = request.headers[.contentLength].flatMap { Int($0) }
+        guard route.description.body != nil else {
+            // Some clients send an empty one.
+            guard length ?? 0 == 0, !request.headers.contains(.transferEncoding) else {
+                throw RequestRefusal(.requestInvalid, detail: "there is a body, and none is taken")
+            }
+            return []
+        }
+        guard length ?? 0 <= limits.body else { throw RequestRefusal(.bodyTooLarge) }
+        guard RequestFields.isJSON(request.headers) else { throw RequestRefusal(.mediaTypeUnsupported) }
+        do {
+            return Array(buffer: try await request.body.collect(upTo: limits.body))
+        } catch is NIOTooManyBytesError {
+            throw RequestRefusal(.bodyTooLarge)
+        } catch {
+            throw RequestRefusal(.malformedRequest, detail: "the body is not as HTTP has it")
+        }
+    }
+}
