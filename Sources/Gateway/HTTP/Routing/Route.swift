@@ -114,6 +114,8 @@ package struct ServedRoute: Sendable {
 package struct RouteList: Sendable {
     package private(set) var routes: [ServedRoute] = []
 
+    package init() {}
+
     /// Serves a route.
     /// - Parameter handler: Answers a request. An error that is not a ``GatewayError`` is logged, and the client gets
     ///   ``GatewayError/unavailable(_:)``.
