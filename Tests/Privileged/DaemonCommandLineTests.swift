@@ -161,11 +161,11 @@
                 // Whatever mask the daemon is started with.
                 let daemon = try DaemonProcess(
                     .culvert, in: namespace, environment: ["sh", "-c", "umask 0; exec \"$@\"", "sh"])
-                var status = stat()
-                #expect(unsafe stat(ManagementClient.path(daemon.name), &status) == 0)
-                #expect(status.st_mode & 0o077 == 0, "\(String(status.st_mode, radix: 8))")
-                #expect(status.st_mode & S_IFMT == S_IFSOCK)
-                #expect(status.st_uid == 0)
+                let socket = try FileManager.default.attributesOfItem(atPath: ManagementClient.path(daemon.name))
+                let mode = try #require(socket[.posixPermissions] as? NSNumber).intValue
+                #expect(mode & 0o077 == 0, "\(String(mode, radix: 8))")
+                #expect(socket[.type] as? FileAttributeType == .typeSocket)
+                #expect(socket[.ownerAccountID] as? NSNumber == 0)
             }
 
             // MARK: - Logging
