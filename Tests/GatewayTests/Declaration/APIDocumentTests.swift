@@ -40,8 +40,11 @@ import TunnelSystem
     /// Members that the earlier document did not have, where all names are required.
     private static let required = ["User": ["addresses"], "Status": ["servesWireGuard"]]
 
-    /// Each value that is not an object, by its path.
+    /// Each value that is not an object, by its path. The order of required members has no meaning.
     private func flat(_ json: JSON, _ path: String = "") -> [String: JSON] {
+        if path.hasSuffix(".required"), case .array(let names) = json {
+            return [path: .array(names.sorted { $0.line < $1.line })]
+        }
         guard case .object(let members) = json, !members.isEmpty else { return [path: json] }
         return members.reduce(into: [:]) { all, member in
             all.merge(flat(member.value, path.isEmpty ? member.name : "\(path).\(member.name)")) { $1 }

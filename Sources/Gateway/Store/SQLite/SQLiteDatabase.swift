@@ -90,6 +90,8 @@ final class SQLiteDatabase: SQLDatabase {
         guard !isComplete else { return }
         if let path, let version { try keepCopy(of: database, path, version) }
         try migrator.migrate(database)
+        // Connections that read before the migration know the earlier columns.
+        (database as? DatabasePool)?.invalidateReadOnlyConnections()
     }
 
     /// Keeps a copy of the file before a migration. A migration may fail when a part of it is applied: the copy has the name of the
