@@ -12,6 +12,9 @@
         static let newSession = Int32(POSIX_SPAWN_SETSID)
         static let closesTheRest = Int32(POSIX_SPAWN_CLOEXEC_DEFAULT)
 
+        /// ``closesTheRest`` does it.
+        @unsafe static func closeOthers(than _: Set<Int32>, _: inout posix_spawn_file_actions_t?) {}
+
         /// Closing by default would prevent it.
         static func keep(_ number: Int32, _ actions: inout posix_spawn_file_actions_t?) {
             unsafe posix_spawn_file_actions_addinherit_np(&actions, number)

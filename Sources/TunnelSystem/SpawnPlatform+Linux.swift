@@ -11,8 +11,17 @@
         @unsafe static var noAttributes: posix_spawnattr_t { posix_spawnattr_t() }
         /// POSIX_SPAWN_SETSID, which glibc hides from imports.
         static let newSession: Int32 = 0x80
-        /// Descriptors say so themselves.
+        /// See ``closeOthers(than:_:)``.
         static let closesTheRest: Int32 = 0
+
+        /// Closes all other descriptors in the program (posix_spawn_file_actions_addclosefrom_np(3)).
+        @unsafe static func closeOthers(than numbers: Set<Int32>, _ actions: inout posix_spawn_file_actions_t) {
+            let end = (numbers.max() ?? 0) + 1
+            for number in 0..<end where !numbers.contains(number) {
+                unsafe posix_spawn_file_actions_addclose(&actions, number)
+            }
+            unsafe posix_spawn_file_actions_addclosefrom_np(&actions, end)
+        }
 
         /// Happens anyway.
         static func keep(_ number: Int32, _ actions: inout posix_spawn_file_actions_t) {}

@@ -7,6 +7,9 @@
 
     /// What a program starts with (`posix_spawn`): its descriptors, a group or session of its own, so that Ctrl-C is not for
     /// it, and signals as they are by default.
+    ///
+    /// It inherits the descriptors 0, 1 and 2, and those that the setup names. Sockets of SwiftNIO are not closed on exec: a program that
+    /// inherited one would keep its connection open.
     @safe
     package final class SpawnSetup {
         /// What it is apart from us in.
@@ -18,6 +21,8 @@
 
         private var actions = unsafe SpawnPlatform.noActions
         private var attributes = unsafe SpawnPlatform.noAttributes
+        /// The descriptors that the program has.
+        private var numbers: Set<Int32> = [0, 1, 2]
 
         package init(_ place: Place) {
             unsafe posix_spawn_file_actions_init(&actions)
@@ -41,16 +46,19 @@
 
         /// Opens /dev/null as this number.
         package func openNull(_ number: Int32, forWriting: Bool) {
+            numbers.insert(number)
             unsafe posix_spawn_file_actions_addopen(&actions, number, "/dev/null", forWriting ? O_WRONLY : O_RDONLY, 0)
         }
 
         /// Gives it a descriptor of ours under this number, which must be another one than ours.
         package func give(_ descriptor: Int32, as number: Int32) {
+            numbers.insert(number)
             unsafe posix_spawn_file_actions_adddup2(&actions, descriptor, number)
         }
 
         /// Hands a descriptor on under its own number.
         package func keep(_ number: Int32) {
+            numbers.insert(number)
             unsafe SpawnPlatform.keep(number, &actions)
         }
 
@@ -64,6 +72,7 @@
             _ program: String, isSearched: Bool = false, arguments: [String], environment: [String]
         ) throws(SystemError) -> Int32 {
             var child: Int32 = 0
+            unsafe SpawnPlatform.closeOthers(than: numbers, &actions)
             let argumentPointers = unsafe arguments.map { unsafe strdup($0) } + [nil]
             let environmentPointers = unsafe environment.map { unsafe strdup($0) } + [nil]
             defer {
