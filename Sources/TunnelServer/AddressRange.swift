@@ -4,7 +4,7 @@
 package import NetworkAddresses
 
 /// The error of a network that is unsuitable for clients' addresses.
-package enum AddressPoolError: Error, Hashable, Sendable, CustomStringConvertible {
+package enum AddressRangeError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The network has no address for any client.
     case noRoom(IPPrefix)
 
@@ -25,7 +25,7 @@ package struct AddressRange: Hashable, Sendable {
 
     /// The addresses of the network that the server's own address is in.
     /// - Throws: `.noRoom`.
-    package init(server: InterfaceAddress) throws(AddressPoolError) {
+    package init(server: InterfaceAddress) throws(AddressRangeError) {
         network = server.network
         self.server = server.address
         let isIPv6 = network.isIPv6

@@ -280,7 +280,9 @@ final class ServerNetworkCore {
     /// - Parameter retries: Whether those are tried again that an earlier attempt has not ended.
     func connectionsToEnd(retries: Bool) -> ConnectionEnd? {
         guard let running, running.clients.isCurrent else { return nil }
-        return ends.begin(retries: retries, clients: running.clients.allDesired)
+        // The server's own connections with clients stay.
+        let own = running.firewall.settings.addresses.map { IPPrefix(host: $0.address) }
+        return ends.begin(retries: retries, clients: running.clients.allDesired + own)
             .map { ConnectionEnd(attempt: $0, start: starts) }
     }
 

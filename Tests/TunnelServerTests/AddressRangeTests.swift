@@ -33,7 +33,7 @@ import Testing
     @Test("A network without room for a client is refused, and one with two addresses has room for one")
     func small() throws {
         for server in ["10.66.0.1/32", "fd00::1/128"] {
-            #expect(throws: AddressPoolError.self, "\(server)") { try range(server) }
+            #expect(throws: AddressRangeError.self, "\(server)") { try range(server) }
         }
         for (server, client) in [("10.66.0.0/31", "10.66.0.1"), ("fd00::/127", "fd00::1")] {
             let range = try range(server)

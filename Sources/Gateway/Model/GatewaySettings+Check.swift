@@ -30,7 +30,7 @@ extension GatewaySettings {
             guard address.peer == nil, Self.isHost(address.address) else {
                 return ("addresses", "no gateway can have \(address)")
             }
-            do throws(AddressPoolError) { _ = try AddressRange(server: address) } catch {
+            do throws(AddressRangeError) { _ = try AddressRange(server: address) } catch {
                 return ("addresses", "\(error)")
             }
         }

@@ -300,6 +300,8 @@ package actor GatewayRuntime {
             failure = error
         }
         endSessions()
+        // Without any list of the devices, an empty one would end the connections of all of them.
+        if sequence == nil, let failure { throw failure }
         let hasChanges = !peers.isCurrent || isKeyPending
         do throws(GatewayError) { try await applyPeers() } catch { failure = failure ?? error }
         if let failure { throw failure }

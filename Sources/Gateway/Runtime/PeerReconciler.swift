@@ -22,7 +22,8 @@ struct PeerReconciler: Sendable {
     private(set) var devices: [PublicKey: DeviceID] = [:]
     private(set) var owners: [IPPrefix: DeviceID] = [:]
     var engine = Reconciler<PublicKey, EnginePeer>()
-    var network = Reconciler<IPPrefix, ClientAccess>()
+    /// The first update is complete, since an earlier process may have left connections of clients.
+    var network = Reconciler<IPPrefix, ClientAccess>(isKnown: false)
     /// The addresses and networks that the network excludes, each with the reason.
     private(set) var refused: [IPPrefix: TunnelServerError] = [:]
     /// The keys whose desired peer may have changed.

@@ -68,7 +68,7 @@ package final class ConnectionSocket {
 
     /// Deletes the connections that an address of these networks began or accepted, in front of or behind a translation. All are
     /// tried. Each is deleted as it is listed, so the memory does not depend on their number, or on that of the host's.
-    /// - Parameter kept: Addresses whose connections are not deleted, except for addresses that `networks` names themselves.
+    /// - Parameter kept: Addresses that count as outside of `networks`, unless `networks` names them themselves.
     /// - Returns: The number of deleted connections, and the error of the first that was not deleted.
     /// - Throws: The error of the kernel's list.
     @discardableResult
@@ -104,8 +104,9 @@ package final class ConnectionSocket {
         let others = networks.filter { $0.length < $0.address.bitWidth }
         try deleteListed(request, isIPv6: isIPv6, &outcome) { ends in
             if ends.contains(where: addresses.contains) { return true }
-            return !ends.contains(where: kept.contains)
-                && ends.contains { address in others.contains { $0.contains(address) } }
+            return ends.contains { address in
+                !kept.contains(address) && others.contains { $0.contains(address) }
+            }
         }
     }
 

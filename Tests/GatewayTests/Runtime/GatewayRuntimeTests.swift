@@ -22,6 +22,8 @@ private final class FaultyNetwork: PeerNetwork {
         /// The network's present clients.
         var present: [IPPrefix: ClientAccess] = [:]
         var calls = 0
+        /// Whether each call had all clients.
+        var wereComplete: [Bool] = []
         /// The calls that fail, counted from 1.
         var failing: ClosedRange<Int>?
         var takesEffect = false
@@ -60,6 +62,7 @@ private final class FaultyNetwork: PeerNetwork {
         defer { self.changes.tell() }
         let (hasFailed, refused) = state.withLock { state in
             state.calls += 1
+            state.wereComplete.append(isComplete)
             let fails = state.failing?.contains(state.calls) == true
             guard !fails || state.takesEffect else { return (true, [IPPrefix: TunnelServerError]()) }
             state.released.formUnion(released)
@@ -127,6 +130,15 @@ struct GatewayRuntimeTests {
             userID: user.id, name: name, publicKey: made.fixture.key().publicKey, addresses: addresses)
         let id = try await made.fixture.service.addDevice(draft, made.fixture.admin).item.device.id
         return try await made.fixture.service.device(id, made.fixture.admin)
+    }
+
+    @Test("The first list of clients after a start is complete, also without a device, and later ones are not")
+    func firstList() async throws {
+        try await run { made in
+            try await made.wait("a list") { made.network.state.withLock { $0.wereComplete == [true] } }
+            _ = try await device(made, of: try await made.fixture.user(), "one")
+            try await made.wait("a second list") { made.network.state.withLock { $0.wereComplete == [true, false] } }
+        }
     }
 
     @Test(
