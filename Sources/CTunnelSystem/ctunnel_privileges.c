@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -63,6 +64,10 @@ int ctunnel_forbid_new_privileges(void) { return prctl(PR_SET_NO_NEW_PRIVS, 1, 0
 
 int ctunnel_close_from(unsigned int first) {
     return syscall(SYS_close_range, first, ~0U, 0) == 0 ? 0 : errno;
+}
+
+int ctunnel_spawn_close_from(void *actions, int first) {
+    return posix_spawn_file_actions_addclosefrom_np(actions, first);
 }
 
 int ctunnel_forbid_dumps(void) { return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0 ? 0 : errno; }

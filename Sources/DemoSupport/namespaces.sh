@@ -43,12 +43,13 @@ die() {
     say fail "$*"
     exit 1
 }
-# bounded PROGRAM...: runs a program, at most $limit seconds; its output is in $folder/output. In the foreground, so that a
-# signal for the script's process group is for the program too.
+# bounded PROGRAM...: runs a program, at most $limit seconds; its output is in $folder/output. A signal for the script's process
+# group is for the program too, except for the programs of the removal.
 bounded() {
-    timeout --foreground --kill-after=5 "$limit" "$@" >"$folder/output" 2>&1 9>&-
+    if [ -n "$ending" ]; then group=; else group=--foreground; fi
+    timeout ${group:+"$group"} --kill-after=5 "$limit" "$@" >"$folder/output" 2>&1 9>&-
     result=$?
-    # 137: it ignored SIGTERM.
+    # 137: SIGTERM did not end it.
     case $result in
     124 | 137) [ -n "$ending" ] || die "the step '$step' was not over after $limit s: $*" ;;
     esac
@@ -61,7 +62,7 @@ in_space() { run ip netns exec "$@"; }
 
 # shellcheck disable=SC2329  # called by the trap
 clean_up() {
-    trap '' TERM INT HUP
+    trap '' TERM INT HUP PIPE
     ending=yes problems='' limit=30
     begin removal
     for name in $up; do

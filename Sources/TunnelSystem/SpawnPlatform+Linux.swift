@@ -20,7 +20,7 @@
             for number in 0..<end where !numbers.contains(number) {
                 unsafe posix_spawn_file_actions_addclose(&actions, number)
             }
-            unsafe posix_spawn_file_actions_addclosefrom_np(&actions, end)
+            unsafe _ = ctunnel_spawn_close_from(&actions, end)
         }
 
         /// Happens anyway.

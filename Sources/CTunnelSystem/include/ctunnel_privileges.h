@@ -21,6 +21,9 @@ int ctunnel_forbid_new_privileges(void);
 // close_range(2) from this descriptor on. 0 or errno.
 int ctunnel_close_from(unsigned int first);
 
+// Closes the descriptors from this one on in a program that posix_spawn starts. `actions` is a posix_spawn_file_actions_t. 0 or errno.
+int ctunnel_spawn_close_from(void *actions, int first);
+
 // prctl(PR_SET_DUMPABLE, 0). 0 or errno.
 int ctunnel_forbid_dumps(void);
 

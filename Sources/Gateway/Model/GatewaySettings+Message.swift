@@ -36,7 +36,7 @@ extension GatewaySettings {
         Field("ipv6", \.ipv6, .choice, options: .patch)
         Field("services", \.services, .list(of: .service, count: 0...1024), options: .patch)
         Field("answersPings", \.answersPings, .flag, options: .patch)
-        Field("allowedNetworks", \.allowedNetworks, .list(of: .network, count: 0...1024), options: .patch)
+        Field("allowedNetworks", \.allowedNetworks, .list(of: .network, count: 0...65_536), options: .patch)
         Field("otherInterfaces", \.otherInterfaces, .list(of: .interface, count: 0...1024), options: .patch)
         Field("deviceLifetimeSeconds", \.deviceLifetimeSeconds, .lifetime(), options: .patch)
         Field("renewAfterSeconds", \.renewAfterSeconds, .lifetime(from: 1), options: .patch)
@@ -83,7 +83,7 @@ extension GatewaySettings {
 }
 
 extension GatewaySettings.Listener {
-    fileprivate static let message = Message<GatewaySettings.Listener> {
+    fileprivate static let message = Message<GatewaySettings.Listener>(ignoresNull: true) {
         Field("addresses", \.addresses, .list(of: .address, count: 1...64), options: .patch)
         Field("port", \.port, .port, options: .patch)
     }
@@ -115,7 +115,7 @@ extension GatewaySettings.LoginTunnel {
         Field(part: "passwordCost", \.passwordCost, hashCost)
     }
 
-    private static let hashCost = Message<PasswordHash.Cost> {
+    private static let hashCost = Message<PasswordHash.Cost>(ignoresNull: true) {
         Field("n", \.n, .integer(2...1 << 20), options: .patch)
         Field("r", \.r, .integer(1...64), options: .patch)
         Field("p", \.p, .integer(1...16), options: .patch)

@@ -6,8 +6,7 @@ package import NetworkAddresses
 import Provisioning
 import TunnelServer
 
-// Each address has one row, which names its device. The first device that inserts the row has the address. No lock is held, so that
-// several gateways can share one store.
+// Each address has one row, which names its device. The first device that inserts the row has the address.
 
 extension GatewayStore {
     /// Gives a device an address of each network. Addresses in `wanted` are preferred.
@@ -187,7 +186,7 @@ extension GatewayStore {
             let family = subnet.isIPv6 ? 6 : 4
             let overlaps = try db.row(
                 """
-                SELECT 1 FROM subnets WHERE family = \(family) AND first <= \(last) AND last >= \(first)
+                SELECT 1 FROM subnets WHERE family = \(family) AND first <= \(last) AND last >= \(first) LIMIT 1
                 """)
             guard overlaps == nil else { throw StoreError.exists(.subnet(subnet)) }
             try db.execute(

@@ -40,7 +40,9 @@ extension GatewayStore {
     /// Adds addresses and subnets, which have other tables.
     static func attach(_ db: any SQLSession, to devices: inout [Device], areAll: Bool = false) throws {
         let ids = devices.map(\.id)
-        let condition: SQL = areAll ? "device_id IS NOT NULL" : "device_id IN \(ids)"
+        // A statement without a list is prepared once.
+        let condition: SQL =
+            areAll ? "device_id IS NOT NULL" : ids.count == 1 ? "device_id = \(ids[0])" : "device_id IN \(ids)"
         var addresses: [DeviceID: [IPAddress]] = [:]
         for row in try db.rows(
             "SELECT device_id, address FROM addresses WHERE \(condition) ORDER BY family")

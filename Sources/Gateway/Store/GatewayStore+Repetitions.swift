@@ -23,7 +23,7 @@ extension GatewayStore {
         let row = try db.row(
             """
             SELECT * FROM (
-                SELECT * FROM audit WHERE subject = \(audit.subject) ORDER BY number DESC LIMIT \(comparedEntries))
+                SELECT * FROM audit WHERE subject = \(audit.subject) ORDER BY number DESC LIMIT \(comparedEntries)) AS latest
             WHERE action = \(audit.action) AND actor = \(audit.actor)
                 AND COALESCE(source, '') = \(audit.source?.description ?? "") AND at > \(time - repetitionTime) AND at <= \(time)
             ORDER BY number DESC LIMIT 1

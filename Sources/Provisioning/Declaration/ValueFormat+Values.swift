@@ -26,9 +26,12 @@ extension ValueFormat where Value == String {
     package static func line(_ length: ClosedRange<Int>) -> ValueFormat {
         ValueFormat(.line(length)) { (value) throws(ContractError) in
             let text = try value.text()
-            guard length.contains(text.count), text.utf8.count <= 4 * length.upperBound else {
+            guard length.contains(text.count) else {
                 throw value.error(
                     "must have \(length.lowerBound) to \(length.upperBound) characters, not \(text.count)")
+            }
+            guard text.utf8.count <= 4 * length.upperBound else {
+                throw value.error("must not exceed \(4 * length.upperBound) bytes")
             }
             guard !text.contains(where: \.isNewline), !text.unicodeScalars.contains(where: \.isControl) else {
                 throw value.error("must not contain control characters")

@@ -110,23 +110,29 @@ package struct ValueFormat<Value: Sendable>: Sendable {
         _ make: @escaping @Sendable (Value) -> Other, _ value: @escaping @Sendable (Other) -> Value
     ) -> ValueFormat<Other> {
         let format = self
-        return ValueFormat<Other>(schema) { (json, field) throws(ContractError) in
+        var result = ValueFormat<Other>(schema) { (json, field) throws(ContractError) in
             make(try format.decode(json, field))
         } encode: {
             format.encode(value($0))
         }
+        result.replySchema = replySchema
+        (result.isOptional, result.omitted, result.absent) = (isOptional, omitted, absent.map(make))
+        return result
     }
 
     /// The format, for the values that `refuse` does not give a reason against.
     package func refusing(_ refuse: @escaping @Sendable (Value) -> String?) -> ValueFormat {
         let format = self
-        return ValueFormat(schema) { (json, field) throws(ContractError) in
+        var result = ValueFormat(schema) { (json, field) throws(ContractError) in
             let value = try format.decode(json, field)
             if let problem = refuse(value) { throw ContractError(field: field, problem: problem) }
             return value
         } encode: {
             format.encode($0)
         }
+        result.replySchema = replySchema
+        (result.isOptional, result.omitted, result.absent) = (isOptional, omitted, absent)
+        return result
     }
 
     package static func list<Item>(of format: ValueFormat<Item>, count: ClosedRange<Int>) -> ValueFormat

@@ -102,7 +102,7 @@ import TunnelSystem
     @Test("A setting that is absent or null in the file has its default, in parts too")
     func defaults() throws {
         let text =
-            #"{"host":"a.example","addresses":["10.0.0.1/24"],"dns":null,"api":{"port":9},"loginTunnel":{"port":null}}"#
+            #"{"host":"a.example","addresses":["10.0.0.1/24"],"dns":null,"api":{"port":9},"admin":{"port":null},"loginTunnel":{"port":null}}"#
         var wanted = GatewaySettings()
         wanted.host = "a.example"
         wanted.addresses = [try InterfaceAddress("10.0.0.1/24")]

@@ -26,6 +26,7 @@ final class APIBench: Sendable {
     private let listeners: [Side: HTTPListener]
     private let ports: [Side: Int]
     /// The routes of the listeners.
+    private let descriptions: [Side: [RouteDescription]]
     let lists: GatewayRoutes
     let place: InvitationPlace
     /// The state that `/ready` reports.
@@ -67,6 +68,7 @@ final class APIBench: Sendable {
         parts.backup = { (passphrase, _) async throws(GatewayError) in passphrase.reversed() }
         let routes = GatewayRoutes(service, parts)
         lists = routes
+        descriptions = [.device: routes.device, .admin: routes.admin].mapValues { $0.routes.map(\.description) }
         var (listeners, ports): ([Side: HTTPListener], [Side: Int]) = ([:], [:])
         for side in Side.allCases {
             let responder = APIResponder(
@@ -83,9 +85,7 @@ final class APIBench: Sendable {
     }
 
     /// The routes of a listener.
-    func routes(_ side: Side) -> [RouteDescription] {
-        (side == .device ? lists.device : lists.admin).routes.map(\.description)
-    }
+    func routes(_ side: Side) -> [RouteDescription] { descriptions[side] ?? [] }
 
     /// The route of a request, found without the router.
     private func route(_ method: String, _ path: String, _ side: Side) -> RouteDescription? {

@@ -283,13 +283,16 @@ struct APIRequestTests {
             }
             let other = try await bench.ask("PUT", "/v1/users", bearer: admin)
             #expect(other.status == 405 && other.headers["allow"] == "GET, POST")
-            #expect(try await bench.ask("TRACE", "/v1/users", bearer: admin).status == 405)
+            for method in ["TRACE", "PROPFIND"] {
+                let reply = try await bench.ask(method, "/v1/users", bearer: admin)
+                #expect(reply.status == 405 && reply.headers["allow"] == "GET, POST", "\(method)")
+            }
             let inner = try await bench.ask("POST", "/v1/users/abc", bearer: admin)
             #expect(inner.status == 405 && inner.headers["allow"] == "DELETE, GET, PATCH")
             let metrics = try await bench.ask("GET", "/metrics", bearer: admin)
             #expect(
                 metrics.body.contains(
-                    #"culvert_gateway_requests_total{listener="admin",route="none",status="405"} 3"#))
+                    #"culvert_gateway_requests_total{listener="admin",route="none",status="405"} 4"#))
         }
     }
 

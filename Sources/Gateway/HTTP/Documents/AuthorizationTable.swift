@@ -31,8 +31,10 @@ package struct AuthorizationTable: Sendable {
 
         - A device sees and removes devices of the same user only. A token of scope `enrol` or `addKey` makes devices of one
           user only.
-        - A caller that the table does not name gets status 401 or 403, and a caller with many failures gets 429.
-        - The socket is the Unix socket of administrators, for root and for the gateway's user.
+        - Other callers get status 401 or 403, or 400 if the request is not valid. A caller with many failures gets 429.
+        - The socket is the Unix socket of administrators. It serves root and the gateway's user only, on every route of its
+          list, and ignores tokens. "Everyone" does not include other users of the socket.
+        - Without a credential, `/metrics` also needs a `Host` that is a loopback address or `localhost`.
 
         """ + listeners.map(section).joined()
     }

@@ -25,6 +25,12 @@ package struct IssuedText<Item: Sendable>: Sendable {
     let text: String
 }
 
+extension IssuedText: CustomStringConvertible, CustomReflectable {
+    /// The item without the text.
+    package var description: String { "\(item)" }
+    package var customMirror: Mirror { Mirror(self, children: []) }
+}
+
 extension ReplyFormat {
     /// - Parameters:
     ///   - name: The member for the item.

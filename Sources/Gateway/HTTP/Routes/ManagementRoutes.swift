@@ -56,7 +56,9 @@ extension AdminRoutes {
         guard let backup else { return }
         list.register(Routes.backUp) { call in
             try call.caller.check(.manage)
-            return try await backup(call.body.removeBytes(), call.caller)
+            var passphrase = call.body.removeBytes()
+            defer { wipe(&passphrase) }
+            return try await backup(passphrase, call.caller)
         }
     }
 }

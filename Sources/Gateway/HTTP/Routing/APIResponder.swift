@@ -44,7 +44,7 @@ package final class APIResponder: HTTPAnswering {
                 methods.append((path, [method]))
             }
         }
-        // The router has no answer for other methods of a path. Other methods than these get 404.
+        // The router has no answer for other methods of a path.
         for (path, present) in methods {
             for method in Self.methods where !present.contains(method) {
                 let responder = OtherMethodResponder(allowed: present.map(\.rawValue))
@@ -60,6 +60,13 @@ package final class APIResponder: HTTPAnswering {
 
     package func answer(_ request: Request, from source: RequestSource, limits: HTTPLimits) async -> Response {
         let began = ContinuousClock.now
+        var request = request
+        if !Self.methods.contains(request.method) {
+            // The router knows no other methods. No route has TRACE: the reply names the methods of the path.
+            var head = request.head
+            head.method = .trace
+            request = Request(head: head, body: request.body)
+        }
         let context = GatewayContext(source: .init(logger: logger, origin: source, limits: limits))
         let response: Response
         do { response = try await router.respond(to: request, context: context) } catch {

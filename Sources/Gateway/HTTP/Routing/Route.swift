@@ -126,7 +126,11 @@ package struct RouteList: Sendable {
             ServedRoute(description: route.description) { (request) async throws(GatewayError) in
                 let call = RouteCall(request: request, body: try route.body.read(request.body))
                 let reply: Reply
-                do { reply = try await handler(call) } catch let error as GatewayError { throw error } catch {
+                do { reply = try await handler(call) } catch let error as GatewayError {
+                    throw error
+                } catch let error as ContractError {
+                    throw GatewayError(error)
+                } catch {
                     throw .unavailable("\(error)")
                 }
                 return route.reply.encode(reply)

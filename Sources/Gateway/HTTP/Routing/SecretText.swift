@@ -5,7 +5,8 @@ import Provisioning
 import Synchronization
 import TunnelSystem
 
-/// A password or passphrase in a request. The handler removes the bytes, so that it can overwrite the only copy.
+/// A password or passphrase in a request. The handler removes the bytes and overwrites them. The body of the request and its JSON are
+/// other copies, which are not overwritten.
 package final class SecretText: Sendable {
     private let bytes: Mutex<[UInt8]>
 

@@ -31,6 +31,7 @@ protocol SQLSession {
 }
 
 extension SQLSession {
+    /// The first row. All rows are read: the statement has `LIMIT 1` unless it finds at most one.
     func row(_ sql: SQL) throws -> SQLRow? { try rows(sql).first }
 
     /// The row of a statement that always returns one.

@@ -138,7 +138,9 @@ final class SQLiteDatabase: SQLDatabase {
     func check() async throws(StoreError) {
         let problems = try await read { session in
             try session.rows("PRAGMA integrity_check").map { try $0["integrity_check"] as String }.filter { $0 != "ok" }
-                + session.rows("PRAGMA foreign_key_check").map { "a reference is broken: \($0.values)" }
+                + session.rows("PRAGMA foreign_key_check").map { row in
+                    "a row of '\(try row["table"] as String)' refers to a missing row of '\(try row["parent"] as String)'"
+                }
         }
         guard let problem = problems.first else { return }
         throw .unavailable("the database is damaged: \(problem)")

@@ -139,7 +139,8 @@ extension EnrolmentGrant.Device {
         EnrolmentGrant.Device.init(id:name:user:publicKey:createdAt:expiresInSeconds:),
         TypedField("id", \.id, .id),
         TypedField("name", \.name, .line(0...64)),
-        TypedField("user", \.user, .line(0...64)),
+        // The import of a credential server's users permits longer logins than a creation.
+        TypedField("user", \.user, .line(0...128)),
         TypedField("publicKey", \.publicKey, .key),
         TypedField("createdAt", \.createdAt, .time),
         TypedField("expiresInSeconds", \.expiresInSeconds, .optional(.seconds())))
