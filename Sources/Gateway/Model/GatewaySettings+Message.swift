@@ -36,7 +36,7 @@ extension GatewaySettings {
         Field("ipv6", \.ipv6, .choice, options: .patch)
         Field("services", \.services, .list(of: .service, count: 0...1024), options: .patch)
         Field("answersPings", \.answersPings, .flag, options: .patch)
-        Field("allowedNetworks", \.allowedNetworks, .list(of: .network, count: 0...65_536), options: .patch)
+        Field("allowedNetworks", \.allowedNetworks, .list(of: .network, count: 0...16_384), options: .patch)
         Field("otherInterfaces", \.otherInterfaces, .list(of: .interface, count: 0...1024), options: .patch)
         Field("deviceLifetimeSeconds", \.deviceLifetimeSeconds, .lifetime(), options: .patch)
         Field("renewAfterSeconds", \.renewAfterSeconds, .lifetime(from: 1), options: .patch)
