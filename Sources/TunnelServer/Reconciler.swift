@@ -12,6 +12,8 @@ package struct Reconciler<Key: Hashable & Sendable, Value: Equatable & Sendable>
     private var applied: [Key: Value] = [:]
     /// Whether the system has exactly the values in `applied`.
     private var isKnown: Bool
+    /// The keys of the update that runs; `nil` without one, and if it applies everything.
+    private var changing: Set<Key>?
     /// The keys whose desired value may differ from the applied one.
     private var dirtyKeys: Set<Key> = []
 
@@ -36,6 +38,12 @@ package struct Reconciler<Key: Hashable & Sendable, Value: Equatable & Sendable>
     /// The values that the system has; `nil` if that is not known.
     package var present: [Key: Value]? { isKnown ? applied : nil }
 
+    /// Whether the system has the desired value of a key. An update of other keys does not matter, as long as it has not failed.
+    package func isApplied(_ key: Key) -> Bool {
+        guard isKnown || changing?.contains(key) == false else { return false }
+        return applied[key] == desired[key]
+    }
+
     package mutating func setDesired(_ value: Value?, for key: Key) {
         guard desired[key] != value else { return }
         desired[key] = value
@@ -44,14 +52,14 @@ package struct Reconciler<Key: Hashable & Sendable, Value: Equatable & Sendable>
     }
 
     /// Has the next update apply everything, since another process has changed the system.
-    package mutating func invalidate() { isKnown = false }
+    package mutating func invalidate() { (isKnown, changing) = (false, nil) }
 
     /// Begins an update. Without ``finish(_:refused:)`` it counts as failed.
     /// - Parameter retryingRefused: Whether values that the system refused before are tried again.
     package mutating func begin(retryingRefused: Bool = true) -> Update {
         if retryingRefused { dirtyKeys.formUnion(refused.keys) }
         let wasKnown = isKnown
-        isKnown = false
+        (isKnown, changing) = (false, nil)
         defer { dirtyKeys = [] }
         guard wasKnown else {
             return Update(changes: desired.mapValues { Optional($0) }, previous: [:], isComplete: true)
@@ -61,6 +69,7 @@ package struct Reconciler<Key: Hashable & Sendable, Value: Equatable & Sendable>
             changes.updateValue(desired[key], forKey: key)
             previous[key] = applied[key]
         }
+        changing = Set(changes.keys)
         return Update(changes: changes, previous: previous, isComplete: false)
     }
 
@@ -77,7 +86,7 @@ package struct Reconciler<Key: Hashable & Sendable, Value: Equatable & Sendable>
                 refused[key] = new[key]
             }
         }
-        isKnown = true
+        (isKnown, changing) = (true, nil)
     }
 
     /// Applies the differences, or everything if the present state is not known.

@@ -549,8 +549,9 @@ package actor GatewayRuntime {
                 // What became of user and device since the password was right counts.
                 await followAndTell()
                 let assignment = settings.assignment(addresses, families: families)
-                guard isCurrent, !isStopped, let peer = peers.peers[device], peer.password == password,
-                    !peer.sources.contains(where: { peers.refused[$0] != nil }), !assignment.addresses.isEmpty
+                // The next round may run already, for other logins.
+                guard sequence != nil, errors.isEmpty, !isStopped, peers.peers[device]?.password == password,
+                    peers.isInNetwork(device), !assignment.addresses.isEmpty
                 else { return .refused(Body.Refusal(.unavailable)) }
                 for former in logins.begin(attempt.session, device, password, at: clock.nanoseconds()) {
                     login?.disconnect(former)

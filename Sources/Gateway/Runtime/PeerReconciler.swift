@@ -123,6 +123,12 @@ struct PeerReconciler: Sendable {
     /// Whether WireGuard and the network have all devices, except for those that are excluded.
     var isCurrent: Bool { engine.isCurrent && network.isCurrent && touchedKeys.isEmpty }
 
+    /// Whether the network has the access of a device, also while it gets that of other devices.
+    func isInNetwork(_ id: DeviceID) -> Bool {
+        guard let sources = peers[id]?.sources else { return false }
+        return sources.allSatisfy { refused[$0] == nil && network.isApplied($0) }
+    }
+
     /// The devices that are excluded, in whole or in part, each with the reasons.
     var exclusions: [(device: DeviceID, reason: String)] {
         var reasons: [DeviceID: [String]] = [:]
