@@ -33,7 +33,8 @@
                 source = try scene.world.router.start(
                     "sh", "-c", "while echo segment; do sleep 0.05; done | ncat -v -l 203.0.113.7 5001")
                 try source.waitForOutput(containing: "Listening on 203.0.113.7:5001")
-                sink = try anna.namespace.start("ncat", "203.0.113.7", "5001")
+                // At the end of its input ncat would end the stream.
+                sink = try anna.namespace.start("sh", "-c", "sleep 1000 | ncat 203.0.113.7 5001")
                 try sink.waitForOutput(containing: "segment")
             }
 
