@@ -15,6 +15,28 @@ import TunnelServer
         return [:]
     }
 
+    @Test("A value stays applied while other keys are updated, and counts as unknown after a failure")
+    func applied() {
+        var numbers = Numbers(isKnown: false)
+        numbers.setDesired(1, for: "a")
+        let first = numbers.begin()
+        #expect(first.isComplete && !numbers.isApplied("a"))
+        numbers.finish(first)
+        #expect(numbers.isApplied("a"))
+        numbers.setDesired(2, for: "b")
+        let second = numbers.begin()
+        #expect(numbers.isApplied("a") && !numbers.isApplied("b"))
+        numbers.setDesired(3, for: "a")
+        #expect(!numbers.isApplied("a"))
+        numbers.setDesired(1, for: "a")
+        numbers.invalidate()
+        #expect(!numbers.isApplied("a"))
+        let third = numbers.begin()
+        #expect(third.isComplete && third.changes == ["a": 1, "b": 2] && !numbers.isApplied("a"))
+        numbers.finish(third, refused: ["b": "no"])
+        #expect(numbers.isApplied("a") && !numbers.isApplied("b") && !second.isComplete)
+    }
+
     @Test("An update has the differences only, and one without differences is not run")
     func differences() {
         var (numbers, system) = (Numbers(), [String: Int]())

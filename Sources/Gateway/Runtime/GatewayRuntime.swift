@@ -355,6 +355,7 @@ package actor GatewayRuntime {
                 refused = try await network.apply(
                     update.changes, isComplete: update.isComplete, released: peers.released)
             } catch {
+                peers.network.invalidate()
                 errors.network = "\(error)"
                 throw .unavailable("\(error)")
             }

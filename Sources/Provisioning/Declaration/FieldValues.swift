@@ -57,7 +57,7 @@ extension FieldValues where Root: Declared {
     /// - Throws: ``ContractError`` if the value is not valid.
     package mutating func set(_ path: any PartialKeyPath<Root> & Sendable, to json: JSON) throws(ContractError) {
         guard let field = Root.message.fields.first(where: { $0.path == path }), let decode = field.decode else {
-            preconditionFailure("\(path) is not a declared field of requests")
+            throw ContractError(field: "\(path)", problem: "is not a member of requests")
         }
         let value = try decode(json, field.name)
         values.removeAll { $0.path == path }

@@ -16,7 +16,7 @@ struct AuthorizationTableTests {
         .deletingLastPathComponent().deletingLastPathComponent().appending(path: "docs/authorization.md")
 
     /// `scripts/contract --update` sets CULVERT_CONTRACT=update; the test then writes the file first.
-    @Test("docs/authorization.md lists the callers of each route of each listener")
+    @Test("The page docs/authorization.md lists the callers of each route of each listener")
     func table() async throws {
         try await APIBench.use { bench in
             var addKey = RouteList()
