@@ -98,4 +98,11 @@ public struct ConfigurationReport: Sendable {
     public let errors: [ConfigurationError]
     /// What the file may not have been meant to say, in the order of its lines.
     public let warnings: [ConfigurationError]
+
+    /// The configuration.
+    /// - Throws: ``errors``, if there are any.
+    package func checked() throws(ConfigurationErrors) -> TunnelConfiguration {
+        guard let configuration else { throw ConfigurationErrors(errors: errors) }
+        return configuration
+    }
 }

@@ -160,6 +160,14 @@ extension ConfigurationParser {
 
     // MARK: - The whole file
 
+    private var requiresPrivateKey: Bool {
+        switch privateKeyRule {
+        case .required: true
+        case .requiredWithoutPostUp: interface.postUp.isEmpty
+        case .optional: false
+        }
+    }
+
     /// Checks what can only be known at the end.
     mutating func finish() {
         guard !hasUnreadableLine else { return }
@@ -178,6 +186,11 @@ extension ConfigurationParser {
             report(
                 .missingPrivateKey, at: header, showing: "[Interface]", "the interface has no PrivateKey",
                 fix: "add PrivateKey = and the output of wg genkey")
+        }
+        if let zeroPrivateKey, requiresPrivateKey {
+            report(
+                .zeroKey, at: zeroPrivateKey, showing: Redaction.placeholder, "all bits of this PrivateKey are zero",
+                fix: "make a key with wg genkey")
         }
         for peer in peers where !peer.namesPublicKey {
             report(

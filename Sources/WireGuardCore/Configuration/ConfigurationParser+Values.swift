@@ -11,10 +11,8 @@ extension ConfigurationParser {
             guard let privateKey = secret(value, PrivateKey.init(base64:), .privateKey) else { return }
             if !privateKey.isZero {
                 interface.privateKey = privateKey
-            } else if requiresPrivateKey {
-                report(
-                    .zeroKey, value, "all bits of this PrivateKey are zero", fix: "make a key with wg genkey",
-                    isSecret: true)
+            } else {
+                zeroPrivateKey = place(value)
             }
         case .listenPort: interface.listenPort = number(value, key, 0...65535).map { UInt16(truncatingIfNeeded: $0) }
         case .fwMark: interface.fwMark = mark(value)

@@ -30,18 +30,29 @@ extension TunnelConfiguration {
     public static func parse(
         _ bytes: [UInt8], name: String = "configuration", requiresPrivateKey: Bool = true
     ) throws(ConfigurationErrors) -> TunnelConfiguration {
-        let report = check(bytes, name: name, requiresPrivateKey: requiresPrivateKey)
-        guard let configuration = report.configuration else { throw ConfigurationErrors(errors: report.errors) }
-        return configuration
+        try check(bytes, name: name, requiresPrivateKey: requiresPrivateKey).checked()
     }
 
     /// Reads a wg-quick file and reports warnings as well as errors.
     public static func check(
         _ bytes: [UInt8], name: String = "configuration", requiresPrivateKey: Bool = true
     ) -> ConfigurationReport {
-        var parser = ConfigurationParser(bytes: bytes, file: name, requiresPrivateKey: requiresPrivateKey)
+        check(bytes, name: name, privateKey: requiresPrivateKey ? .required : .optional)
+    }
+
+    /// Reads a wg-quick file, with one more rule for its private key.
+    package static func check(_ bytes: [UInt8], name: String, privateKey: PrivateKeyRule) -> ConfigurationReport {
+        var parser = ConfigurationParser(bytes: bytes, file: name, privateKeyRule: privateKey)
         return parser.report()
     }
+}
+
+/// When a file must have a private key.
+package enum PrivateKeyRule {
+    case required
+    /// The file must have one, unless it has a `PostUp`, which may set the key.
+    case requiredWithoutPostUp
+    case optional
 }
 
 /// Where something stands in the file.
@@ -69,7 +80,7 @@ struct PeerDraft {
 struct ConfigurationParser {
     let bytes: [UInt8]
     let file: String
-    let requiresPrivateKey: Bool
+    let privateKeyRule: PrivateKeyRule
 
     var line = 0
     var lineStart = 0
@@ -81,6 +92,8 @@ struct ConfigurationParser {
     var interface = InterfaceConfiguration()
     var interfaceHeader: ConfigurationPlace?
     var namesPrivateKey = false
+    /// The place of a private key of zeros, which does not count as a key.
+    var zeroPrivateKey: ConfigurationPlace?
     var peers: [PeerDraft] = []
     var peerLines: [PublicKey: Int] = [:]
     var allowedIPPeers: [IPPrefix: (peer: Int, line: Int)] = [:]
@@ -91,10 +104,10 @@ struct ConfigurationParser {
     var errors: [ConfigurationError] = []
     var warnings: [ConfigurationError] = []
 
-    init(bytes: [UInt8], file: String, requiresPrivateKey: Bool) {
+    init(bytes: [UInt8], file: String, privateKeyRule: PrivateKeyRule) {
         self.bytes = bytes
         self.file = file
-        self.requiresPrivateKey = requiresPrivateKey
+        self.privateKeyRule = privateKeyRule
     }
 
     mutating func report() -> ConfigurationReport {

@@ -18,6 +18,8 @@ public struct WgQuickImport: Sendable {
     public var ignoredKeys: [String]
     /// What the file may not have been meant to say.
     public var warnings: [ConfigurationError]
+    /// The file's `[Interface]`, with its commands.
+    package var interface: InterfaceConfiguration
 }
 
 extension WireGuardTunnelConfiguration {
@@ -37,14 +39,13 @@ extension WireGuardTunnelConfiguration {
     package static func split(
         wgQuick text: String, name: String, runsHooks: Bool
     ) throws(ConfigurationErrors) -> WgQuickImport {
-        var parsed = try TunnelConfiguration.parse(text, name: name, requiresPrivateKey: !runsHooks)
-        let isLeft = parsed.interface.privateKey == nil
-        if isLeft, parsed.interface.postUp.isEmpty { parsed = try TunnelConfiguration.parse(text, name: name) }
-        let warnings = TunnelConfiguration.check(Array(text.utf8), name: name).warnings
+        let report = TunnelConfiguration.check(
+            Array(text.utf8), name: name, privateKey: runsHooks ? .requiredWithoutPostUp : .required)
+        let parsed = try report.checked()
         var result = WgQuickImport(
             configuration: WireGuardTunnelConfiguration(addresses: [], peers: []), secrets: [:], ignoredKeys: [],
-            warnings: warnings)
-        result.configuration.privateKeyComesLater = isLeft
+            warnings: report.warnings, interface: parsed.interface)
+        result.configuration.privateKeyComesLater = parsed.interface.privateKey == nil
         result.take(parsed.interface)
         for (index, peer) in parsed.peers.enumerated() { result.take(peer, number: index) }
         return result

@@ -179,14 +179,10 @@ struct ConfigChecker {
     }
 
     private func problems(of file: CheckedFile, _ bytes: [UInt8]) -> [Problem] {
-        let report = TunnelConfiguration.check(bytes, name: file.name, requiresPrivateKey: requiresPrivateKey)
         // PostUp may give the key: wg set %i private-key FILE.
-        let runsHooks =
-            requiresPrivateKey
-            && TunnelConfiguration.check(bytes, name: file.name, requiresPrivateKey: false)
-                .configuration?.interface.postUp.isEmpty == false
-        let errors = report.errors.filter { !runsHooks || $0.code != .missingPrivateKey }
-        var problems = (errors + report.warnings).map { Problem($0) }
+        let report = TunnelConfiguration.check(
+            bytes, name: file.name, privateKey: requiresPrivateKey ? .requiredWithoutPostUp : .optional)
+        var problems = (report.errors + report.warnings).map { Problem($0) }
         if file.isWorldReadable, ConfigChecker.hasSecret(bytes) { problems.append(Problem(worldReadable: file)) }
         return problems.sorted { ($0.line, $0.column) < ($1.line, $1.column) }
     }

@@ -103,7 +103,7 @@ struct TunnelLoader {
     func load(_ file: CheckedFile, path: String, name: String) throws(CommandProblem) -> LoadedTunnel {
         guard TunnelName.isValid(name) else { throw TunnelName.badName(name) }
         let parts = try WgQuickParts(file, runsHooks: true)
-        let hooks = Hooks(parts.interface, name: name)
+        let hooks = Hooks(parts.imported.interface, name: name)
         if !hooks.isEmpty { try Self.checkTrust(file, path) }
         var configuration = parts.imported.configuration
         // Networks that are attached directly stay reachable, by their more specific routes.
@@ -111,7 +111,7 @@ struct TunnelLoader {
         var tunnel = LoadedTunnel(
             name: name, source: path, kind: .wireGuard(configuration),
             secrets: FixedSecrets(parts.imported.secrets), profileID: "file", hooks: hooks, warnings: parts.warnings)
-        if parts.interface.saveConfig {
+        if parts.imported.interface.saveConfig {
             tunnel.warnings.append("SaveConfig is not carried out: the file stays as it is")
         }
         return tunnel
@@ -163,7 +163,6 @@ struct TunnelLoader {
 /// A wg-quick file that was read and can be used.
 struct WgQuickParts {
     var imported: WgQuickImport
-    var interface: InterfaceConfiguration
     var warnings: [String]
 
     /// - Throws: when it cannot be read, or with all of its mistakes.
@@ -179,12 +178,11 @@ struct WgQuickParts {
         let text = String(decoding: bytes, as: UTF8.self)
         do throws(ConfigurationErrors) {
             imported = try WireGuardTunnelConfiguration.split(wgQuick: text, name: file.name, runsHooks: runsHooks)
-            interface = try TunnelConfiguration.parse(text, name: file.name, requiresPrivateKey: false).interface
         } catch {
             let lines = error.errors.map { ConfigChecker.Problem($0).description(in: file.name) }
             throw CommandProblem(ExitStatus.usage, "\(file.name) cannot be used\n" + lines.joined(separator: "\n"))
         }
-        if case .named(let name) = interface.table {
+        if case .named(let name) = imported.interface.table {
             guard let number = tables.number(name) else {
                 throw CommandProblem(
                     ExitStatus.usage,

@@ -131,6 +131,23 @@ struct ConfigurationParserTests {
         }
     }
 
+    @Test("A file may leave its private key to PostUp, wherever that stands, and without PostUp it must have one")
+    func privateKeyFromPostUp() {
+        let zeros = "PrivateKey = \(String(repeating: "A", count: 43))=\n"
+        func errors(_ text: String) -> [ConfigurationError.Code] {
+            let report = TunnelConfiguration.check(
+                Array("[Interface]\n\(text)".utf8), name: "f", privateKey: .requiredWithoutPostUp)
+            #expect((report.configuration == nil) == !report.errors.isEmpty)
+            return report.errors.map(\.code)
+        }
+        let hook = "PostUp = wg set %i private-key /k\n"
+        for text in [hook, hook + zeros, zeros + hook] { #expect(errors(text).isEmpty, "\(text)") }
+        #expect(errors("MTU = 1400\n") == [.missingPrivateKey])
+        #expect(errors(zeros) == [.zeroKey])
+        #expect(errors("PostDown = true\n") == [.missingPrivateKey])
+        #expect(errors(hook + "PrivateKey = short\n").count == 1)
+    }
+
     @Test("A pre-shared key of zeros is none")
     func zeroPresharedKey() throws {
         let zeros = String(repeating: "A", count: 43) + "="

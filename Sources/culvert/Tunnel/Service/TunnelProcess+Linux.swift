@@ -246,8 +246,8 @@
             }
             let status: Int32
             do throws(TunnelError) {
-                try await host.start(tunnel.request)
-                status = await serve(host, logger)
+                try await host.start(live.tunnel.request)
+                status = await serve(host, live, logger)
             } catch {
                 // Told at the end, when nothing is left, or only what the policy leaves.
                 let stays = blocks && error.code != .stopped
@@ -259,7 +259,7 @@
         }
 
         /// Waits for the end of a tunnel that is up.
-        private func serve(_ host: HookedHost, _ logger: Logger) async -> Int32 {
+        private func serve(_ host: HookedHost, _ live: LiveTunnel, _ logger: Logger) async -> Int32 {
             let readiness: StartEvent.Readiness =
                 if tunnel.kind.server == nil {
                     .listening
@@ -278,7 +278,7 @@
                     return tunnel.kind.status(of: error)
                 case .blocked:
                     // What its policy holds back, it holds back for ever, unless somebody tries again.
-                    guard await startAgain(host, logger) else {
+                    guard await startAgain(host, live, logger) else {
                         logger.notice("asked to end")
                         return ExitStatus.success
                     }
@@ -311,9 +311,9 @@
             return nil
         }
 
-        /// Starts a tunnel again that has failed, for as long as that takes.
+        /// Starts a failed tunnel with the last reloaded configuration. It tries until the start succeeds.
         /// - Returns: false where the task was cancelled by a signal.
-        private func startAgain(_ host: HookedHost, _ logger: Logger) async -> Bool {
+        private func startAgain(_ host: HookedHost, _ live: LiveTunnel, _ logger: Logger) async -> Bool {
             var backOff = BackOff()
             while true {
                 let delay = backOff.next()
@@ -323,7 +323,7 @@
                 )
                 guard (try? await Task.sleep(for: delay)) != nil else { return false }
                 do throws(TunnelError) {
-                    try await host.start(tunnel.request)
+                    try await host.start(live.tunnel.request)
                     logger.notice("the tunnel is up again")
                     return true
                 } catch {
