@@ -9,13 +9,15 @@ package struct Reconciler<Key: Hashable & Sendable, Value: Equatable & Sendable>
     package private(set) var desired: [Key: Value] = [:]
     /// The values that the system refused, each with the reason. It has no value for these keys.
     package private(set) var refused: [Key: String] = [:]
-    private var applied: [Key: Value] = [:]
-    /// Whether the system has exactly the values in `applied`.
+    /// The keys that do not have the desired value in the system, each with the value that it has; `nil` for none. Only the differences are
+    /// stored, since a gateway has thousands of values.
+    private var differences: [Key: Value?] = [:]
+    /// Whether the system has exactly the desired values, except for `differences`.
     private var isKnown: Bool
     /// The keys of the update that runs; `nil` without one, and if it applies everything.
     private var changing: Set<Key>?
-    /// The keys whose desired value may differ from the applied one.
-    private var dirtyKeys: Set<Key> = []
+    /// The number of the last update. Another process may change the system while an update runs: the update's number is old then.
+    private var number = 0
 
     /// The changes that a system needs.
     package struct Update: Sendable {
@@ -25,6 +27,7 @@ package struct Reconciler<Key: Hashable & Sendable, Value: Equatable & Sendable>
         package let previous: [Key: Value]
         /// Whether the system must have exactly these values, since its present state is not known.
         package let isComplete: Bool
+        fileprivate let number: Int
 
         package var isEmpty: Bool { changes.isEmpty && !isComplete }
     }
@@ -33,58 +36,72 @@ package struct Reconciler<Key: Hashable & Sendable, Value: Equatable & Sendable>
     package init(isKnown: Bool = true) { self.isKnown = isKnown }
 
     /// Whether the system has all desired values, except for those that it refuses.
-    package var isCurrent: Bool { isKnown && dirtyKeys.isEmpty }
+    package var isCurrent: Bool { isKnown && differences.count == refused.count }
 
     /// The values that the system has; `nil` if that is not known.
-    package var present: [Key: Value]? { isKnown ? applied : nil }
+    package var present: [Key: Value]? {
+        guard isKnown else { return nil }
+        var present = desired
+        for (key, value) in differences { present[key] = value }
+        return present
+    }
 
     /// Whether the system has the desired value of a key. An update of other keys does not matter, as long as it has not failed.
     package func isApplied(_ key: Key) -> Bool {
-        guard isKnown || changing?.contains(key) == false else { return false }
-        return applied[key] == desired[key]
+        (isKnown || changing?.contains(key) == false) && differences[key] == nil
     }
 
     package mutating func setDesired(_ value: Value?, for key: Key) {
+        let present = differences[key] ?? desired[key]
         guard desired[key] != value else { return }
         desired[key] = value
         refused[key] = nil
-        dirtyKeys.insert(key)
+        record(present, for: key)
+    }
+
+    /// Records the value that the system has for a key.
+    private mutating func record(_ present: Value?, for key: Key) {
+        if present == desired[key] {
+            differences[key] = nil
+        } else {
+            differences.updateValue(present, forKey: key)
+        }
     }
 
     /// Has the next update apply everything, since another process has changed the system.
-    package mutating func invalidate() { (isKnown, changing) = (false, nil) }
+    package mutating func invalidate() {
+        (isKnown, changing) = (false, nil)
+        number += 1
+    }
 
     /// Begins an update. Without ``finish(_:refused:)`` it counts as failed.
     /// - Parameter retryingRefused: Whether values that the system refused before are tried again.
     package mutating func begin(retryingRefused: Bool = true) -> Update {
-        if retryingRefused { dirtyKeys.formUnion(refused.keys) }
         let wasKnown = isKnown
-        (isKnown, changing) = (false, nil)
-        defer { dirtyKeys = [] }
+        invalidate()
         guard wasKnown else {
-            return Update(changes: desired.mapValues { Optional($0) }, previous: [:], isComplete: true)
+            return Update(changes: desired.mapValues { Optional($0) }, previous: [:], isComplete: true, number: number)
         }
         var (changes, previous): ([Key: Value?], [Key: Value]) = ([:], [:])
-        for key in dirtyKeys where applied[key] != desired[key] {
+        for (key, value) in differences where retryingRefused || refused[key] == nil {
             changes.updateValue(desired[key], forKey: key)
-            previous[key] = applied[key]
+            previous[key] = value
         }
         changing = Set(changes.keys)
-        return Update(changes: changes, previous: previous, isComplete: false)
+        return Update(changes: changes, previous: previous, isComplete: false, number: number)
     }
 
-    /// Records that an update was applied.
+    /// Records that an update was applied. If another one began, or the state was invalidated meanwhile, the state stays unknown.
     /// - Parameter refused: The keys that have no value now, since the system refused the new one.
     package mutating func finish(_ update: Update, refused new: [Key: String] = [:]) {
+        guard update.number == number else { return }
         if update.isComplete {
-            applied = update.changes.compactMapValues { $0 }
-            refused = new
-            for key in new.keys { applied[key] = nil }
-        } else {
-            for (key, value) in update.changes {
-                applied[key] = new[key] == nil ? value : nil
-                refused[key] = new[key]
-            }
+            (differences, refused) = ([:], new)
+            for key in desired.keys where update.changes[key] == nil { record(nil, for: key) }
+        }
+        for (key, value) in update.changes {
+            refused[key] = new[key]
+            record(new[key] == nil ? value : nil, for: key)
         }
         (isKnown, changing) = (true, nil)
     }

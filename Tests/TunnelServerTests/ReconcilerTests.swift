@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import PacketTunnelTesting
 import Testing
 import TunnelServer
 
@@ -125,5 +126,54 @@ import TunnelServer
         numbers.invalidate()
         numbers.update { _ in ["b": "odd"] }
         #expect(numbers.present == ["a": 3] && numbers.refused == ["b": "odd"] && numbers.isCurrent)
+    }
+
+    @Test(
+        "A random course of changes, refusals, failures and invalidations leaves what the system has", arguments: 0..<50
+    )
+    func random(seed: UInt64) throws {
+        var random = SeededGenerator(seed: seed)
+        var (numbers, system) = (Numbers(isKnown: false), ["z": 1])
+        var running: Numbers.Update?
+        for _ in 0..<300 {
+            let key = try #require("abcdef".randomElement(using: &random)).description
+            switch Int.random(in: 0..<10, using: &random) {
+            case 0..<5:
+                let value = Bool.random(using: &random) ? Int.random(in: 0..<3, using: &random) : nil
+                numbers.setDesired(value, for: key)
+            case 5:
+                numbers.invalidate()
+                system["z"] = Int.random(in: 0..<3, using: &random)
+            case 6: running = numbers.begin(retryingRefused: Bool.random(using: &random))
+            default:
+                guard let update = running else { continue }
+                running = nil
+                guard Int.random(in: 0..<4, using: &random) > 0 else {
+                    // It failed after some of its changes.
+                    for (key, value) in update.changes.prefix(1) { system[key] = value }
+                    numbers.invalidate()
+                    continue
+                }
+                _ = apply(update, to: &system)
+                // The system refuses the number 2.
+                let refused = update.changes.compactMapValues { $0 == 2 ? "two" : nil }
+                for key in refused.keys { system[key] = nil }
+                numbers.finish(update, refused: refused)
+            }
+            guard let present = numbers.present else { continue }
+            #expect(present == system)
+            let wanted = numbers.desired.filter { numbers.refused[$0.key] == nil }
+            #expect(numbers.isCurrent == (wanted == system))
+            for key in "abcdef".map(\.description) {
+                #expect(numbers.isApplied(key) == (numbers.desired[key] == system[key]))
+            }
+        }
+        for _ in 0..<3 where !numbers.isCurrent {
+            numbers.update { update in
+                _ = apply(update, to: &system)
+                return [:]
+            }
+        }
+        #expect(numbers.isCurrent && numbers.present == system && numbers.desired == system)
     }
 }
