@@ -8,7 +8,7 @@
     /// The folder in which a test leaves a file the first time.
     private let folder = ProcessInfo.processInfo.environment["CULVERT_FLAKY"]
 
-    /// Tests that fail the first time, for the part of `scripts/test` that runs a failed test again. `scripts/environments flaky`
+    /// Tests that fail the first time, for the part of `scripts/test` that runs a failed test again. `dev/environments flaky`
     /// runs them; elsewhere they are not even listed.
     @Suite("Tests that fail once", .enabled(if: folder != nil, "runs in make soak"), .timeLimit(.minutes(1)))
     struct FlakyTests {

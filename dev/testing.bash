@@ -2,7 +2,7 @@
 # Copyright (c) 2026 The Culvert Authors
 #
 # Sourced by the scripts that run tests: runs a test program, keeps what it reports, and prints the lists at the end of a run.
-# shellcheck source=scripts/stages.bash
+# shellcheck source=dev/stages.bash
 
 # Without debug information, and with an index of our own files alone, which finds the tests, a build takes a fifth less time.
 # Every script that builds the tests uses these flags, so that nothing is built twice.
@@ -26,11 +26,11 @@ open_reports() {
 }
 close_reports() { [[ -z ${own_reports:-} ]] || rm -rf "$own_reports"; }
 
-# test_events ARGUMENT...: scripts/test-events.swift, compiled once for each folder of reports.
+# test_events ARGUMENT...: dev/test-events.swift, compiled once for each folder of reports.
 test_events() {
     local program=$CULVERT_REPORTS/test-events
     if [[ ! -x $program ]]; then
-        swiftc -swift-version 6 -warnings-as-errors -o "$program.$BASHPID" scripts/test-events.swift
+        swiftc -swift-version 6 -warnings-as-errors -o "$program.$BASHPID" dev/test-events.swift
         mv "$program.$BASHPID" "$program"
     fi
     "$program" "$@"
