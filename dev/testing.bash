@@ -7,7 +7,7 @@
 # Without debug information, and with an index of our own files alone, which finds the tests, a build takes a fifth less time.
 # Every script that builds the tests uses these flags, so that nothing is built twice.
 test_flags=(--build-tests -debug-info-format none -Xswiftc -index-ignore-system-modules -Xswiftc -index-ignore-clang-modules)
-read -ra header_flags < <(scripts/precompiled-header debug) || true
+read -ra header_flags < <(dev/precompiled-header debug) || true
 test_flags+=("${header_flags[@]}")
 
 # As many tests as run side by side in a process hold no more than 600 files open. More at a time are not faster.
