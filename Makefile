@@ -6,7 +6,7 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 root = $(DESTDIR)$(PREFIX)
-# scripts/stages.bash gives these variables to `swift build` as well, and says why.
+# dev/stages.bash gives these variables to `swift build` as well, and says why.
 swift := SWIFT_DETERMINISTIC_HASHING=1 $(if $(shell printf '%s' "$$TMPDIR" | LC_ALL=C tr -d ' -~'),TMPDIR=/tmp )swift
 release = $(shell scripts/release-flags)
 bin = $(shell $(swift) build $(release) --show-bin-path)
@@ -74,7 +74,7 @@ install: ## Install the programs, the systemd units, completions and manual page
 	install -m 644 docs/man/culvert.1 docs/man/culvert-pin.1 docs/man/culvert-enroll.1 "$(root)/share/man/man1"
 	install -m 644 docs/man/culvert-wg.8 docs/man/culvert-gateway.8 "$(root)/share/man/man8"
 	for unit in culvert@.service culvert-guard@.service culvert-gateway.service; do \
-		sed 's|/usr/local/bin/|$(PREFIX)/bin/|' "support/systemd/$$unit" > "$(root)/lib/systemd/system/$$unit" && \
+		sed 's|/usr/local/bin/|$(PREFIX)/bin/|' "packaging/systemd/$$unit" > "$(root)/lib/systemd/system/$$unit" && \
 		chmod 644 "$(root)/lib/systemd/system/$$unit" || exit 1; done
 	@for name in $(filter-out culvert-wg,$(programs)); do \
 		"$(built)/$$name" --generate-completion-script bash > "$(root)/share/bash-completion/completions/$$name" && \

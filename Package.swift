@@ -60,16 +60,22 @@ let argumentParser = Target.Dependency.product(
     name: "ArgumentParser", package: "swift-argument-parser", condition: .when(traits: ["Programs"]))
 let hummingbird: [Target.Dependency] = [
     ("Hummingbird", "hummingbird"), ("HummingbirdCore", "hummingbird"), ("HummingbirdTLS", "hummingbird"),
-    ("HTTPTypes", "swift-http-types"),
-    ("ServiceLifecycle", "swift-service-lifecycle"), ("Metrics", "swift-metrics"),
+    ("HTTPTypes", "swift-http-types"), ("ServiceLifecycle", "swift-service-lifecycle"), ("Metrics", "swift-metrics"),
 ].map { .product(name: $0, package: $1, condition: .when(traits: ["Gateway"])) }
 let grdb = Target.Dependency.product(name: "GRDB", package: "GRDB.swift", condition: .when(traits: ["Gateway"]))
+let http1OnLinux = Target.Dependency.product(
+    name: "NIOHTTP1", package: "swift-nio", condition: .when(platforms: [.linux], traits: ["TrustPinningNIO"]))
+let pinningFoundation = Target.Dependency.target(
+    name: "TrustPinningFoundation",
+    condition: .when(platforms: [.macOS, .macCatalyst, .iOS, .tvOS, .watchOS, .visionOS]))
+func onLinux(_ name: String) -> Target.Dependency { .target(name: name, condition: .when(platforms: [.linux])) }
+let linuxHost = onLinux("PacketTunnelLinux")
 
 // MARK: - Parts of one platform
 
-// Their products are there for everybody, so that one manifest of an app names them with a condition. Where the system
-// that builds is another, they are empty modules. CULVERT_PLATFORM=linux builds those of Linux on a Mac, with an SDK for it;
-// CULVERT_PLATFORM=macos evaluates this file on Linux as on a Mac (scripts/apple).
+// Their products exist on every system, so that one manifest of an app can name them with a condition. On another system
+// they are empty modules. CULVERT_PLATFORM=linux builds those of Linux on a Mac, with an SDK for it; CULVERT_PLATFORM=macos
+// evaluates this file on Linux as on a Mac (scripts/apple).
 #if os(Linux)
     let buildsForLinux = Context.environment["CULVERT_PLATFORM"] != "macos"
     let buildsForApple = !buildsForLinux || Context.environment["CULVERT_STANDINS"] == "1"
@@ -77,44 +83,173 @@ let grdb = Target.Dependency.product(name: "GRDB", package: "GRDB.swift", condit
     let buildsForLinux = Context.environment["CULVERT_PLATFORM"] == "linux"
     let buildsForApple = !buildsForLinux
 #endif
+let linuxLibraries = ["PacketTunnelLinux", "TunnelServer", "Gateway"]
+let appleLibraries = ["PacketTunnelApple"]
+let emptyModules = (buildsForLinux ? [] : linuxLibraries) + (buildsForApple ? [] : appleLibraries)
+// No app names these: other systems lack them.
+let onlyOnLinux = [
+    "culvert-gateway", "CulvertGatewayTests", "GatewayTests", "PacketTunnelLinuxTests", "TunnelServerTests",
+]
 
-func part(_ name: String, isBuilt: Bool, dependencies: [Target.Dependency]) -> Target {
-    isBuilt
-        ? .target(name: name, dependencies: dependencies, exclude: ["Elsewhere"], swiftSettings: settings)
-        : .target(name: name, path: "Sources/\(name)/Elsewhere")
-}
-let applePlatforms: [Platform] = [.macOS, .macCatalyst, .iOS, .tvOS, .watchOS, .visionOS]
-let linuxHost = Target.Dependency.target(name: "PacketTunnelLinux", condition: .when(platforms: [.linux]))
-let gateway = Target.Dependency.target(name: "Gateway", condition: .when(platforms: [.linux]))
-let tunnelServer = Target.Dependency.target(name: "TunnelServer", condition: .when(platforms: [.linux]))
+// MARK: - Tables of targets
+
+/// The names of targets, each with its dependencies. The build refuses imports of other modules.
+typealias Table = KeyValuePairs<String, [Target.Dependency]>
+
+// Dependencies that several programs or tests share. The libraries that are products name each of theirs.
+let system: [Target.Dependency] = ["NetworkAddresses", "TunnelSystem", "CTunnelSystem"]
+let engine = system + ["WireGuardCore", "TunnelIO", "WireGuardDevice"]
+let packetTests: [Target.Dependency] = ["NetworkAddresses", "TunnelSystem", "TunnelIO", "PacketTunnelTesting"]
+let tunnelTests = packetTests + ["PacketTunnel", logging]
+let wireGuardTests = tunnelTests + ["WireGuardCore", "WireGuardDevice", "WireGuardTunnel"]
+let commandTests: [Target.Dependency] = ["CommandLineSupport", "CommandLineTesting", argumentParser]
+
+// Libraries that apps and servers import: each is a product too.
+let libraries: Table = [
+    "NetworkAddresses": [],
+    "WireGuardCore": ["NetworkAddresses", crypto],
+    "TunnelIO": ["NetworkAddresses", "TunnelSystem", "CTunnelSystem"],
+    "WireGuardDevice": ["NetworkAddresses", "WireGuardCore", "TunnelIO", "TunnelSystem", "CTunnelSystem"],
+    "PacketTunnel": ["NetworkAddresses", "TunnelIO", "TunnelSystem", "CTunnelSystem", logging],
+    "PacketTunnelLinux": ["NetworkAddresses", "PacketTunnel", "TunnelIO", "TunnelSystem", "CTunnelSystem", logging],
+    "PacketTunnelApple": ["NetworkAddresses", "PacketTunnel", "TunnelIO", "TunnelSystem", logging],
+    "WireGuardTunnel": [
+        "NetworkAddresses", "PacketTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO", "TunnelSystem",
+        "CTunnelSystem", logging,
+    ],
+    "CredentialTunnel": [
+        "NetworkAddresses", "PacketTunnel", "WireGuardCore", "TunnelIO", "TunnelSystem", "CTunnelSystem", logging,
+    ],
+    "Provisioning": [
+        "NetworkAddresses", "PacketTunnel", "TunnelSystem", "WireGuardCore", "WireGuardTunnel", crypto, logging,
+    ],
+    "TrustPinning": ["NetworkAddresses", "TunnelSystem", crypto, x509, asn1, logging],
+    "TrustPinningNIO": ["TrustPinning", "TunnelSystem", asn1] + nio,
+    // On Apple's platforms URLSession asks its delegate about the server's certificate; on Linux it does not.
+    "TrustPinningFoundation": ["TrustPinning", onLinux("TrustPinningNIO"), http1OnLinux],
+    "PinnedProvisioning": [
+        "NetworkAddresses", "PacketTunnel", "Provisioning", "TrustPinning", logging, pinningFoundation,
+        onLinux("TrustPinningNIO"), http1OnLinux,
+    ],
+    "Gateway": [
+        "NetworkAddresses", "TunnelSystem", "CTunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice",
+        "PacketTunnel", "PacketTunnelLinux", "TunnelServer", "CredentialTunnel", "PasswordHashing", "Provisioning",
+        "TrustPinning", crypto, cryptoExtras, x509, asn1, grdb, logging,
+    ] + nio + hummingbird,
+    "PacketTunnelTesting": [],
+]
+// Libraries that only targets of this package import.
+let internalLibraries: Table = [
+    "TunnelSystem": ["NetworkAddresses", "CTunnelSystem"],
+    "TunnelServer": ["NetworkAddresses", "PacketTunnelLinux", "TunnelIO", "TunnelSystem", "CTunnelSystem", logging],
+    "PasswordHashing": [crypto, cryptoExtras],
+    "CulvertC": engine + ["CCulvert"],
+    "CommandLineSupport": ["TunnelSystem", "CTunnelSystem", argumentParser],
+    "DemoSupport": engine + ["CommandLineSupport", linuxHost, argumentParser],
+    // The files that the tutorial shows, compiled in place.
+    "LoginTunnelTutorial": ["NetworkAddresses", "CredentialTunnel", "PacketTunnel", "TunnelIO", crypto, logging],
+]
+let programs: Table = [
+    "culvert": engine + [
+        "CommandLineSupport", "DemoSupport", "PacketTunnel", linuxHost, "WireGuardTunnel", "CredentialTunnel",
+        "Provisioning", argumentParser, logging,
+    ],
+    "culvert-wg": ["CTunnelSystem", "TunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice"],
+    "culvert-pin": [
+        "CommandLineSupport", "TunnelSystem", "CTunnelSystem", "TrustPinning", "TrustPinningNIO", argumentParser,
+        crypto,
+    ],
+    "culvert-enroll": system + [
+        "CommandLineSupport", "PacketTunnel", "WireGuardCore", "Provisioning", "PinnedProvisioning", argumentParser,
+        crypto, logging,
+    ],
+    "culvert-gateway": engine + [
+        "CommandLineSupport", "DemoSupport", "PacketTunnel", "PacketTunnelLinux", "TunnelServer", "Gateway",
+        "Provisioning", "PinnedProvisioning", argumentParser, crypto, logging,
+    ],
+]
+let examples: Table = [
+    "linux-tunnel-example": ["PacketTunnel", linuxHost, "WireGuardTunnel", logging],
+    "echo-tunnel-example": ["NetworkAddresses", "PacketTunnel", linuxHost, "TunnelIO", logging],
+]
+
+// Each in Tests/Support/NAME.
+let testSupport: Table = [
+    // Finds Tests/Fixtures.
+    "CompatibilityFixtures": [],
+    "CommandLineTesting": ["TunnelSystem", "CommandLineSupport", "PacketTunnel", "PacketTunnelTesting"],
+    "HostConformance": ["NetworkAddresses", "PacketTunnel", "PacketTunnelTesting", "TunnelIO", "TunnelSystem"],
+    "WireGuardTesting": [
+        "NetworkAddresses", "WireGuardTunnel", "PacketTunnel", "WireGuardCore", "TunnelIO", "PacketTunnelTesting",
+    ],
+    "TrustPinningTesting": [crypto, cryptoExtras],
+    "TrustPinningNIOTesting": ["TrustPinningTesting"] + nio,
+]
+
+let tests: Table = [
+    "NetworkAddressesTests": ["NetworkAddresses", "PacketTunnelTesting"],
+    "TunnelSystemTests": ["NetworkAddresses", "TunnelSystem", "CTunnelSystem", "PacketTunnelTesting"],
+    "WireGuardCoreTests": ["NetworkAddresses", "WireGuardCore", "PacketTunnelTesting", crypto],
+    "TunnelIOTests": packetTests + ["CTunnelSystem"],
+    "WireGuardDeviceTests": packetTests + ["WireGuardDevice", "WireGuardCore"],
+    "PacketTunnelTests": tunnelTests + ["HostConformance"],
+    "PacketTunnelTestingTests": ["PacketTunnelTesting"],
+    "WireGuardTunnelTests": wireGuardTests + ["HostConformance", "WireGuardTesting"],
+    "CredentialTunnelTests": tunnelTests + ["CredentialTunnel", "WireGuardCore", "HostConformance", crypto],
+    "ProvisioningTests": wireGuardTests + ["Provisioning", "CompatibilityFixtures"],
+    "TrustPinningTests": [
+        "NetworkAddresses", "TrustPinning", "TrustPinningTesting", "PacketTunnelTesting", "TunnelSystem", crypto, x509,
+        asn1, logging,
+    ],
+    "TrustPinningNIOTests": [
+        "TrustPinningNIO", "TrustPinningFoundation", "TrustPinning", "TrustPinningTesting", "TrustPinningNIOTesting",
+        "TunnelSystem",
+    ] + nio,
+    "CommandLineSupportTests": ["TunnelSystem", "CommandLineSupport", "CommandLineTesting"],
+    "CulvertTests": wireGuardTests + commandTests + [
+        "culvert", "culvert-wg", "DemoSupport", linuxHost, "CredentialTunnel", "Provisioning", "CompatibilityFixtures",
+    ],
+    "CulvertPinTests": commandTests + [
+        "culvert-pin", "TrustPinning", "TrustPinningNIO", "TrustPinningTesting", "TrustPinningNIOTesting",
+        "TunnelSystem", "CompatibilityFixtures",
+    ],
+    "CulvertEnrollTests": wireGuardTests + commandTests + nio + [
+        "culvert-enroll", "Provisioning", "PinnedProvisioning", "TrustPinning", "TrustPinningNIO",
+        "TrustPinningTesting", "TrustPinningNIOTesting",
+    ],
+    "CulvertCTests": ["CulvertC", "CCulvert", "WireGuardCore", "TunnelIO", "TunnelSystem"],
+    "EchoTunnelTests": ["echo-tunnel-example", "NetworkAddresses", "PacketTunnel", "TunnelIO"],
+    // The samples of the documentation, compiled.
+    "DocumentationTests": wireGuardTests + [
+        linuxHost, "TrustPinning", "TrustPinningFoundation", "TrustPinningNIO", "Provisioning", "PinnedProvisioning",
+    ],
+    "LoginTunnelTutorialTests": packetTests + ["LoginTunnelTutorial", "CredentialTunnel", "PacketTunnel", crypto],
+    "PacketTunnelLinuxTests": tunnelTests + [linuxHost, "CommandLineTesting"],
+    "TunnelServerTests": packetTests + ["PacketTunnelLinux", "TunnelServer"],
+    "GatewayTests": wireGuardTests + nio + hummingbird + [
+        "Gateway", "CTunnelSystem", "PacketTunnelLinux", "TunnelServer", "CredentialTunnel", "PasswordHashing",
+        "Provisioning", "PinnedProvisioning", "TrustPinning", "TrustPinningFoundation", "CompatibilityFixtures",
+        crypto, grdb, x509, asn1,
+    ],
+    "CulvertGatewayTests": tunnelTests + commandTests + ["culvert-gateway", "Gateway", "PacketTunnelLinux"],
+    "FuzzTests": packetTests + ["WireGuardCore", "CredentialTunnel", "TrustPinning", "Provisioning", x509, asn1],
+    // They need a TUN device, a namespace or another program.
+    "PrivilegedTests": wireGuardTests + [
+        "CTunnelSystem", linuxHost, onLinux("TunnelServer"), onLinux("Gateway"), "CredentialTunnel", "Provisioning",
+        "PasswordHashing", "HostConformance", "CommandLineTesting", "CompatibilityFixtures", "culvert", "culvert-wg",
+        "culvert-enroll", "culvert-c-example", "echo-tunnel-example",
+    ] + (buildsForLinux ? ["culvert-gateway"] : []),
+]
+
+// MARK: - The package
 
 let package = Package(
     name: "culvert",
     platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18), .watchOS(.v11), .visionOS(.v2)],
-    products: [
-        .library(name: "NetworkAddresses", targets: ["NetworkAddresses"]),
-        .library(name: "WireGuardCore", targets: ["WireGuardCore"]),
-        .library(name: "TunnelIO", targets: ["TunnelIO"]),
-        .library(name: "WireGuardDevice", targets: ["WireGuardDevice"]),
-        .library(name: "PacketTunnel", targets: ["PacketTunnel"]),
-        .library(name: "PacketTunnelLinux", targets: ["PacketTunnelLinux"]),
-        .library(name: "PacketTunnelApple", targets: ["PacketTunnelApple"]),
-        .library(name: "WireGuardTunnel", targets: ["WireGuardTunnel"]),
-        .library(name: "CredentialTunnel", targets: ["CredentialTunnel"]),
-        .library(name: "Provisioning", targets: ["Provisioning"]),
-        .library(name: "PinnedProvisioning", targets: ["PinnedProvisioning"]),
-        .library(name: "Gateway", targets: ["Gateway"]),
-        .library(name: "TrustPinning", targets: ["TrustPinning"]),
-        .library(name: "TrustPinningNIO", targets: ["TrustPinningNIO"]),
-        .library(name: "TrustPinningFoundation", targets: ["TrustPinningFoundation"]),
-        .library(name: "PacketTunnelTesting", targets: ["PacketTunnelTesting"]),
+    products: libraries.map { .library(name: $0.key, targets: [$0.key]) } + [
         .library(name: "culvert-c", type: .dynamic, targets: ["CulvertC"]),
         .library(name: "culvert-c-static", type: .static, targets: ["CulvertC"]),
-        .executable(name: "culvert", targets: ["culvert"]),
-        .executable(name: "culvert-wg", targets: ["culvert-wg"]),
-        .executable(name: "culvert-pin", targets: ["culvert-pin"]),
-        .executable(name: "culvert-enroll", targets: ["culvert-enroll"]),
-    ],
+    ] + programs.map { .executable(name: $0.key, targets: [$0.key]) },
     traits: traits,
     dependencies: [
         .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
@@ -131,375 +266,43 @@ let package = Package(
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
     ],
     targets: [
-        // MARK: - Libraries
         .target(name: "CTunnelSystem"),
-        .target(
-            name: "TunnelSystem", dependencies: ["NetworkAddresses", "CTunnelSystem"], swiftSettings: settings),
-        .target(name: "NetworkAddresses", swiftSettings: settings),
-        .target(name: "WireGuardCore", dependencies: ["NetworkAddresses", crypto], swiftSettings: settings),
-        .target(
-            name: "TunnelIO", dependencies: ["NetworkAddresses", "TunnelSystem", "CTunnelSystem"],
-            swiftSettings: settings),
-        .target(
-            name: "WireGuardDevice",
-            dependencies: ["NetworkAddresses", "WireGuardCore", "TunnelIO", "TunnelSystem", "CTunnelSystem"],
-            swiftSettings: settings),
-        .target(
-            name: "PacketTunnel",
-            dependencies: ["NetworkAddresses", "TunnelIO", "TunnelSystem", "CTunnelSystem", logging],
-            swiftSettings: settings),
-        part(
-            "PacketTunnelLinux", isBuilt: buildsForLinux,
-            dependencies: ["NetworkAddresses", "PacketTunnel", "TunnelIO", "TunnelSystem", "CTunnelSystem", logging]),
-        part(
-            "TunnelServer", isBuilt: buildsForLinux,
-            dependencies: [
-                "NetworkAddresses", "PacketTunnelLinux", "TunnelIO", "TunnelSystem", "CTunnelSystem", logging,
-            ]),
-        part(
-            "PacketTunnelApple", isBuilt: buildsForApple,
-            dependencies: ["NetworkAddresses", "PacketTunnel", "TunnelIO", "TunnelSystem", logging]),
-        .target(
-            name: "WireGuardTunnel",
-            dependencies: [
-                "NetworkAddresses", "PacketTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO", "TunnelSystem",
-                "CTunnelSystem", logging,
-            ],
-            swiftSettings: settings),
-        .target(
-            name: "CredentialTunnel",
-            dependencies: [
-                "NetworkAddresses", "PacketTunnel", "WireGuardCore", "TunnelIO", "TunnelSystem", "CTunnelSystem",
-                logging,
-            ],
-            swiftSettings: settings),
-        .target(
-            name: "Provisioning",
-            dependencies: [
-                "NetworkAddresses", "PacketTunnel", "TunnelSystem", "WireGuardCore", "WireGuardTunnel", crypto,
-                logging,
-            ],
-            swiftSettings: settings),
-        .target(
-            name: "TrustPinning", dependencies: ["NetworkAddresses", "TunnelSystem", crypto, x509, asn1, logging],
-            swiftSettings: settings),
-        .target(
-            name: "TrustPinningFoundation",
-            dependencies: [
-                "TrustPinning",
-                // Apple's platforms have a URLSession that asks who the server is.
-                .target(name: "TrustPinningNIO", condition: .when(platforms: [.linux])),
-                .product(
-                    name: "NIOHTTP1", package: "swift-nio",
-                    condition: .when(platforms: [.linux], traits: ["TrustPinningNIO"])),
-            ],
-            swiftSettings: settings),
-        .target(
-            name: "TrustPinningNIO", dependencies: ["TrustPinning", "TunnelSystem", asn1] + nio, swiftSettings: settings
-        ),
-        .target(name: "PacketTunnelTesting", swiftSettings: settings),
-        .target(
-            name: "PinnedProvisioning",
-            dependencies: [
-                "NetworkAddresses", "PacketTunnel", "Provisioning", "TrustPinning", logging,
-                .target(name: "TrustPinningFoundation", condition: .when(platforms: applePlatforms)),
-                .target(name: "TrustPinningNIO", condition: .when(platforms: [.linux])),
-                .product(
-                    name: "NIOHTTP1", package: "swift-nio",
-                    condition: .when(platforms: [.linux], traits: ["TrustPinningNIO"])),
-            ],
-            swiftSettings: settings),
-        // Part of the gateway's login tunnel. Apps do not need it.
-        .target(name: "PasswordHashing", dependencies: [crypto, cryptoExtras], swiftSettings: settings),
-        part(
-            "Gateway", isBuilt: buildsForLinux,
-            dependencies: [
-                "NetworkAddresses", "TunnelSystem", "CTunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice",
-                "PacketTunnel", "PacketTunnelLinux", "TunnelServer", "CredentialTunnel", "PasswordHashing",
-                "Provisioning", "TrustPinning", crypto, cryptoExtras, x509, asn1, grdb, logging,
-            ] + nio + hummingbird),
-
-        // MARK: - For other languages
         .target(name: "CCulvert"),
-        .target(
-            name: "CulvertC",
-            dependencies: [
-                "NetworkAddresses", "CCulvert", "CTunnelSystem", "TunnelSystem", "WireGuardDevice", "WireGuardCore",
-                "TunnelIO",
-            ],
-            swiftSettings: settings),
-        .executableTarget(
-            name: "culvert-c-example", dependencies: ["CulvertC", "CCulvert"], path: "Examples/CTunnel"),
-        .executableTarget(
-            name: "linux-tunnel-example", dependencies: ["PacketTunnel", linuxHost, "WireGuardTunnel", logging],
-            path: "Examples/LinuxTunnel", swiftSettings: settings),
-        .executableTarget(
-            name: "echo-tunnel-example",
-            dependencies: ["NetworkAddresses", "PacketTunnel", linuxHost, "TunnelIO", logging],
-            path: "Examples/EchoTunnel", exclude: ["Tests"], swiftSettings: settings),
-
-        // MARK: - Programs
-        .target(
-            name: "CommandLineSupport", dependencies: ["TunnelSystem", "CTunnelSystem", argumentParser],
-            swiftSettings: settings),
-        .target(
-            name: "DemoSupport",
-            dependencies: [
-                "CommandLineSupport", "NetworkAddresses", "CTunnelSystem", "TunnelSystem", "WireGuardCore", "TunnelIO",
-                "WireGuardDevice", linuxHost, argumentParser,
-            ],
-            // In the program, so that an installed one has it.
-            resources: [.embedInCode("namespaces.sh")], swiftSettings: settings),
-        .executableTarget(
-            name: "culvert",
-            dependencies: [
-                "NetworkAddresses", "CommandLineSupport", "DemoSupport", "CTunnelSystem", "TunnelSystem",
-                "WireGuardCore", "TunnelIO",
-                "WireGuardDevice",
-                "PacketTunnel", linuxHost, "WireGuardTunnel", "CredentialTunnel", "Provisioning", argumentParser,
-                logging,
-            ],
-            swiftSettings: settings),
-        .executableTarget(
-            name: "culvert-wg",
-            dependencies: ["CTunnelSystem", "TunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice"],
-            swiftSettings: settings),
-        .executableTarget(
-            name: "culvert-pin",
-            dependencies: [
-                "CommandLineSupport", "TunnelSystem", "CTunnelSystem", "TrustPinning", "TrustPinningNIO",
-                argumentParser, crypto,
-            ],
-            swiftSettings: settings),
-        .executableTarget(
-            name: "culvert-enroll",
-            dependencies: [
-                "CommandLineSupport", "NetworkAddresses", "TunnelSystem", "CTunnelSystem", "PacketTunnel",
-                "WireGuardCore", "Provisioning", "PinnedProvisioning", argumentParser, crypto, logging,
-            ],
-            swiftSettings: settings),
-
-        // MARK: - Tests
-        // Finds Tests/Fixtures.
-        .target(
-            name: "CompatibilityFixtures", path: "Tests/Support/CompatibilityFixtures", swiftSettings: settings),
-        .target(
-            name: "HostConformance",
-            dependencies: ["NetworkAddresses", "PacketTunnel", "PacketTunnelTesting", "TunnelIO", "TunnelSystem"],
-            path: "Tests/Support/HostConformance", swiftSettings: settings),
-        .target(
-            name: "WireGuardTesting",
-            dependencies: [
-                "NetworkAddresses", "WireGuardTunnel", "PacketTunnel", "WireGuardCore", "TunnelIO",
-                "PacketTunnelTesting",
-            ],
-            path: "Tests/Support/WireGuardTesting", swiftSettings: settings),
-        .testTarget(
-            name: "NetworkAddressesTests", dependencies: ["NetworkAddresses", "PacketTunnelTesting"],
-            swiftSettings: settings),
-        .testTarget(
-            name: "WireGuardCoreTests",
-            dependencies: ["NetworkAddresses", "WireGuardCore", "PacketTunnelTesting", crypto],
-            swiftSettings: settings),
-        .testTarget(
-            name: "CredentialTunnelTests",
-            dependencies: [
-                "NetworkAddresses", "CredentialTunnel", "PacketTunnel", "WireGuardCore", "TunnelIO", "TunnelSystem",
-                "PacketTunnelTesting", "HostConformance", crypto, logging,
-            ],
-            swiftSettings: settings),
-        .testTarget(
-            name: "TunnelSystemTests",
-            dependencies: ["NetworkAddresses", "TunnelSystem", "CTunnelSystem", "PacketTunnelTesting"],
-            swiftSettings: settings),
-        .testTarget(
-            name: "TunnelIOTests",
-            dependencies: ["NetworkAddresses", "TunnelIO", "TunnelSystem", "CTunnelSystem", "PacketTunnelTesting"],
-            swiftSettings: settings),
-        .testTarget(
-            name: "WireGuardDeviceTests",
-            dependencies: [
-                "NetworkAddresses", "WireGuardDevice", "WireGuardCore", "TunnelIO", "TunnelSystem",
-                "PacketTunnelTesting",
-            ],
-            swiftSettings: settings),
-        .testTarget(
-            name: "PacketTunnelTests",
-            dependencies: [
-                "NetworkAddresses", "PacketTunnel", "TunnelIO", "TunnelSystem", "PacketTunnelTesting",
-                "HostConformance", logging,
-            ],
-            swiftSettings: settings),
-        .testTarget(
-            name: "WireGuardTunnelTests",
-            dependencies: [
-                "NetworkAddresses", "WireGuardTunnel", "PacketTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO",
-                "PacketTunnelTesting", "HostConformance", "WireGuardTesting", logging,
-            ],
-            swiftSettings: settings),
-        .testTarget(
-            name: "ProvisioningTests",
-            dependencies: [
-                "CompatibilityFixtures",
-                "NetworkAddresses", "Provisioning", "PacketTunnel", "WireGuardTunnel", "WireGuardDevice",
-                "WireGuardCore", "TunnelIO", "PacketTunnelTesting", logging,
-            ],
-            swiftSettings: settings),
-        .testTarget(
-            name: "CulvertEnrollTests",
-            dependencies: [
-                "culvert-enroll", "CommandLineSupport", "CommandLineTesting", "NetworkAddresses", "Provisioning",
-                "PinnedProvisioning", "PacketTunnel", "TunnelSystem", "TunnelIO", "WireGuardCore", "WireGuardDevice",
-                "WireGuardTunnel", "TrustPinning", "TrustPinningNIO", "PacketTunnelTesting", "TrustPinningTesting",
-                "TrustPinningNIOTesting", argumentParser, logging,
-            ] + nio,
-            swiftSettings: settings),
-        .testTarget(
-            name: "CulvertTests",
-            dependencies: [
-                "CompatibilityFixtures",
-                "culvert", "culvert-wg", "CommandLineSupport", "CommandLineTesting", "DemoSupport", "NetworkAddresses",
-                "TunnelSystem",
-                "WireGuardCore", "TunnelIO", "WireGuardDevice",
-                "PacketTunnel", linuxHost, "WireGuardTunnel", "CredentialTunnel", "Provisioning", "PacketTunnelTesting",
-                argumentParser, logging,
-            ],
-            swiftSettings: settings),
-        .target(
-            name: "CommandLineTesting",
-            dependencies: ["TunnelSystem", "CommandLineSupport", "PacketTunnel", "PacketTunnelTesting"],
-            path: "Tests/Support/CommandLineTesting", swiftSettings: settings),
-        .testTarget(
-            name: "CommandLineSupportTests",
-            dependencies: ["TunnelSystem", "CommandLineSupport", "CommandLineTesting"],
-            swiftSettings: settings),
-        .testTarget(
-            name: "CulvertPinTests",
-            dependencies: [
-                "CompatibilityFixtures",
-                "culvert-pin", "CommandLineSupport", "CommandLineTesting", "TrustPinning", "TrustPinningNIO",
-                "TrustPinningTesting", "TrustPinningNIOTesting", "TunnelSystem", argumentParser,
-            ],
-            swiftSettings: settings),
-        .target(
-            name: "TrustPinningTesting", dependencies: [crypto, cryptoExtras],
-            path: "Tests/Support/TrustPinningTesting", swiftSettings: settings),
-        .testTarget(
-            name: "TrustPinningTests",
-            dependencies: [
-                "NetworkAddresses", "TrustPinning", "TrustPinningTesting", "PacketTunnelTesting", "TunnelSystem",
-                crypto, x509, asn1, logging,
-            ],
-            // Swift 6.3.1 crashes when it optimizes them: "While splitting coroutine".
-            swiftSettings: settings + [.unsafeFlags(["-Onone"], .when(configuration: .release))]),
-        .target(
-            name: "TrustPinningNIOTesting", dependencies: ["TrustPinningTesting"] + nio,
-            path: "Tests/Support/TrustPinningNIOTesting", swiftSettings: settings),
-        .testTarget(
-            name: "TrustPinningNIOTests",
-            dependencies: [
-                "TrustPinningNIO", "TrustPinningFoundation", "TrustPinning", "TrustPinningTesting",
-                "TrustPinningNIOTesting", "TunnelSystem",
-            ] + nio,
-            swiftSettings: settings),
-        .testTarget(
-            name: "CulvertCTests",
-            dependencies: ["CulvertC", "CCulvert", "WireGuardCore", "TunnelIO", "TunnelSystem"],
-            swiftSettings: basics),
-        // What the documentation shows, compiled.
-        .testTarget(
-            name: "DocumentationTests",
-            dependencies: [
-                "NetworkAddresses", "TunnelIO", "WireGuardCore", "WireGuardDevice", "PacketTunnel", "TrustPinning",
-                "TrustPinningFoundation", "TrustPinningNIO", "Provisioning", "PinnedProvisioning", "WireGuardTunnel",
-                "PacketTunnelTesting", linuxHost, logging,
-            ],
-            swiftSettings: settings),
-        .testTarget(
-            name: "EchoTunnelTests",
-            dependencies: ["echo-tunnel-example", "NetworkAddresses", "PacketTunnel", "TunnelIO"],
-            path: "Examples/EchoTunnel/Tests", swiftSettings: settings),
-        // The tutorial's steps: the files that it shows, compiled where they are.
-        .target(
-            name: "LoginTunnelTutorial",
-            dependencies: ["NetworkAddresses", "CredentialTunnel", "PacketTunnel", "TunnelIO", crypto, logging],
-            path: "Sources/CredentialTunnel/CredentialTunnel.docc/Resources", swiftSettings: settings),
-        .testTarget(
-            name: "LoginTunnelTutorialTests",
-            dependencies: [
-                "LoginTunnelTutorial", "NetworkAddresses", "CredentialTunnel", "PacketTunnel", "PacketTunnelTesting",
-                "TunnelIO", crypto,
-            ],
-            swiftSettings: settings),
-        .testTarget(name: "PacketTunnelTestingTests", dependencies: ["PacketTunnelTesting"], swiftSettings: settings),
-        .testTarget(
-            name: "PrivilegedTests",
-            dependencies: [
-                "CompatibilityFixtures",
-                "NetworkAddresses", "CTunnelSystem", "TunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice",
-                "PacketTunnel",
-                linuxHost, tunnelServer,
-                "WireGuardTunnel", "PacketTunnelTesting", "HostConformance", "CommandLineTesting", "culvert",
-                "culvert-wg",
-                "CredentialTunnel", gateway, "culvert-enroll",
-                "Provisioning", "PasswordHashing",
-                "culvert-c-example", "echo-tunnel-example",
-                logging,
-            ] + (buildsForLinux ? ["culvert-gateway"] : []),
-            path: "Tests/Privileged",
-            swiftSettings: settings),
+        .executableTarget(name: "culvert-c-example", dependencies: ["CulvertC", "CCulvert"], path: "Examples/CTunnel"),
     ]
 )
-
-if buildsForLinux {
-    // A gateway runs on Linux alone, and no app names a program.
-    package.products.append(.executable(name: "culvert-gateway", targets: ["culvert-gateway"]))
-    package.targets.append(
-        .executableTarget(
-            name: "culvert-gateway",
-            dependencies: [
-                "CommandLineSupport", "DemoSupport", "NetworkAddresses", "TunnelSystem", "CTunnelSystem",
-                "WireGuardCore", "TunnelIO", "PacketTunnel", "WireGuardDevice", "Provisioning", "PinnedProvisioning",
-                "Gateway", "TunnelServer", "PacketTunnelLinux", argumentParser, crypto, logging,
-            ],
-            swiftSettings: settings))
-    package.targets.append(
-        .testTarget(
-            name: "CulvertGatewayTests",
-            dependencies: [
-                "culvert-gateway", "Gateway", "CommandLineSupport", "CommandLineTesting", "NetworkAddresses",
-                "PacketTunnelLinux", "PacketTunnel", "TunnelIO", "TunnelSystem", "PacketTunnelTesting",
-                argumentParser, logging,
-            ],
-            swiftSettings: settings))
-    package.targets.append(
-        .testTarget(
-            name: "PacketTunnelLinuxTests",
-            dependencies: [
-                "NetworkAddresses", "PacketTunnel", linuxHost, "TunnelIO", "TunnelSystem", "PacketTunnelTesting",
-                "CommandLineTesting", logging,
-            ],
-            swiftSettings: settings))
-    package.targets.append(
-        .testTarget(
-            name: "GatewayTests",
-            dependencies: [
-                "CompatibilityFixtures",
-                "Gateway", "NetworkAddresses", "Provisioning", "PinnedProvisioning", "PacketTunnel",
-                "PacketTunnelLinux",
-                "WireGuardTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO", "TunnelSystem", "TunnelServer",
-                "TrustPinning", "TrustPinningFoundation", "PacketTunnelTesting", "CredentialTunnel", "CTunnelSystem",
-                "PasswordHashing", crypto, grdb, x509, asn1, logging,
-            ] + nio + hummingbird,
-            swiftSettings: settings))
-    package.targets.append(
-        .testTarget(
-            name: "TunnelServerTests",
-            dependencies: [
-                "NetworkAddresses", "PacketTunnelLinux", "TunnelServer", "TunnelIO", "TunnelSystem",
-                "PacketTunnelTesting",
-            ],
-            swiftSettings: settings))
+for (name, dependencies) in [libraries, internalLibraries].joined() where !emptyModules.contains(name) {
+    let excluded = (linuxLibraries + appleLibraries).contains(name) ? ["Elsewhere"] : []
+    package.targets.append(.target(name: name, dependencies: dependencies, exclude: excluded, swiftSettings: settings))
+}
+package.targets += emptyModules.map { .target(name: $0, path: "Sources/\($0)/Elsewhere") }
+package.targets += [programs, examples].joined().map {
+    .executableTarget(name: $0, dependencies: $1, swiftSettings: settings)
+}
+package.targets += tests.map { .testTarget(name: $0, dependencies: $1, swiftSettings: settings) }
+package.targets += testSupport.map {
+    .target(name: $0, dependencies: $1, path: "Tests/Support/\($0)", swiftSettings: settings)
+}
+if !buildsForLinux {
+    package.products.removeAll { onlyOnLinux.contains($0.name) }
+    package.targets.removeAll { onlyOnLinux.contains($0.name) }
+}
+for target in package.targets {
+    switch target.name {
+    // An installed program has no other files, so this one is in it.
+    case "DemoSupport": target.resources = [.embedInCode("namespaces.sh")]
+    case "LoginTunnelTutorial": target.path = "Sources/CredentialTunnel/CredentialTunnel.docc/Resources"
+    case "linux-tunnel-example": target.path = "Examples/LinuxTunnel"
+    case "echo-tunnel-example": (target.path, target.exclude) = ("Examples/EchoTunnel", ["Tests"])
+    case "EchoTunnelTests": target.path = "Examples/EchoTunnel/Tests"
+    case "PrivilegedTests": target.path = "Tests/Privileged"
+    case "FuzzTests": (target.path, target.exclude) = ("Fuzz/Sources", ["Program"])
+    case "CulvertCTests": target.swiftSettings = basics
+    // Swift 6.3.1 crashes when it optimizes them: "While splitting coroutine".
+    case "TrustPinningTests":
+        target.swiftSettings = settings + [.unsafeFlags(["-Onone"], .when(configuration: .release))]
+    default: break
+    }
 }
 
 // MARK: - The Apple code, against stand-ins
@@ -508,68 +311,53 @@ if buildsForLinux {
 // `#if canImport(NetworkExtension)` and its like turn true. Only what they touch is built then: programs and other
 // packages might find them as well.
 if Context.environment["CULVERT_STANDINS"] == "1" {
-    let standIns = ["NetworkExtension", "Network", "Security", "os"]
-    let libraries = [
+    let kept = [
         "CTunnelSystem", "NetworkAddresses", "TunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice",
         "PacketTunnel", "PacketTunnelLinux", "PacketTunnelApple", "WireGuardTunnel", "CredentialTunnel", "Provisioning",
-        "PacketTunnelTesting",
-        "HostConformance", "WireGuardTesting", "TrustPinning",
-        "TrustPinningTesting",
+        "PacketTunnelTesting", "HostConformance", "WireGuardTesting", "TrustPinning", "TrustPinningTesting",
         "TrustPinningTests", "TrustPinningFoundation",
     ]
-    let clients = ["PacketTunnelApple", "TrustPinning", "TrustPinningTests", "TrustPinningFoundation"]
+    let standIns: [Target.Dependency] = ["NetworkExtension", "Network", "Security", "os"]
     package.products = []
-    package.targets.removeAll { !libraries.contains($0.name) }
-    for target in package.targets where target.name == "TrustPinningFoundation" {
-        target.dependencies = ["TrustPinning"]
-    }
-    for target in package.targets where clients.contains(target.name) {
-        target.dependencies += standIns.map { .byName(name: $0) }
+    package.targets.removeAll { !kept.contains($0.name) }
+    for target in package.targets {
+        switch target.name {
+        case "PacketTunnelApple", "TrustPinning": target.dependencies += standIns
+        case "TrustPinningTests": target.dependencies += standIns + ["StandInVerifier"]
+        case "TrustPinningFoundation": target.dependencies = ["TrustPinning"] + standIns
+        default: break
+        }
     }
     // swift-certificates asks for Security too, and wants all of it: it is built before there is any.
-    let earlier: [String: [Target.Dependency]] = ["NetworkExtension": ["Network"], "Security": [x509]]
-    package.targets += standIns.map { name in
+    let frameworks: Table = [
+        "NetworkExtension": ["Network"], "Network": [], "Security": [x509], "os": [],
+        "StandInVerifier": ["Security", x509, asn1],
+    ]
+    package.targets += frameworks.map {
+        .target(name: $0, dependencies: $1, path: "Tests/StandIns/\($0)", swiftSettings: [.swiftLanguageMode(.v6)])
+    }
+    let providers = standIns + ["PacketTunnel", "PacketTunnelApple", "WireGuardTunnel", "CredentialTunnel", logging]
+    let tests =
+        standIns + wireGuardTests + [
+            "PacketTunnelApple", "CredentialTunnel", "Provisioning", "HostConformance", "WireGuardTesting",
+            "AppleTunnelExtension", "AppleTunnelModel", "TrustPinning", "TrustPinningFoundation", "TrustPinningTesting",
+            "StandInVerifier",
+        ]
+    package.targets += [
+        // The example's extension and its app's model, without the app's views.
         .target(
-            name: name, dependencies: earlier[name] ?? [], path: "Tests/StandIns/\(name)",
-            swiftSettings: [.swiftLanguageMode(.v6)])
-    }
-    package.targets.append(
+            name: "AppleTunnelExtension", dependencies: providers, path: "Examples/AppleTunnel/Extension",
+            exclude: ["Info.plist", "LoginInfo.plist", "AppleTunnelExtension.entitlements"], swiftSettings: settings),
         .target(
-            name: "StandInVerifier", dependencies: ["Security", x509, asn1], path: "Tests/StandIns/StandInVerifier",
-            swiftSettings: [.swiftLanguageMode(.v6)]))
-    for target in package.targets where target.name == "TrustPinningTests" {
-        target.dependencies.append("StandInVerifier")
-    }
-    // The example's extension and what its app does, without the app's views.
-    for part in ["Extension", "Model"] {
-        package.targets.append(
-            .target(
-                name: "AppleTunnel\(part)",
-                dependencies: ["PacketTunnel", "PacketTunnelApple", "WireGuardTunnel", "CredentialTunnel", logging]
-                    + (part == "Model"
-                        ? ["NetworkAddresses", "TrustPinning", "TrustPinningFoundation", "WireGuardCore"] : [])
-                    + standIns.map { .byName(name: $0) },
-                path: "Examples/AppleTunnel/\(part)",
-                exclude: part == "Extension"
-                    ? ["Info.plist", "LoginInfo.plist", "AppleTunnelExtension.entitlements"] : [],
-                swiftSettings: settings))
-    }
-    let used: [Target.Dependency] =
-        [
-            "NetworkAddresses", "PacketTunnel", "PacketTunnelApple", "WireGuardTunnel", "WireGuardDevice",
-            "CredentialTunnel", "Provisioning",
-            "WireGuardCore",
-            "TunnelIO",
-            "TunnelSystem", "PacketTunnelTesting", "HostConformance", "WireGuardTesting", "AppleTunnelExtension",
-            "AppleTunnelModel", "TrustPinning", "TrustPinningFoundation", "TrustPinningTesting", "StandInVerifier",
-            logging,
-        ] + standIns.map { .byName(name: $0) }
-    package.targets.append(.testTarget(name: "AppleTests", dependencies: used, swiftSettings: settings))
-    // With links to the namespaces and processes of the other privileged tests, which say their module's name.
-    package.targets.append(
+            name: "AppleTunnelModel",
+            dependencies: providers + ["NetworkAddresses", "TrustPinning", "TrustPinningFoundation", "WireGuardCore"],
+            path: "Examples/AppleTunnel/Model", swiftSettings: settings),
+        .testTarget(name: "AppleTests", dependencies: tests, swiftSettings: settings),
+        // With links to the namespaces and processes of the other privileged tests, which say their module's name.
         .testTarget(
-            name: "PrivilegedTests", dependencies: used + ["PacketTunnelLinux"], path: "Tests/PrivilegedApple",
-            swiftSettings: settings))
+            name: "PrivilegedTests", dependencies: tests + ["PacketTunnelLinux"], path: "Tests/PrivilegedApple",
+            swiftSettings: settings),
+    ]
 }
 
 // MARK: - Measuring and fuzzing
@@ -579,48 +367,33 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
 // CULVERT_BENCH=tunnels leaves out pinning's, for which NIO, X.509 and another BoringSSL would be built: CI's sample.
 let benchmarks = Context.environment["CULVERT_BENCH"]
 if benchmarks == "1" || benchmarks == "tunnels", Context.environment["CULVERT_STANDINS"] != "1" {
+    var dependencies = engine + ["CredentialTunnel", "PacketTunnel", "PacketTunnelTesting", crypto]
     let measuresTrust = benchmarks == "1"
+    if measuresTrust { dependencies += ["TrustPinning", "TrustPinningNIO", x509, asn1] + nio }
     // Tunnels, namespaces and stages without their kernel are for Linux; the rest runs anywhere.
     #if os(Linux)
-        let excluded = ["Darwin"]
-        let stageCalls: [Target] = [.target(name: "CStageCalls", path: "Benchmarks/CStageCalls")]
+        dependencies.append("CStageCalls")
+        package.targets.append(.target(name: "CStageCalls", path: "Benchmarks/CStageCalls"))
+        let excluded = "Darwin"
         let wrapped = ["read", "readv", "write", "writev", "recvmmsg", "sendmmsg"].map { "--wrap=\($0)" }
         // Valgrind takes offence at the debug information of new compilers; names of functions stay.
-        let flags = (wrapped + ["--strip-debug"]).flatMap { ["-Xlinker", $0] }
-        let linking: [LinkerSetting] = [.unsafeFlags(flags)]
+        let linking = [LinkerSetting.unsafeFlags((wrapped + ["--strip-debug"]).flatMap { ["-Xlinker", $0] })]
     #else
-        let excluded = ["Linux"]
-        let stageCalls: [Target] = []
-        let linking: [LinkerSetting] = []
+        let excluded = "Linux", linking: [LinkerSetting] = []
     #endif
-    package.targets += stageCalls
     package.targets.append(
         .executableTarget(
-            name: "culvert-bench",
-            dependencies: [
-                "NetworkAddresses", "WireGuardCore", "TunnelIO", "WireGuardDevice", "CredentialTunnel", "PacketTunnel",
-                "PacketTunnelTesting", crypto,
-            ] + (measuresTrust ? ["TrustPinning", "TrustPinningNIO", x509, asn1] + nio : [])
-                + stageCalls.map { .byName(name: $0.name) },
-            path: "Benchmarks/culvert-bench", exclude: excluded + (measuresTrust ? [] : ["Trust"]),
+            name: "culvert-bench", dependencies: dependencies, path: "Benchmarks/culvert-bench",
+            exclude: [excluded] + (measuresTrust ? [] : ["Trust"]),
             swiftSettings: settings + (measuresTrust ? [.define("MEASURES_TRUST")] : []), linkerSettings: linking))
 }
 
 // What fuzzers check is code of the tests, which run it on the seeds. With CULVERT_FUZZ=1 (scripts/fuzz) it is a program,
 // whose entry point is libFuzzer's.
-let fuzzed: [Target.Dependency] = [
-    "NetworkAddresses", "WireGuardCore", "TunnelIO", "CredentialTunnel", "TrustPinning", "Provisioning",
-    "PacketTunnelTesting", x509, asn1,
-]
-if Context.environment["CULVERT_FUZZ"] == "1" {
+if Context.environment["CULVERT_FUZZ"] == "1", let checks = package.targets.first(where: { $0.name == "FuzzTests" }) {
     package.targets.removeAll { $0.type == .test }
     package.targets.append(
         .executableTarget(
-            name: "culvert-fuzz", dependencies: fuzzed, path: "Fuzz/Sources", exclude: ["Tests"],
+            name: "culvert-fuzz", dependencies: checks.dependencies, path: "Fuzz/Sources", exclude: ["Tests"],
             swiftSettings: settings + [.unsafeFlags(["-parse-as-library"])]))
-} else if Context.environment["CULVERT_STANDINS"] != "1" {
-    package.targets.append(
-        .testTarget(
-            name: "FuzzTests", dependencies: fuzzed, path: "Fuzz/Sources", exclude: ["Program"],
-            swiftSettings: settings))
 }

@@ -2,7 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 // Counts what a program allocates from the heap, on all threads, between two calls. Preloaded into culvert-bench by
-// scripts/allocations; glibc only.
+// scripts/bench allocations; glibc only.
 
 #define _GNU_SOURCE
 #include <errno.h>

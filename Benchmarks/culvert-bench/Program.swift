@@ -9,7 +9,7 @@ enum Program {
         culvert-bench: how fast the parts of Culvert are on this machine
 
         usage: culvert-bench [--quick] [--json] [--save FILE] [--filter TEXT] [--runs N] [--list]
-               culvert-bench allocations [--quick] [--json] [--save FILE]    (through scripts/allocations)
+               culvert-bench allocations [--quick] [--json] [--save FILE]    (through scripts/bench allocations)
                culvert-bench trust [--quick] [--json] [--save FILE]          judging a server, beside its handshake
                culvert-bench messages [--quick] [--json] [--save FILE]       an app's request to a provider, and its reply
                culvert-bench report [--into FOLDER] [--complete] FILE...     the aims, from saved results

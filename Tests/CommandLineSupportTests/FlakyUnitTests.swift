@@ -4,7 +4,7 @@
 import CommandLineTesting
 import Testing
 
-/// Unit tests that fail, for the part of `scripts/test` that runs a failed test again. `scripts/environments flaky` runs them.
+/// Unit tests that fail, for the part of `scripts/test` that runs a failed test again. `dev/environments flaky` runs them.
 @Suite("Unit tests that fail", .enabled(if: FlakyTest.folder != nil, "runs in make soak"), .timeLimit(.minutes(1)))
 struct FlakyUnitTests {
     @Test("A unit test fails once")

@@ -8,7 +8,7 @@
     /// A culvert-wg, and mitmproxy in a namespace beside it: boringtun, with a TCP/IP stack in its own process, that passes
     /// HTTP on to a server. As yet there is no session.
     ///
-    /// `scripts/boringtun-peer` installs mitmproxy, and says in `CULVERT_BORINGTUN_PEER` where that is.
+    /// `dev/machine boringtun` installs mitmproxy into the folder that `CULVERT_BORINGTUN_PEER` names.
     final class BoringtunPeer {
         /// mitmproxy's folder; nil where there is none to be had.
         static let folder: String? = {

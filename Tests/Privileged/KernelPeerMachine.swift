@@ -7,8 +7,8 @@
     import Synchronization
     import WireGuardCore
 
-    /// A virtual machine with Debian's kernel and its WireGuard. `scripts/kernel-peer` makes what it boots from, and says in
-    /// `CULVERT_KERNEL_PEER` where that is.
+    /// A virtual machine with Debian's kernel and its WireGuard. `dev/machine kernel` makes the files it boots from, in
+    /// the folder that `CULVERT_KERNEL_PEER` names.
     enum KernelPeerMachine {
         static let folder = VirtualMachine.folder("CULVERT_KERNEL_PEER")
         /// One for all tests: it takes seconds to start.

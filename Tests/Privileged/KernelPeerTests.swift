@@ -7,7 +7,7 @@
     import Testing
     import WireGuardCore
 
-    /// Ours against the kernel's WireGuard, run by `scripts/kernel-peer`.
+    /// Ours against the kernel's WireGuard, run by `dev/machine kernel`.
     @Suite(
         "The kernel's WireGuard, in a virtual machine", .serialized, .enabled(if: KernelPeerMachine.folder != nil),
         .timeLimit(.minutes(15)))

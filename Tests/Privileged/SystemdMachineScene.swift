@@ -6,7 +6,7 @@
     import WireGuardCore
 
     /// A tunnel's unit in a virtual machine with Debian's systemd, to a culvert-wg beside it that is also the way to the Internet.
-    /// `scripts/systemd-machine` makes what it boots from, and says in `CULVERT_SYSTEMD_MACHINE` where that is.
+    /// `dev/machine systemd` makes the files it boots from, in the folder that `CULVERT_SYSTEMD_MACHINE` names.
     final class SystemdMachineScene {
         static let folder = VirtualMachine.folder("CULVERT_SYSTEMD_MACHINE")
         /// One for all tests. What is written to its disk stays for as long as it runs, also when it starts anew.

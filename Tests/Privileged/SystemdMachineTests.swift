@@ -5,7 +5,7 @@
     import Foundation
     import Testing
 
-    /// The units under Debian's systemd, run by `scripts/systemd-machine`.
+    /// The units under Debian's systemd, run by `dev/machine systemd`.
     @Suite(
         "Under Debian's systemd, in a virtual machine", .serialized, .enabled(if: SystemdMachineScene.folder != nil),
         .timeLimit(.minutes(15)))

@@ -3,7 +3,7 @@
 
 import Foundation
 
-/// Counts heap allocations on the data path with the counter that `scripts/allocations` preloads.
+/// Counts heap allocations on the data path with the counter that `scripts/bench allocations` preloads.
 enum AllocationCount {
     static let suite = "Heap allocations on the data path"
     static let control = "control: one deliberate allocation per packet"
@@ -13,7 +13,7 @@ enum AllocationCount {
 
     static func run(_ options: Options) throws {
         guard let counter = AllocationCounter() else {
-            throw BenchmarkError("the allocation counter is not loaded: use scripts/allocations")
+            throw BenchmarkError("the allocation counter is not loaded; run 'scripts/bench allocations'")
         }
         let batches = options.isQuick ? 200 : 20_000
         var rows: [Row] = []

@@ -3,7 +3,7 @@
 
 import Foundation
 
-/// The two functions of the library that `scripts/allocations` preloads.
+/// The two functions of the library that `scripts/bench allocations` preloads.
 @safe
 struct AllocationCounter {
     private let watch: @convention(c) (Int32) -> Void

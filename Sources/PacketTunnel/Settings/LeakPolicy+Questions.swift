@@ -3,7 +3,7 @@
 
 /// The questions that hosts and providers ask a policy.
 ///
-/// Other code asks them instead of comparing a policy with a case; `scripts/check-layering` refuses comparisons. Each switch
+/// Other code asks them instead of comparing a policy with a case; `dev/check layering` refuses comparisons. Each switch
 /// here names all cases, so that a new case does not compile until it has an answer to each question.
 extension LeakPolicy {
     /// Whether a tunnel that fails leaves its leak guard in place until the user ends it.

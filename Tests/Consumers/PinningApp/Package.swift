@@ -5,7 +5,7 @@
 import PackageDescription
 
 // An app that pins its servers, and judges their chains itself.
-// scripts/check-consumers says where Culvert is.
+// dev/check consumers says where Culvert is.
 let package = Package(
     name: "PinningApp",
     platforms: [.macOS(.v15)],

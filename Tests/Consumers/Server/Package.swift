@@ -5,7 +5,7 @@
 import PackageDescription
 
 // A server with a tunnel and pinned TLS on NIO.
-// scripts/check-consumers says where Culvert is.
+// dev/check consumers says where Culvert is.
 let package = Package(
     name: "Server",
     platforms: [.macOS(.v15)],

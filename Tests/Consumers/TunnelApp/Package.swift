@@ -5,7 +5,7 @@
 import PackageDescription
 
 // An app with a tunnel that servers give out. It names no trait.
-// scripts/check-consumers says where Culvert is.
+// dev/check consumers says where Culvert is.
 let package = Package(
     name: "TunnelApp",
     platforms: [.macOS(.v15)],

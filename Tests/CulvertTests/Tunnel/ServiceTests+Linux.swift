@@ -214,7 +214,7 @@
 
         private static var unitFile: String {
             URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-                .appendingPathComponent("../../../support/systemd/culvert@.service").standardized.path
+                .appendingPathComponent("../../../packaging/systemd/culvert@.service").standardized.path
         }
 
         @Test(

@@ -3,9 +3,9 @@
 
 import Foundation
 
-/// Tests that fail the first time (`scripts/environments flaky`).
+/// Tests that fail the first time (`dev/environments flaky`).
 package enum FlakyTest {
-    /// The folder in which each test leaves a file; nil except in `scripts/environments flaky`.
+    /// The folder in which each test leaves a file; nil except in `dev/environments flaky`.
     package static let folder = ProcessInfo.processInfo.environment["CULVERT_FLAKY"]
 
     /// Tells whether a test has run before, and makes its file.

@@ -7,9 +7,9 @@
     package import Foundation
 #endif
 
-/// The files of `Tests/Fixtures/5dd603b`, which programs of that commit have written (`scripts/make-fixtures`).
+/// The files of `Tests/Fixtures/5dd603b`, which programs of that commit have written (`dev/make-fixtures`).
 package enum Fixtures {
-    /// Names another folder, which `scripts/make-fixtures` is making: tests named `written` keep their files there.
+    /// Names another folder, which `dev/make-fixtures` is making: tests named `written` keep their files there.
     private static let variable = "CULVERT_FIXTURES"
 
     /// The folder that is being made; `nil` in ordinary test runs.

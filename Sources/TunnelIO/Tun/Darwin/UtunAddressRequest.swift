@@ -4,7 +4,7 @@
 package import NetworkAddresses
 
 /// What a utun interface is given an address with, as bytes: `struct ifaliasreq` (net/if.h) for SIOCAIFADDR, or
-/// `struct in6_aliasreq` (netinet6/in6_var.h) for SIOCAIFADDR_IN6. Tests/Apple/DarwinLayout.c holds the layout against Apple's
+/// `struct in6_aliasreq` (netinet6/in6_var.h) for SIOCAIFADDR_IN6. dev/apple/DarwinLayout.c holds the layout against Apple's
 /// headers, that of IPv6 against Apple's sources.
 package struct UtunAddressRequest: Equatable, Sendable {
     package let isIPv6: Bool

@@ -4,7 +4,7 @@
 import NetworkAddresses
 
 // What `recvmsg` and `sendmsg` of Darwin's kernel find in memory, written byte by byte, so that it is tested on every system.
-// Tests/Apple/DarwinLayout.c holds each number here against Apple's headers.
+// dev/apple/DarwinLayout.c holds each number here against Apple's headers.
 
 /// Socket addresses: `sockaddr_in` and `sockaddr_in6`, whose first byte is their length.
 enum DarwinSocketAddress {

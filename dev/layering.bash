@@ -1,14 +1,8 @@
-#!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Copyright (c) 2026 The Culvert Authors
 #
-# The laws of docs/ARCHITECTURE.md that a compiler does not enforce. With a program as argument, also checks what that
-# program links.
-#
-#   scripts/check-layering [PROGRAM]
-set -euo pipefail
-# shellcheck source=scripts/stages.bash
-source "$(dirname "$0")/stages.bash"
+# Sourced by `dev/check layering [PROGRAM]`: the laws of docs/ARCHITECTURE.md that the compiler does not enforce. With a program,
+# also checks what that program links.
 
 problems=0
 attributes='^[[:space:]]*((@[A-Za-z_]+(\([^)]*\))?|public|package|internal|private|fileprivate)[[:space:]]+)*'

@@ -3,7 +3,7 @@
 
 import Foundation
 
-// Draws the targets of the manifest and what they import: `scripts/architecture` calls it with the manifest as JSON, once or
+// Draws the targets of the manifest and what they import: `dev/check architecture --update` calls it with the manifest as JSON, once or
 // several times for several platforms. What is drawn comes from there. Only the places and the words are here.
 
 /// Where a target stands, in columns and rows, and what it is in few words.
@@ -105,7 +105,7 @@ for file in CommandLine.arguments.dropFirst() {
     }
 }
 for name in imports.keys.sorted() where places[name] == nil {
-    fail("the target \(name) has no place in the picture; give it one in scripts/architecture.swift")
+    fail("the target \(name) has no place in the picture; give it one in dev/architecture.swift")
 }
 imports = imports.mapValues { $0.filter { imports[$0] != nil } }
 
@@ -150,7 +150,7 @@ var svg = """
     <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 \(n(pageWidth)) \(n(pageHeight))" width="\(n(pageWidth))" \
     height="\(n(pageHeight))" role="img" aria-labelledby="title description" \
     font-family="system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif">
-      <!-- Drawn by scripts/architecture from the manifest. -->
+      <!-- Drawn by dev/check architecture from the manifest. -->
       <title id="title">Culvert's targets and what they import</title>
       <desc id="description">\(sentences.joined(separator: " "))</desc>
       <style>

@@ -10,7 +10,7 @@ stage_name=
 stage_began=
 
 # The same flags wherever a release build is made, so that nothing is built twice.
-read -ra release_flags < <("$(dirname "${BASH_SOURCE[0]}")/release-flags")
+read -ra release_flags < <(scripts/release-flags)
 
 say() { printf '%s\n' "$*"; }
 fail() {

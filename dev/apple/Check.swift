@@ -17,7 +17,7 @@ struct Check: Sendable {
 
     /// Numbers of Darwin's headers that are written down by hand.
     private static let layout = Module(
-        name: "DarwinLayout", kind: .ours, files: ["\(root)/Tests/Apple/DarwinLayout.c"],
+        name: "DarwinLayout", kind: .ours, files: ["\(root)/dev/apple/DarwinLayout.c"],
         dependencies: ["CTunnelSystem"])
 
     init(_ plan: Plan, _ system: System, toolchain: Toolchain, objects: Bool, tests: Bool) throws {

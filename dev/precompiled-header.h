@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 //
-// The headers of the C and C++ libraries that BoringSSL's files include; see scripts/precompiled-header.
+// The headers of the C and C++ libraries that BoringSSL's files include; see dev/precompiled-header.
 
 #include <assert.h>
 #include <limits.h>

@@ -2,12 +2,12 @@
 # Copyright (c) 2026 The Culvert Authors
 #
 # Sourced by the scripts that run tests: runs a test program, keeps what it reports, and prints the lists at the end of a run.
-# shellcheck source=scripts/stages.bash
+# shellcheck source=dev/stages.bash
 
 # Without debug information, and with an index of our own files alone, which finds the tests, a build takes a fifth less time.
 # Every script that builds the tests uses these flags, so that nothing is built twice.
 test_flags=(--build-tests -debug-info-format none -Xswiftc -index-ignore-system-modules -Xswiftc -index-ignore-clang-modules)
-read -ra header_flags < <(scripts/precompiled-header debug) || true
+read -ra header_flags < <(dev/precompiled-header debug) || true
 test_flags+=("${header_flags[@]}")
 
 # As many tests as run side by side in a process hold no more than 600 files open. More at a time are not faster.
@@ -26,11 +26,11 @@ open_reports() {
 }
 close_reports() { [[ -z ${own_reports:-} ]] || rm -rf "$own_reports"; }
 
-# test_events ARGUMENT...: scripts/test-events.swift, compiled once for each folder of reports.
+# test_events ARGUMENT...: dev/test-events.swift, compiled once for each folder of reports.
 test_events() {
     local program=$CULVERT_REPORTS/test-events
     if [[ ! -x $program ]]; then
-        swiftc -swift-version 6 -warnings-as-errors -o "$program.$BASHPID" scripts/test-events.swift
+        swiftc -swift-version 6 -warnings-as-errors -o "$program.$BASHPID" dev/test-events.swift
         mv "$program.$BASHPID" "$program"
     fi
     "$program" "$@"

@@ -5,7 +5,7 @@ import Foundation
 
 /// Apple's open-source headers and its stub of libSystem, as `scripts/apple` has them installed: they come with Zig.
 let ziglang = "\(build)/ziglang"
-let tool = "\(root)/support/apple"
+let tool = "\(root)/dev/apple"
 
 /// What takes the place of Apple's SDK, for one target: a sysroot of its open-source headers, and Swift's modules.
 struct SDK: Sendable {

@@ -60,7 +60,7 @@ struct Planted {
             "Tests/TunnelSystemTests/FileDescriptorTests.swift",
             "import Testing", "import Testings", finds: "Testings"),
         Planted(
-            "a number of Darwin's, written down wrongly", "DarwinLayout", "Tests/Apple/DarwinLayout.c",
+            "a number of Darwin's, written down wrongly", "DarwinLayout", "dev/apple/DarwinLayout.c",
             "SAME(8, offsetof(struct in_pktinfo, ipi_addr));", "SAME(4, offsetof(struct in_pktinfo, ipi_addr));",
             finds: "ipi_addr"),
     ]
@@ -73,7 +73,7 @@ struct Planted {
             let path = "\(root)/\(planted.file)"
             let text = try read(path)
             guard let module = check.modules[planted.module], let place = text.range(of: planted.old) else {
-                throw Failed("\(planted.file) has no `\(planted.old)` any more: mend support/apple/Planted.swift")
+                throw Failed("\(planted.file) has no `\(planted.old)` any more: mend dev/apple/Planted.swift")
             }
             let copy = "\(folder)/\(number)-\(path.lastPart)"
             try write(text.replacingCharacters(in: place, with: planted.new), to: copy)
