@@ -34,7 +34,7 @@ public struct PinnedProvisioningTransport: ProvisioningTransport {
     public func send(_ request: ProvisioningRequest) async throws(ProvisioningTransportError) -> ProvisioningReply {
         let evaluator = try request.server.evaluator(logger)
         do throws(PinnedSessionError) {
-            return try await PinnedExchange(request: request, trust: evaluator, now: now).reply()
+            return try await request.reply(trust: evaluator, now: now)
         } catch {
             throw ProvisioningTransportError(error, now: now())
         }

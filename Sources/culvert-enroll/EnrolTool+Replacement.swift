@@ -15,22 +15,23 @@ extension EnrolTool {
     /// and the profile's file names the secret that the profile uses. That file is replaced in one step, so a crash leaves the old
     /// profile with its secrets, or the new one with its secret. A repetition with the same invitation sends the same key and
     /// credential: the gateway gives the same answer if it had accepted them and the reply was lost.
+    /// - Parameter fresh: The enrolment to begin with, unless one with the same invitation was begun earlier.
     /// - Throws: ``TunnelError`` with a message that the profile is unchanged.
     func replace(
-        _ old: TunnelProfile, with configuration: EnrolledTunnelConfiguration, _ invitation: Invitation,
+        _ old: TunnelProfile, with configuration: EnrolledTunnelConfiguration, _ fresh: DeviceEnrolment,
         _ manager: TunnelManager
     ) async throws(TunnelError) -> DeviceEnrolment {
         var configuration = configuration
         let store = try directory.secrets()
         let names = try await store.names(of: old.id)
-        let begun = await begun(invitation, old, names, store)
-        let enrolment = begun?.enrolment ?? Self.enrolment(invitation, configuration)
+        let begun = await begun(fresh.token, old, names, store)
+        let enrolment = begun?.enrolment ?? fresh
         configuration.secretName = begun?.name ?? Self.unusedName(names)
         let secretName = configuration.secretName
         if begun?.name == nil { try await store.write(enrolment.secret, secretName, of: old.id) }
 
         // The secret with the invitation stays until the profile uses it: only with that can a crash be made good.
-        let keeper = keeper(configuration) { (_) throws(TunnelError) in }
+        let keeper = try keeper(configuration, keepingFor: nil)
         let done: DeviceEnrolment
         do throws(ProvisioningError) {
             done = try await keeper.refreshed(enrolment)
@@ -85,10 +86,10 @@ extension EnrolTool {
         }
     }
 
-    /// An enrolment with this invitation that was begun and has not replaced the profile.
+    /// An enrolment with this invitation's token that was begun and has not replaced the profile.
     /// - Returns: the enrolment, and the name of its secret, or `nil` as the name if the profile itself uses that secret.
     private func begun(
-        _ invitation: Invitation, _ profile: TunnelProfile, _ names: [String], _ store: some SecretStore
+        _ token: BearerSecret?, _ profile: TunnelProfile, _ names: [String], _ store: some SecretStore
     ) async -> (name: String?, enrolment: DeviceEnrolment)? {
         var used: String?
         if profile.provider == EnrolledTunnelConfiguration.provider {
@@ -98,7 +99,7 @@ extension EnrolTool {
         for name in names {
             guard let secret = try? await store.read(name, of: profile.id),
                 let enrolment = try? DeviceEnrolment(secret),
-                enrolment.token == invitation.token
+                enrolment.token == token
             else { continue }
             if name != used { return (name, enrolment) }
             found = (nil, enrolment)

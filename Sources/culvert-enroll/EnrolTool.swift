@@ -63,12 +63,16 @@ struct EnrolTool: Sendable {
         var configuration = EnrolledTunnelConfiguration(
             invitation, deviceName: deviceName ?? MachineName.host, platform: MachineName.platform)
         configuration.allowsLocalNetwork = true
+        var generator = SystemRandomNumberGenerator()
+        let enrolment = DeviceEnrolment(
+            token: invitation.token, name: Self.label(configuration.deviceName), platform: configuration.platform,
+            using: &generator)
         do throws(TunnelError) {
             let done =
                 if let old {
-                    try await replace(old, with: configuration, invitation, manager)
+                    try await replace(old, with: configuration, enrolment, manager)
                 } else {
-                    try await create(name, configuration, invitation, manager)
+                    try await create(name, configuration, enrolment, manager)
                 }
             tell("enrolled", done, name)
         } catch {
@@ -78,14 +82,14 @@ struct EnrolTool: Sendable {
 
     /// Creates a profile, and enrols.
     private func create(
-        _ name: String, _ configuration: EnrolledTunnelConfiguration, _ invitation: Invitation, _ manager: TunnelManager
+        _ name: String, _ configuration: EnrolledTunnelConfiguration, _ enrolment: DeviceEnrolment,
+        _ manager: TunnelManager
     ) async throws(TunnelError) -> DeviceEnrolment {
         var configuration = configuration
-        let enrolment = Self.enrolment(invitation, configuration)
         var profile = TunnelProfile(name: name, provider: EnrolledTunnelConfiguration.provider)
         try configuration.set(in: &profile)
         try await manager.create(profile, secrets: [configuration.secretName: enrolment.secret])
-        let keeper = try keeper(profile, configuration)
+        let keeper = try keeper(configuration, keepingFor: profile)
         let done: DeviceEnrolment
         do throws(ProvisioningError) {
             done = try await keeper.refreshed(enrolment)
@@ -98,14 +102,6 @@ struct EnrolTool: Sendable {
         try configuration.set(in: &profile)
         try await manager.update(profile)
         return done
-    }
-
-    /// A new key and credential for an invitation.
-    static func enrolment(_ invitation: Invitation, _ configuration: EnrolledTunnelConfiguration) -> DeviceEnrolment {
-        var generator = SystemRandomNumberGenerator()
-        return DeviceEnrolment(
-            token: invitation.token, name: label(configuration.deviceName), platform: configuration.platform,
-            using: &generator)
     }
 
     private func pending(_ error: ProvisioningError, _ name: String) -> TunnelError {
@@ -202,7 +198,7 @@ struct EnrolTool: Sendable {
                     fix: "enrol with an invitation")
             }
             let configuration: EnrolledTunnelConfiguration = try profile.configuration.decode()
-            let keeper = try keeper(profile, configuration)
+            let keeper = try keeper(configuration, keepingFor: profile)
             let secret = try await directory.secrets().read(configuration.secretName, of: profile.id)
             let enrolment = try await keeper.read(
                 secret, name: configuration.deviceName, platform: configuration.platform)
@@ -216,23 +212,16 @@ struct EnrolTool: Sendable {
         do throws(TunnelError) { return try await directory.manager().manager } catch { throw EnrolProblem(error) }
     }
 
-    private func keeper(
-        _ profile: TunnelProfile, _ configuration: EnrolledTunnelConfiguration
+    /// - Parameter profile: The profile whose secret is stored after each change; `nil` if the caller stores it.
+    func keeper(
+        _ configuration: EnrolledTunnelConfiguration, keepingFor profile: TunnelProfile?
     ) throws(TunnelError) -> EnrolmentKeeper {
         let store = try directory.secrets()
-        return keeper(configuration) { (secret) throws(TunnelError) in
-            try await store.write(secret, configuration.secretName, of: profile.id)
-        }
-    }
-
-    /// - Parameter keep: Keeps the enrolment's secret.
-    func keeper(
-        _ configuration: EnrolledTunnelConfiguration,
-        keep: @escaping @Sendable (SecretBytes) async throws(TunnelError) -> Void
-    ) -> EnrolmentKeeper {
         let client = EnrolmentClient(
             servers: configuration.gateways, transport: transport, deadline: deadline, logger: Self.logger)
-        return EnrolmentKeeper(client: client, logger: Self.logger, keep: keep)
+        return EnrolmentKeeper(client: client, logger: Self.logger) { (secret) throws(TunnelError) in
+            if let profile { try await store.write(secret, configuration.secretName, of: profile.id) }
+        }
     }
 
     /// A name for people, as the gateway takes it.

@@ -37,11 +37,7 @@ struct EnrollCommand: AsyncParsableCommand {
         @Flag(help: "Print one JSON object.")
         var json = false
 
-        /// Does what a command is for, says what went wrong, and returns the status to end with.
-        func reporting(_ body: (EnrolTool) async throws(EnrolProblem) -> Void) async -> Int32 {
-            let tool = EnrolTool(directory: ProfileDirectory(path: path), console: .standard, json: json)
-            return await tool.reporting { () throws(EnrolProblem) in try await body(tool) }
-        }
+        var tool: EnrolTool { EnrolTool(directory: ProfileDirectory(path: path), console: .standard, json: json) }
     }
 
     /// Which profile, and where.
@@ -96,8 +92,9 @@ struct EnrollCommand: AsyncParsableCommand {
         @OptionGroup var profiles: ProfileOptions
 
         func run() async throws {
+            let tool = profiles.tool
             try finish(
-                await profiles.reporting { tool throws(EnrolProblem) in
+                await tool.reporting { () throws(EnrolProblem) in
                     try await tool.enrol(
                         try InvitationSource.read(file, tool.console), name: name, deviceName: deviceName,
                         replaces: replace)
@@ -119,8 +116,8 @@ struct EnrollCommand: AsyncParsableCommand {
         @OptionGroup var profile: ProfileArgument
 
         func run() async throws {
-            try finish(
-                await profile.profiles.reporting { tool throws(EnrolProblem) in try await tool.list(profile.name) })
+            let tool = profile.profiles.tool
+            try finish(await tool.reporting { () throws(EnrolProblem) in try await tool.list(profile.name) })
         }
     }
 
@@ -139,8 +136,8 @@ struct EnrollCommand: AsyncParsableCommand {
         @OptionGroup var profile: ProfileArgument
 
         func run() async throws {
-            try finish(
-                await profile.profiles.reporting { tool throws(EnrolProblem) in try await tool.renew(profile.name) })
+            let tool = profile.profiles.tool
+            try finish(await tool.reporting { () throws(EnrolProblem) in try await tool.renew(profile.name) })
         }
     }
 
@@ -160,8 +157,8 @@ struct EnrollCommand: AsyncParsableCommand {
         @OptionGroup var profile: ProfileArgument
 
         func run() async throws {
-            try finish(
-                await profile.profiles.reporting { tool throws(EnrolProblem) in try await tool.rotate(profile.name) })
+            let tool = profile.profiles.tool
+            try finish(await tool.reporting { () throws(EnrolProblem) in try await tool.rotate(profile.name) })
         }
     }
 
@@ -185,8 +182,9 @@ struct EnrollCommand: AsyncParsableCommand {
         var device: String?
 
         func run() async throws {
+            let tool = profile.profiles.tool
             try finish(
-                await profile.profiles.reporting { tool throws(EnrolProblem) in
+                await tool.reporting { () throws(EnrolProblem) in
                     try await tool.revoke(profile.name, device: device)
                 })
         }

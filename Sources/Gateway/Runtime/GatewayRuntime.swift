@@ -221,7 +221,7 @@ package actor GatewayRuntime {
         await withTaskCancellationHandler {
             for await event in events {
                 switch event {
-                case .changes: await followAndTell()
+                case .changes: await applyChanges()
                 case .second: await look()
                 case .flush: startFlush()
                 case .closed(let reason): end = .ended(reason)
@@ -266,24 +266,20 @@ package actor GatewayRuntime {
 
     // MARK: - Following
 
-    /// Brings into force what is different, after those that do already.
-    private func followAndTell() async {
-        await following.run { await self.followOnce() }
-    }
-
-    private func followOnce() async {
-        let began = ContinuousClock.now
-        let (nanoseconds, date) = (clock.nanoseconds(), clock.now())
-        shown.withLock { $0.round = (nanoseconds, date) }
-        var hasFailed = false
-        var hasChanged = false
-        do throws(GatewayError) { hasChanged = try await follow() } catch { hasFailed = true }
-        publish { shown in
-            shown.round = nil
-            shown.rounds += 1
-            if hasFailed { shown.failedRounds += 1 }
+    /// Runs a round after the rounds that were requested before, and publishes its result.
+    private func applyChanges() async {
+        await following.run { [self] in
+            let began = ContinuousClock.now
+            let (nanoseconds, date) = (clock.nanoseconds(), clock.now())
+            shown.withLock { $0.round = (nanoseconds, date) }
+            let hasChanged = try? await follow()
+            await publish { shown in
+                shown.round = nil
+                shown.rounds += 1
+                if hasChanged == nil { shown.failedRounds += 1 }
+            }
+            if hasChanged == true { options.onApplied(ContinuousClock.now - began) }
         }
-        if hasChanged { options.onApplied(ContinuousClock.now - began) }
     }
 
     /// Runs a round: reads the changes of the store, and applies the differences between the desired and the applied state.
@@ -295,9 +291,16 @@ package actor GatewayRuntime {
     private func follow() async throws(GatewayError) -> Bool {
         errors = RoundErrors()
         var failure: GatewayError?
-        do throws(GatewayError) { try await readChanges() } catch {
+        let denials = service.denials
+        var feed: Feed<Peer>?
+        do throws(GatewayError) { feed = try await service.peers(after: sequence, .gateway) } catch {
             errors.store = Self.reason(error)
             failure = error
+        }
+        peers.update(with: gate.update(feed, denials: denials, at: clock.now()))
+        if let feed {
+            if feed.serverKeysChanged || feed.isComplete { isKeyPending = true }
+            sequence = feed.sequence
         }
         endSessions()
         // Without any list of the devices, an empty one would end the connections of all of them.
@@ -309,34 +312,12 @@ package actor GatewayRuntime {
         return hasChanges
     }
 
-    private func readChanges() async throws(GatewayError) {
-        let denials = service.denials
-        do throws(GatewayError) {
-            let feed = try await service.peers(after: sequence, .gateway)
-            if feed.serverKeysChanged || feed.isComplete { isKeyPending = true }
-            peers.update(with: gate.update(feed, denials: denials, at: clock.now()))
-            sequence = feed.sequence
-        } catch {
-            peers.update(with: gate.update(nil, denials: denials, at: clock.now()))
-            throw error
-        }
-    }
-
     /// Applies the desired peers. WireGuard loses peers first and gets peers last, so that each packet meets its device's rules.
     private func applyPeers() async throws(GatewayError) {
         guard isMade else { return }
         var failure: GatewayError?
         peers.withdraw()
-        do throws(GatewayError) {
-            if isKeyPending, let device {
-                let key = service.serverKeys.current
-                try applying { () throws(WireGuardDeviceError) in try device.setPrivateKey(key) }
-            }
-            isKeyPending = false
-            try updateEngine()
-        } catch {
-            failure = error
-        }
+        do throws(GatewayError) { try updateEngine() } catch { failure = error }
         // A failure of WireGuard does not keep the firewall from denying traffic.
         let refused = try await updateNetwork()
         peers.admit(without: refused)
@@ -365,14 +346,22 @@ package actor GatewayRuntime {
         return refused
     }
 
-    /// Without WireGuard, no peer is desired.
+    /// Applies the gateway's key, and the desired peers. Without WireGuard, no peer is desired.
     private func updateEngine() throws(GatewayError) {
-        guard let device else { return }
+        guard let device else {
+            isKeyPending = false
+            return
+        }
         let leaving = peers.leaving
-        try applying { () throws(WireGuardDeviceError) in
+        do throws(WireGuardDeviceError) {
+            if isKeyPending { try device.setPrivateKey(service.serverKeys.current) }
+            isKeyPending = false
             try peers.engine.update { (update) throws(WireGuardDeviceError) in
                 try apply(update, to: device, leaving)
             }
+        } catch {
+            errors.engine = "\(error)"
+            throw .unavailable("\(error)")
         }
         peers.recordLeft()
     }
@@ -383,10 +372,10 @@ package actor GatewayRuntime {
     /// - Parameter leaving: The devices of removed keys, whose traffic is counted a last time.
     /// - Returns: The peers that WireGuard has no memory for, each with the reason.
     private func apply(
-        _ update: Reconciler<PublicKey, PeerReconciler.EnginePeer>.Update, to device: WireGuardDevice,
+        _ update: Reconciler<PublicKey, UAPIPeerUpdate>.Update, to device: WireGuardDevice,
         _ leaving: [PublicKey: DeviceID]
     ) throws(WireGuardDeviceError) -> [PublicKey: String] {
-        let wanted = update.changes.compactMap { key, peer in peer.map { (key, $0) } }
+        let wanted = update.changes.values.compactMap { $0 }
         var removed = update.changes.keys.filter { update.changes[$0] == .some(nil) }
         if update.isComplete { removed += device.peers.map(\.publicKey).filter { update.changes[$0] == nil } }
         for key in removed {
@@ -394,16 +383,16 @@ package actor GatewayRuntime {
                 traffic.take(TrafficLedger.Count(peer), of: .key(key), id, at: clock.now())
             }
         }
-        if !removed.isEmpty { try device.apply(.removing(removed)) }
+        if !removed.isEmpty { try device.apply(UAPIDeviceUpdate(removing: removed)) }
         for key in removed { traffic.forget(.key(key)) }
         var refused: [PublicKey: String] = [:]
         for start in stride(from: 0, to: wanted.count, by: Self.updateSize) {
             let part = Array(wanted[start..<min(start + Self.updateSize, wanted.count)])
             do throws(WireGuardDeviceError) {
-                try device.apply(.setting(part))
+                try device.apply(UAPIDeviceUpdate(part))
             } catch {
                 guard case .beyondBudget = error.code else { throw error }
-                for peer in part { refused[peer.0] = try problem(of: peer, in: device) }
+                for peer in part { refused[peer.publicKey] = try problem(of: peer, in: device) }
             }
         }
         return refused
@@ -411,23 +400,14 @@ package actor GatewayRuntime {
 
     /// Adds a peer, or removes it if WireGuard has no memory for it.
     /// - Returns: The reason of the removal.
-    private func problem(
-        of peer: (PublicKey, PeerReconciler.EnginePeer), in device: WireGuardDevice
-    ) throws(WireGuardDeviceError) -> String? {
+    private func problem(of peer: UAPIPeerUpdate, in device: WireGuardDevice) throws(WireGuardDeviceError) -> String? {
         do throws(WireGuardDeviceError) {
-            try device.apply(.setting([peer]))
+            try device.apply(UAPIDeviceUpdate([peer]))
             return nil
         } catch {
             guard case .beyondBudget = error.code else { throw error }
-            try device.apply(.removing([peer.0]))
+            try device.apply(UAPIDeviceUpdate(removing: [peer.publicKey]))
             return "\(error)"
-        }
-    }
-
-    private func applying(_ body: () throws(WireGuardDeviceError) -> Void) throws(GatewayError) {
-        do throws(WireGuardDeviceError) { try body() } catch {
-            errors.engine = "\(error)"
-            throw .unavailable("\(error)")
         }
     }
 
@@ -483,7 +463,7 @@ package actor GatewayRuntime {
 
     private func look() async {
         if gate.isDue(at: clock.now()) || !isCurrent || !peers.exclusions.isEmpty || !network.condition.isCurrent {
-            await followAndTell()
+            await applyChanges()
         }
         endSessions()
         guard sweeping == nil, !isStopped else { return }
@@ -548,7 +528,7 @@ package actor GatewayRuntime {
             case .refused(let refusal): return .refused(refusal.body)
             case .accepted(let device, let password, let addresses):
                 // What became of user and device since the password was right counts.
-                await followAndTell()
+                await applyChanges()
                 let assignment = settings.assignment(addresses, families: families)
                 // The next round may run already, for other logins.
                 guard sequence != nil, errors.isEmpty, !isStopped, peers.peers[device]?.password == password,

@@ -10,18 +10,12 @@ import WireGuardCore
 /// A round is ``withdraw()``, an update of ``engine``, an update of ``network``, ``admit(without:)``, and an update of ``engine``. WireGuard
 /// thus has a source of a device only while the network has that device's access for it, and no packet meets another device's rules.
 struct PeerReconciler: Sendable {
-    /// A peer of WireGuard.
-    struct EnginePeer: Equatable, Sendable {
-        var device: DeviceID
-        var presharedKey: PresharedKey?
-        var sources: [IPPrefix]
-    }
-
     private(set) var peers: [DeviceID: Peer] = [:]
     /// The devices that have a key, or an address or network.
     private(set) var devices: [PublicKey: DeviceID] = [:]
     private(set) var owners: [IPPrefix: DeviceID] = [:]
-    var engine = Reconciler<PublicKey, EnginePeer>()
+    /// The peers of WireGuard, each as the update that sets its preshared key and its sources.
+    var engine = Reconciler<PublicKey, UAPIPeerUpdate>()
     /// The first update is complete, since an earlier process may have left connections of clients.
     var network = Reconciler<IPPrefix, ClientAccess>(isKnown: false)
     /// The addresses and networks that the network excludes, each with the reason.
@@ -85,10 +79,10 @@ struct PeerReconciler: Sendable {
     /// so that no packet meets another device's rules.
     mutating func withdraw() {
         for key in touchedKeys {
-            let new = enginePeer(key)
-            guard var old = engine.desired[key], old != new else { continue }
-            if let new, new.device == old.device {
-                old.sources = old.sources.filter(new.sources.contains)
+            guard var old = engine.desired[key] else { continue }
+            // A key that has left a device may be another device's peer next.
+            if let new = enginePeer(key), leaving[key] == nil {
+                old.allowedIPs = old.allowedIPs.filter(new.allowedIPs.contains)
                 engine.setDesired(old, for: key)
             } else {
                 engine.setDesired(nil, for: key)
@@ -112,10 +106,14 @@ struct PeerReconciler: Sendable {
     /// Records that the network ends the connections of all released addresses.
     mutating func recordReleased() { released = [] }
 
-    private func enginePeer(_ key: PublicKey) -> EnginePeer? {
-        guard let id = devices[key], let peer = peers[id] else { return nil }
-        return EnginePeer(
-            device: id, presharedKey: peer.presharedKey, sources: peer.sources.filter { refused[$0] == nil })
+    /// Adds the peer with this key to WireGuard, or changes it; `nil` if no device has the key.
+    private func enginePeer(_ key: PublicKey) -> UAPIPeerUpdate? {
+        guard let peer = devices[key].flatMap({ peers[$0] }) else { return nil }
+        var update = UAPIPeerUpdate(publicKey: key)
+        update.presharedKey = peer.presharedKey.map { .set($0) } ?? .clear
+        update.replaceAllowedIPs = true
+        update.allowedIPs = peer.sources.filter { refused[$0] == nil }.map { .add($0) }
+        return update
     }
 
     // MARK: - Applied
@@ -149,27 +147,19 @@ struct PeerReconciler: Sendable {
 }
 
 extension UAPIDeviceUpdate {
-    /// Removes peers.
-    static func removing(_ keys: [PublicKey]) -> UAPIDeviceUpdate {
-        var update = UAPIDeviceUpdate()
-        update.peers = keys.map { key in
-            var peer = UAPIPeerUpdate(publicKey: key)
-            peer.remove = true
-            return peer
-        }
-        return update
+    /// Changes peers.
+    init(_ peers: [UAPIPeerUpdate]) {
+        self.init()
+        self.peers = peers
     }
 
-    /// Adds peers, or gives them these keys and sources.
-    static func setting(_ peers: [(PublicKey, PeerReconciler.EnginePeer)]) -> UAPIDeviceUpdate {
-        var update = UAPIDeviceUpdate()
-        update.peers = peers.map { key, peer in
-            var update = UAPIPeerUpdate(publicKey: key)
-            update.presharedKey = peer.presharedKey.map { .set($0) } ?? .clear
-            update.replaceAllowedIPs = true
-            update.allowedIPs = peer.sources.map { .add($0) }
-            return update
-        }
-        return update
+    /// Removes peers.
+    init(removing keys: [PublicKey]) {
+        self.init(
+            keys.map { key in
+                var peer = UAPIPeerUpdate(publicKey: key)
+                peer.remove = true
+                return peer
+            })
     }
 }

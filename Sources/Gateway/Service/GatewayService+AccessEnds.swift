@@ -104,18 +104,14 @@ extension GatewayService {
     private func write(_ end: AccessEnd, _ audit: AuditRecord) async throws(GatewayError) {
         switch end {
         case .removedDevice(let id, let owner):
-            try await changed("device") { () throws(StoreError) in
-                try await store.remove(device: id, of: owner, audit)
-            }
+            try await changed("device", try await store.remove(device: id, of: owner, audit))
         case .removedUser(let id):
-            try await changed("user") { () throws(StoreError) in try await store.remove(user: id, audit) }
+            try await changed("user", try await store.remove(user: id, audit))
         case .disabledDevice(let id):
             var update = DeviceUpdate()
             update.isEnabled = false
             let (limits, checked) = (limits(at: now), update)
-            _ = try await changed("device") { () throws(StoreError) in
-                try await store.change(device: id, .update(checked, limits), audit)
-            }
+            _ = try await changed("device", try await store.change(device: id, .update(checked, limits), audit))
         case .disabledUser(let id):
             var update = UserUpdate()
             update.isEnabled = false
@@ -123,11 +119,9 @@ extension GatewayService {
         case .removedPassword(let id): try await write(password: nil, of: id, audit)
         case .changedPassword(let id, let password): try await write(password: password, of: id, audit)
         case .revokedToken(let id, _, _):
-            _ = try await changed("token") { () throws(StoreError) in try await store.revoke(token: id, audit) }
+            _ = try await changed("token", try await store.revoke(token: id, audit))
         case .revokedInvitation(let id, _):
-            _ = try await written("invitation") { () throws(StoreError) in
-                try await store.revoke(invitation: id, audit)
-            }
+            _ = try await written("invitation", try await store.revoke(invitation: id, audit))
         }
     }
 
@@ -140,7 +134,7 @@ extension GatewayService {
     }
 
     private func write(_ update: UserUpdate, of user: UserID, _ audit: AuditRecord) async throws(GatewayError) {
-        _ = try await changed("user") { () throws(StoreError) in try await store.update(user: user, update, audit) }
+        _ = try await changed("user", try await store.update(user: user, update, audit))
     }
 
     // MARK: - Reading
@@ -195,9 +189,9 @@ extension GatewayService {
 
     /// Runs an operation of the store that writes. Its failure is one that `/ready` shows.
     func written<Result>(
-        _ subject: String, _ operation: () async throws(StoreError) -> Result
+        _ subject: String, _ operation: @autoclosure () async throws(StoreError) -> Result
     ) async throws(GatewayError) -> Result {
-        do throws(GatewayError) { return try await stored(subject, operation) } catch {
+        do throws(GatewayError) { return try await stored(subject, try await operation()) } catch {
             if case .unavailable(let reason) = error {
                 let now = now
                 ends.withLock { $0.setRefusal(reason, at: now) }

@@ -13,7 +13,7 @@ extension GatewayService {
         of user: UserID? = nil, _ page: PageRequest, _ caller: Caller
     ) async throws(GatewayError) -> Page<Device> {
         try caller.check(.read)
-        var found = try await stored("device") { () throws(StoreError) in try await store.devices(of: user, page) }
+        var found = try await stored("device", try await store.devices(of: user, page))
         found.items = found.items.map(inEffect)
         return found
     }
@@ -24,7 +24,7 @@ extension GatewayService {
     }
 
     private func find(_ id: DeviceID) async throws(GatewayError) -> DeviceOfUser {
-        let found = try await stored("device") { () throws(StoreError) in try await store.device(id) }
+        let found = try await stored("device", try await store.device(id))
         guard let found else { throw .notFound("device") }
         return found
     }
@@ -63,9 +63,7 @@ extension GatewayService {
         let audit = record(
             .deviceAdded, "device:\(device.id)", caller,
             ["user": device.userID.description, "name": device.name, "key": key.base64])
-        let made = try await changed("user") { () throws(StoreError) in
-            try await store.add(added, limits, creation, audit)
-        }
+        let made = try await changed("user", try await store.add(added, limits, creation, audit))
         return Created(item: try grant(made.item), isRepetition: made.isRepetition)
     }
 
@@ -98,9 +96,7 @@ extension GatewayService {
         let limits = limits(at: now)
         let checked = update
         @Sendable func save() async throws(GatewayError) -> Device {
-            try await changed("device") { () throws(StoreError) in
-                try await store.change(device: id, .update(checked, limits), audit)
-            }.device
+            try await changed("device", try await store.change(device: id, .update(checked, limits), audit)).device
         }
         guard let isEnabled = update.isEnabled else { return inEffect(try await save()) }
         guard !isEnabled else { return inEffect(try await permitAccess(.disabledDevice(id), save)) }

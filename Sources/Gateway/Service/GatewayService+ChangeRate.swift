@@ -81,7 +81,7 @@ extension GatewayService {
         misuse.misuses = pending.count
         let counted = misuse
         do throws(GatewayError) {
-            _ = try await written("device") { () throws(StoreError) in try await store.enrol(counted) }
+            _ = try await written("device", try await store.enrol(counted))
             return true
         } catch {
             // The store has logged its failure. The request is refused either way.

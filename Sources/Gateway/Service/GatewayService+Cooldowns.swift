@@ -12,9 +12,7 @@ extension GatewayService {
     ) async throws(GatewayError) -> Page<Cooldown> {
         try caller.check(.read)
         let restSince = restSince(at: now)
-        return try await stored("cooldown") { () throws(StoreError) in
-            try await store.cooldowns(filter, restSince: restSince, page)
-        }
+        return try await stored("cooldown", try await store.cooldowns(filter, restSince: restSince, page))
     }
 
     /// Ends cooldowns, so that devices can get the addresses. While the time is not certain, this includes every released address.
@@ -25,9 +23,7 @@ extension GatewayService {
         let restSince = restSince(at: now)
         let subject = filter.address.map { "address:\($0)" } ?? filter.userID.map { "user:\($0)" } ?? "gateway"
         let audit = record(.cooldownsCleared, subject, caller)
-        let count = try await stored("cooldown") { () throws(StoreError) in
-            try await store.clearCooldowns(filter, restSince: restSince, audit)
-        }
+        let count = try await stored("cooldown", try await store.clearCooldowns(filter, restSince: restSince, audit))
         guard count > 0 || filter.address == nil else { throw .notFound("cooldown") }
         return count
     }

@@ -47,7 +47,7 @@ extension GatewayService {
         // A misuse is recorded separately.
         enrolment.misuses = 0
         let wanted = enrolment
-        switch try await stored("device", { () throws(StoreError) in try await store.enrol(wanted) }) {
+        switch try await stored("device", try await store.enrol(wanted)) {
         case .made(let made):
             succeeded(bearer, source)
             signalChange()
@@ -108,16 +108,14 @@ extension GatewayService {
         try checkRate(of: .device(found.device.id))
         let audit = record(.deviceRenewed, "device:\(found.device.id)", caller)
         return try grant(
-            try await changed("device") { () throws(StoreError) in
-                try await store.change(device: found.device.id, .renewal(until: end), audit)
-            })
+            try await changed("device", try await store.change(device: found.device.id, .renewal(until: end), audit)))
     }
 
     /// The caller's device, which is let in.
     func own(_ caller: Caller) async throws(GatewayError) -> DeviceOfUser {
         try caller.check(.ownDevice)
         guard case .device(let id, _) = caller.who else { throw .forbidden }
-        let found = try await stored("device") { () throws(StoreError) in try await store.device(id) }
+        let found = try await stored("device", try await store.device(id))
         guard let found else { throw .deviceUnknown }
         try check(found)
         return found
@@ -131,9 +129,7 @@ extension GatewayService {
         var page = PageRequest(limit: PageRequest.most)
         repeat {
             let request = page
-            let part = try await stored("device") { () throws(StoreError) in
-                try await store.devices(of: found.user.id, request)
-            }
+            let part = try await stored("device", try await store.devices(of: found.user.id, request))
             for device in part.items {
                 guard let key = device.publicKey, !ends.withLock({ $0.removes(device.id) }) else { continue }
                 entries.append(
@@ -155,7 +151,7 @@ extension GatewayService {
     package func removeOwnDevice(_ id: DeviceID, _ caller: Caller) async throws(GatewayError) -> Bool {
         let found = try await own(caller)
         try checkRate(of: .devices(found.user.id))
-        let other = try await stored("device") { () throws(StoreError) in try await store.device(id) }
+        let other = try await stored("device", try await store.device(id))
         guard other?.user.id == found.user.id else { throw .notFound("device") }
         return try await endAccess(
             .removedDevice(id, of: found.user.id), record(.deviceRemoved, "device:\(id)", caller))
@@ -171,14 +167,14 @@ extension GatewayService {
             throw failure(.unauthorized, bearer, source)
         }
         let hash = SecretHash(secret)
-        let token = try await stored("token") { () throws(StoreError) in try await store.token(hash) }
+        let token = try await stored("token", try await store.token(hash))
         // Whatever else it is good for, it is not shown here: addresses of requests get into logs.
         guard let token, token.scope == .addKey else { throw failure(.unauthorized, bearer, source) }
         guard inEffect(token).revokedAt == nil, !token.isExpired(at: now), let slot = token.deviceID else {
             throw .tokenExpired
         }
         try checkKey(publicKey, "pubkey")
-        let found = try await stored("device") { () throws(StoreError) in try await store.device(slot) }
+        let found = try await stored("device", try await store.device(slot))
         guard let found else { throw .tokenExpired }
         try check(found)
         succeeded(bearer, source)
@@ -193,8 +189,6 @@ extension GatewayService {
             at: now, actor: "addKey:\(token.id)", source: source, action: .deviceKeyRotated, subject: "device:\(slot)",
             details: ["key": publicKey.base64])
         return try grant(
-            try await changed("device") { () throws(StoreError) in
-                try await store.change(device: slot, .key(publicKey, limits), audit)
-            })
+            try await changed("device", try await store.change(device: slot, .key(publicKey, limits), audit)))
     }
 }

@@ -81,6 +81,6 @@ extension GatewayService {
     }
 
     private func note(_ audit: AuditRecord) async throws(GatewayError) {
-        try await changed("gateway") { () throws(StoreError) in try await store.append(audit, change: .serverKeys) }
+        try await changed("gateway", try await store.append(audit, change: .serverKeys))
     }
 }

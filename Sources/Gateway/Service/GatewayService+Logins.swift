@@ -83,9 +83,7 @@ extension GatewayService {
         update.password = .some(new)
         let checked = update
         let changed = try await permitAccess(.removedPassword(id)) { () async throws(GatewayError) in
-            try await self.changed("user") { () throws(StoreError) in
-                try await self.store.update(user: id, checked, audit)
-            }
+            try await self.changed("user", try await self.store.update(user: id, checked, audit))
         }
         return inEffect(changed)
     }
@@ -117,7 +115,7 @@ extension GatewayService {
     }
 
     private func user(of request: LoginRequest) async throws(GatewayError) -> User? {
-        try await stored("user") { () throws(StoreError) in try await store.user(login: request.login) }.map(inEffect)
+        try await stored("user", try await store.user(login: request.login)).map(inEffect)
     }
 
     /// - Parameter changes: The number of changes of passwords before the user was read.
@@ -155,7 +153,7 @@ extension GatewayService {
             source: request.source)
         let outcome: LoginLeaseOutcome
         do throws(GatewayError) {
-            outcome = try await changed("user") { () throws(StoreError) in try await store.lease(lease) }
+            outcome = try await changed("user", try await store.lease(lease))
         } catch {
             noteSuccess(request)
             switch error {
@@ -183,7 +181,7 @@ extension GatewayService {
         let hash = SecretHash(of: unknownLogins.bytes + Array(login.utf8))
         var random = SeedBytes(hash)
         let near = UserID(using: &random)
-        return try await stored("user") { () throws(StoreError) in try await store.password(near: near) }
+        return try await stored("user", try await store.password(near: near))
     }
 
     /// Notes a login whose password was right, and charges for it.
@@ -211,7 +209,7 @@ extension GatewayService {
         let audit = AuditRecord(
             at: now, actor: Caller.gateway.name, source: source, action: .loginRefused,
             subject: user.map { "user:\($0.id)" } ?? "gateway", details: details)
-        try await stored("user") { () throws(StoreError) in try await store.append(audit, change: nil) }
+        try await stored("user", try await store.append(audit, change: nil))
         return .refused(refusal)
     }
 }

@@ -59,9 +59,9 @@ extension GatewayService {
             .deviceKeyRotated, "device:\(id)", caller, ["from": old.base64, "to": request.publicKey.base64])
         do throws(GatewayError) {
             return try grant(
-                try await changed("device") { () throws(StoreError) in
-                    try await store.change(device: id, .rotation(from: old, to: request.publicKey, by: hash), audit)
-                })
+                try await changed(
+                    "device",
+                    try await store.change(device: id, .rotation(from: old, to: request.publicKey, by: hash), audit)))
         } catch {
             // The same request may have been faster on another connection.
             guard case .notFound = error else { throw error }
@@ -79,7 +79,7 @@ extension GatewayService {
         let time = nanoseconds
         guard state.withLock({ $0.proofs.allows(id, at: time) }) else { return }
         let audit = record(.proofRefused, "device:\(id)", caller)
-        try await stored("device") { () throws(StoreError) in try await store.append(audit, change: nil) }
+        try await stored("device", try await store.append(audit, change: nil))
     }
 
     /// The key that a nonce was given out for, where this request is the first to use it.

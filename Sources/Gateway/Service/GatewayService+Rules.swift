@@ -9,7 +9,7 @@ import WireGuardCore
 extension GatewayService {
     package func rules(of owner: Rule.Owner, _ caller: Caller) async throws(GatewayError) -> [Rule] {
         try caller.check(.read)
-        return try await stored(owner.kind) { () throws(StoreError) in try await store.rules(of: owner) }
+        return try await stored(owner.kind, try await store.rules(of: owner))
     }
 
     /// Adds a rule to the rules of the owner. Concurrent additions are all kept.
@@ -25,9 +25,8 @@ extension GatewayService {
         let text = JSON.object(Rule.message.members(rule).filter { $0.name != "id" }).line
         let creation = try creation(creationKey, "rule \(owner.text) \(addition.isFirst) \(text)", caller)
         let audit = record(.rulesChanged, owner.text, caller, ["added": rule.id.description])
-        return try await changed(owner.kind) { () throws(StoreError) in
-            try await store.add(rule, isFirst: addition.isFirst, limit: Rule.most, creation, audit)
-        }
+        return try await changed(
+            owner.kind, try await store.add(rule, isFirst: addition.isFirst, limit: Rule.most, creation, audit))
     }
 
     /// Removes one rule of the owner. Concurrent changes of other rules are all kept.
@@ -37,9 +36,7 @@ extension GatewayService {
     ) async throws(GatewayError) -> [Rule] {
         try caller.check(.manage)
         let audit = record(.rulesChanged, owner.text, caller, ["removed": id.description])
-        return try await changed("rule") { () throws(StoreError) in
-            try await store.remove(rule: id, of: owner, audit)
-        }
+        return try await changed("rule", try await store.remove(rule: id, of: owner, audit))
     }
 
     /// Replaces the rules of the owner with these, in this order.
@@ -54,9 +51,7 @@ extension GatewayService {
         var random = random
         let made = rules.map { Rule(id: RuleID(using: &random), owner: owner, $0) }
         let audit = record(.rulesChanged, owner.text, caller, ["rules": "\(made.count)"])
-        try await changed(owner.kind) { () throws(StoreError) in
-            try await store.setRules(of: owner, made, ifVersion: versions, audit)
-        }
+        try await changed(owner.kind, try await store.setRules(of: owner, made, ifVersion: versions, audit))
         return made
     }
 
@@ -66,10 +61,8 @@ extension GatewayService {
         try caller.check(.read)
         let now = now
         let restSince = restSince(at: now)
-        let counts = try await stored("status") { () throws(StoreError) in try await store.counts(at: now) }
-        let pools = try await stored("status") { () throws(StoreError) in
-            try await store.pools(settings.addresses, restSince: restSince)
-        }
+        let counts = try await stored("status", try await store.counts(at: now))
+        let pools = try await stored("status", try await store.pools(settings.addresses, restSince: restSince))
         let keys = state.withLock { $0.keys }
         return GatewayStatus(
             counts: counts, pools: pools, servesWireGuard: settings.servesWireGuard,
@@ -82,14 +75,14 @@ extension GatewayService {
         _ filter: AuditFilter = AuditFilter(), _ page: PageRequest, _ caller: Caller
     ) async throws(GatewayError) -> Page<AuditEntry> {
         try caller.check(.read)
-        return try await stored("entry") { () throws(StoreError) in try await store.audit(filter, page) }
+        return try await stored("entry", try await store.audit(filter, page))
     }
 
     /// Notes that a backup was made, by whom, where that is allowed.
     package func noteBackup(_ caller: Caller) async throws(GatewayError) {
         try caller.check(.manage)
         let audit = record(.backupMade, "gateway", caller)
-        try await stored("gateway") { () throws(StoreError) in try await store.append(audit, change: nil) }
+        try await stored("gateway", try await store.append(audit, change: nil))
     }
 }
 

@@ -18,7 +18,7 @@ extension GatewayService {
     /// - Parameter sequence: The last change that the caller knows. If it is `nil` or too old, the feed has all peers.
     package func peers(after sequence: Int64?, _ caller: Caller) async throws(GatewayError) -> Feed<Peer> {
         try caller.check(.run)
-        return try await stored("peer") { () throws(StoreError) in try await store.peers(after: sequence) }.map(peer)
+        return try await stored("peer", try await store.peers(after: sequence)).map(peer)
     }
 
     private func peer(_ record: PeerRecord) -> Peer {
@@ -38,7 +38,7 @@ extension GatewayService {
     package func record(_ activity: [DeviceActivity], _ caller: Caller) async throws(GatewayError) {
         try caller.check(.run)
         guard !activity.isEmpty else { return }
-        try await written("device") { () throws(StoreError) in try await store.record(activity) }
+        try await written("device", try await store.record(activity))
     }
 
     /// Notes what time has brought: expired devices, users and idle keys, the switch of server keys, old entries of the audit log.
@@ -71,7 +71,7 @@ extension GatewayService {
         sweep.correctsTimes = watch.isCertain && state.withLock { !$0.hasCorrectedTimes }
         sweep.isProbe = ends.withLock { $0.refusal != nil }
         let checked = sweep
-        let outcome = try await written("sweep") { () throws(StoreError) in try await store.sweep(checked) }
+        let outcome = try await written("sweep", try await store.sweep(checked))
         if sweep.isProbe { ends.withLock { $0.setRefusal(nil, at: now) } }
         state.withLock { $0.hasCorrectedTimes = watch.isCertain }
         guard !outcome.isEmpty else { return }

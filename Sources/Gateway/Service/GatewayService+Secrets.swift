@@ -21,7 +21,7 @@ extension GatewayService {
         let hash = SecretHash(secret)
         switch secret.kind {
         case .token:
-            guard let token = try await stored("token", { () throws(StoreError) in try await store.token(hash) }) else {
+            guard let token = try await stored("token", try await store.token(hash)) else {
                 throw failure(.unauthorized, bearer, source)
             }
             let caller = try self.caller(token, source)
@@ -29,7 +29,7 @@ extension GatewayService {
             await noteUse(of: token)
             return caller
         case .device:
-            let found = try await stored("device") { () throws(StoreError) in try await store.device(credential: hash) }
+            let found = try await stored("device", try await store.device(credential: hash))
             guard let found else { throw failure(.deviceUnknown, bearer, source) }
             succeeded(bearer, source)
             try check(found)
@@ -93,6 +93,6 @@ extension GatewayService {
         guard state.withLock({ $0.uses.allows(token.id, at: time) }) else { return }
         let now = now
         // A store that refuses writes keeps no administrator out. It logs the error.
-        _ = try? await written("token") { () throws(StoreError) in try await store.noteUse(of: token.id, at: now) }
+        _ = try? await written("token", try await store.noteUse(of: token.id, at: now))
     }
 }

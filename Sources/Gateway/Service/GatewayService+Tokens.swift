@@ -11,7 +11,7 @@ extension GatewayService {
 
     package func tokens(_ page: PageRequest, _ caller: Caller) async throws(GatewayError) -> Page<Token> {
         try caller.check(.read)
-        var found = try await stored("token") { () throws(StoreError) in try await store.tokens(page) }
+        var found = try await stored("token", try await store.tokens(page))
         found.items = found.items.map(inEffect)
         return found
     }
@@ -48,9 +48,7 @@ extension GatewayService {
         let audit = record(.tokenAdded, "token:\(id)", caller, details)
         let limits = limits(at: now)
         let device = slot
-        let made = try await changed("user") { () throws(StoreError) in
-            try await store.add(token, slot: device, limits, creation, audit)
-        }
+        let made = try await changed("user", try await store.add(token, slot: device, limits, creation, audit))
         return try issued(
             Created(item: inEffect(made.item), isRepetition: made.isRepetition), secret, creation, made.item.id)
     }
@@ -58,12 +56,12 @@ extension GatewayService {
     /// Revokes a token, and removes the device of its slot. If the database refuses writes, the revocation is in effect nevertheless.
     package func revokeToken(_ id: TokenID, _ caller: Caller) async throws(GatewayError) -> Token {
         try caller.check(.manage)
-        let found = try await stored("token") { () throws(StoreError) in try await store.token(id) }
+        let found = try await stored("token", try await store.token(id))
         guard let found else { throw .notFound("token") }
         let audit = record(.tokenRevoked, "token:\(id)", caller)
         let saved = try await endAccess(.revokedToken(id, found.hash, slot: found.deviceID), audit) {
             () async throws(GatewayError) in
-            try await self.changed("token") { () throws(StoreError) in try await self.store.revoke(token: id, audit) }
+            try await self.changed("token", try await self.store.revoke(token: id, audit))
         }
         return inEffect(saved ?? found)
     }
@@ -72,7 +70,7 @@ extension GatewayService {
         _ page: PageRequest, _ caller: Caller
     ) async throws(GatewayError) -> Page<IssuedInvitation> {
         try caller.check(.read)
-        var found = try await stored("invitation") { () throws(StoreError) in try await store.invitations(page) }
+        var found = try await stored("invitation", try await store.invitations(page))
         found.items = found.items.map(inEffect)
         return found
     }
@@ -94,9 +92,7 @@ extension GatewayService {
         let creation = try creation(creationKey, "invitation \(InvitationDraft.message.encode(draft).line)", caller)
         let audit = record(
             .invitationAdded, "invitation:\(invitation.id)", caller, ["user": draft.userID.description])
-        let made = try await stored("user") { () throws(StoreError) in
-            try await store.add(invitation, creation, audit)
-        }
+        let made = try await stored("user", try await store.add(invitation, creation, audit))
         return try issued(
             Created(item: inEffect(made.item), isRepetition: made.isRepetition), secret, creation, made.item.id)
     }
@@ -106,13 +102,11 @@ extension GatewayService {
         _ id: InvitationID, _ caller: Caller
     ) async throws(GatewayError) -> IssuedInvitation {
         try caller.check(.manage)
-        let found = try await stored("invitation") { () throws(StoreError) in try await store.invitation(id) }
+        let found = try await stored("invitation", try await store.invitation(id))
         guard let found else { throw .notFound("invitation") }
         let audit = record(.invitationRevoked, "invitation:\(id)", caller)
         let saved = try await endAccess(.revokedInvitation(id, found.hash), audit) { () async throws(GatewayError) in
-            try await self.written("invitation") { () throws(StoreError) in
-                try await self.store.revoke(invitation: id, audit)
-            }
+            try await self.written("invitation", try await self.store.revoke(invitation: id, audit))
         }
         return inEffect(saved ?? found)
     }

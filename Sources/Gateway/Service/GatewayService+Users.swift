@@ -8,21 +8,21 @@ import Provisioning
 extension GatewayService {
     package func users(_ page: PageRequest, _ caller: Caller) async throws(GatewayError) -> Page<User> {
         try caller.check(.read)
-        var found = try await stored("user") { () throws(StoreError) in try await store.users(page) }
+        var found = try await stored("user", try await store.users(page))
         found.items = found.items.map(inEffect)
         return found
     }
 
     package func user(_ id: UserID, _ caller: Caller) async throws(GatewayError) -> User {
         try caller.check(.read)
-        let user = try await stored("user") { () throws(StoreError) in try await store.user(id) }
+        let user = try await stored("user", try await store.user(id))
         guard let user else { throw .notFound("user") }
         return inEffect(user)
     }
 
     package func user(login: String, _ caller: Caller) async throws(GatewayError) -> User {
         try caller.check(.read)
-        let user = try await stored("user") { () throws(StoreError) in try await store.user(login: login) }
+        let user = try await stored("user", try await store.user(login: login))
         guard let user else { throw .notFound("user") }
         return inEffect(user)
     }
@@ -44,7 +44,7 @@ extension GatewayService {
         let (added, limits) = (user, limits(at: now))
         let audit = record(.userAdded, "user:\(user.id)", caller, ["login": user.login])
         let made = try await named(user.login) { () async throws(GatewayError) in
-            try await changed("user") { () throws(StoreError) in try await store.add(added, limits, creation, audit) }
+            try await changed("user", try await store.add(added, limits, creation, audit))
         }
         return Created(item: inEffect(made.item), isRepetition: made.isRepetition)
     }
@@ -65,9 +65,7 @@ extension GatewayService {
         let checked = update
         @Sendable func save() async throws(GatewayError) -> User {
             try await named(checked.login ?? "") { () async throws(GatewayError) in
-                try await changed("user") { () throws(StoreError) in
-                    try await store.update(user: id, checked, limits, audit)
-                }
+                try await changed("user", try await store.update(user: id, checked, limits, audit))
             }
         }
         guard let isEnabled = update.isEnabled else { return inEffect(try await save()) }

@@ -109,7 +109,7 @@ package final class GatewayService: Sendable {
 
     /// Runs an operation of the store, whose errors become the caller's.
     func stored<Result>(
-        _ subject: String, _ operation: () async throws(StoreError) -> Result
+        _ subject: String, _ operation: @autoclosure () async throws(StoreError) -> Result
     ) async throws(GatewayError) -> Result {
         do throws(StoreError) {
             return try await operation()
@@ -140,9 +140,9 @@ package final class GatewayService: Sendable {
 
     /// The same for an operation after which there are changes.
     func changed<Result>(
-        _ subject: String, _ operation: () async throws(StoreError) -> Result
+        _ subject: String, _ operation: @autoclosure () async throws(StoreError) -> Result
     ) async throws(GatewayError) -> Result {
-        let result = try await written(subject, operation)
+        let result = try await written(subject, try await operation())
         signalChange()
         return result
     }

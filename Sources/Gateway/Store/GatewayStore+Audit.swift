@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 package import FoundationEssentials
+import NetworkAddresses
 import Provisioning
 
 extension GatewayStore {
@@ -65,5 +66,18 @@ extension GatewayStore {
             counts.traffic = try Device.Traffic(received: row["received"], sent: row["sent"])
             return counts
         }
+    }
+}
+
+extension AuditEntry {
+    init(_ row: SQLRow) throws {
+        let details = try? JSONDecoder().decode([String: String].self, from: Data((row["details"] as String).utf8))
+        try self.init(
+            number: row["number"],
+            record: AuditRecord(
+                at: row["at"], actor: row["actor"],
+                source: (row["source"] as String?).flatMap { try? IPAddress($0) }, action: row["action"],
+                subject: row["subject"], details: details ?? [:]),
+            count: row["count"])
     }
 }

@@ -95,3 +95,31 @@ extension GatewayStore {
         }
     }
 }
+
+extension Change.Subject {
+    /// Kind and id.
+    var text: (kind: String, subject: String) {
+        switch self {
+        case .user(let id): ("user", id.description)
+        case .device(let id): ("device", id.description)
+        case .rules(.user(let id)): ("rulesOfUser", id.description)
+        case .rules(.device(let id)): ("rulesOfDevice", id.description)
+        case .serverKeys: ("serverKeys", "")
+        }
+    }
+}
+
+extension Change {
+    init(_ row: SQLRow) throws {
+        let subject: Subject
+        switch try row["kind"] as String {
+        case "user": subject = try .user(row["subject"])
+        case "device": subject = try .device(row["subject"])
+        case "rulesOfUser": subject = try .rules(.user(row["subject"]))
+        case "rulesOfDevice": subject = try .rules(.device(row["subject"]))
+        case "serverKeys": subject = .serverKeys
+        default: throw row.damaged("kind")
+        }
+        try self.init(sequence: row["sequence"], at: row["at"], subject: subject)
+    }
+}

@@ -47,3 +47,11 @@ extension GatewayStore {
         return condition
     }
 }
+
+extension Cooldown {
+    init(_ row: SQLRow) throws {
+        try self.init(
+            address: row["address"], network: row["network"], userID: row["user_id"], login: row["login"],
+            releasedAt: row["released_at"])
+    }
+}

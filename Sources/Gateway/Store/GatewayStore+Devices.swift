@@ -179,3 +179,19 @@ extension GatewayStore {
         }
     }
 }
+
+extension Device {
+    /// Reads a device without addresses and subnets, which have other tables.
+    init(_ row: SQLRow) throws {
+        try self.init(
+            id: row["id"], userID: row["user_id"], kind: row["kind"], name: row["name"], notes: row["notes"],
+            platform: row["platform"], publicKey: row["public_key"], keyAt: row["key_at"],
+            credentialHash: row["credential_hash"], isEnabled: row["enabled"], expiresAt: row["expires_at"],
+            createdAt: row["created_at"], lastSeenAt: row["last_seen_at"],
+            lastEndpoint: (row["last_endpoint"] as String?).flatMap { try? Endpoint($0) },
+            traffic: Traffic(received: row["received"], sent: row["sent"]))
+        rotationHash = try row["rotation_hash"]
+        expiryLimit = try row["expiry_limit"]
+        hasExpired = try row["expiry_noted"]
+    }
+}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import Provisioning
 import TunnelServer
 
@@ -113,5 +114,33 @@ extension GatewayStore {
                 \(access.direction), \(access.networksText), \(access.transport),
                 \(access.portsText), \(rule.notes))
             """)
+    }
+}
+
+extension AccessRule {
+    init(_ row: SQLRow) throws {
+        let ports = try (row["ports"] as String).split(separator: " ").map { text in
+            let ends = text.split(separator: "-").compactMap { UInt16($0) }
+            guard let low = ends.first, let high = ends.last, low <= high else { throw row.damaged("ports") }
+            return low...high
+        }
+        let networks = try (row["networks"] as String).split(separator: " ").map { text in
+            guard let prefix = try? IPPrefix(text) else { throw row.damaged("networks") }
+            return prefix
+        }
+        try self.init(
+            row["action"], direction: row["direction"], networks: networks, transport: row["transport"], ports: ports)
+    }
+
+    var networksText: String { networks.map(\.description).joined(separator: " ") }
+    var portsText: String { ports.map { "\($0.lowerBound)-\($0.upperBound)" }.joined(separator: " ") }
+}
+
+extension Rule {
+    init(_ row: SQLRow) throws {
+        let user: UserID? = try row["user_id"]
+        try self.init(
+            id: row["id"], owner: user.map(Owner.user) ?? .device(row["device_id"]), access: AccessRule(row),
+            notes: row["notes"])
     }
 }

@@ -120,3 +120,21 @@ extension GatewayStore {
         try await database.read { db in try Self.page(db, "invitations", page) { try IssuedInvitation($0) } }
     }
 }
+
+extension Token {
+    init(_ row: SQLRow) throws {
+        try self.init(
+            id: row["id"], scope: row["scope"], userID: row["user_id"], deviceID: row["device_id"], name: row["name"],
+            hash: row["hash"], hint: row["hint"], createdAt: row["created_at"], expiresAt: row["expires_at"],
+            lastUsedAt: row["last_used_at"], revokedAt: row["revoked_at"])
+    }
+}
+
+extension IssuedInvitation {
+    init(_ row: SQLRow) throws {
+        try self.init(
+            id: row["id"], userID: row["user_id"], deviceName: row["device_name"], hash: row["hash"], hint: row["hint"],
+            createdAt: row["created_at"], expiresAt: row["expires_at"], usedAt: row["used_at"],
+            deviceID: row["device_id"], revokedAt: row["revoked_at"], misuses: row["misuses"])
+    }
+}

@@ -19,14 +19,21 @@ extension GatewayStore {
         }
     }
 
+    /// The columns of a user that can change.
+    private static let columns: SQL = "login, name, notes, enabled, expiry_noted, expires_at, device_limit, password"
+
+    /// The values of ``columns``.
+    private static func values(_ user: User) -> SQL {
+        """
+        \(user.login), \(user.name), \(user.notes), \(user.isEnabled), \(user.hasExpired), \(user.expiresAt),
+        \(user.deviceLimit), \(user.password?.text)
+        """
+    }
+
     static func insert(_ db: any SQLSession, _ user: User, _ limits: DeviceLimits, _ audit: AuditRecord) throws {
         try db.execute(
             """
-            INSERT INTO users (
-                id, login, name, notes, enabled, expires_at, device_limit, password, created_at
-            ) VALUES (
-                \(user.id), \(user.login), \(user.name), \(user.notes), \(user.isEnabled), \(user.expiresAt),
-                \(user.deviceLimit), \(user.password?.text), \(user.createdAt))
+            INSERT INTO users (id, created_at, \(columns)) VALUES (\(user.id), \(user.createdAt), \(values(user)))
             """)
         try setAddresses(db, of: user.id, user.addresses, limits, at: audit.at)
         try note(db, .user(user.id), at: audit.at)
@@ -46,10 +53,7 @@ extension GatewayStore {
             if user.expiresAt?.milliseconds != end?.milliseconds { user.hasExpired = false }
             try db.execute(
                 """
-                UPDATE users SET login = \(user.login), name = \(user.name), notes = \(user.notes),
-                    enabled = \(user.isEnabled), expiry_noted = \(user.hasExpired), expires_at = \(user.expiresAt),
-                    device_limit = \(user.deviceLimit), password = \(user.password?.text)
-                WHERE id = \(id)
+                UPDATE users SET (\(Self.columns)) = (\(Self.values(user))) WHERE id = \(id)
                 """)
             if let addresses = update.addresses {
                 try Self.setAddresses(db, of: id, addresses, limits, at: audit.at)
@@ -124,5 +128,15 @@ extension GatewayStore {
         user: UserID, _ update: UserUpdate, _ audit: AuditRecord
     ) async throws(StoreError) -> User {
         try await self.update(user: user, update, noLimits, audit)
+    }
+}
+
+extension User {
+    init(_ row: SQLRow) throws {
+        try self.init(
+            id: row["id"], login: row["login"], name: row["name"], notes: row["notes"], isEnabled: row["enabled"],
+            expiresAt: row["expires_at"], deviceLimit: row["device_limit"],
+            password: (row["password"] as String?).map(StoredPassword.init(text:)), createdAt: row["created_at"])
+        hasExpired = try row["expiry_noted"]
     }
 }

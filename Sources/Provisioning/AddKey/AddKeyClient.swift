@@ -19,29 +19,23 @@ package struct AddKeyClient: Sendable {
         rounds = ServerRounds(transport: transport, clock: clock, logger: logger, random: random)
     }
 
-    /// What a registration brought.
-    package struct Registration: Sendable {
-        package var reply: AddKeyReply
-        /// The server that gave it, by its place in the list.
-        package var server: Int
-    }
-
     /// Registers a key.
     /// - Parameters:
     ///   - servers: who is asked, the first one first.
     ///   - first: the place in the list to begin at.
+    /// - Returns: The reply, and the index of the server that gave it.
     /// - Throws: `.refused` at once, since no other server would say otherwise; what the last server failed with is told with
     ///   `.timedOut`.
     package func register(
         _ publicKey: PublicKey, token: SecretBytes, at servers: [ProvisioningServer], from first: Int = 0,
         socketMark: UInt32? = nil
-    ) async throws(ProvisioningError) -> Registration {
-        let answer = try await rounds.ask(servers, from: first) { server in
+    ) async throws(ProvisioningError) -> (reply: AddKeyReply, server: Int) {
+        let (reply, server) = try await rounds.ask(servers, from: first) { server in
             ProvisioningRequest(server: server, target: Self.target(publicKey, token), socketMark: socketMark)
         } read: { (reply, server) throws(ProvisioningError) in
             try AddKeyReply(reply, for: publicKey, allowsLoopback: server.isOnThisMachine)
         }
-        return Registration(reply: answer.value, server: answer.server)
+        return (reply, server)
     }
 
     /// The path and query, each value encoded once.

@@ -17,13 +17,6 @@ struct ServerRounds: Sendable {
     var patience: Duration = .seconds(10)
     let random: @Sendable () -> any RandomNumberGenerator
 
-    /// What a server answered.
-    struct Answer<Value: Sendable>: Sendable {
-        var value: Value
-        /// The server, by its place in the list.
-        var server: Int
-    }
-
     private final class Last: Sendable {
         let text = Mutex<String?>(nil)
     }
@@ -34,12 +27,13 @@ struct ServerRounds: Sendable {
     ///   - first: the place in the list to begin at.
     ///   - request: what is asked. The same each time, so that a reply that was lost harms nobody.
     ///   - read: reads the reply of a server.
+    /// - Returns: The value of the first good reply, and the index of its server.
     /// - Throws: at once what is no other server's to mend; what the last server failed with is told with `.timedOut`.
     func ask<Value: Sendable>(
         _ servers: [ProvisioningServer], from first: Int = 0,
         request: @escaping @Sendable (ProvisioningServer) -> ProvisioningRequest,
         read: @escaping @Sendable (ProvisioningReply, ProvisioningServer) throws(ProvisioningError) -> Value
-    ) async throws(ProvisioningError) -> Answer<Value> {
+    ) async throws(ProvisioningError) -> (value: Value, server: Int) {
         guard !servers.isEmpty else { throw .noServers }
         let last = Last()
         let outcome = await withDeadline(deadline, clock: clock) {
@@ -56,14 +50,14 @@ struct ServerRounds: Sendable {
     private func rounds<Value: Sendable>(
         _ servers: [ProvisioningServer], _ first: Int, _ request: (ProvisioningServer) -> ProvisioningRequest,
         _ read: (ProvisioningReply, ProvisioningServer) throws(ProvisioningError) -> Value, _ last: Last
-    ) async -> Result<Answer<Value>, ProvisioningError> {
+    ) async -> Result<(value: Value, server: Int), ProvisioningError> {
         var generator = random()
         for round in 0... {
             for step in servers.indices {
                 let index = (first + step) % servers.count
                 do throws(ProvisioningError) {
                     let value = try read(try await send(request(servers[index])), servers[index])
-                    return .success(Answer(value: value, server: index))
+                    return .success((value, index))
                 } catch {
                     guard error.concernsServerOnly else { return .failure(error) }
                     let text = "\(servers[index].name): \(error.tunnelError.message)"

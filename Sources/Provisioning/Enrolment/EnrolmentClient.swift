@@ -42,38 +42,29 @@ public struct EnrolmentClient: Sendable {
     public func enrol(
         _ request: EnrolmentRequest, with invitation: BearerSecret
     ) async throws(ProvisioningError) -> EnrolmentGrant {
-        try await grant(.post, EnrolmentPath.enrolments, invitation, body: request.body, for: request.publicKey)
+        try await grant(.post, EnrolmentPath.enrolments, invitation, body: request.body, for: [request.publicKey])
     }
 
     /// What the device is given, as of now.
     /// - Parameters:
     ///   - credential: the device's own secret.
     ///   - publicKey: the device's key, which the gateway has to know it by.
+    ///   - nextKey: the key of an unfinished rotation, which the gateway may have instead.
     public func grant(
-        credential: BearerSecret, publicKey: PublicKey
+        credential: BearerSecret, publicKey: PublicKey, nextKey: PublicKey? = nil
     ) async throws(ProvisioningError) -> EnrolmentGrant {
-        try await grant(.get, EnrolmentPath.device, credential, for: publicKey)
-    }
-
-    /// The same where a rotation was begun, and it is not known which of two keys the gateway knows.
-    func grant(
-        credential: BearerSecret, publicKeys: [PublicKey]
-    ) async throws(ProvisioningError) -> EnrolmentGrant {
-        try await grant(.get, EnrolmentPath.device, credential, forAny: publicKeys)
+        try await grant(.get, EnrolmentPath.device, credential, for: [publicKey, nextKey])
     }
 
     /// Moves the device's expiry on.
+    /// - Parameters:
+    ///   - credential: the device's own secret.
+    ///   - publicKey: the device's key, which the gateway has to know it by.
+    ///   - nextKey: the key of an unfinished rotation, which the gateway may have instead.
     public func renew(
-        credential: BearerSecret, publicKey: PublicKey
+        credential: BearerSecret, publicKey: PublicKey, nextKey: PublicKey? = nil
     ) async throws(ProvisioningError) -> EnrolmentGrant {
-        try await renew(credential: credential, publicKeys: [publicKey])
-    }
-
-    /// Moves the device's expiry on during an unfinished rotation, when the gateway may have either key.
-    func renew(
-        credential: BearerSecret, publicKeys: [PublicKey]
-    ) async throws(ProvisioningError) -> EnrolmentGrant {
-        try await grant(.post, EnrolmentPath.renewal, credential, forAny: publicKeys)
+        try await grant(.post, EnrolmentPath.renewal, credential, for: [publicKey, nextKey])
     }
 
     /// Gives the device another key. Keep the new key before: from the moment the gateway has heard of it, only it works.
@@ -101,7 +92,7 @@ public struct EnrolmentClient: Sendable {
         guard let request = RotationRequest(from: old, to: new, answering: nonce) else {
             throw .reply(field: "serverKey", problem: "it is no key")
         }
-        return try await grant(.post, EnrolmentPath.rotations, credential, body: request.body, for: new)
+        return try await grant(.post, EnrolmentPath.rotations, credential, body: request.body, for: [new])
     }
 
     /// The user's devices.
@@ -126,16 +117,10 @@ public struct EnrolmentClient: Sendable {
 
     // MARK: - Requests
 
+    /// - Parameter publicKeys: The keys of which the grant must name one.
     private func grant(
         _ method: ProvisioningRequest.Method, _ path: String, _ secret: BearerSecret, body: [UInt8]? = nil,
-        for publicKey: PublicKey
-    ) async throws(ProvisioningError) -> EnrolmentGrant {
-        try await grant(method, path, secret, body: body, forAny: [publicKey])
-    }
-
-    private func grant(
-        _ method: ProvisioningRequest.Method, _ path: String, _ secret: BearerSecret, body: [UInt8]? = nil,
-        forAny publicKeys: [PublicKey]
+        for publicKeys: [PublicKey?]
     ) async throws(ProvisioningError) -> EnrolmentGrant {
         let allowsLoopback = servers.allSatisfy(\.isOnThisMachine)
         return try await ask(method, path, secret, body: body) { (body) throws(ContractError) in

@@ -68,7 +68,7 @@ package struct EnrolmentKeeper: Sendable {
         var enrolment = enrolment
         let publicKey = enrolment.privateKey.publicKey
         // The gateway has either key while a rotation is unfinished.
-        let publicKeys = [publicKey] + (enrolment.nextKey.map { [$0.publicKey] } ?? [])
+        let nextKey = enrolment.nextKey?.publicKey
         let grant: EnrolmentGrant
         if let token = enrolment.token {
             grant = try await client.enrol(
@@ -77,9 +77,9 @@ package struct EnrolmentKeeper: Sendable {
                     platform: enrolment.platform), with: token)
             logger.notice("enrolled as \(grant.device.id) of \(grant.device.user)")
         } else if renewing || enrolment.timeToRenewal(at: now()) == .zero {
-            grant = try await client.renew(credential: enrolment.credential, publicKeys: publicKeys)
+            grant = try await client.renew(credential: enrolment.credential, publicKey: publicKey, nextKey: nextKey)
         } else {
-            grant = try await client.grant(credential: enrolment.credential, publicKeys: publicKeys)
+            grant = try await client.grant(credential: enrolment.credential, publicKey: publicKey, nextKey: nextKey)
         }
         enrolment.adopt(grant, at: now())
         await keepLogging(enrolment)

@@ -32,10 +32,10 @@ import WireGuardCore
     struct Made {
         var peers = PeerReconciler()
         /// The peers of WireGuard, and the network's clients.
-        private(set) var engine: [PublicKey: PeerReconciler.EnginePeer] = [:]
+        private(set) var engine: [PublicKey: UAPIPeerUpdate] = [:]
         private(set) var network: [IPPrefix: ClientAccess] = [:]
         /// The peers of WireGuard at the time of the network's change.
-        private(set) var engineBefore: [PublicKey: PeerReconciler.EnginePeer] = [:]
+        private(set) var engineBefore: [PublicKey: UAPIPeerUpdate] = [:]
         private(set) var isUnchanged = true
         /// The addresses whose connections the network has ended in the last round.
         private(set) var released: Set<IPPrefix> = []
@@ -136,7 +136,7 @@ import WireGuardCore
             let other = try peer(
                 key: PrivateKey(using: &generator).publicKey, "10.66.0.2", rules: [AccessRule(.deny, transport: .udp)])
             made.round(changes([other], removed: [one.deviceID]))
-            #expect(made.engineBefore.isEmpty && made.engine.values.map(\.device) == [other.deviceID])
+            #expect(made.engineBefore.isEmpty && made.engine.keys.map { made.peers.devices[$0] } == [other.deviceID])
             #expect(made.network.values.map(\.rules.count) == [1])
         }
     }
@@ -161,16 +161,19 @@ import WireGuardCore
         #expect(made.released.isEmpty)
     }
 
-    @Test("A key that another device gets is removed before it is that device's peer")
-    mutating func handedOnKey() throws {
+    @Test(
+        "A key that another device gets is removed before it is that device's peer, even with the same address",
+        arguments: ["10.66.0.3", "10.66.0.2"])
+    mutating func handedOnKey(_ address: String) throws {
         var made = Made()
         let key = PrivateKey(using: &generator).publicKey
-        let (one, other) = (try self.peer(key: key, "10.66.0.2"), try self.peer(key: key, "10.66.0.3"))
+        let (one, other) = (try self.peer(key: key, "10.66.0.2"), try self.peer(key: key, address))
         made.round(changes([one]))
         made.peers.update(with: changes([other], removed: [one.deviceID]))
         #expect(made.peers.leaving == [key: one.deviceID])
         made.round(changes([other]))
-        #expect(made.engineBefore.isEmpty && made.engine[key]?.device == other.deviceID)
+        #expect(made.engineBefore.isEmpty && made.peers.devices == [key: other.deviceID])
+        #expect(try made.engine[key]?.allowedIPs == [.add(IPPrefix(address))] && made.peers.leaving.isEmpty)
     }
 
     @Test("A complete list removes all other devices; a round that the network fails is repeated, removals too")
@@ -198,8 +201,8 @@ import WireGuardCore
         made.round(changes([peer]))
         peer.sources[1] = try IPPrefix("192.168.8.0/24")
         made.round(changes([peer]))
-        #expect(made.engineBefore[key]?.sources.map(\.description) == ["10.66.0.2/32"])
-        #expect(made.engine[key]?.sources.map(\.description) == ["10.66.0.2/32", "192.168.8.0/24"])
+        #expect(try made.engineBefore[key]?.allowedIPs == [.add(IPPrefix("10.66.0.2"))])
+        #expect(made.engine[key]?.allowedIPs == peer.sources.map { .add($0) })
         #expect(Set(made.network.keys.map(\.description)) == ["10.66.0.2/32", "192.168.8.0/24"])
     }
 
@@ -213,13 +216,12 @@ import WireGuardCore
         let subnet = peer.sources[1]
         let refused = [subnet: TunnelServerError.subnet(subnet, "it is behind another client")]
         made.round(changes([peer]), refused: refused)
-        #expect(made.engine[key]?.sources.map(\.description) == ["10.66.0.2/32"] && made.peers.isCurrent)
+        #expect(try made.engine[key]?.allowedIPs == [.add(IPPrefix("10.66.0.2"))] && made.peers.isCurrent)
         let exclusions = made.peers.exclusions
         #expect(exclusions.map(\.device) == [peer.deviceID] && exclusions.first?.reason.contains("192.168.9.0") == true)
         made.round(changes([]))
-        #expect(made.engine[key]?.sources.count == 2 && made.peers.exclusions.isEmpty)
-        let update = try #require(UAPIDeviceUpdate.setting(made.engine.map { ($0.key, $0.value) }).peers.first)
-        #expect(update.replaceAllowedIPs && update.allowedIPs.count == 2)
+        let update = try #require(made.engine[key])
+        #expect(update.replaceAllowedIPs && update.allowedIPs.count == 2 && made.peers.exclusions.isEmpty)
     }
 }
 

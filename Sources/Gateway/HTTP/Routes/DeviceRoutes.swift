@@ -9,7 +9,7 @@ import TunnelSystem
 package enum EnrolmentRoutes {
     package static let enrol = Route<EnrolmentRequest, Created<EnrolmentGrant>>(
         .post, EnrolmentPath.enrolments, .invitation, "Make a device, with an invitation or a token of scope enrol",
-        body: .message,
+        body: .complete(EnrolmentRequest.message),
         reply: .created(
             .grant(""), notes: (new: "The device", repeated: "The same request was answered before"), parameters: []),
         errors: [409])
@@ -22,8 +22,7 @@ package enum EnrolmentRoutes {
         reply: .message(RotationNonce.schema, "The nonce"))
     package static let rotate = Route<RotationRequest, EnrolmentGrant>(
         .post, EnrolmentPath.rotations, .device, "Give the device a new key",
-        body: .message,
-        reply: .grant("With the new key"), errors: [409])
+        body: .complete(RotationRequest.message), reply: .grant("With the new key"), errors: [409])
     package static let list = Route<Void, DeviceList>(
         .get, EnrolmentPath.devices, .device, "The devices of the device's user",
         reply: .message(DeviceList.schema, "The devices"))

@@ -15,6 +15,7 @@ import TunnelSystem
 /// The log contains a request's method, the path of its route as the template has it, and its origin, and nothing else of it.
 package final class APIResponder: HTTPAnswering {
     private let router: RouterResponder<GatewayContext>
+    private let service: GatewayService
     private let report: RequestReport
     private let logger: Logger
 
@@ -26,18 +27,15 @@ package final class APIResponder: HTTPAnswering {
         metrics: any MetricsFactory, logger: Logger
     ) {
         report = RequestReport(name: name, metrics: metrics, logger: logger)
+        self.service = service
         self.logger = logger
+        let authorization = Authorization(service: service, socketUsers: socketUsers)
         let router = Router(context: GatewayContext.self)
-        router.add(middleware: ProblemMiddleware(service: service, report: report))
         var methods: [(path: String, methods: [HTTPRequest.Method])] = []
         for route in routes.routes {
             let (path, method) = (route.description.path, route.description.method)
-            router.group()
-                .add(
-                    middleware: AuthorizationMiddleware(
-                        service: service, socketUsers: socketUsers, access: route.description.access)
-                )
-                .on(RouterPath(path), method: method, responder: RouteResponder(route: route))
+            let responder = RouteResponder(route: route, authorization: authorization)
+            router.on(RouterPath(path), method: method, responder: responder)
             if let index = methods.firstIndex(where: { $0.path == path }) {
                 methods[index].methods.append(method)
             } else {
@@ -68,13 +66,45 @@ package final class APIResponder: HTTPAnswering {
             request = Request(head: head, body: request.body)
         }
         let context = GatewayContext(source: .init(logger: logger, origin: source, limits: limits))
-        let response: Response
-        do { response = try await router.respond(to: request, context: context) } catch {
-            // Only an error outside of the outermost middleware.
-            response = APIReply(RequestRefusal(.internalFailure)).response
+        var response: Response
+        do {
+            guard Self.isExact(request.uri.path) else { throw RequestRefusal(.noSuchPath) }
+            response = try await router.respond(to: request, context: context)
+            // If no route has this path, the router returns a response instead of an error.
+            guard context.routePath != nil else { throw RequestRefusal(.noSuchPath) }
+        } catch {
+            let refusal = refusal(for: error, request, context)
+            let name = context.routePath.map { "\(request.method) \($0)" } ?? "a request"
+            report.refused(refusal.problem.code?.rawValue ?? "\(refusal.problem.status)", name, source)
+            response = APIReply(refusal).response
         }
+        // NIO decides by the status alone whether a response has a body.
+        if request.method == .head { response = response.createHeadResponse() }
         report.answered(response.status.code, context.routePath ?? "none", in: ContinuousClock.now - began)
         return response
+    }
+
+    /// Whether a path has one spelling only. The router finds the same route for paths with empty components, and compares text
+    /// by Unicode's equivalence.
+    private static func isExact(_ path: String) -> Bool {
+        let bytes = path.utf8
+        guard bytes.first == UInt8(ascii: "/"), bytes.allSatisfy({ $0 < 0x80 }) else { return false }
+        return !bytes.dropFirst().split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+            .contains(where: \.isEmpty)
+    }
+
+    private func refusal(for error: any Error, _ request: Request, _ context: GatewayContext) -> RequestRefusal {
+        switch error {
+        case let refusal as RequestRefusal: return refusal
+        case let error as GatewayError:
+            if case .unavailable(let reason) = error {
+                service.logFailure("\(request.method) \(context.routePath ?? "none"): \(reason)")
+            }
+            return RequestRefusal(error)
+        default:
+            service.logFailure("\(request.method) \(context.routePath ?? "none"): \(error)")
+            return RequestRefusal(.internalFailure)
+        }
     }
 
     package func refused(by listener: String, _ source: RequestSource, _ code: ProblemDetails.Code) {

@@ -5,7 +5,7 @@ import Hummingbird
 import Logging
 import Provisioning
 
-/// A request's origin, its limits, its caller and its place in the router.
+/// A request's origin, its limits and its place in the router.
 struct GatewayContext: RequestContext {
     struct Source: RequestContextSource {
         let logger: Logger
@@ -16,16 +16,18 @@ struct GatewayContext: RequestContext {
     var coreContext: CoreRequestContextStorage
     let origin: RequestSource
     let limits: HTTPLimits
-    /// ``Caller/nobody`` until ``AuthorizationMiddleware`` has found the caller.
-    var caller = Caller.nobody
-    /// The secret of the request; `nil` without one, and for routes that need none.
-    var bearer: String?
 
     init(source: Source) {
         coreContext = CoreRequestContextStorage(source: source)
         origin = source.origin
         limits = source.limits
     }
+
+    /// The path of the route as its template has it; `nil` if the request has none.
+    var routePath: String? { endpointPath.flatMap { $0 == Self.noRoute ? nil : $0 } }
+
+    /// Hummingbird's name for a request without a route.
+    static let noRoute = "NotFound"
 }
 
 /// A request that is refused before its handler, or by a time limit.

@@ -89,17 +89,6 @@ extension BodyFormat {
     }
 }
 
-extension BodyFormat where Body: ContractMessage {
-    /// A message of the device contract.
-    static var message: BodyFormat {
-        BodyFormat(Body.schema) { (json) throws(ContractError) in
-            try Body(json)
-        } encode: {
-            Body.message.encode($0)
-        }
-    }
-}
-
 extension BodyFormat where Body == Void {
     static var none: BodyFormat { BodyFormat(nil, decode: { _ in }, encode: { _ in .null }) }
 }

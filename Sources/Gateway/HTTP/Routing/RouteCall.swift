@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-package import HTTPTypes
 import NetworkAddresses
 import Provisioning
-import TunnelSystem
 
 /// A request of a route with a decoded body.
 @dynamicMemberLookup
@@ -65,25 +63,4 @@ package struct APIRequest: Sendable {
 
     /// The address that failures are counted for.
     var address: IPAddress { source.address ?? .v4(0) }
-}
-
-/// The reply of a route as HTTP has it.
-package struct APIReply: Sendable {
-    package var status: Int
-    package var mediaType: String
-    package var body: [UInt8]
-    package var headers: [(HTTPField.Name, String)] = []
-
-    init(_ status: Int, mediaType: String, body: [UInt8]) {
-        self.status = status
-        self.mediaType = mediaType
-        self.body = body
-    }
-
-    init(_ status: Int = 200, _ json: JSON) {
-        self.init(status, mediaType: "application/json", body: json.bytes)
-    }
-
-    /// 204.
-    static let empty = APIReply(204, mediaType: "", body: [])
 }

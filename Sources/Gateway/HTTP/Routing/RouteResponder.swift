@@ -8,26 +8,28 @@ import NIOCore
 import Provisioning
 import TunnelSystem
 
-/// Reads a request as far as its route needs, calls the handler, and limits the handler's time.
+/// Finds the caller of a request, reads the request as far as its route needs, calls the handler, and limits the handler's time.
 struct RouteResponder: HTTPResponder {
     let route: ServedRoute
+    let authorization: Authorization
 
     // The package enables NonisolatedNonsendingByDefault, and Hummingbird does not.
     @concurrent
     func respond(to request: Request, context: GatewayContext) async throws -> Response {
+        // A caller without permission is refused before more of the request is read.
+        let (caller, bearer) = try await authorization.caller(
+            of: request, from: context.origin, route.description.access)
         let parameters = route.description.parameters.filter { $0.place == .query }
-        var read = APIRequest(
-            caller: context.caller, source: context.origin, bearer: context.bearer,
+        let read = APIRequest(
+            caller: caller, source: context.origin, bearer: bearer,
             path: Dictionary(context.parameters.map { (String($0.key), String($0.value)) }) { $1 },
             query: try RequestFields.query(request.uri.query, parameters),
             creationKey: try RequestFields.creationKey(request.headers),
-            versions: try RequestFields.versions(request.headers), body: [])
-        read.body = try await body(request, context.limits)
-        let complete = read
+            versions: try RequestFields.versions(request.headers), body: try await body(request, context.limits))
         // Work that takes too long continues, but no client waits for it.
         let outcome = await withDeadline(context.limits.work, clock: ContinuousClock()) {
             () -> Result<APIReply, GatewayError> in
-            do throws(GatewayError) { return .success(try await route.answer(complete)) } catch {
+            do throws(GatewayError) { return .success(try await route.answer(read)) } catch {
                 return .failure(error)
             }
         }

@@ -2,36 +2,23 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import HTTPTypes
-import Hummingbird
 import HummingbirdCore
 import NetworkAddresses
 
-/// Finds the caller of a request, and refuses callers without the route's permission before more of the request is read.
-///
-/// Only this type reads credentials.
-struct AuthorizationMiddleware: RouterMiddleware {
+/// Finds the callers of one listener's requests. Only this type reads credentials.
+struct Authorization: Sendable {
     let service: GatewayService
     /// The users whose processes may use the Unix socket; `nil` for other listeners.
     let socketUsers: Set<UInt32>?
-    let access: RouteAccess
 
-    // The package enables NonisolatedNonsendingByDefault, and Hummingbird does not.
-    @concurrent
-    func handle(
-        _ request: Request, context: GatewayContext,
-        next: @concurrent (Request, GatewayContext) async throws -> Response
-    ) async throws -> Response {
-        var context = context
-        (context.caller, context.bearer) = try await caller(request, context.origin)
-        return try await next(request, context)
-    }
-
-    private func caller(
-        _ request: Request, _ source: RequestSource
+    /// The caller of a request, and its secret if the route may need it.
+    /// - Throws: ``GatewayError`` for a caller without the route's permission.
+    func caller(
+        of request: Request, from source: RequestSource, _ access: RouteAccess
     ) async throws(GatewayError) -> (Caller, bearer: String?) {
         if let socketUsers {
             guard case .process(let user) = source, socketUsers.contains(user) else { throw .forbidden }
-            return (try permitted(.local(user)), nil)
+            return (try access.permitted(.local(user)), nil)
         }
         switch access {
         case .open, .addKey: return (.nobody, nil)
@@ -43,17 +30,12 @@ struct AuthorizationMiddleware: RouterMiddleware {
         case .device, .read, .manage, .localRead:
             let bearer = try RequestFields.bearer(request.headers)
             let caller = try await service.caller(bearer: bearer, from: source.address ?? .v4(0))
-            return (try permitted(caller), bearer)
+            return (try access.permitted(caller), bearer)
         }
     }
 
-    private func permitted(_ caller: Caller) throws(GatewayError) -> Caller {
-        if let permission = access.permission { try caller.check(permission) }
-        return caller
-    }
-
-    /// Whether the request names this host by an address of it: a page in a browser that was led here by a name of its own
-    /// does not.
+    /// Whether the request names this host by one of its addresses. The request of a web page that reaches this host by another
+    /// name does not.
     private func isOfThisHost(_ request: Request) -> Bool {
         guard let authority = request.head.authority else { return false }
         var host = authority[...]
@@ -62,5 +44,12 @@ struct AuthorizationMiddleware: RouterMiddleware {
         }
         if host.hasPrefix("["), host.hasSuffix("]") { host = host.dropFirst().dropLast() }
         return host == "localhost" || (try? IPAddress(host))?.isLoopback == true
+    }
+}
+
+extension RouteAccess {
+    fileprivate func permitted(_ caller: Caller) throws(GatewayError) -> Caller {
+        if let permission { try caller.check(permission) }
+        return caller
     }
 }
