@@ -96,11 +96,12 @@ package struct Reconciler<Key: Hashable & Sendable, Value: Equatable & Sendable>
     package mutating func finish(_ update: Update, refused new: [Key: String] = [:]) {
         guard update.number == number else { return }
         if update.isComplete {
-            (differences, refused) = ([:], new)
+            (differences, refused) = ([:], [:])
             for key in desired.keys where update.changes[key] == nil { record(nil, for: key) }
         }
         for (key, value) in update.changes {
-            refused[key] = new[key]
+            // A value that replaced a refused one meanwhile is not refused.
+            refused[key] = desired[key] == value ? new[key] : nil
             record(new[key] == nil ? value : nil, for: key)
         }
         (isKnown, changing) = (true, nil)
