@@ -10,51 +10,28 @@ import WireGuardCore
 extension WireGuardTunnelProvider {
     /// Goes quiet: keepalives, probes and lookups stop.
     public func sleep() async {
-        guard let run, !run.isAsleep else { return }
-        self.run?.isAsleep = true
-        if !run.isOffline { quiesce() }
+        handle(.sleep)
     }
 
     /// Binds new sockets, resolves the peers again and asks for a new session.
     public func wake() async {
-        guard run?.isAsleep == true else { return }
-        run?.isAsleep = false
-        if run?.isPaused == false { resume() }
+        handle(.wake)
     }
 
     /// Pauses without a network, and follows to another one.
     public func pathChanged(_ path: NetworkPath) async {
         guard let run else { return }
         self.run?.path = path
+        let (logger, pause) = (run.context.logger, run.lifecycle.pause)
         if run.configuration.hasNoWay(on: path, run.places) {
-            guard !run.isOffline else { return }
-            self.run?.isOffline = true
-            run.context.logger.info("no network: paused")
-            setReasserting(true)
-            if !run.isAsleep { quiesce() }
-        } else if run.isOffline {
-            self.run?.isOffline = false
-            if !run.isAsleep { resume() }
-        } else if !run.isAsleep, !path.isSameWay(as: run.path) {
-            run.context.logger.info("another network: new sockets")
-            resume()
+            if !pause.contains(.offline) { logger.info("no network: paused") }
+            handle(.path(.none))
+        } else if path.isSameWay(as: run.path) {
+            handle(.path(.same))
+        } else {
+            if pause.isEmpty { logger.info("another network: new sockets") }
+            handle(.path(.other))
         }
-    }
-
-    private func quiesce() {
-        driver?.cancel()
-        refreshing?.cancel()
-        forgetHandshakes()
-        setKeepalives(isOn: false)
-    }
-
-    private func resume() {
-        guard let run else { return }
-        rebind(run)
-        setKeepalives(isOn: true)
-        refreshEndpoints()
-        requestHandshakes(run)
-        watchAnew()
     }
 
     /// Switches keepalives off for a pause, and on again as they were, whoever had set them.
@@ -145,12 +122,12 @@ extension WireGuardTunnelProvider {
     /// peer that nothing is known of are repeated for ever.
     private func refresh(_ rotating: Set<PublicKey>?) async {
         var (isFirst, delays) = (true, [1, 2, 4, 8, 16].makeIterator())
-        while let run, !run.isPaused {
+        while let run, !run.lifecycle.isPaused {
             let all = await candidates(run.configuration, on: run.path, run.context)
             let found = all.filter { rotating?.contains($0.0) ?? true }
-            guard !Task.isCancelled, self.run?.isPaused == false else { return }
+            guard !Task.isCancelled, current(run)?.lifecycle.isPaused == false else { return }
             await announce(found.flatMap { (try? $0.1.get()) ?? [] }.map(\.address))
-            guard !Task.isCancelled, let now = self.run, !now.isPaused else { return }
+            guard !Task.isCancelled, let now = current(run), !now.lifecycle.isPaused else { return }
             // What was asked for may be no more.
             guard now.configuration == run.configuration, now.path == run.path else { continue }
             if adopt(found, isRotating: isFirst && rotating != nil, now) { return }
@@ -163,7 +140,7 @@ extension WireGuardTunnelProvider {
     /// Tells the host of peers that are, or are about to be, in a network that is routed into the tunnel: their own packets have to
     /// go around it. Hosts whose tunnels' sockets need no mark see to that themselves.
     func announce(_ addresses: some Sequence<IPAddress>) async {
-        guard let run, run.context.socketMark != nil, !run.isReconfiguring else { return }
+        guard let run, run.context.socketMark != nil, !run.lifecycle.isReconfiguring else { return }
         let new = Set(addresses).subtracting(run.judgedAddresses)
         self.run?.newAddresses = []
         guard !new.isEmpty else { return }
@@ -180,11 +157,11 @@ extension WireGuardTunnelProvider {
         )
         do throws(TunnelError) {
             try await run.context.apply(settings)
-            guard self.run?.configuration == run.configuration else { return }
+            guard current(run)?.configuration == run.configuration else { return }
             self.run?.servers = servers
         } catch {
             run.context.logger.error("the server's packets may go into the tunnel to it: \(error)")
-            self.run?.judgedAddresses.subtract(new)
+            if current(run) != nil { self.run?.judgedAddresses.subtract(new) }
         }
     }
 

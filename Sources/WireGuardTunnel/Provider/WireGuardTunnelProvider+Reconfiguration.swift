@@ -11,16 +11,25 @@ extension WireGuardTunnelProvider {
     /// as it is, also where somebody else has changed it. Without a network, names are looked up once there is one.
     /// - Throws: as ``start(_:context:)``, and `.notRunning`. Then the tunnel goes on as it was.
     public func reconfigure(_ configuration: WireGuardTunnelConfiguration) async throws(TunnelError) {
-        guard let run, run.isStarted, !run.isReconfiguring else {
+        guard let run, run.lifecycle.canReconfigure else {
             throw TunnelError(.notRunning, "the tunnel is not up, or is being reconfigured", fix: "try again later")
         }
         try Self.check(configuration)
-        self.run?.isReconfiguring = true
-        setReasserting(true)
-        defer { finishReconfiguring() }
+        handle(.reconfigurationStarted)
+        do throws(TunnelError) {
+            try await replaceConfiguration(of: run, with: configuration)
+        } catch {
+            if current(run) != nil { handle(.reconfigurationFailed) }
+            throw error
+        }
+    }
+
+    private func replaceConfiguration(
+        of run: Run, with configuration: WireGuardTunnelConfiguration
+    ) async throws(TunnelError) {
         let secrets = try await TunnelSecrets.read(for: configuration, from: run.context)
         var endpoints: [PublicKey: [Endpoint]] = [:]
-        if !run.isOffline {
+        if !run.lifecycle.pause.contains(.offline) {
             endpoints = try await resolve(configuration, on: run.path, run.context)
         }
         // Those that stay are where they are now.
@@ -38,7 +47,7 @@ extension WireGuardTunnelProvider {
                 run.configuration.settings(leakPolicy: run.context.leakPolicy, servers: run.servers))
             throw error
         }
-        guard self.run != nil else { throw TunnelError(.notRunning, "the tunnel has ended") }
+        guard current(run) != nil else { throw TunnelError(.notRunning, "the tunnel has ended") }
         self.run?.servers = servers
         self.run?.judgedAddresses = servers
         adopt(configuration, secrets, insteadOf: run)
@@ -52,25 +61,14 @@ extension WireGuardTunnelProvider {
         let named = Set(configuration.parsedPeers.map(\.key)).union(before.parsedPeers.map(\.key))
         run.pausedKeepalives = run.pausedKeepalives.filter { kept.contains($0.key) || !named.contains($0.key) }
         (run.configuration, run.secrets) = (configuration, secrets)
-        run.isListening = !configuration.hasEndpoints
-        run.bytesBeforeListening = run.receivedBytes
         // Replies to what it has sent are still its own.
         if !run.prober.isFor(configuration) { run.prober = Self.makeProber(configuration) }
         run.watch.forget()
         run.plane.forgetPackets()
-        let observation = observe(&run)
-        run.monitor = Self.makeMonitor(configuration, observation)
         self.run = run
         adoptProber()
-        if run.isPaused { return setKeepalives(isOn: false) }
-        if before.isOffline || run.path != before.path { refreshEndpoints() }
-        requestHandshakes(run)
-    }
-
-    private func finishReconfiguring() {
-        guard self.run != nil else { return }
-        self.run?.isReconfiguring = false
-        // Reasserting ends with proof.
-        if run?.isPaused == false { watchAnew() }
+        let hasMoved = before.lifecycle.pause.contains(.offline) || run.path != before.path
+        handle(
+            .reconfigured(configuration.connectivity, hasEndpoints: configuration.hasEndpoints, hasMoved: hasMoved))
     }
 }

@@ -26,6 +26,8 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
 
     /// What belongs to one run, from the moment that packets may flow.
     struct Run {
+        /// The number of the run. A result that is awaited belongs to the present run if the numbers are equal.
+        let number: Int
         let context: ProviderContext
         let plane: any DataPlane
         let elapsed: ElapsedTime
@@ -34,25 +36,11 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
         var configuration: WireGuardTunnelConfiguration { didSet { parsedPeers = configuration.parsedPeers } }
         var parsedPeers: [ParsedPeer]
         var prober: TunnelProber
-        var monitor: ConnectivityMonitor
+        var lifecycle: WireGuardLifecycle
         var path: NetworkPath
-        /// Whether its start has returned.
-        var isStarted = false
-        /// Whether it ever worked.
-        var isProven = false
-        var isListening: Bool
-        var isAsleep = false
-        var isOffline = false
-        var isReconfiguring = false
-        /// What was last said to the host.
-        var isReasserting = false
-        /// From one look for a peer to the next.
-        var listeningInterval = Self.firstListeningInterval
-        /// What had been received when it began to listen.
-        var bytesBeforeListening: UInt64 = 0
+        /// The addresses that the start has found for each peer. Empty once it has returned.
+        var candidates: [PublicKey: [Endpoint]]
         var watch = PeerWatch()
-        /// When silent peers were last asked for again.
-        var peersHealedAt: Duration?
         /// The peers' addresses that the host was told.
         var servers: Set<IPAddress> = []
         /// Addresses that were looked at: whether the host has to know of them.
@@ -62,8 +50,6 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
 
         /// The keepalives that were switched off for a pause.
         var pausedKeepalives: [PublicKey: UInt16] = [:]
-
-        var isPaused: Bool { isAsleep || isOffline }
     }
 
     let environment: WireGuardEnvironment
@@ -72,6 +58,8 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
     private let router = MessageRouter(
         limits: MessageRouter.Limits(maximumByteCount: MessageContainer.localMaximumByteCount))
     var run: Run?
+    /// The number of the last run.
+    private var lastRun = 0
     var driver: Task<Void, Never>?
     var refreshing: Task<Void, Never>?
     /// Requests the handshakes with ``dueHandshakes``.
@@ -125,51 +113,39 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
         let update = configuration.deviceUpdate(
             secrets: secrets, endpoints: candidates.compactMapValues(\.first), mark: context.socketMark)
         let plane = try makePlane(try context.packetFlow.takeDevice(), update, context.logger) { context.cancel($0) }
-        let elapsed = ElapsedTime(context.clock)
-        var run = Run(
-            context: context, plane: plane, elapsed: elapsed, secrets: secrets, configuration: configuration,
-            parsedPeers: configuration.parsedPeers,
+        lastRun += 1
+        let run = Run(
+            number: lastRun, context: context, plane: plane, elapsed: ElapsedTime(context.clock), secrets: secrets,
+            configuration: configuration, parsedPeers: configuration.parsedPeers,
             prober: Self.makeProber(configuration),
-            monitor: Self.makeMonitor(configuration, .init(now: elapsed.now, receivedBytes: 0)),
-            path: context.path, isListening: !configuration.hasEndpoints)
-        run.isOffline = isOffline
-        (run.servers, run.judgedAddresses) = (servers, servers)
+            lifecycle: WireGuardLifecycle(configuration.connectivity, hasEndpoints: configuration.hasEndpoints),
+            path: context.path, candidates: candidates, servers: servers, judgedAddresses: servers)
         self.run = run
         adoptProber()
+        let timeout = waits ? Duration.seconds(configuration.handshakeTimeout) : nil
+        handle(.started(handshakeTimeout: timeout, isOffline: isOffline))
+        guard let timeout else { return }
         do throws(TunnelError) {
-            if waits { try await prove(run, candidates) }
+            try await waitForHandshake(run, within: timeout)
         } catch {
-            self.run = nil
-            forgetHandshakes()
+            if current(run) != nil { endRun() }
             await plane.close()
             throw error
         }
-        try begin(isProven: waits)
-    }
-
-    /// What begins once a start is over: the tunnel is watched, or, where nothing has proven it, tried until something does.
-    private func begin(isProven: Bool) throws(TunnelError) {
-        guard var run else { throw TunnelError(.stopped, "the start was given up") }
-        (run.isStarted, run.isProven) = (true, isProven || run.isListening)
-        let observation = observe(&run)
-        run.monitor = Self.makeMonitor(run.configuration, observation)
-        self.run = run
-        if run.isListening || !isProven { setReasserting(true) }
-        if run.isOffline { return setKeepalives(isOn: false) }
-        if run.isProven { return startDriver() }
-        refreshEndpoints()
-        watchAnew()
     }
 
     /// Ends the tunnel.
     public func stop(_ reason: StopReason) async {
-        driver?.cancel()
-        refreshing?.cancel()
-        forgetHandshakes()
         router.close()
         let plane = run?.plane
-        run = nil
+        endRun()
         await plane?.close()
+    }
+
+    private func endRun() {
+        cancelTasks()
+        handle(.stop)
+        run = nil
     }
 
     static func check(_ configuration: WireGuardTunnelConfiguration) throws(TunnelError) {
@@ -192,22 +168,15 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
     }
 
     static func checkCancelled() throws(TunnelError) {
-        if Task.isCancelled { throw TunnelError(.stopped, "the start was given up") }
+        if Task.isCancelled { throw startCancelled }
     }
+
+    private static let startCancelled = TunnelError(.stopped, "the start was cancelled")
 
     static func makeProber(_ configuration: WireGuardTunnelConfiguration) -> TunnelProber {
         TunnelProber(
             target: configuration.connectivity.pingAddress, sources: configuration.addresses.map(\.address),
             servers: configuration.dns?.servers ?? [])
-    }
-
-    static func makeMonitor(
-        _ configuration: WireGuardTunnelConfiguration, _ baseline: ConnectivityMonitor.Observation
-    ) -> ConnectivityMonitor {
-        var options = configuration.connectivity
-        // Without a monitor nothing is given up either: then it only says when a pause is over.
-        if !options.isEnabled { options.endWhenDead = .never }
-        return ConnectivityMonitor(options: options, baseline: baseline)
     }
 
     func adoptProber() {
@@ -217,27 +186,24 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
     }
 
     /// Waits for a handshake with one of the peers that have an endpoint, at each of their addresses in turn.
-    private func prove(_ run: Run, _ candidates: [PublicKey: [Endpoint]]) async throws(TunnelError) {
-        guard !run.isListening else { return }
-        requestHandshakes(run)
-        let (start, limit) = (run.elapsed.now, Duration.seconds(run.configuration.handshakeTimeout))
-        var attempt = 0
-        while !run.plane.peers().contains(where: { $0.handshakeAge != nil }) {
-            let elapsed = run.elapsed.now - start
-            // Two handshakes fit into a third of the usual time.
-            if elapsed >= limit / 3 * (attempt + 1), elapsed < limit {
-                attempt += 1
-                tryNext(candidates, attempt, run)
+    private func waitForHandshake(_ run: Run, within limit: Duration) async throws(TunnelError) {
+        while let now = current(run) {
+            handle(.checked)
+            guard let lifecycle = current(run)?.lifecycle else { break }
+            switch lifecycle.stage {
+            case .ended: throw Self.noAnswer(now.configuration, within: limit)
+            case .awaitingHandshake: break
+            case .new, .connecting, .listening, .watching:
+                self.run?.candidates = [:]
+                // The answers that peers owe count from here.
+                _ = self.run?.observe()
+                return
             }
-            guard elapsed < limit else {
-                throw Self.noAnswer(run.configuration, within: limit)
-            }
-            do {
-                try await run.context.clock.sleep(for: .milliseconds(20))
-            } catch {
-                throw TunnelError(.stopped, "the start was given up")
+            guard let delay = lifecycle.nextCheck, (try? await now.context.clock.sleep(for: delay)) != nil else {
+                break
             }
         }
+        throw Self.startCancelled
     }
 
     /// The other side has not answered. Where it can begin as well, it may not have started yet.
@@ -253,9 +219,10 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
             .serverUnreachable, "no answer from \(configuration.remoteAddress) within \(limit)", fix: fix)
     }
 
-    private func tryNext(_ candidates: [PublicKey: [Endpoint]], _ attempt: Int, _ run: Run) {
+    /// Moves each peer to one of the addresses that the start has found.
+    func moveToCandidates(_ attempt: Int, _ run: Run) {
         move(
-            candidates.compactMap { key, endpoints in
+            run.candidates.compactMap { key, endpoints in
                 guard endpoints.count > 1 else { return nil }
                 var change = UAPIPeerUpdate(publicKey: key)
                 change.updateOnly = true
@@ -306,21 +273,8 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
         }
         let (pings, replies) = run.prober.counts
         return StatusRequest.Reply(
-            state: run.state, publicKey: run.plane.publicKey?.base64, listenPort: run.plane.listenPort, peers: peers,
+            state: run.lifecycle.state, publicKey: run.plane.publicKey?.base64, listenPort: run.plane.listenPort,
+            peers: peers,
             drops: run.plane.drops(), pingsSent: pings, pingReplies: replies)
-    }
-}
-
-extension WireGuardTunnelProvider.Run {
-    fileprivate var state: WireGuardState {
-        if isReconfiguring { return .reconfiguring }
-        if isPaused { return .paused }
-        if !isProven { return .connecting }
-        if isListening { return .listening }
-        return switch monitor.phase {
-        case .watching: .connected
-        case .probing: monitor.isReasserting ? .healing : .probing
-        case .healing, .ended: .healing
-        }
     }
 }
