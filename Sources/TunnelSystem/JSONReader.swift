@@ -5,7 +5,7 @@ extension JSON {
     /// Reads a text of JSON in UTF-8 (RFC 8259), which is one value.
     ///
     /// The reader is strict, because two readers that understand a text differently must not both accept it. It refuses an object with
-    /// two members of one name, and nesting deeper than `depth`.
+    /// two members of one name, nesting deeper than `depth`, and a byte order mark.
     /// - Parameters:
     ///   - depth: The greatest number of arrays and objects around a value.
     ///   - isWhole: Whether numbers with a fraction or an exponent, and integers that exceed 64 bits, are refused.
@@ -60,6 +60,10 @@ private struct JSONReader {
     }
 
     mutating func document() throws(JSONError) -> JSON {
+        // RFC 8259 section 8.1 permits to ignore it. Signed documents must have one form.
+        guard !bytes.starts(with: [0xef, 0xbb, 0xbf]) else {
+            throw error("a byte order mark was found (save the text as UTF-8 without it)")
+        }
         let value = try value(depth: 0)
         skipSpace()
         guard peek == nil else { throw error("something follows the end") }

@@ -107,10 +107,21 @@
         var gateway: String { path + "/gateway" }
 
         static func with(_ body: (Folder) throws -> Void) throws {
-            let folder = Folder(path: "/tmp/culvert-gateway-\(UInt64.random(in: 0..<UInt64.max))")
-            try #require(unsafe mkdir(folder.path, 0o700) == 0)
+            let folder = try make()
             defer { folder.remove() }
             try body(folder)
+        }
+
+        static func use(_ body: (Folder) async throws -> Void) async throws {
+            let folder = try make()
+            defer { folder.remove() }
+            try await body(folder)
+        }
+
+        private static func make() throws -> Folder {
+            let folder = Folder(path: "/tmp/culvert-gateway-\(UInt64.random(in: 0..<UInt64.max))")
+            try #require(unsafe mkdir(folder.path, 0o700) == 0)
+            return folder
         }
 
         func remove() {

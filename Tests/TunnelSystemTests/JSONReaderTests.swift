@@ -71,6 +71,16 @@ import TunnelSystem
         #expect(throws: Never.self) { try read(#"{"a":{"a":1},"b":[{"a":1},{"a":"a\":1,\"a"}]}"#) }
     }
 
+    @Test("A byte order mark is refused with its name and the fix, and permitted in a text")
+    func byteOrderMark() throws {
+        for text in ["\u{feff}{}", "\u{feff}"] {
+            let error = #expect(throws: JSONError.self) { try read(text) }
+            #expect(error?.position == 0 && error?.problem.contains("byte order mark") == true)
+            #expect(error?.problem.contains("save the text as UTF-8 without it") == true)
+        }
+        #expect(try read("\"\u{feff}\"") == "\u{feff}")
+    }
+
     @Test("The error of a repeated name has the path of the member")
     func repeatedPaths() {
         for (text, path) in [

@@ -9,28 +9,28 @@ import ServiceLifecycle
 import Synchronization
 import TunnelSystem
 
-/// All listeners of a gateway, each with separate routes: the administrators' API, the Unix socket, with WireGuard the device API
-/// and, where it is wanted, `addKey`.
+/// All listeners of a gateway, each with separate routes: the administrators' API, the Unix socket, with WireGuard the device API,
+/// and `addKey` if the settings enable it.
 package final class GatewayAPI: Service, Sendable {
-    /// What it takes beside the service.
+    /// The parts of the API in addition to the service.
     package struct Parts: Sendable {
-        /// What devices know by its pins.
+        /// The certificate of the device API. Devices have the pins of its keys.
         package var device: GatewayCertificate
-        /// The administrators' own; nil for plain HTTP.
+        /// The certificate of the administrators' API, or `nil` for plain HTTP.
         package var admin: GatewayCertificate?
         package var addKey: GatewayCertificate?
         package var invitations: InvitationPlace
-        /// Who may use the socket, beside root.
+        /// The user who may use the socket in addition to root.
         package var socketUser: UInt32
         package var version: String
         package var limits = HTTPLimits()
         package var registry = MetricRegistry(help: GatewayAPI.help)
-        /// What the runtime counts.
+        /// The metrics of the runtime.
         package var runtimeMetrics: @Sendable () async -> [MetricFamily] = { [] }
         package var readiness: @Sendable () async -> Readiness = { Readiness() }
-        /// Makes an encrypted backup with a passphrase; nil where there is nothing to back up.
+        /// Makes an encrypted backup with a passphrase, or `nil` if the gateway cannot make any.
         package var backup: AdminRoutes.Backup?
-        /// Where clients reach the login tunnel; nil when the gateway does not serve it.
+        /// The server and the keys of the login tunnel, or `nil` if the gateway does not serve it.
         package var loginTunnel: LoginTunnelPlace?
 
         package init(
@@ -46,13 +46,13 @@ package final class GatewayAPI: Service, Sendable {
         }
     }
 
-    /// The listeners by what they are for.
+    /// The kinds of listeners.
     package enum Kind: String, Hashable, Sendable, CaseIterable { case device, admin, socket, addKey }
 
     private struct Entry: Sendable {
         var kind: Kind
         var listener: HTTPListener
-        /// Whether others do where this one cannot listen.
+        /// Whether the API can start without this listener.
         var isOptional: Bool
     }
 
@@ -69,7 +69,7 @@ package final class GatewayAPI: Service, Sendable {
         "culvert_gateway_enrolment_repetitions_total": "Enrolments that had been answered before",
     ]
 
-    /// - Throws: where a certificate cannot be used, or nobody can listen on the socket.
+    /// - Throws: ``GatewayDirectoryError`` if a certificate or the path of the socket cannot be used.
     package init(_ service: GatewayService, _ parts: Parts, logger: Logger) throws(GatewayDirectoryError) {
         self.logger = logger
         let settings = service.settings
@@ -153,7 +153,7 @@ package final class GatewayAPI: Service, Sendable {
         if let error = missing.first(where: { self.port($0.key) == nil })?.value { throw error }
     }
 
-    /// Serves until it is told to stop.
+    /// Serves until ``stop()``, a graceful shutdown or the end of the task.
     package func run() async throws {
         await withGracefulShutdownHandler {
             await withTaskCancellationHandler {
@@ -186,7 +186,7 @@ package struct GatewayRoutes: Sendable {
         self.parts = parts
     }
 
-    /// What devices reach.
+    /// The routes for devices.
     package var device: RouteList {
         let registry = parts.registry
         var list = RouteList()
@@ -198,7 +198,7 @@ package struct GatewayRoutes: Sendable {
         return list
     }
 
-    /// What administrators reach.
+    /// The routes for administrators.
     package var admin: RouteList {
         let (registry, runtime) = (parts.registry, parts.runtimeMetrics)
         var list = RouteList()
@@ -211,14 +211,14 @@ package struct GatewayRoutes: Sendable {
         return list
     }
 
-    /// What PIA's clients reach.
+    /// The routes for PIA's clients.
     func addKey(_ settings: GatewaySettings) throws(GatewayDirectoryError) -> RouteList {
         let address =
             settings.endpoints.lazy.compactMap { try? IPAddress($0.host) }.first ?? (try? IPAddress(settings.host))
         guard let address else {
             throw GatewayDirectoryError(
-                "addKey tells its clients an address, and host is a name",
-                fix: "name an address and port among 'endpoints' of gateway.json")
+                "addKey needs an IP address for its clients, and 'host' is a name",
+                fix: "add an IP address and a port to 'endpoints' in \(GatewaySettings.fileName)")
         }
         guard let inner = settings.addresses.first(where: { !$0.isIPv6 })?.address else {
             throw GatewayDirectoryError("addKey needs an IPv4 network among 'addresses'")
@@ -234,9 +234,9 @@ extension GatewayDirectoryError {
         switch failure {
         case .alreadyRunning: self.init("a gateway runs already: \(path) answers", kind: .exists)
         case .invalidPath: self.init("\(path) cannot be a socket's path")
-        case .notASocket: self.init("\(path) is no socket", fix: "remove it")
+        case .notASocket: self.init("\(path) is not a socket", fix: "remove it")
         case .unsafeFolder(let folder):
-            self.init("others may change \(folder)", kind: .denied, fix: "chmod 0755 \(folder)")
+            self.init("other users can change \(folder)", kind: .denied, fix: "chmod 0755 \(folder)")
         case .system(let path, let operation, let error):
             self.init(
                 "\(path): \(operation): \(SystemError.words(error))",
@@ -246,8 +246,8 @@ extension GatewayDirectoryError {
 }
 
 extension GatewayCertificate {
-    /// What a listener shows.
-    /// - Parameter isModern: nothing below TLS 1.3.
+    /// The TLS settings of a listener with this certificate.
+    /// - Parameter isModern: Whether TLS 1.3 is required.
     package func tls(isModern: Bool) throws(GatewayDirectoryError) -> TLSConfiguration {
         do {
             var configuration = TLSConfiguration.makeServerConfiguration(

@@ -6,18 +6,18 @@ package import PasswordHashing
 package import TunnelServer
 package import TunnelSystem
 
-/// How a gateway is set up: `gateway.json`. What is left out is as it is here.
+/// The settings of a gateway: `gateway.json`. A setting that the file does not contain has the value here.
 package struct GatewaySettings: Hashable, Sendable {
     package static let fileName = "gateway.json"
 
-    /// What the gateway is called where somebody reads it.
+    /// The name of the gateway for people.
     package var label = ""
     /// The name or address that devices reach the gateway at; in the certificate of the device API and in invitations.
     package var host = ""
 
     // MARK: Listeners
 
-    /// Where the device API listens.
+    /// The addresses and the port of the device API.
     package var api = Listener(addresses: [.v4(0), .v6(0, 0)], port: 8443)
     /// Where the page, the whole API and the metrics listen.
     package var admin = Listener(addresses: [.v4(127, 0, 0, 1)], port: 8080)
@@ -39,24 +39,24 @@ package struct GatewaySettings: Hashable, Sendable {
     package var wireGuardPort: UInt16 = 51_820
     /// The gateway's own addresses in the tunnel, at most one of each family. Their networks are the devices'.
     package var addresses: [InterfaceAddress] = []
-    /// Where devices reach WireGuard; empty: at ``host`` and ``wireGuardPort``.
+    /// The endpoints of WireGuard for devices. If it is empty, the endpoint is ``host`` and ``wireGuardPort``.
     package var endpoints: [EndpointAddress] = []
     package var dns: [IPAddress] = []
-    /// So many name servers a device is given at most.
+    /// The most name servers that a device gets.
     package static let mostNameServers = 4
     package var searchDomains: [String] = []
-    /// What devices reach through the tunnel.
+    /// The networks that devices reach through the tunnel.
     package var routes: [IPPrefix] = [.allIPv4, .allIPv6]
     package var mtu = 1420
     package var keepaliveSeconds: UInt16 = 25
-    /// Whether each device gets a pre-shared key of its own.
+    /// Whether each device gets a separate pre-shared key.
     package var usesPresharedKeys = true
 
     // MARK: The network
 
     package var ipv4 = ServerNetworkSettings.Way.masqueraded
     package var ipv6 = ServerNetworkSettings.Way.masqueraded
-    /// What devices reach of the gateway itself: `tcp/PORT`, `udp/PORT`.
+    /// The services of the gateway's host that devices may reach: `tcp/PORT`, `udp/PORT`.
     package var services: [String] = []
     package var answersPings = true
     /// Networks that devices reach though they are private.
@@ -68,12 +68,12 @@ package struct GatewaySettings: Hashable, Sendable {
 
     /// How long an enrolled device lasts without renewal; 0: for as long as it is not removed.
     package var deviceLifetimeSeconds = 0
-    /// When a device asks again.
+    /// The time after which a device renews.
     package var renewAfterSeconds = 86_400
     package var invitationLifetimeSeconds = 259_200
-    /// How long tokens last where nothing else is said; 0: until they are revoked.
+    /// The lifetime of tokens that are made without one; 0 for no limit.
     package var tokenLifetimeSeconds = 31_536_000
-    /// How long an address that was given back is given to nobody.
+    /// The time for which no device gets a released address.
     package var addressRestSeconds = 86_400
     /// How long devices have to follow to a new server key.
     package var serverKeyOverlapSeconds = 604_800
@@ -123,7 +123,7 @@ package struct GatewaySettings: Hashable, Sendable {
         /// Sessions that a user has at the same time; one more ends the oldest.
         package var sessionsPerUser = 5
         static let mostSessionsPerUser = 1000
-        /// How long after a session its addresses are its user's, for the next login. Then they begin to rest.
+        /// The time after a session for which the next login of its user gets its addresses. Then they begin to rest.
         package var leaseSeconds = 3600
         /// How long a session lasts before its client has to log in again; 0: as long as it likes.
         package var sessionLifetimeSeconds = 0
@@ -135,8 +135,8 @@ package struct GatewaySettings: Hashable, Sendable {
 }
 
 extension GatewaySettings {
-    /// Where devices reach WireGuard.
-    /// - Throws: when ``endpoints`` is empty and ``host`` cannot be an endpoint's host.
+    /// The endpoints of WireGuard for devices.
+    /// - Throws: ``AddressTextError`` if ``endpoints`` is empty and ``host`` cannot be an endpoint's host.
     package func effectiveEndpoints() throws(AddressTextError) -> [EndpointAddress] {
         endpoints.isEmpty ? [try EndpointAddress(host: host, port: wireGuardPort)] : endpoints
     }

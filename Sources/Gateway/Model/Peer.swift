@@ -23,11 +23,13 @@ package struct Peer: Equatable, Sendable {
     package var sources: [IPPrefix]
     /// The device's rules, then its user's.
     package var rules: [AccessRule]
+    /// Whether the store has a handshake or a packet of the device.
+    package var hasBeenSeen: Bool
 
     package init(
         deviceID: DeviceID, userID: UserID? = nil, expiresAt: Date? = nil, publicKey: PublicKey?,
         presharedKey: PresharedKey? = nil, password: StoredPassword? = nil, sources: [IPPrefix],
-        rules: [AccessRule] = []
+        rules: [AccessRule] = [], hasBeenSeen: Bool = true
     ) {
         self.deviceID = deviceID
         self.userID = userID
@@ -37,5 +39,6 @@ package struct Peer: Equatable, Sendable {
         self.password = password
         self.sources = sources
         self.rules = rules
+        self.hasBeenSeen = hasBeenSeen
     }
 }

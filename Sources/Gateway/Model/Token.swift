@@ -6,7 +6,7 @@ package import Provisioning
 
 /// A bearer secret of the API.
 package struct Token: Hashable, Sendable {
-    /// What it is good for. A device's credential has a scope of its own, which no token has: the device itself.
+    /// The operations that a token permits. A device's credential permits operations of the device, and no token does.
     package enum Scope: String, Hashable, Sendable, CaseIterable {
         case admin
         case readOnly
@@ -18,7 +18,7 @@ package struct Token: Hashable, Sendable {
 
     package let id: TokenID
     package let scope: Scope
-    /// Whose devices it makes: for `enrol` and `addKey`.
+    /// The user of the devices that it makes, for `enrol` and `addKey`.
     package let userID: UserID?
     /// The slot of an `addKey` token.
     package let deviceID: DeviceID?
@@ -76,7 +76,7 @@ package struct TokenDraft: Hashable, Sendable {
     package var scope: Token.Scope
     package var userID: UserID?
     package var name: String
-    /// Nil: as long as the gateway's settings say.
+    /// `nil` for the lifetime in the settings.
     package var lifetimeSeconds: Int?
 
     package init(scope: Token.Scope, userID: UserID? = nil, name: String, lifetimeSeconds: Int? = nil) {
@@ -98,14 +98,14 @@ package struct TokenDraft: Hashable, Sendable {
 package struct IssuedInvitation: Hashable, Sendable {
     package let id: InvitationID
     package let userID: UserID
-    /// What the device is called where it does not say; empty: after its user.
+    /// The name of a device that does not choose one. If it is empty, the device has its user's name.
     package let deviceName: String
     package let hash: SecretHash
     package let hint: String
     package let createdAt: Date
     package let expiresAt: Date
     package var usedAt: Date?
-    /// The device that it made, for as long as there is that device.
+    /// The device that it made, until that device is removed.
     package var deviceID: DeviceID?
     package var revokedAt: Date?
     /// Attempts to use it again with something else.

@@ -13,7 +13,7 @@ extension JSONSchema {
 
 extension ValueFormat where Value: FixedWidthInteger {
     /// A number of seconds, up to ten years.
-    static func lifetime(from least: Int64 = 0) -> ValueFormat { integer(least...315_360_000) }
+    static func lifetime(from least: Int64 = 0) -> ValueFormat { seconds(from: least, through: 315_360_000) }
 
     static var port: ValueFormat { integer(1...65_535) }
 }
@@ -40,59 +40,19 @@ extension ValueFormat where Value == [String: String] {
     }
 }
 
-extension ValueFormat {
-    /// A format for a value that is a JSON string.
-    /// - Parameter problem: The text of an error for people.
-    fileprivate static func text(
-        _ schema: JSONSchema, _ parse: @escaping @Sendable (String) throws(AddressTextError) -> Value,
-        problem: @escaping @Sendable (AddressTextError) -> String = { "\($0)" },
-        text: @escaping @Sendable (Value) -> String
-    ) -> ValueFormat {
-        ValueFormat(schema) { (json, field) throws(ContractError) in
-            guard let words = json.string else { throw ContractError(field: field, problem: "must be text") }
-            do throws(AddressTextError) {
-                return try parse(words)
-            } catch {
-                throw ContractError(field: field, problem: problem(error))
-            }
-        } encode: {
-            .string(text($0))
-        }
-    }
-}
-
 extension ValueFormat where Value == InterfaceAddress {
     static var interfaceAddress: ValueFormat<InterfaceAddress> {
-        .text(.interfaceAddress) { (text) throws(AddressTextError) in
-            try InterfaceAddress(text)
-        } text: {
-            $0.description
-        }
-    }
-}
-
-extension ValueFormat where Value == EndpointAddress {
-    static var hostAndPort: ValueFormat<EndpointAddress> {
-        .text(.endpoint) { (text) throws(AddressTextError) in
-            try EndpointAddress(text)
-        } problem: {
-            "must be HOST:PORT: \($0)"
-        } text: {
-            $0.description
-        }
+        parsed(.interfaceAddress) { (text) throws(AddressTextError) in try InterfaceAddress(text) }
     }
 }
 
 extension ValueFormat where Value == String {
     /// A host name or an IP address.
     static var reachableHost: ValueFormat<String> {
-        .text(.host) { (text) throws(AddressTextError) in
+        parsed(.host, requirement: "must be the name or address at which devices reach the gateway") {
+            (text) throws(AddressTextError) in
             _ = try EndpointAddress(host: text, port: 1)
             return text
-        } problem: {
-            "must be the name or address at which devices reach the gateway: \($0)"
-        } text: {
-            $0
         }
     }
 

@@ -3,6 +3,7 @@
 
 import FoundationEssentials
 package import Logging
+import NetworkAddresses
 import Provisioning
 import ServiceLifecycle
 import Synchronization
@@ -66,8 +67,9 @@ package final class GatewayProcess: Sendable {
                     label: settings.label),
                 socketUser: options.socketUser, version: options.version)
             parts.limits = options.limits
-            parts.loginTunnel = loginKeys.map {
-                LoginTunnelPlace(host: settings.host, port: settings.loginTunnel.port, keys: $0)
+            parts.loginTunnel = try loginKeys.map {
+                LoginTunnelPlace(
+                    server: try EndpointAddress(host: settings.host, port: settings.loginTunnel.port), keys: $0)
             }
             let connections = Mutex<(@Sendable () -> MetricFamily)?>(nil)
             let shown = Shown(connections)

@@ -27,6 +27,8 @@ struct PeerReconciler: Sendable {
     /// The addresses and networks that a device had, until the network ends their connections. Another device may have them now, with
     /// the same access.
     private(set) var released: Set<IPPrefix> = []
+    /// Whether a complete feed has been read.
+    private var hasAllDevices = false
     /// The interface that logins' devices are behind; `nil` for the first one.
     private let loginTunnel: String?
     private let servesWireGuard: Bool
@@ -44,6 +46,12 @@ struct PeerReconciler: Sendable {
         for id in feed.isComplete ? Array(peers.keys) : feed.removed { wanted.updateValue(nil, forKey: id) }
         for peer in feed.changed { wanted.updateValue(served(peer), forKey: peer.deviceID) }
         wanted = wanted.filter { peers[$0.key] != $0.value }
+        if feed.isComplete, !hasAllDevices {
+            hasAllDevices = true
+            // A device that was never seen began no connection. Connections of its address are those of a device that had the address
+            // before, and lost it while no gateway ran or only the API did.
+            released.formUnion(feed.changed.filter { !$0.hasBeenSeen }.flatMap(\.sources))
+        }
         // Another device may have a released key or address next.
         for (id, new) in wanted {
             guard let old = peers[id] else { continue }
@@ -141,7 +149,7 @@ struct PeerReconciler: Sendable {
         var peer = peer
         if !servesWireGuard { (peer.publicKey, peer.presharedKey) = (nil, nil) }
         // Another expiry changes neither: AccessGate enforces it.
-        peer.expiresAt = nil
+        (peer.expiresAt, peer.hasBeenSeen) = (nil, true)
         return peer.publicKey == nil && peer.password == nil ? nil : peer
     }
 }

@@ -3,11 +3,11 @@
 
 package import NetworkAddresses
 
-/// Why a gateway did not do something. Each has a ``code`` that stays as it is: programs compare it.
+/// The error of an operation of the gateway. Its ``code`` does not change between versions: programs compare it.
 package enum GatewayError: Error, Hashable, Sendable {
-    /// No secret, or one that nobody has.
+    /// The secret is missing or unknown.
     case unauthorized
-    /// The device's credential is of no device any more.
+    /// The device of the credential was removed.
     case deviceUnknown
     case deviceDisabled
     case deviceExpired
@@ -19,7 +19,7 @@ package enum GatewayError: Error, Hashable, Sendable {
     case invitationUsed
     /// The caller may not do this.
     case forbidden
-    /// There were too many failures lately: for so many seconds nothing is looked at.
+    /// There were too many recent failures. Secrets are not checked until that many seconds have passed.
     case tooManyFailures(retryAfterSeconds: Int)
     /// The caller's credential is valid but made too many changes. The next one is possible after that many seconds.
     case tooManyChanges(retryAfterSeconds: Int)
@@ -34,7 +34,7 @@ package enum GatewayError: Error, Hashable, Sendable {
     case loginInUse(String)
     case addressInUse(IPAddress)
     case subnetInUse(IPPrefix)
-    /// What was asked for is not there.
+    /// There is no such resource.
     case notFound(String)
     /// The gateway serves no login tunnel.
     case noLoginTunnel
@@ -42,22 +42,22 @@ package enum GatewayError: Error, Hashable, Sendable {
     case noWireGuard
     /// A field is not as it should be.
     case invalid(field: String, problem: String)
-    /// The nonce was used, is too old, or was never given out.
+    /// The nonce was used, is too old, or was never issued.
     case nonceUnknown
     /// The proof of a rotation is wrong.
     case proofWrong
-    /// Another request with the same creation key asked for something else, or its answer is not there any more.
+    /// Another request with the same creation key made something else, or its reply is no longer known.
     case creationConflict(subject: String?)
     /// A new server key is announced already, or none is.
     case serverKeyRotation(String)
     /// A device or user is disabled, which is not saved yet. The other changes of the request were not made.
     case onlyDisabled
-    /// The store, or the disk, does not do what it should. The reason is for the log.
+    /// The store or the disk has failed. The reason is for the log.
     case unavailable(String)
 }
 
 extension GatewayError {
-    /// What kind of failure it is, for those that answer in a protocol of their own.
+    /// The kind of an error, for each protocol that reports it.
     package enum Category: Hashable, Sendable {
         case unauthorized, forbidden, notFound, conflict, changed, invalid, tooMany, full, unavailable
     }
@@ -117,7 +117,7 @@ extension GatewayError {
 }
 
 extension GatewayError: CustomStringConvertible {
-    /// What was wrong and, where there is something to do, what; without secrets, and safe to be shown to the caller.
+    /// The error and its remedy, if there is one. It contains no secret and can be shown to the caller.
     package var description: String {
         switch self {
         case .unauthorized: "there is no secret, or it is not known here"
@@ -130,7 +130,7 @@ extension GatewayError: CustomStringConvertible {
         case .invitationExpired: "the invitation has expired: ask for a new one"
         case .invitationRevoked: "the invitation was revoked: ask for a new one"
         case .invitationUsed: "the invitation was used already; if it was not by you, tell the gateway's administrator"
-        case .forbidden: "this secret is not good for that"
+        case .forbidden: "this secret does not permit this operation"
         case .tooManyFailures(let seconds): "there were too many failures: try again in \(seconds) s"
         case .tooManyChanges(let seconds): "there were too many changes: try again in \(seconds) s"
         case .changed(let what):

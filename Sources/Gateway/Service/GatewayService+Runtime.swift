@@ -31,7 +31,8 @@ extension GatewayService {
             expiresAt: [device.expiresAt, user.expiresAt].compactMap { $0 }.min(), publicKey: key,
             presharedKey: key == nil ? nil : presharedKey(of: device),
             password: isActive && device.kind == .login ? user.password : nil,
-            sources: device.addresses.map { IPPrefix(host: $0) } + device.subnets, rules: record.rules)
+            sources: device.addresses.map { IPPrefix(host: $0) } + device.subnets, rules: record.rules,
+            hasBeenSeen: device.lastSeenAt != nil)
     }
 
     /// Adds what was counted since the last time.

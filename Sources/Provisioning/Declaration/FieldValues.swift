@@ -15,7 +15,8 @@ package struct FieldValue<Root: Sendable>: Sendable {
 
 /// The members of a creation request or a patch. Members that are not given keep their values, and no value is a value.
 ///
-/// A program sets them like properties: `update.name = "Anna"`, `update.expiresAt = .some(nil)`.
+/// A program sets them like properties: `update.name = "Anna"`, `update.expiresAt = .some(nil)`. ``check(_:)`` refuses a member that the type
+/// does not declare.
 @dynamicMemberLookup
 package struct FieldValues<Root: Sendable>: Sendable {
     private var values: [FieldValue<Root>]
@@ -43,13 +44,13 @@ extension FieldValues where Root: Declared {
         set {
             values.removeAll { $0.path == path }
             guard let newValue else { return }
-            guard let field = Root.message.fields.first(where: { $0.path == path }),
-                let format = field.format as? ValueFormat<Value>
-            else { preconditionFailure("\(path) is not a declared field") }
+            let field = Root.message.fields.first { $0.path == path }
+            let format = field?.format as? ValueFormat<Value>
+            // No message has a member with the name of a key path.
             values.append(
-                FieldValue(name: field.name, path: path, json: format.encode(newValue) ?? .null, value: newValue) {
-                    $0[keyPath: path] = newValue
-                })
+                FieldValue(
+                    name: field?.name ?? "\(path)", path: path, json: format?.encode(newValue) ?? .null, value: newValue
+                ) { $0[keyPath: path] = newValue })
         }
     }
 

@@ -86,7 +86,6 @@ extension JSONSchema {
     package static let address = JSONSchema.text(note: "An IPv4 or IPv6 address")
     package static let prefix = JSONSchema.text(note: "A network, as in 192.0.2.0/24")
     package static let endpoint = JSONSchema.text(note: "host:port")
-    package static let seconds = JSONSchema.integer(0...4_000_000_000)
     package static let count = JSONSchema.integer(0...Int64.max)
 
     /// A port or a range of ports.

@@ -47,13 +47,14 @@ extension ValueFormat where Value: FixedWidthInteger {
     /// A number that is not negative.
     package static var count: ValueFormat { integer(0...Int64.max) }
 
-    /// A number of seconds: up to a hundred years and more.
-    package static func seconds(from least: Int64 = 0) -> ValueFormat {
-        integer(least...4_000_000_000, schema: .seconds)
+    /// A number of seconds.
+    /// - Parameter most: By default more than a hundred years.
+    package static func seconds(from least: Int64 = 0, through most: Int64 = 4_000_000_000) -> ValueFormat {
+        integer(least...most)
     }
 
-    package static func integer(_ range: ClosedRange<Int64>, schema: JSONSchema? = nil) -> ValueFormat {
-        ValueFormat(schema ?? .integer(range)) { (json, field) throws(ContractError) in
+    package static func integer(_ range: ClosedRange<Int64>) -> ValueFormat {
+        ValueFormat(.integer(range)) { (json, field) throws(ContractError) in
             guard case .integer(let number) = json else {
                 throw ContractError(field: field, problem: "must be a whole number")
             }
@@ -212,15 +213,17 @@ extension ValueFormat where Value == ServerKeyPin {
 
 extension ValueFormat where Value: CustomStringConvertible {
     /// A format for an address or a name. The parser describes the error in a text.
-    fileprivate static func parsed(
-        _ schema: JSONSchema, _ parse: @escaping @Sendable (String) throws(AddressTextError) -> Value
+    /// - Parameter requirement: Text that precedes the parser's.
+    package static func parsed(
+        _ schema: JSONSchema, requirement: String = "",
+        _ parse: @escaping @Sendable (String) throws(AddressTextError) -> Value
     ) -> ValueFormat {
         ValueFormat(schema) { (value) throws(ContractError) in
             let text = try value.text()
             do throws(AddressTextError) {
                 return try parse(text)
             } catch {
-                throw value.error("\(error)")
+                throw value.error(requirement.isEmpty ? "\(error)" : "\(requirement): \(error)")
             }
         } text: {
             $0.description
@@ -242,7 +245,9 @@ extension ValueFormat where Value == IPPrefix {
 
 extension ValueFormat where Value == EndpointAddress {
     package static var endpoint: ValueFormat<EndpointAddress> {
-        parsed(.endpoint) { (text) throws(AddressTextError) in try EndpointAddress(text) }
+        parsed(.endpoint, requirement: "must be HOST:PORT") { (text) throws(AddressTextError) in
+            try EndpointAddress(text)
+        }
     }
 }
 
@@ -259,6 +264,11 @@ extension ValueFormat where Value == String {
             return text
         }
     }
+}
+
+extension ValueFormat where Value == [String] {
+    /// The search domains of a client's resolver.
+    package static var searchDomains: ValueFormat { .list(of: .domain, count: 0...64) }
 }
 
 extension ValueFormat where Value == ClosedRange<UInt16> {

@@ -13,7 +13,7 @@ struct AdminClient {
 
     typealias Query = [(parameter: RouteDescription.Parameter, value: String)]
 
-    /// Sends a request.
+    /// Sends a request, unless its body is not valid.
     /// - Parameter ids: The values of the names in the route's path.
     /// - Returns: the body of the reply, or null if it is empty.
     @discardableResult
@@ -73,6 +73,9 @@ struct AdminClient {
     private func exchange<Body, Reply>(
         _ route: Route<Body, Reply>, _ ids: [String], _ query: Query, _ body: Body
     ) throws(CommandFailure) -> [UInt8] {
+        do throws(GatewayError) { try route.body.check(body) } catch {
+            throw CommandFailure("\(error)", status: ExitStatus.usage)
+        }
         let connection: OwnedDescriptor
         do throws(SystemError) {
             connection = try UnixSocket.connect(to: socket, isBlocking: true)

@@ -28,6 +28,7 @@ import TunnelSystem
             "\(schemas).RuleDraft.properties.networks.maxItems": .integer(64),
             "\(schemas).TokenDraft.properties.lifetimeSeconds.anyOf": lifetime,
             "\(schemas).InvitationDraft.properties.lifetimeSeconds.anyOf": lifetime,
+            "\(schemas).Grant.properties.renewAfterSeconds.minimum": .integer(1),
         ]
     }()
 

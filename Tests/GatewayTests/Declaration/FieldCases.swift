@@ -95,7 +95,8 @@ struct FieldCase: Sendable {
         case .endpoint: "vpn.example.com:51820"
         case .interfaceAddress: "10.66.0.1/16"
         case .service: "tcp/443"
-        case .text(_, _, let length, _): .string(String(repeating: "a", count: max(length?.lowerBound ?? 1, 1)))
+        case .text(_, _, nil, _): .string(index == 0 ? "a" : "a\(index)")
+        case .text(_, _, let length?, _): .string(String(repeating: "a", count: max(length.lowerBound, 1)))
         case .choice(let names): .string(names.first ?? "")
         case .integer(let range, _): JSON.integer(Int(range?.lowerBound ?? 0))
         case .flag: true

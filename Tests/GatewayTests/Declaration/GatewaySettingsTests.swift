@@ -60,19 +60,82 @@ import TunnelSystem
         check(GatewaySettings.LoginTunnel(), GatewaySettings.LoginTunnel.message)
     }
 
-    @Test("A file with every setting changed is read as it was written")
+    private func value(_ settings: GatewaySettings, at path: [String]) -> JSON? {
+        path.reduce(GatewaySettings.message.encode(settings) as JSON?) { $0?[$1] }
+    }
+
+    /// Values for a setting, made from its schema.
+    private func candidates(_ schema: JSONSchema) -> [JSON] {
+        if case .optional(let inner) = schema { return candidates(inner) }
+        if case .object(let members, _) = schema {
+            return [.object(of: members.map { ($0.name, FieldCase.sample($0.schema, 0)) })]
+        }
+        return [FieldCase.sample(schema, 0)] + FieldCase.all(schema).filter(\.isAccepted).map(\.value)
+    }
+
+    /// Changes a setting to another value than the default that fits the other settings.
+    /// - Returns: `nil` without such a value.
+    private func changed(_ settings: GatewaySettings, at path: [String], _ schema: JSONSchema) -> GatewaySettings? {
+        let standard = value(GatewaySettings(), at: path)
+        for candidate in candidates(schema) {
+            guard let patch = try? GatewaySettings.message.decode(nested(path, candidate), .patch) else { continue }
+            var new = settings
+            patch.apply(to: &new)
+            if new.problem == nil, value(new, at: path) != standard { return new }
+        }
+        return nil
+    }
+
+    @Test("Files with every setting changed are read as they were written")
     func roundTrip() throws {
+        var rest = leaves(GatewaySettings.message.schema(.patch))
+        #expect(rest.count > 45)
+        // WireGuard can be off with the login tunnel only, and not with addKey.
+        for hasLoginTunnel in [false, true] {
+            var settings = GatewaySettings()
+            settings.host = "vpn.example.com"
+            settings.addresses = [try InterfaceAddress("10.66.0.1/16")]
+            settings.loginTunnel.isEnabled = hasLoginTunnel
+            var done: Set<[String]> = []
+            // The second pass changes the settings that depend on a later one.
+            for (path, schema) in rest + rest where !done.contains(path) {
+                guard let new = changed(settings, at: path, schema) else { continue }
+                settings = new
+                done.insert(path)
+            }
+            let read = try GatewaySettings(json: settings.text)
+            #expect(read == settings && settings.text.last == UInt8(ascii: "\n"))
+            for path in done {
+                let (found, name) = (value(read, at: path), path.joined(separator: "."))
+                #expect(found == value(settings, at: path) && found != value(GatewaySettings(), at: path), "\(name)")
+            }
+            rest.removeAll { done.contains($0.path) }
+        }
+        #expect(rest.isEmpty, "no other value of \(rest.map { $0.path.joined(separator: ".") })")
+    }
+
+    @Test("Settings with an IPv6 host and several elements are read as they were written")
+    func forms() throws {
         var settings = GatewaySettings()
         settings.host = "2001:db8::1"
         settings.addresses = [try InterfaceAddress("10.66.0.1/16"), try InterfaceAddress("fd00:66::1/64")]
-        settings.adminTLS = GatewaySettings.CertificateFiles(certificate: "/a.crt", key: "/a.key")
         settings.endpoints = [try EndpointAddress("vpn.example.com:51820"), try EndpointAddress("[2001:db8::1]:5")]
         settings.services = ["tcp/22", "udp/53"]
-        settings.loginTunnel.sessionLifetimeSeconds = 7
-        settings.failures.memory = 8
-        settings.ipv6 = .routed
         #expect(try GatewaySettings(json: settings.text) == settings)
-        #expect(settings.text.last == UInt8(ascii: "\n"))
+    }
+
+    @Test("Search domains are those that a client accepts", arguments: ["corp.example", "a_b.example", "example."])
+    func searchDomains(domain: String) throws {
+        let members = #""host":"a.example","addresses":["10.0.0.1/24"],"searchDomains":["\#(domain)"]"#
+        #expect(try GatewaySettings(json: Array("{\(members)}".utf8)).searchDomains == [domain])
+    }
+
+    @Test("A byte order mark before the settings is an error that names it")
+    func byteOrderMark() throws {
+        let error = #expect(throws: GatewayError.self) {
+            try GatewaySettings(json: Array("\u{feff}{\"host\":\"a.example\"}".utf8))
+        }
+        #expect(error.map { "\($0)".contains("byte order mark") } == true)
     }
 
     @Test("Members that are unknown or occur twice are refused with their path")
@@ -84,6 +147,10 @@ import TunnelSystem
             (#""loginTunnel":{"passwordCost":{"n":2,"n":4}}"#, "loginTunnel.passwordCost.n"),
             (#""loginTunnel":{"passwordCost":{"m":2}}"#, "loginTunnel.passwordCost.m"),
             (#""dns":["10.0.0.53","x"]"#, "dns[1]"),
+            (#""searchDomains":["corp.example","bücher.example"]"#, "searchDomains[1]"),
+            (#""searchDomains":["corp example"]"#, "searchDomains[0]"),
+            (#""searchDomains":["10.0.0.53"]"#, "searchDomains[0]"),
+            (#""searchDomains":["a.example","a.example"]"#, "searchDomains"),
             (#""addKey":{"listener":{"addresses":[]}}"#, "addKey.listener.addresses"),
         ] {
             guard case .invalid(let found, _)? = error(members) else { continue }

@@ -263,6 +263,19 @@ private struct Whole: Sendable, Hashable {
         #expect(values.limit == .none && values.names == [])
     }
 
+    @Test("A member that the type does not declare is an error of the check")
+    func undeclared() throws {
+        var values = FieldValues<Sample>()
+        values.isOn = true
+        values.part = Sample.Part(first: 3)
+        #expect(values.part == Sample.Part(first: 3))
+        let error = #expect(throws: ContractError.self) { try values.check(.patch) }
+        #expect(error?.problem == "there is no such member")
+        values.part = nil
+        try values.check(.patch)
+        #expect(throws: ContractError.self) { try values.set(\.part, to: ["first": .integer(1)]) }
+    }
+
     @Test("Audit details have the values, but not of redacted fields")
     func details() throws {
         var values = try decode(

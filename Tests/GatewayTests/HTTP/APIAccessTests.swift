@@ -31,7 +31,7 @@ struct APIAccessTests {
         }
     }
 
-    @Test("Each route admits the callers in the authorisation table only")
+    @Test("Each route of each listener admits the callers in the authorisation table only")
     func everyRoute() async throws {
         try await APIBench.use { bench in
             let user = try await bench.user("anna")
@@ -51,11 +51,12 @@ struct APIAccessTests {
                                     .credential
                             case .invitation: try await bench.invitation(for: user)
                             }
-                        let path = route.path.replacing("{id}", with: String(repeating: "a", count: 26))
-                        let reply = try await bench.ask(
-                            route.method.rawValue, path, on: side, bearer: secret, route.body == nil ? nil : "{}")
+                        let reply = try await ask(bench, route, side, secret)
                         let words = "\(asker): \(route.method) \(route.path) on \(side): \(reply.status) \(reply.body)"
-                        if route.access.roles.contains(asker.role) {
+                        #expect(reply.code != "noSuchPath", "\(words)")
+                        if side == .foreignSocket {
+                            #expect(reply.status == 403, "\(words)")
+                        } else if side == .socket || route.access.roles.contains(asker.role) {
                             #expect(![401, 403].contains(reply.status), "\(words)")
                         } else {
                             // One that guesses is told to wait, which lets nobody in either; an invitation is judged with
@@ -66,6 +67,56 @@ struct APIAccessTests {
                                 #expect(reply.headers["www-authenticate"] == "Bearer", "\(words)")
                             }
                         }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends a request with the caller's secret where the route expects it, in the query or as bearer.
+    private func ask(
+        _ bench: APIBench, _ route: RouteDescription, _ side: APIBench.Side, _ secret: String?
+    ) async throws -> APIBench.Reply {
+        let ids = route.path.split(separator: "/").filter { $0.hasPrefix("{") }.map { _ in
+            String(repeating: "a", count: 26)
+        }
+        let isInQuery = route.access == .addKey
+        let query = route.parameters.filter { isInQuery && $0.place == .query }.map { parameter in
+            let key = bench.enrolment().key.publicKey.base64
+            return (parameter: parameter, value: parameter.schema == .key ? key : secret ?? "")
+        }
+        return try await bench.ask(
+            route.methodName, route.target(ids, query: query), on: side, bearer: isInQuery ? nil : secret,
+            route.body == nil ? nil : "{}")
+    }
+
+    @Test("Each route with an Idempotency-Key makes one resource for a repeated request")
+    func repeatedCreations() async throws {
+        try await APIBench.use { bench in
+            let admin = try await bench.token(.admin)
+            let user = try await bench.user("anna")
+            let device = try await bench.enrol(user).id
+            let key = bench.enrolment().key.publicKey.base64
+            let rules = [#"{"rule":{"action":"allow"}}"#, #"{"rule":{"action":"deny"}}"#]
+            /// Two bodies for each route.
+            let bodies = [
+                "/v1/users": [#"{"login":"ben"}"#, #"{"login":"carl"}"#],
+                "/v1/devices": ["a", "b"].map { #"{"user":"\#(user)","name":"\#($0)","publicKey":"\#(key)"}"# },
+                "/v1/tokens": ["a", "b"].map { #"{"scope":"readOnly","name":"\#($0)"}"# },
+                "/v1/invitations": ["a", "b"].map { #"{"user":"\#(user)","deviceName":"\#($0)"}"# },
+                "/v1/users/{id}/rules": rules, "/v1/devices/{id}/rules": rules,
+            ]
+            for side in [APIBench.Side.admin, .device, .addKey] {
+                for route in bench.routes(side) {
+                    let takesKey = route.parameters.contains { $0.name == "Idempotency-Key" && $0.place == .header }
+                    let isListed = side == .admin && route.method == .post && bodies[route.path] != nil
+                    #expect(takesKey == isListed, "\(route.method) \(route.path)")
+                    guard takesKey, let bodies = bodies[route.path] else { continue }
+                    let path = route.target([route.path.hasPrefix("/v1/users") ? user.description : device])
+                    for (body, status) in [(bodies[0], 201), (bodies[0], 200), (bodies[1], 409)] {
+                        let reply = try await bench.ask(
+                            "POST", path, on: side, bearer: admin, body, headers: ["Idempotency-Key: \(route.path)"])
+                        #expect(reply.status == status, "\(route.path): \(reply.body)")
                     }
                 }
             }

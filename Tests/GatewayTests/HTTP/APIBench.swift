@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CTunnelSystem
 import FoundationEssentials
 import HTTPTypes
 import Logging
@@ -10,6 +11,7 @@ import PasswordHashing
 import Provisioning
 import Synchronization
 import Testing
+import TunnelSystem
 import WireGuardCore
 
 @testable import Gateway
@@ -18,13 +20,15 @@ import WireGuardCore
 ///
 /// Each reply is compared with what its route documents: the status, the kind of body, its schema.
 final class APIBench: Sendable {
-    enum Side: String, Sendable, CaseIterable { case device, admin }
+    /// A listener: those of a gateway, and a socket for another user than the one that the test runs as.
+    enum Side: String, Sendable, CaseIterable { case device, admin, addKey, socket, foreignSocket }
 
     let service: GatewayService
     let store: GatewayStore
     let log: CapturedLog
     private let listeners: [Side: HTTPListener]
     private let ports: [Side: Int]
+    private let sockets: [Side: String]
     /// The routes of the listeners.
     private let descriptions: [Side: [RouteDescription]]
     let lists: GatewayRoutes
@@ -68,16 +72,25 @@ final class APIBench: Sendable {
         parts.backup = { (passphrase, _) async throws(GatewayError) in passphrase.reversed() }
         let routes = GatewayRoutes(service, parts)
         lists = routes
-        descriptions = [.device: routes.device, .admin: routes.admin].mapValues { $0.routes.map(\.description) }
+        let addKey = try routes.addKey(settings)
+        let lists = [
+            Side.device: routes.device, .admin: routes.admin, .addKey: addKey, .socket: routes.admin,
+            .foreignSocket: routes.admin,
+        ]
+        descriptions = lists.mapValues { $0.routes.map(\.description) }
+        let users: [Side: Set<UInt32>] = [.socket: [geteuid()], .foreignSocket: [geteuid() + 1]]
+        sockets = users.keys.reduce(into: [:]) { $0[$1] = "\(folder)/\($1).sock" }
         var (listeners, ports): ([Side: HTTPListener], [Side: Int]) = ([:], [:])
-        for side in Side.allCases {
+        for (side, list) in lists {
             let responder = APIResponder(
-                name: side.rawValue, routes: side == .device ? routes.device : routes.admin, service: service,
-                metrics: parts.registry,
-                logger: logger)
+                name: side.rawValue, routes: list, service: service, socketUsers: users[side],
+                metrics: parts.registry, logger: logger)
+            let place: HTTPListener.Place =
+                if let socket = sockets[side] { .unix(try UnixListener(path: socket)) } else {
+                    .address("127.0.0.1", port: 0)
+                }
             let listener = HTTPListener(
-                name: side.rawValue, place: .address("127.0.0.1", port: 0), tls: nil, limits: limits,
-                responder: responder, logger: logger)
+                name: side.rawValue, place: place, tls: nil, limits: limits, responder: responder, logger: logger)
             ports[side] = try await listener.open()
             listeners[side] = listener
         }
@@ -128,7 +141,10 @@ final class APIBench: Sendable {
 
     /// Sends bytes as they are.
     func send(_ bytes: String, on side: Side = .admin) async throws -> Reply {
-        let client = try await RawClient.connect(try #require(ports[side]))
+        let client =
+            if let path = sockets[side] { try await RawClient.connect(path: path) } else {
+                try await RawClient.connect(try #require(ports[side]))
+            }
         client.send(bytes)
         let text = try await client.rest()
         let parts = text.split(separator: "\r\n\r\n", maxSplits: 1, omittingEmptySubsequences: false)
@@ -161,7 +177,8 @@ final class APIBench: Sendable {
                 #expect(!reply.body.contains(word), sourceLocation: sourceLocation)
             }
         }
-        guard let route = route(method, path, side) else { return }
+        // A route without authorisation does not document the refusal of other users of the socket.
+        guard side != .foreignSocket, let route = route(method, path, side) else { return }
         let documented = route.replies.first { $0.status == reply.status }
         #expect(
             documented != nil || route.refusals.contains(reply.status),

@@ -81,6 +81,30 @@ struct APIRequestTests {
         }
     }
 
+    @Test("A text in a path that is not an ID is reported before the query and the body")
+    func pathFirst() async throws {
+        try await APIBench.use { bench in
+            let admin = try await bench.token(.admin)
+            let user = try await bench.user("anna")
+            for (method, path, kind) in [
+                ("PATCH", "/v1/users/anna", "user"), ("PATCH", "/v1/devices/x", "device"),
+                ("POST", "/v1/users/x/rules", "user"), ("PUT", "/v1/devices/x/rules", "device"),
+                ("DELETE", "/v1/tokens/x", "token"), ("DELETE", "/v1/invitations/x", "invitation"),
+                ("DELETE", "/v1/users/\(user)/rules/x", "rule"), ("PATCH", "/v1/users/x?y=1", "user"),
+            ] {
+                for (body, type) in [("{", "application/json"), (#"{"x":1}"#, "application/json"), ("a", "text/plain")]
+                {
+                    let reply = try await bench.ask(
+                        method, path, bearer: admin, body, headers: ["Content-Type: \(type)"])
+                    #expect(reply.status == 404 && reply.code == "notFound", "\(method) \(path): \(reply.body)")
+                    #expect(reply.json["detail"]?.text == "there is no such \(kind)")
+                }
+            }
+            let reply = try await bench.ask("PATCH", "/v1/users/\(user)", bearer: admin, "{")
+            #expect(reply.status == 400)
+        }
+    }
+
     @Test("Users, devices, tokens, rules and the audit log are managed")
     func manage() async throws {
         try await APIBench.use { bench in

@@ -2,7 +2,6 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Foundation
-import NetworkAddresses
 import Provisioning
 import Testing
 import TunnelServer
@@ -19,9 +18,7 @@ struct AuthorizationTableTests {
     @Test("The page docs/authorization.md lists the callers of each route of each listener")
     func table() async throws {
         try await APIBench.use { bench in
-            var addKey = RouteList()
-            let address = try IPAddress("192.0.2.1")
-            AddKeyRoutes(bench.service, server: .init(address: address, innerAddress: address)).register(in: &addKey)
+            let addKey = try bench.lists.addKey(bench.service.settings)
             let text = AuthorizationTable([
                 .init("Device API", bench.lists.device),
                 .init("Administrators' API and socket", bench.lists.admin, isOnSocket: true), .init("addKey", addKey),
@@ -58,7 +55,7 @@ struct TypedRouteTests {
         var list = RouteList()
         list.register(route, handler)
         return try await list.routes.first?.answer(
-            APIRequest(caller: .nobody, source: .unknown, path: [:], query: [:], body: Array(body.utf8)))
+            APIRequest(caller: .nobody, source: .unknown, ids: [:], query: [:], body: Array(body.utf8)))
     }
 
     @Test("A handler gets the decoded body, and its reply has the status and the JSON of the route")

@@ -37,10 +37,21 @@ final class RawClient: Sendable {
 
     /// - Parameter tls: nil for plain TCP.
     static func connect(_ port: Int, tls: TLSConfiguration? = nil) async throws -> RawClient {
+        try await connect(tls: tls) { $0.connect(host: "127.0.0.1", port: port) }
+    }
+
+    /// Connects to a Unix socket.
+    static func connect(path: String) async throws -> RawClient {
+        try await connect(tls: nil) { $0.connect(unixDomainSocketPath: path) }
+    }
+
+    private static func connect(
+        tls: TLSConfiguration?, _ connect: (ClientBootstrap) -> EventLoopFuture<any Channel>
+    ) async throws -> RawClient {
         let context = try tls.map { try NIOSSLContext(configuration: $0) }
         let promise = MultiThreadedEventLoopGroup.singleton.any().makePromise(of: String.self)
         do {
-            let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            let bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
                 .channelInitializer { channel in
                     channel.eventLoop.makeCompletedFuture {
                         if let context {
@@ -49,8 +60,8 @@ final class RawClient: Sendable {
                         }
                         try channel.pipeline.syncOperations.addHandler(Collector(promise))
                     }
-                }.connect(host: "127.0.0.1", port: port).get()
-            return RawClient(channel, promise.futureResult)
+                }
+            return RawClient(try await connect(bootstrap).get(), promise.futureResult)
         } catch {
             promise.fail(error)
             throw error

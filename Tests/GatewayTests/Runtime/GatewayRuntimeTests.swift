@@ -102,8 +102,12 @@ struct GatewayRuntimeTests {
         var isReady: Bool { runtime.readiness.isReady }
     }
 
-    private func run(_ body: (Made) async throws -> Void) async throws {
+    /// - Parameter prepare: Changes the store before the runtime starts.
+    private func run(
+        prepare: (ServiceFixture) async throws -> Void = { _ in }, _ body: (Made) async throws -> Void
+    ) async throws {
         let (fixture, network) = (try ServiceFixture(), FaultyNetwork())
+        try await prepare(fixture)
         var options = GatewayRuntime.Options()
         (options.sweepInterval, options.flushInterval) = (.milliseconds(5), .seconds(60))
         options.onApplied = { [changes = network.changes] _ in changes.tell() }
@@ -126,10 +130,32 @@ struct GatewayRuntimeTests {
     private func device(
         _ made: Made, of user: User, _ name: String, addresses: [IPAddress] = []
     ) async throws -> Device {
-        let draft = DeviceDraft(
-            userID: user.id, name: name, publicKey: made.fixture.key().publicKey, addresses: addresses)
-        let id = try await made.fixture.service.addDevice(draft, made.fixture.admin).item.device.id
-        return try await made.fixture.service.device(id, made.fixture.admin)
+        try await device(made.fixture, of: user, name, addresses: addresses)
+    }
+
+    private func device(
+        _ fixture: ServiceFixture, of user: User, _ name: String, addresses: [IPAddress] = []
+    ) async throws -> Device {
+        let draft = DeviceDraft(userID: user.id, name: name, publicKey: fixture.key().publicKey, addresses: addresses)
+        let id = try await fixture.service.addDevice(draft, fixture.admin).item.device.id
+        return try await fixture.service.device(id, fixture.admin)
+    }
+
+    @Test("The start ends the connections of a device that was never seen, and keeps those of a device that was seen")
+    func neverSeen() async throws {
+        let devices = Mutex<[Device]>([])
+        try await run(prepare: { fixture in
+            let user = try await fixture.user()
+            let (old, new) = (try await device(fixture, of: user, "old"), try await device(fixture, of: user, "new"))
+            let activity = DeviceActivity(
+                deviceID: old.id, traffic: .init(received: 1), lastSeenAt: fixture.gatewayClock.now())
+            try await fixture.service.record([activity], .gateway)
+            devices.withLock { $0 = [old, new] }
+        }) { made in
+            let new = try #require(devices.withLock { $0.last })
+            #expect(made.network.state.withLock { $0.released } == Set(new.addresses.map { IPPrefix(host: $0) }))
+            #expect(made.network.state.withLock { $0.present.count } == 2 * new.addresses.count)
+        }
     }
 
     @Test("The first list of clients after a start is complete, also without a device, and later ones are not")

@@ -161,6 +161,30 @@ import WireGuardCore
         #expect(made.released.isEmpty)
     }
 
+    @Test("The first complete list releases the addresses of devices that were never seen, and no other list does")
+    mutating func neverSeen() throws {
+        let seen = try peer(key: PrivateKey(using: &generator).publicKey, "10.66.0.2")
+        var new = try peer(key: PrivateKey(using: &generator).publicKey, "10.66.0.3")
+        new.hasBeenSeen = false
+        var made = Made()
+        // Before the store can be read.
+        made.round(changes([]))
+        #expect(made.released.isEmpty)
+        made.round(changes([seen, new], isComplete: true), failing: true)
+        made.round(changes([]))
+        #expect(try made.released == [IPPrefix("10.66.0.3")])
+        made.round(changes([seen, new], isComplete: true))
+        #expect(made.released.isEmpty && made.isUnchanged)
+        var later = try peer(key: PrivateKey(using: &generator).publicKey, "10.66.0.4")
+        later.hasBeenSeen = false
+        made.round(changes([later]))
+        #expect(made.released.isEmpty && made.network.count == 3)
+        // The first packet changes neither WireGuard nor the network.
+        later.hasBeenSeen = true
+        made.round(changes([later]))
+        #expect(made.isUnchanged)
+    }
+
     @Test(
         "A key that another device gets is removed before it is that device's peer, even with the same address",
         arguments: ["10.66.0.3", "10.66.0.2"])

@@ -7,14 +7,14 @@ import Provisioning
 import TunnelSystem
 import WireGuardCore
 
-/// PIA's `addKey`, for PIA's clients: all that its listener has.
+/// The one route of the `addKey` listener, for PIA's clients.
 package struct AddKeyRoutes: Sendable {
     private let service: GatewayService
     private let server: Server
 
-    /// What the reply says of the server.
+    /// The server's addresses in the reply.
     package struct Server: Sendable {
-        /// Where the client finds WireGuard. PIA's clients know no names here.
+        /// The address of WireGuard. PIA's clients do not resolve names here.
         package var address: IPAddress
         /// Inside the tunnel.
         package var innerAddress: IPAddress
@@ -67,9 +67,7 @@ package struct AddKeyRoutes: Sendable {
 
     package func register(in list: inout RouteList) {
         list.register(Self.add) { call in
-            guard let text = call[Self.key], let key = PublicKey(base64: text), !key.isZero else {
-                throw GatewayError.invalid(field: Self.key.name, problem: "it is no key of 32 bytes in base64")
-            }
+            let key = try ValueFormat<PublicKey>.key.decode(.string(call[Self.key] ?? ""), Self.key.name)
             let grant = try await service.addKey(
                 token: call[Self.token] ?? "", publicKey: key, from: call.address)
             guard let address = grant.addresses.first(where: { !$0.isIPv6 }), let peer = grant.servers.first

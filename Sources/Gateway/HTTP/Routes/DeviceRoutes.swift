@@ -14,11 +14,11 @@ package enum EnrolmentRoutes {
             .grant(""), notes: (new: "The device", repeated: "The same request was answered before"), parameters: []),
         errors: [409])
     package static let show = Route<Void, EnrolmentGrant>(
-        .get, EnrolmentPath.device, .device, "What the device has been given", reply: .grant("As it is now"))
+        .get, EnrolmentPath.device, .device, "Show the device's grant", reply: .grant("As it is now"))
     package static let renew = Route<Void, EnrolmentGrant>(
-        .post, EnrolmentPath.renewal, .device, "Move the device's expiry on", reply: .grant("As it is now"))
+        .post, EnrolmentPath.renewal, .device, "Extend the device's expiry", reply: .grant("As it is now"))
     package static let rotationNonce = Route<Void, RotationNonce>(
-        .post, EnrolmentPath.rotationNonces, .device, "Ask for a nonce that a new key is proven with",
+        .post, EnrolmentPath.rotationNonces, .device, "Make a nonce for the proof of a new key",
         reply: .message(RotationNonce.schema, "The nonce"))
     package static let rotate = Route<RotationRequest, EnrolmentGrant>(
         .post, EnrolmentPath.rotations, .device, "Give the device a new key",
@@ -57,7 +57,7 @@ package struct DeviceRoutes: Sendable {
         list.register(EnrolmentRoutes.rotationNonce) { try await service.rotationNonce($0.caller) }
         list.register(EnrolmentRoutes.rotate) { try await service.rotate($0.body, $0.caller) }
         list.register(EnrolmentRoutes.list) { try await service.ownDevices($0.caller) }
-        list.register(EnrolmentRoutes.remove) { try await service.removeOwnDevice($0.id("device"), $0.caller) }
+        list.register(EnrolmentRoutes.remove) { try await service.removeOwnDevice($0.id(), $0.caller) }
         list.register(SystemRoutes.health(at: EnrolmentPath.health)) { _ in }
     }
 }

@@ -12,7 +12,7 @@ package enum InvitationRoutes {
     package static let list = Route<Void, Page<IssuedInvitation>>(
         .get, "/v1/invitations", .read, "List invitations", reply: .page(shape))
     package static let add = Route<InvitationDraft, Created<IssuedText<IssuedInvitation>>>(
-        .post, "/v1/invitations", .manage, "Make an invitation, and tell its text this once",
+        .post, "/v1/invitations", .manage, "Make an invitation; only this reply contains its text",
         body: .complete(InvitationDraft.message, .named("InvitationDraft")),
         reply: .created(.issued("invitation", shape, "text", .text(note: "One line"))), errors: [404, 409])
     package static let revoke = Route<Void, IssuedInvitation>(
@@ -52,6 +52,6 @@ extension AdminRoutes {
             let text = try invitations.text(made.secret, until: made.item.expiresAt)
             return Created(item: IssuedText(item: made.item, text: text), isRepetition: made.isRepetition)
         }
-        list.register(InvitationRoutes.revoke) { try await service.revokeInvitation($0.id("invitation"), $0.caller) }
+        list.register(InvitationRoutes.revoke) { try await service.revokeInvitation($0.id(), $0.caller) }
     }
 }

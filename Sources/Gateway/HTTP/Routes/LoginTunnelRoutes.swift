@@ -2,37 +2,33 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import HTTPTypes
+package import NetworkAddresses
 import Provisioning
 import TunnelSystem
 import WireGuardCore
 
 /// The address and the keys that clients of the login tunnel need in addition to a login and its password.
 package struct LoginTunnelPlace: Sendable {
-    package var host: String
-    package var port: UInt16
+    package var server: EndpointAddress
     package var keys: LoginTunnelKeys
 
-    package init(host: String, port: UInt16, keys: LoginTunnelKeys) {
-        self.host = host
-        self.port = port
+    package init(server: EndpointAddress, keys: LoginTunnelKeys) {
+        self.server = server
         self.keys = keys
     }
-
-    /// HOST:PORT.
-    fileprivate var server: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
 }
 
 /// The login tunnel.
 package enum LoginTunnelRoutes {
     package static let show = Route<Void, LoginTunnelPlace>(
         .get, "/v1/login-tunnel", .manage,
-        "What clients of the login tunnel need beside a login and its password, its pre-shared key included",
+        "Show the server and the keys of the login tunnel, including its pre-shared key",
         reply: .one(
             ReplyShape(
                 .object([.init("server", .endpoint), .init("serverKey", .key), .init("presharedKey", .key)])
             ) { place in
                 .object(of: [
-                    ("server", .string(place.server)),
+                    ("server", .string("\(place.server)")),
                     ("serverKey", .string(place.keys.privateKey.publicKey.base64)),
                     ("presharedKey", .string(place.keys.presharedKey.exportedBase64)),
                 ])

@@ -8,23 +8,23 @@ import TunnelSystem
 /// The gateway's state, its audit log, its key and its backup.
 package enum ManagementRoutes {
     package static let action = RouteDescription.Parameter(
-        "action", .choice(AuditRecord.Action.allCases.map(\.rawValue)), "Only this")
+        "action", .choice(AuditRecord.Action.allCases.map(\.rawValue)), "Only this action")
     package static let subject = RouteDescription.Parameter(
-        "subject", .line(1...256), "Only what was done to this: device:ID")
+        "subject", .line(1...256), "Only entries with this subject, such as device:ID")
     package static let actor = RouteDescription.Parameter(
-        "actor", .line(1...256), "Only what this one did: admin:ID")
+        "actor", .line(1...256), "Only entries of this actor, such as admin:ID")
 
     package static let audit = Route<Void, Page<AuditEntry>>(
-        .get, "/v1/audit", .read, "What was done, the latest first",
+        .get, "/v1/audit", .read, "List the audit log, the latest entry first",
         reply: .page(ReplyShape("AuditEntry")), parameters: [action, subject, actor])
     package static let status = Route<Void, GatewayStatus>(
-        .get, "/v1/status", .read, "How the gateway is", reply: .one(statusShape, "As it is now"))
+        .get, "/v1/status", .read, "Show the state of the gateway", reply: .one(statusShape, "As it is now"))
     package static let announceKey = Route<Void, GatewayStatus>(
         .post, "/v1/server-key", .manage,
-        "Announce a new server key, which takes the place of the old one after the settings' overlap",
+        "Announce a new server key, which replaces the old one after the overlap in the settings",
         reply: .one(statusShape, "As it is now"), errors: [409])
     package static let cancelKey = Route<Void, Void>(
-        .delete, "/v1/server-key", .manage, "Take a server key back that was announced",
+        .delete, "/v1/server-key", .manage, "Cancel the announcement of a server key",
         reply: .none("The old one stays"), errors: [409])
     package static let backUp = Route<SecretText, [UInt8]>(
         .post, "/v1/backups", .manage, "Make a backup of everything but the backup key, encrypted with a passphrase",

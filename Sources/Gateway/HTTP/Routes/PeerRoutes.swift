@@ -20,7 +20,7 @@ package enum PeerRoutes {
         .get, "/v1/devices/{id}", .read, "Show a device", reply: .one(shape, "The device"), errors: [404])
     package static let grant = Route<Void, EnrolmentGrant>(
         .get, "/v1/devices/{id}/grant", .manage,
-        "What a device for a stock client is configured with, its pre-shared key included",
+        "Show the grant of a device for a stock client, including its pre-shared key",
         reply: .grant("The grant"), errors: [404, 409])
     package static let change = Route<DeviceUpdate, Device>(
         .patch, "/v1/devices/{id}", .manage, "Change a device", body: .form(.patch, "DeviceUpdate"),
@@ -35,9 +35,9 @@ extension AdminRoutes {
         list.register(PeerRoutes.add) {
             try await service.addDevice($0.body, creationKey: $0.creationKey, $0.caller)
         }
-        list.register(PeerRoutes.show) { try await service.device($0.id("device"), $0.caller) }
-        list.register(PeerRoutes.grant) { try await service.exportedGrant($0.id("device"), $0.caller) }
-        list.register(PeerRoutes.change) { try await service.updateDevice($0.id("device"), $0.body, $0.caller) }
-        list.register(PeerRoutes.remove) { try await service.removeDevice($0.id("device"), $0.caller) }
+        list.register(PeerRoutes.show) { try await service.device($0.id(), $0.caller) }
+        list.register(PeerRoutes.grant) { try await service.exportedGrant($0.id(), $0.caller) }
+        list.register(PeerRoutes.change) { try await service.updateDevice($0.id(), $0.body, $0.caller) }
+        list.register(PeerRoutes.remove) { try await service.removeDevice($0.id(), $0.caller) }
     }
 }

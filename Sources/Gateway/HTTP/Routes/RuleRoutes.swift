@@ -14,14 +14,12 @@ package struct RuleRoutes: Sendable {
     package let add: Route<RuleAddition, Created<[Rule]>>
     package let replace: Route<RuleList, [Rule]>
     package let remove: Route<Void, [Rule]>
-    fileprivate let kind: String
     fileprivate let owner: @Sendable (RandomID) -> Rule.Owner
 
     /// - Parameters:
     ///   - folder: The part of the path that names the owners.
     ///   - kind: The name of an owner's kind.
     private init(_ folder: String, _ kind: String, _ owner: @escaping @Sendable (RandomID) -> Rule.Owner) {
-        self.kind = kind
         self.owner = owner
         let path = "/v1/\(folder)/{id}/rules"
         list = Route(
@@ -57,17 +55,17 @@ extension ReplyFormat where Reply == [Rule] {
 
 extension AdminRoutes {
     func registerRules(_ routes: RuleRoutes, in list: inout RouteList) {
-        let (kind, owner) = (routes.kind, routes.owner)
-        list.register(routes.list) { try await service.rules(of: owner($0.id(kind)), $0.caller) }
+        let owner = routes.owner
+        list.register(routes.list) { try await service.rules(of: owner($0.id()), $0.caller) }
         list.register(routes.add) {
             try await service.addRule(
-                to: owner($0.id(kind)), $0.body, creationKey: $0.creationKey, $0.caller)
+                to: owner($0.id()), $0.body, creationKey: $0.creationKey, $0.caller)
         }
         list.register(routes.replace) {
-            try await service.setRules(of: owner($0.id(kind)), $0.body.rules, ifVersion: $0.versions, $0.caller)
+            try await service.setRules(of: owner($0.id()), $0.body.rules, ifVersion: $0.versions, $0.caller)
         }
         list.register(routes.remove) {
-            try await service.removeRule($0.id("rule", "rule"), of: owner($0.id(kind)), $0.caller)
+            try await service.removeRule($0.id("rule"), of: owner($0.id()), $0.caller)
         }
     }
 }

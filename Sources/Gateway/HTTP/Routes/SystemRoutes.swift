@@ -35,7 +35,7 @@ package struct SystemRoutes: Sendable {
     static let ready = Route<Void, Readiness>(
         .get, "/ready", .open, "Whether devices are served", reply: .readiness)
     static let metrics = Route<Void, [UInt8]>(
-        .get, "/metrics", .localRead, "What Prometheus reads",
+        .get, "/metrics", .localRead, "Show the metrics for Prometheus",
         reply: .bytes(
             PrometheusText.mediaType, documentedAs: "text/plain", "Prometheus's text format 0.0.4"))
 

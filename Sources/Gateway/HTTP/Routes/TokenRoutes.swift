@@ -12,7 +12,7 @@ package enum TokenRoutes {
     package static let list = Route<Void, Page<Token>>(
         .get, "/v1/tokens", .read, "List tokens", reply: .page(shape))
     package static let add = Route<TokenDraft, Created<IssuedText<Token>>>(
-        .post, "/v1/tokens", .manage, "Make a token, and tell its secret this once",
+        .post, "/v1/tokens", .manage, "Make a token; only this reply contains its secret",
         body: .complete(TokenDraft.message, .named("TokenDraft")),
         reply: .created(.issued("token", shape, "secret", .text())), errors: [404, 409])
     package static let revoke = Route<Void, Token>(
@@ -27,6 +27,6 @@ extension AdminRoutes {
             return Created(
                 item: IssuedText(item: made.item, text: made.secret.exportedText), isRepetition: made.isRepetition)
         }
-        list.register(TokenRoutes.revoke) { try await service.revokeToken($0.id("token"), $0.caller) }
+        list.register(TokenRoutes.revoke) { try await service.revokeToken($0.id(), $0.caller) }
     }
 }

@@ -28,10 +28,11 @@ package enum UserRoutes {
         reply: .removal, errors: [404])
     package static let setPassword = Route<SecretText, User>(
         .put, "/v1/users/{id}/password", .manage,
-        "Set what a user logs in to the login tunnel with; sessions begun with the old password end",
+        "Set a user's password for the login tunnel, and end sessions that began with the old one",
         body: .secret("password", passwordFormat), reply: .changed(shape), errors: [404])
     package static let removePassword = Route<Void, User>(
-        .delete, "/v1/users/{id}/password", .manage, "Let a user log in to the login tunnel no more",
+        .delete, "/v1/users/{id}/password", .manage,
+        "Remove a user's password, and end the user's sessions of the login tunnel",
         reply: .changed(shape), errors: [404])
 
     /// The service checks the length.
@@ -58,19 +59,19 @@ extension AdminRoutes {
         list.register(UserRoutes.add) {
             try await service.addUser($0.body, creationKey: $0.creationKey, $0.caller)
         }
-        list.register(UserRoutes.show) { try await service.user($0.id("user"), $0.caller) }
-        list.register(UserRoutes.change) { try await service.updateUser($0.id("user"), $0.body, $0.caller) }
-        list.register(UserRoutes.remove) { try await service.removeUser($0.id("user"), $0.caller) }
+        list.register(UserRoutes.show) { try await service.user($0.id(), $0.caller) }
+        list.register(UserRoutes.change) { try await service.updateUser($0.id(), $0.body, $0.caller) }
+        list.register(UserRoutes.remove) { try await service.removeUser($0.id(), $0.caller) }
     }
 
     func registerPasswords(in list: inout RouteList) {
         list.register(UserRoutes.setPassword) { call in
             var password = call.body.removeBytes()
             defer { wipe(&password) }
-            return try await service.setPassword(of: call.id("user"), password, call.caller)
+            return try await service.setPassword(of: call.id(), password, call.caller)
         }
         list.register(UserRoutes.removePassword) {
-            try await service.setPassword(of: $0.id("user"), nil, $0.caller)
+            try await service.setPassword(of: $0.id(), nil, $0.caller)
         }
     }
 }

@@ -3,19 +3,19 @@
 
 package import Provisioning
 
-/// What the listeners refuse by themselves, beside what the service does.
+/// The refusals of the listeners. ``GatewayError`` has the refusals of the service.
 extension ProblemDetails.Code {
-    /// What came is no HTTP.
+    /// The request is not valid HTTP.
     package static let malformedRequest = Self(rawValue: "malformedRequest")
-    /// Its head has more bytes or fields than are read.
+    /// The head exceeds the limit of bytes or fields.
     package static let headersTooLarge = Self(rawValue: "headersTooLarge")
     /// The resource has another version than the request names in `If-Match`.
     package static let preconditionFailed = Self(rawValue: "preconditionFailed")
-    /// Its body has more bytes than are read.
+    /// The body exceeds the limit of bytes.
     package static let bodyTooLarge = Self(rawValue: "bodyTooLarge")
-    /// Its body is no JSON by its own account.
+    /// The media type of the body is not JSON.
     package static let mediaTypeUnsupported = Self(rawValue: "mediaTypeUnsupported")
-    /// It took too long to arrive.
+    /// The request took too long to arrive.
     package static let tooSlow = Self(rawValue: "tooSlow")
     /// The answer took too long.
     package static let timedOut = Self(rawValue: "timedOut")
@@ -23,7 +23,7 @@ extension ProblemDetails.Code {
     package static let tooManyConnections = Self(rawValue: "tooManyConnections")
     /// There is no such path.
     package static let noSuchPath = Self(rawValue: "noSuchPath")
-    /// There is no such method here.
+    /// The path has no such method.
     package static let methodNotAllowed = Self(rawValue: "methodNotAllowed")
     /// The gateway failed.
     package static let internalFailure = Self(rawValue: "internalFailure")

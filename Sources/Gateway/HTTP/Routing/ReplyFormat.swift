@@ -52,9 +52,9 @@ package struct ReplyFormat<Reply: Sendable>: Sendable {
 /// The parameters of lists.
 package enum Paging {
     package static let limit = RouteDescription.Parameter(
-        "limit", .integer(1...Int64(PageRequest.most)), "How many there are on a page")
+        "limit", .integer(1...Int64(PageRequest.most)), "The most items on a page")
     package static let after = RouteDescription.Parameter(
-        "after", .line(1...256), "What `next` of the page before said")
+        "after", .line(1...256), "The value of `next` in the page before")
 }
 
 extension ReplyFormat {
@@ -74,7 +74,7 @@ extension ReplyFormat {
     static func page<Item>(_ shape: ReplyShape<Item>) -> ReplyFormat where Reply == Page<Item> {
         let schema = JSONSchema.object([
             .init("items", .list(of: shape.schema)),
-            .init("next", .text(), isRequired: false, note: "What `after` is for the next page"),
+            .init("next", .text(), isRequired: false, note: "The value of `after` for the next page"),
         ])
         return ReplyFormat(
             [.init(status: 200, schema: schema, note: "A page")], parameters: [Paging.limit, Paging.after],
@@ -95,7 +95,7 @@ extension ReplyFormat {
         _ item: ReplyFormat<Item>, notes: (new: String, repeated: String)? = nil,
         parameters: [RouteDescription.Parameter] = [creationKey]
     ) -> ReplyFormat where Reply == Created<Item> {
-        let (new, repeated) = notes ?? ("It was made", "An earlier request with this key made it")
+        let (new, repeated) = notes ?? ("The new resource", "An earlier request with this key made it")
         let schema = item.documented.first?.schema
         return ReplyFormat(
             [.init(status: 201, schema: schema, note: new), .init(status: 200, schema: schema, note: repeated)],
@@ -110,7 +110,7 @@ extension ReplyFormat {
     static var creationKey: RouteDescription.Parameter {
         RouteDescription.Parameter(
             "Idempotency-Key", in: .header, .text(pattern: "^[!-~]{1,128}$", length: 1...128),
-            "Made up by whoever asks: the same request with the same key makes nothing new")
+            "A text that the client chooses: the same request with the same key makes nothing new")
     }
 
     /// 200 with bytes that are not JSON.
@@ -137,7 +137,8 @@ extension ReplyFormat where Reply == Bool {
     static var removal: ReplyFormat {
         let unsaved = JSONSchema.object([.init("isDone", .flag), .init("isSaved", .flag), .init("detail", .text())])
         return ReplyFormat([
-            .init(status: 204, note: "It is gone"), .init(status: 202, schema: unsaved, note: unsavedNote),
+            .init(status: 204, note: "The resource was removed"),
+            .init(status: 202, schema: unsaved, note: unsavedNote),
         ]) { isSaved in
             guard !isSaved else { return .empty }
             return APIReply(

@@ -5,12 +5,12 @@ import HTTPTypes
 import Provisioning
 import TunnelSystem
 
-/// What is read of a request's head: each thing in one place.
+/// Reads and checks the fields of a request's head.
 enum RequestFields {
     private static let idempotencyKey = HTTPField.Name("Idempotency-Key")
 
-    /// The bearer secret (RFC 6750 section 2.1); nil for none.
-    /// - Throws: where there is another kind of credential, or two.
+    /// The bearer secret (RFC 6750 section 2.1), or `nil` if the request has no credential.
+    /// - Throws: ``GatewayError/unauthorized`` for another kind of credential, or for two.
     static func bearer(_ fields: HTTPFields) throws(GatewayError) -> String? {
         let values = fields[values: .authorization]
         guard let value = values.first else { return nil }
@@ -23,14 +23,14 @@ enum RequestFields {
         return String(secret)
     }
 
-    /// What makes a repetition of a creation known; nil for none.
+    /// The key by which a repeated creation is recognised, or `nil` without one.
     static func creationKey(_ fields: HTTPFields) throws(GatewayError) -> String? {
         guard let name = idempotencyKey else { return nil }
         let values = fields[values: name]
         guard let value = values.first else { return nil }
         guard values.count == 1, (1...128).contains(value.utf8.count),
             value.utf8.allSatisfy({ (0x21...0x7e).contains($0) })
-        else { throw .invalid(field: "Idempotency-Key", problem: "it is 1 to 128 printable characters, once") }
+        else { throw .invalid(field: "Idempotency-Key", problem: "must be 1 to 128 printable characters, once") }
         return value
     }
 
@@ -42,7 +42,7 @@ enum RequestFields {
         return type.trimmedSpaces.lowercased() == "application/json"
     }
 
-    /// The parameters of a query, each at most once, none but those that are known, and none longer than is said of it.
+    /// The parameters of a query. Each must be known, occur at most once, and have a length within its bounds.
     static func query(_ text: String?, _ known: [RouteDescription.Parameter]) throws(GatewayError) -> [String: String] {
         guard let text, !text.isEmpty else { return [:] }
         var values: [String: String] = [:]
@@ -51,7 +51,7 @@ enum RequestFields {
             guard let name = PercentEncoding.decode(parts[0]),
                 let value = PercentEncoding.decode(parts.count > 1 ? parts[1] : "")
             else {
-                throw .invalid(field: "query", problem: "it is not percent-encoded UTF-8")
+                throw .invalid(field: "query", problem: "must be percent-encoded UTF-8")
             }
             guard let parameter = known.first(where: { $0.name == name }) else {
                 throw .invalid(field: "query", problem: "there is a parameter that is not known here")
@@ -63,11 +63,11 @@ enum RequestFields {
                 else {
                     throw .invalid(
                         field: name,
-                        problem: "it is \(length.lowerBound) to \(length.upperBound) characters of one line")
+                        problem: "must be one line of \(length.lowerBound) to \(length.upperBound) characters")
                 }
             }
             guard values.updateValue(value, forKey: name) == nil else {
-                throw .invalid(field: name, problem: "it is there twice")
+                throw .invalid(field: name, problem: "must not occur twice")
             }
         }
         return values

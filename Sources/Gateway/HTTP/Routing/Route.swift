@@ -56,6 +56,13 @@ package struct BodyFormat<Body: Sendable>: Sendable {
     /// The JSON that a client sends; `nil` for no body.
     package func encode(_ body: Body) -> JSON? { schema == nil ? nil : encoded(body) }
 
+    /// Checks a body as the gateway does when it reads a request.
+    /// - Throws: ``GatewayError/invalid(field:problem:)`` for the first member that is not valid.
+    package func check(_ body: Body) throws(GatewayError) {
+        guard let json = encode(body) else { return }
+        do throws(ContractError) { _ = try decode(json) } catch { throw GatewayError(error) }
+    }
+
     /// Decodes the bytes of a request.
     func read(_ bytes: [UInt8]) throws(GatewayError) -> Body {
         do throws(ContractError) {

@@ -15,11 +15,10 @@ package struct RouteCall<Body: Sendable>: Sendable {
     /// The value of a parameter of the query; `nil` without it.
     subscript(parameter: RouteDescription.Parameter) -> String? { request.query[parameter.name] }
 
-    /// The ID in the path.
-    /// - Parameter what: The kind of the resource, for the error.
-    func id(_ what: String, _ name: String = "id") throws(GatewayError) -> RandomID {
-        // A text that is not an ID is the ID of nothing.
-        guard let id = RandomID(request.path[name] ?? "") else { throw .notFound(what) }
+    /// An ID in the path.
+    /// - Parameter name: Its name in the path's template.
+    func id(_ name: String = "id") throws(GatewayError) -> RandomID {
+        guard let id = request.ids[name] else { throw .unavailable("the path of the route has no {\(name)}") }
         return id
     }
 
@@ -52,8 +51,8 @@ package struct APIRequest: Sendable {
     package var source: RequestSource
     /// The secret of the request, for routes that check it themselves; `nil` without one.
     var bearer: String?
-    /// The values of the names in the path's template.
-    var path: [String: String]
+    /// The IDs in the path, by their names in its template.
+    var ids: [String: RandomID]
     var query: [String: String]
     /// Made up by the client, so that a repetition makes nothing new.
     var creationKey: String?

@@ -61,6 +61,25 @@ package struct RouteDescription: Sendable {
         return all.sorted()
     }
 
+    /// Reads the IDs in the path of a request. Only IDs have names in a path.
+    /// - Parameter value: Returns the text for a name of the template.
+    /// - Throws: ``GatewayError/notFound(_:)`` for the first text that is not an ID: it is the ID of nothing.
+    func ids(_ value: (Substring) -> Substring?) throws(GatewayError) -> [String: RandomID] {
+        var ids: [String: RandomID] = [:]
+        var kind = ""
+        for part in path.split(separator: "/") {
+            guard part.hasPrefix("{") else {
+                // An ID after `users` identifies a user.
+                kind = String(part.dropLast())
+                continue
+            }
+            let name = part.dropFirst().dropLast()
+            guard let id = value(name).flatMap({ RandomID($0) }) else { throw .notFound(kind) }
+            ids[String(name)] = id
+        }
+        return ids
+    }
+
     /// The path and query of a request.
     /// - Parameters:
     ///   - values: The values of the names in the path, in their order.

@@ -22,7 +22,7 @@ struct RouteResponder: HTTPResponder {
         let parameters = route.description.parameters.filter { $0.place == .query }
         let read = APIRequest(
             caller: caller, source: context.origin, bearer: bearer,
-            path: Dictionary(context.parameters.map { (String($0.key), String($0.value)) }) { $1 },
+            ids: try route.description.ids { context.parameters[$0] },
             query: try RequestFields.query(request.uri.query, parameters),
             creationKey: try RequestFields.creationKey(request.headers),
             versions: try RequestFields.versions(request.headers), body: try await body(request, context.limits))

@@ -51,10 +51,7 @@ struct SQL: ExpressibleByStringInterpolation, Sendable {
         mutating func appendLiteral(_ text: String) {
             if !text.isEmpty { sql.parts.append(.text(text)) }
         }
-        mutating func appendInterpolation(_ value: some SQLConvertible) {
-            sql.parts.append(.value(value.sqlValue))
-        }
-        mutating func appendInterpolation<Value: SQLConvertible>(_ value: Value?) {
+        mutating func appendInterpolation(_ value: (some SQLConvertible)?) {
             sql.parts.append(.value(value.sqlValue))
         }
         mutating func appendInterpolation(_ values: [some SQLConvertible]) {

@@ -114,7 +114,7 @@ extension EnrolmentGrant {
         TypedField("addresses", \.addresses, .list(of: .clientAddress, count: 1...2).withLengthsInReplies),
         TypedField("servers", \.servers, .list(of: .object(Server.message, .reply), count: 1...64)),
         TypedField("dns", \.dns, .list(of: .address, count: 0...16)),
-        TypedField("searchDomains", \.searchDomains, .list(of: .domain, count: 0...64)),
+        TypedField("searchDomains", \.searchDomains, .searchDomains),
         TypedField("routes", \.routes, .list(of: .network, count: 0...1024)),
         TypedField("mtu", \.mtu, .integer(576...65_535)),
         TypedField("keepaliveSeconds", \.keepaliveSeconds, .integer(0...65_535)),
