@@ -7,11 +7,7 @@ extension PacketPort {
     /// - Throws: `.cancelled` as soon as the task is; `.interrupted`, `.closed`, `.deviceRemoved`, each at once, also in the
     ///   middle of waiting; `.eventLoop` when the system has no more descriptors.
     public func nextPacket() async throws(TunnelIOError) -> [UInt8] {
-        while true {
-            if Task.isCancelled { throw TunnelIOError(.cancelled) }
-            if let packet = try receiveNow() { return packet }
-            try await waiters.wait(unless: hasReasonToReturn)
-        }
+        try await waiters.next(unless: hasReasonToReturn) { () throws(TunnelIOError) in try receiveNow() }
     }
 
     /// Waits for packets and appends as many as there are then and as the batch has room for.
@@ -21,11 +17,9 @@ extension PacketPort {
     public func receiveNext(into batch: PacketBatch) async throws(TunnelIOError) -> Int {
         try batch.checkReadable()
         guard batch.nextStart() != nil else { return 0 }
-        while true {
-            if Task.isCancelled { throw TunnelIOError(.cancelled) }
+        return try await waiters.next(unless: hasReasonToReturn) { () throws(TunnelIOError) in
             let count = try receive(into: batch, timeout: .zero)
-            if count > 0 { return count }
-            try await waiters.wait(unless: hasReasonToReturn)
+            return count > 0 ? count : nil
         }
     }
 

@@ -22,7 +22,7 @@ public final class PacketPort: Sendable {
     /// Polls readable while nobody is to wait: for a moment when a packet may be had that no descriptor tells of, and for as
     /// long as the port is interrupted or closed.
     private let wake: WakeSignal
-    let waiters: PacketWaiters
+    let waiters: Waiters<TunnelIOError>
 
     private struct Phase {
         var isClosed = false
@@ -57,7 +57,7 @@ public final class PacketPort: Sendable {
         self.device = device
         self.inbox = Mutex(Inbox(batch: inbox))
         self.outbox = Mutex(Outbox(batch: outbox))
-        waiters = PacketWaiters(descriptors: [device.readiness], loop: loop)
+        waiters = Waiters(descriptors: [device.readiness], loop: loop) { $0 }
     }
 
     deinit {
