@@ -15,7 +15,7 @@ public import TunnelIO
 public final class PacketFlow: Sendable {
     private struct State {
         var device: (any TunDevice)?
-        var lease: FlowDevice?
+        var lease: TapTun?
         var isClosed = false
         var dropped = 0
     }
@@ -166,14 +166,14 @@ public final class PacketFlow: Sendable {
     /// back with `close()`, which leaves the interface open for the next.
     /// - Throws: `.settingsMissing`, `.closed`; `.alreadyRunning` while another data plane has it.
     public func takeDevice() throws(TunnelError) -> any TunDevice {
-        let lease = try state.withLock { (state) throws(TunnelError) -> FlowDevice in
+        let lease = try state.withLock { (state) throws(TunnelError) -> TapTun in
             if state.isClosed { throw Self.ended }
             guard let device = state.device else { throw Self.missing }
             if let lease = state.lease, !lease.isEnded {
                 throw TunnelError(
                     .alreadyRunning, "a data plane has the tunnel's interface already", fix: "close it first")
             }
-            let lease = FlowDevice(device)
+            let lease = TapTun(device, lease: true)
             state.lease = lease
             return lease
         }

@@ -72,7 +72,7 @@ struct EchoProbeTests {
     @Test("Answers are taken out of what is delivered, and everything else passes")
     func filtering() throws {
         let device = try MemoryFlowDevice()
-        let probed = ProbedDevice(device)
+        let probed = TapTun(device, filter: true)
         let prober = TunnelProber(target: "192.0.2.1", sources: [.v4(10, 0, 0, 2)], servers: [])
         let ping = try #require(prober.packets().first)
         #expect(ping.destination == .v4(192, 0, 2, 1))
