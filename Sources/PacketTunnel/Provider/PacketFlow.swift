@@ -111,7 +111,7 @@ public final class PacketFlow: Sendable {
         guard let device = try freeDevice() else { throw Self.missing }
         return try carryOut { () throws(TunnelIOError) in
             if let bounded = device as? any FlowControlledTun {
-                let result = try bounded.take(batch)
+                let result = try bounded.sendUntilFull(batch)
                 if result.dropped > 0 { state.withLock { $0.dropped += result.dropped } }
                 return result.sent + result.dropped
             }
@@ -230,17 +230,4 @@ public final class PacketFlow: Sendable {
         let device = state.withLock { $0.device }
         return (device as? any FlowControlledTun)?.hasRoom != false
     }
-}
-
-/// An interface that says when it is full, instead of dropping.
-package protocol FlowControlledTun: TunDevice {
-    /// Takes packets from the front of the batch until there is no room, and gives each the length zero. What can never be
-    /// taken is dropped.
-    func take(_ batch: PacketBatch) throws(TunnelIOError) -> TunSendResult
-
-    /// Whether ``take(_:)`` would take a packet.
-    var hasRoom: Bool { get }
-
-    /// Sets what is called, on any thread, when there is room again after there was none.
-    func setRoomHandler(_ handler: @escaping @Sendable () -> Void)
 }

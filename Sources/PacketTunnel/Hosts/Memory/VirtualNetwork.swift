@@ -3,7 +3,7 @@
 
 public import NetworkAddresses
 import Synchronization
-internal import TunnelIO
+package import TunnelIO
 
 /// A small network in memory: every address in it answers ping (RFC 792, RFC 4443) and echoes UDP (RFC 862).
 public final class VirtualNetwork: Sendable {
@@ -82,5 +82,22 @@ public final class VirtualNetwork: Sendable {
         return PacketBuilder.udp(
             from: destination, port: datagram.destinationPort, to: source, port: datagram.sourcePort,
             payload: Array(packet[datagram.payload]))
+    }
+}
+
+extension VirtualNetwork {
+    /// Makes an interface in memory in front of this network.
+    package func makeTun(name: String = "memory") throws(TunnelIOError) -> MemoryTun {
+        let tun = try MemoryTun(name: name)
+        tun.connect(to: self)
+        return tun
+    }
+}
+
+extension MemoryTun {
+    /// Sends to `network` from now on, and receives its answers.
+    package func connect(to network: VirtualNetwork) {
+        unsafe responder = { packet in unsafe network.receive(Array(packet)) }
+        disconnect()
     }
 }
