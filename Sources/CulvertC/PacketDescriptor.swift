@@ -31,7 +31,7 @@ struct PacketDescriptor {
             switch Int(format) {
             case CULVERT_FORMAT_INTERFACE: return try openInterface()
             case CULVERT_FORMAT_PACKETS: return try openSocket(configured)
-            default: return try PacketSocket.isSocketOfMessages(number) ? openSocket(configured) : openInterface()
+            default: return try SocketTun.isSocketOfMessages(number) ? openSocket(configured) : openInterface()
             }
         } catch {
             throw Failure(error)
@@ -50,6 +50,6 @@ struct PacketDescriptor {
     }
 
     private func openSocket(_ configured: Int?) throws(TunnelIOError) -> any TunDevice {
-        try PacketSocket(borrowing: number, mtu: mtu ?? configured ?? Self.defaultMTU)
+        try SocketTun(borrowing: number, mtu: mtu ?? configured ?? Self.defaultMTU)
     }
 }

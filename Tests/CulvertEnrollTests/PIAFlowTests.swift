@@ -39,8 +39,7 @@ private final class PIAServer: Sendable {
         self.name = name
         var random = SeededGenerator(seed: seed)
         let key = PrivateKey(using: &random)
-        let tun = try MemoryFlowDevice(name: name)
-        tun.connect(to: behind)
+        let tun = try behind.makeTun(name: name)
         let device = try WireGuardDevice(tun: tun, network: internet.attach([address]))
         var update = UAPIDeviceUpdate()
         update.privateKey = .set(key)

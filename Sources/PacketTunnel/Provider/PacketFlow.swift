@@ -15,21 +15,13 @@ public import TunnelIO
 public final class PacketFlow: Sendable {
     private struct State {
         var device: (any TunDevice)?
-        var lease: FlowDevice?
+        var lease: TapTun?
         var isClosed = false
-        var watch: Watch?
-        /// Those that wait for a change: packets, room, an interface, or the end.
-        var waiters: [UInt64: CheckedContinuation<Void, Never>] = [:]
-        var nextWaiter: UInt64 = 0
         var dropped = 0
     }
 
-    private struct Watch {
-        var loop: EventLoop
-        var registration: EventLoop.Registration
-    }
-
     private let state = Mutex(State())
+    private let waiters = Waiters<TunnelError> { PacketFlow.failure($0) }
     /// What single packets are written with; nil before the first.
     private let outbox = Mutex<Outbox?>(nil)
 
@@ -59,23 +51,19 @@ public final class PacketFlow: Sendable {
             return true
         }
         guard isAttached else { return }
-        (device as? any FlowControlledTun)?.setRoomHandler { [weak self] in self?.wakeWaiters() }
-        wakeWaiters()
+        (device as? any FlowControlledTun)?.setRoomHandler { [waiters] in waiters.wakeAll() }
+        waiters.watch([device.readiness])
     }
 
     /// Ends the flow and closes its interface: who waits gets `.closed`, and so does a data plane. Safe to repeat.
     package func close() {
-        let (device, lease, watch) = state.withLock { state in
-            defer { (state.isClosed, state.device, state.lease, state.watch) = (true, nil, nil, nil) }
-            return (state.device, state.lease, state.watch)
+        let (device, lease) = state.withLock { state in
+            defer { (state.isClosed, state.device, state.lease) = (true, nil, nil) }
+            return (state.device, state.lease)
         }
-        if let watch {
-            watch.loop.unregister(watch.registration)
-            watch.loop.stop()
-        }
+        waiters.close()
         lease?.close()
         device?.close()
-        wakeWaiters()
     }
 
     // MARK: - For providers
@@ -106,13 +94,10 @@ public final class PacketFlow: Sendable {
             throw TunnelError(.batchTooSmall, error.description, fix: "make it with PacketBatch()")
         }
         batch.removeAll()
-        while true {
-            if Task.isCancelled { throw Self.cancelled }
-            if let device = try freeDevice() {
-                let count = try carryOut { () throws(TunnelIOError) in try device.receive(into: batch) }
-                if count > 0 { return count }
-            }
-            try await waitForChange(readable: true)
+        return try await waiters.next(unless: isUnavailable) { () throws(TunnelError) in
+            guard let device = try freeDevice() else { return nil }
+            let count = try carryOut { () throws(TunnelIOError) in try device.receive(into: batch) }
+            return count > 0 ? count : nil
         }
     }
 
@@ -126,7 +111,7 @@ public final class PacketFlow: Sendable {
         guard let device = try freeDevice() else { throw Self.missing }
         return try carryOut { () throws(TunnelIOError) in
             if let bounded = device as? any FlowControlledTun {
-                let result = try bounded.take(batch)
+                let result = try bounded.sendUntilFull(batch)
                 if result.dropped > 0 { state.withLock { $0.dropped += result.dropped } }
                 return result.sent + result.dropped
             }
@@ -142,10 +127,8 @@ public final class PacketFlow: Sendable {
     /// longer than the MTU, is dropped and counted.
     /// - Throws: `.settingsMissing`, `.closed`; also when the task is cancelled.
     public func write(_ packet: [UInt8]) async throws(TunnelError) {
-        while true {
-            if Task.isCancelled { throw Self.cancelled }
-            if try writeNow(packet) { return }
-            try await waitForChange(readable: false)
+        try await waiters.next(isReader: false, unless: mayHaveRoom) { () throws(TunnelError) -> Void? in
+            try writeNow(packet) ? () : nil
         }
     }
 
@@ -172,12 +155,10 @@ public final class PacketFlow: Sendable {
     /// - Throws: `.settingsMissing`, `.closed`; also when the task is cancelled.
     public func writeAll(_ batch: PacketBatch) async throws(TunnelError) {
         var next = 0
-        while true {
-            if Task.isCancelled { throw Self.cancelled }
+        try await waiters.next(isReader: false, unless: mayHaveRoom) { () throws(TunnelError) -> Void? in
             try write(batch)
             while next < batch.count, batch[next].length == 0 { next += 1 }
-            guard next < batch.count else { return }
-            try await waitForChange(readable: false)
+            return next == batch.count ? () : nil
         }
     }
 
@@ -185,19 +166,19 @@ public final class PacketFlow: Sendable {
     /// back with `close()`, which leaves the interface open for the next.
     /// - Throws: `.settingsMissing`, `.closed`; `.alreadyRunning` while another data plane has it.
     public func takeDevice() throws(TunnelError) -> any TunDevice {
-        let lease = try state.withLock { (state) throws(TunnelError) -> FlowDevice in
+        let lease = try state.withLock { (state) throws(TunnelError) -> TapTun in
             if state.isClosed { throw Self.ended }
             guard let device = state.device else { throw Self.missing }
             if let lease = state.lease, !lease.isEnded {
                 throw TunnelError(
                     .alreadyRunning, "a data plane has the tunnel's interface already", fix: "close it first")
             }
-            let lease = FlowDevice(device)
+            let lease = TapTun(device, lease: true)
             state.lease = lease
             return lease
         }
-        // Who waits to read would wait forever.
-        wakeWaiters()
+        // Tasks that read would wait forever.
+        waiters.wakeAll()
         return lease
     }
 
@@ -231,90 +212,22 @@ public final class PacketFlow: Sendable {
         do throws(TunnelIOError) {
             return try body()
         } catch {
-            throw TunnelError(.closed, error.description)
+            throw Self.failure(error)
         }
     }
 
-    private func waitForChange(readable: Bool) async throws(TunnelError) {
-        let token = state.withLock { state in
-            defer { state.nextWaiter += 1 }
-            return state.nextWaiter
-        }
-        var failure: TunnelError?
-        await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                state.withLock { $0.waiters[token] = continuation }
-                do throws(TunnelError) {
-                    // Only now: what changed before is seen, what changes later wakes.
-                    if try isWorthWaiting(readable: readable) { return }
-                } catch {
-                    failure = error
-                }
-                wake(token)
-            }
-        } onCancel: {
-            wake(token)
-        }
-        if let failure { throw failure }
+    private static func failure(_ error: TunnelIOError) -> TunnelError {
+        error.code == .cancelled ? cancelled : TunnelError(.closed, error.description)
     }
 
-    private func isWorthWaiting(readable: Bool) throws(TunnelError) -> Bool {
-        guard !Task.isCancelled, let device = try state.withLock({ $0.isClosed }) ? nil : freeDevice() else {
-            return !Task.isCancelled && !isClosed
-        }
-        guard readable else { return (device as? any FlowControlledTun)?.hasRoom == false }
-        return try carryOut { () throws(TunnelIOError) in
-            try watch(device)
-            return true
-        }
+    /// Whether reading and writing throw: the tunnel has ended, or a data plane has the device.
+    private func isUnavailable() -> Bool {
+        state.withLock { $0.isClosed || $0.lease?.isEnded == false }
     }
 
-    /// Makes the loop wake those who wait once the device polls readable.
-    private func watch(_ device: any TunDevice) throws(TunnelIOError) {
-        try state.withLock { (state) throws(TunnelIOError) in
-            guard !state.isClosed else { return }
-            if let watch = state.watch {
-                try watch.loop.modify(watch.registration, interest: .readable)
-                return
-            }
-            let loop = try EventLoop()
-            let registration = try loop.register(device.readiness) { [weak self] _ in self?.isReadable() }
-            try loop.startThread(name: "culvert-flow")
-            state.watch = Watch(loop: loop, registration: registration)
-        }
+    private func mayHaveRoom() -> Bool {
+        if isUnavailable() { return true }
+        let device = state.withLock { $0.device }
+        return (device as? any FlowControlledTun)?.hasRoom != false
     }
-
-    private func isReadable() {
-        state.withLock { state in
-            guard let watch = state.watch else { return }
-            // Nobody waits until somebody says so again. Where that fails the device is gone, and reading tells.
-            try? watch.loop.modify(watch.registration, interest: [])
-        }
-        wakeWaiters()
-    }
-
-    private func wake(_ token: UInt64) {
-        state.withLock { $0.waiters.removeValue(forKey: token) }?.resume()
-    }
-
-    private func wakeWaiters() {
-        let waiters = state.withLock { state in
-            defer { state.waiters = [:] }
-            return state.waiters
-        }
-        for waiter in waiters.values { waiter.resume() }
-    }
-}
-
-/// An interface that says when it is full, instead of dropping.
-package protocol FlowControlledTun: TunDevice {
-    /// Takes packets from the front of the batch until there is no room, and gives each the length zero. What can never be
-    /// taken is dropped.
-    func take(_ batch: PacketBatch) throws(TunnelIOError) -> TunSendResult
-
-    /// Whether ``take(_:)`` would take a packet.
-    var hasRoom: Bool { get }
-
-    /// Sets what is called, on any thread, when there is room again after there was none.
-    func setRoomHandler(_ handler: @escaping @Sendable () -> Void)
 }

@@ -22,7 +22,7 @@ public final class PacketPort: Sendable {
     /// Polls readable while nobody is to wait: for a moment when a packet may be had that no descriptor tells of, and for as
     /// long as the port is interrupted or closed.
     private let wake: WakeSignal
-    let waiters: PacketWaiters
+    let waiters: Waiters<TunnelIOError>
 
     private struct Phase {
         var isClosed = false
@@ -57,7 +57,7 @@ public final class PacketPort: Sendable {
         self.device = device
         self.inbox = Mutex(Inbox(batch: inbox))
         self.outbox = Mutex(Outbox(batch: outbox))
-        waiters = PacketWaiters(descriptors: [device.readiness], loop: loop)
+        waiters = Waiters(descriptors: [device.readiness], loop: loop) { $0 }
     }
 
     deinit {
@@ -92,7 +92,7 @@ public final class PacketPort: Sendable {
     /// Waits for the next packet and writes it to `buffers`, each filled before the next one.
     /// - Returns: the packet's length, which is more than that of all buffers when the packet was cut; nil when the time is over.
     /// - Throws: as ``receive(timeout:)``.
-    public func receive(
+    package func receive(
         into buffers: [UnsafeMutableRawBufferPointer], timeout: Duration? = nil
     ) throws(TunnelIOError) -> Int? {
         try waiting(timeout) { () throws(TunnelIOError) in
@@ -208,7 +208,7 @@ public final class PacketPort: Sendable {
 
     /// Hands a packet to the system that lies in several pieces, as ``send(_:)-([UInt8])`` does.
     @discardableResult
-    public func send(
+    package func send(
         gathering pieces: [UnsafeRawBufferPointer]
     ) throws(TunnelIOError) -> Bool {
         var count = 0

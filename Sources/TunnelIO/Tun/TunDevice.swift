@@ -109,6 +109,19 @@ extension ForwardingTun {
     package func close() { device.close() }
 }
 
+/// A device that reports when it is full, instead of dropping packets.
+package protocol FlowControlledTun: TunDevice {
+    /// Sends packets from the front of the batch until the device is full, and sets the length of each to zero. A packet that
+    /// can never be sent is dropped.
+    func sendUntilFull(_ batch: PacketBatch) throws(TunnelIOError) -> TunSendResult
+
+    /// Whether ``sendUntilFull(_:)`` may send a packet.
+    var hasRoom: Bool { get }
+
+    /// Sets the function that is called, on any thread, when there is room again after there was none.
+    func setRoomHandler(_ handler: @escaping @Sendable () -> Void)
+}
+
 /// What went wrong with frames since a ``TunDevice`` was opened; each queue counts for itself. Packets and bytes are not counted.
 public struct TunStatistics: Hashable, Sendable {
     /// Frames from the system that contradicted themselves, and were skipped.

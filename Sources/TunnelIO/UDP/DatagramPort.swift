@@ -25,7 +25,7 @@ public struct Datagram: Hashable, Sendable {
 /// datagrams, by ``close()``, and by the end of its task.
 public final class DatagramPort: Sendable {
     private let sockets: DatagramSockets
-    private let waiters: PacketWaiters
+    private let waiters: Waiters<TunnelIOError>
     private let inbox: Mutex<Inbox>
     private let outbox: Mutex<Outbox>
     private let isClosed = Atomic<Bool>(false)
@@ -61,7 +61,7 @@ public final class DatagramPort: Sendable {
         sockets = try network.bind(port: port, mark: mark ?? 0)
         self.inbox = Mutex(Inbox(batch: inbox))
         self.outbox = Mutex(Outbox(batch: outbox))
-        waiters = PacketWaiters(descriptors: sockets.all.map(\.readiness), loop: loop)
+        waiters = Waiters(descriptors: sockets.all.map(\.readiness), loop: loop) { $0 }
     }
 
     deinit { close() }
@@ -103,11 +103,7 @@ public final class DatagramPort: Sendable {
     /// - Throws: `.cancelled` as soon as the task is; `.closed`, at once, also in the middle of waiting; `.eventLoop` when the
     ///   system has no more descriptors.
     public func nextDatagram() async throws(TunnelIOError) -> Datagram {
-        while true {
-            if Task.isCancelled { throw TunnelIOError(.cancelled) }
-            if let datagram = try receiveNow() { return datagram }
-            try await waiters.wait(unless: hasReasonToReturn)
-        }
+        try await waiters.next(unless: hasReasonToReturn) { () throws(TunnelIOError) in try receiveNow() }
     }
 
     private func hasReasonToReturn() -> Bool {

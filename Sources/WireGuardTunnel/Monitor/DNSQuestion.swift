@@ -35,29 +35,11 @@ struct DNSQuestion: Sendable {
 
     /// The addresses in `packet` when it is the answer to this question; nil when it is something else.
     func answer(in packet: [UInt8]) -> [IPAddress]? {
-        let start: Int
-        switch packet.first.map({ $0 >> 4 }) {
-        case 4:
-            guard packet.count >= 28, packet[9] == PacketBuilder.IPProtocol.udp,
-                IPAddress(bytes: packet[12..<16]) == server, IPAddress(bytes: packet[16..<20]) == source
-            else { return nil }
-            start = Int(packet[0] & 0x0f) * 4
-        case 6:
-            guard packet.count >= 48, packet[6] == PacketBuilder.IPProtocol.udp,
-                IPAddress(bytes: packet[8..<24]) == server, IPAddress(bytes: packet[24..<40]) == source
-            else { return nil }
-            start = 40
-        default: return nil
-        }
-        guard packet.count > start + 8, Self.word(packet, start) == DNSMessage.port,
-            Self.word(packet, start + 2) == port, let answer = message.answer(in: Array(packet[(start + 8)...]))
+        guard let datagram = UDPDatagramView(packet), datagram.packet.source == server,
+            datagram.packet.destination == source, datagram.sourcePort == DNSMessage.port,
+            datagram.destinationPort == port, let answer = message.answer(in: Array(packet[datagram.payload]))
         else { return nil }
         guard case .addresses(let addresses) = answer else { return [] }
         return addresses
-    }
-
-    /// Two bytes that are there.
-    private static func word(_ bytes: [UInt8], _ offset: Int) -> UInt16 {
-        UInt16(bytes[offset]) << 8 | UInt16(bytes[offset + 1])
     }
 }

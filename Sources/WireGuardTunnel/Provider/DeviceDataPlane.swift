@@ -18,7 +18,7 @@ import WireGuardDevice
 /// A `WireGuardDevice` on the tunnel's interface.
 final class DeviceDataPlane: DataPlane {
     private let device: WireGuardDevice
-    private let interface: ProbedDevice
+    private let interface: TapTun
     private let isClosing = Atomic<Bool>(false)
 
     /// A device that is configured and runs.
@@ -27,7 +27,7 @@ final class DeviceDataPlane: DataPlane {
         _ tun: any TunDevice, _ update: UAPIDeviceUpdate, environment: WireGuardEnvironment, logger: Logger,
         onFailure: @escaping @Sendable (TunnelError) -> Void
     ) throws(TunnelError) {
-        interface = ProbedDevice(tun)
+        interface = TapTun(tun, filter: true)
         let allowedIPs = update.peers.reduce(0) { $0 + $1.allowedIPs.count }
         var options = WireGuardDevice.Options(budget: environment.budget?.withRoom(forAllowedIPs: allowedIPs))
         options.random = environment.random

@@ -27,8 +27,7 @@ extension OneNetworkTests {
 
         /// A server with a network behind it that answers ping.
         private static func makeServer(_ key: PrivateKey, client: PublicKey) throws -> WireGuardDevice {
-            let tun = try MemoryFlowDevice(name: "server")
-            tun.connect(to: VirtualNetwork())
+            let tun = try VirtualNetwork().makeTun(name: "server")
             let device = try WireGuardDevice(tun: tun, network: SystemDatagramNetwork())
             var update = UAPIDeviceUpdate()
             update.privateKey = .set(key)

@@ -37,8 +37,7 @@ extension OneNetworkTests {
         @MainActor func wholeWay() async throws {
             var random = SeededGenerator(seed: 23)
             let (key, presharedKey) = (PrivateKey(using: &random), PresharedKey(using: &random))
-            let tun = try MemoryFlowDevice(name: "server")
-            tun.connect(to: VirtualNetwork())
+            let tun = try VirtualNetwork().makeTun(name: "server")
             let server = CredentialServerDevice(
                 privateKey: key, presharedKey: presharedKey, store: OneUser(), tun: tun,
                 network: SystemDatagramNetwork(), port: 0)

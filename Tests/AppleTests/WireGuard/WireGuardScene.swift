@@ -55,8 +55,7 @@ final class WireGuardScene: Sendable {
     private static func makeServer(
         _ network: MemoryDatagramNetwork, _ behind: VirtualNetwork, _ key: PrivateKey, _ client: PublicKey
     ) throws -> WireGuardDevice {
-        let tun = try MemoryFlowDevice(name: "server")
-        tun.connect(to: behind)
+        let tun = try behind.makeTun(name: "server")
         let device = try WireGuardDevice(tun: tun, network: network)
         var update = UAPIDeviceUpdate()
         update.privateKey = .set(key)

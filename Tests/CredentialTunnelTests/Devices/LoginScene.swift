@@ -93,8 +93,7 @@ final class LoginServer: Sendable {
         _ network: MemoryDatagramNetwork, _ behind: VirtualNetwork, _ store: ScriptedStore, _ key: PrivateKey,
         _ options: CredentialServerDevice.Options
     ) throws -> CredentialServerDevice {
-        let tun = try MemoryFlowDevice(name: "server")
-        tun.connect(to: behind)
+        let tun = try behind.makeTun(name: "server")
         let device = CredentialServerDevice(
             privateKey: key, presharedKey: FixedKeys.preshared(), store: store, tun: tun, network: network, port: port,
             options: options)

@@ -23,8 +23,7 @@ final class MemoryPeerNetwork: PeerNetwork {
 
     func start() async throws(TunnelServerError) -> PeerNetworkDevices {
         do {
-            let tun = try MemoryFlowDevice(name: "gateway")
-            tun.connect(to: behind)
+            let tun = try behind.makeTun(name: "gateway")
             return PeerNetworkDevices(tun, addresses: [])
         } catch {
             throw .notRunning

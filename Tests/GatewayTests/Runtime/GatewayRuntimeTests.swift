@@ -40,8 +40,7 @@ private final class FaultyNetwork: PeerNetwork {
 
     func start() async throws(TunnelServerError) -> PeerNetworkDevices {
         do {
-            let device = try MemoryFlowDevice(name: "wg")
-            device.connect(to: VirtualNetwork())
+            let device = try VirtualNetwork().makeTun(name: "wg")
             return PeerNetworkDevices(device, addresses: [])
         } catch {
             throw .notRunning

@@ -106,8 +106,8 @@ private final class RecordingNetwork: PeerNetwork {
 
     func start() async throws(TunnelServerError) -> PeerNetworkDevices {
         do {
-            let (device, login) = (try MemoryFlowDevice(name: "wg"), try MemoryFlowDevice(name: "login"))
-            for tun in [device, login] { tun.connect(to: VirtualNetwork()) }
+            let network = VirtualNetwork()
+            let (device, login) = (try network.makeTun(name: "wg"), try network.makeTun(name: "login"))
             return PeerNetworkDevices(device, login: login, addresses: [])
         } catch {
             throw .notRunning

@@ -68,7 +68,7 @@ struct MemoryHostTests {
         for _ in 0..<2 {
             let (near, far) = (try #require(one.platform.device), try #require(two.platform.device))
             let batch = try PacketFlowTests.batch([PacketFlowTests.packet(1)])
-            #expect(try near.take(batch).sent == 1)
+            #expect(try near.sendUntilFull(batch).sent == 1)
             let received = try PacketFlowTests.batch()
             #expect(try far.receive(into: received) == 1)
             #expect(try far.send(received).sent == 1)

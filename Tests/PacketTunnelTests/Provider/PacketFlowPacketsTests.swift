@@ -14,7 +14,7 @@ struct PacketFlowPacketsTests {
 
     @Test("They come in order, and the sequence ends with the tunnel")
     func inOrder() async throws {
-        let device = try MemoryFlowDevice()
+        let device = try MemoryTun()
         let flow = PacketFlow()
         let reading = Task {
             var seen: [[UInt8]] = []
@@ -31,7 +31,7 @@ struct PacketFlowPacketsTests {
 
     @Test("What one iteration leaves, the next one takes")
     func nothingIsLost() async throws {
-        let device = try MemoryFlowDevice()
+        let device = try MemoryTun()
         let flow = PacketFlow(device: device)
         for number in 0..<4 { device.inject(Self.packet(number)) }
         var seen: [[UInt8]] = []
@@ -48,7 +48,7 @@ struct PacketFlowPacketsTests {
 
     @Test("The sequence ends when the task is cancelled, and when a data plane takes the interface")
     func otherEnds() async throws {
-        let device = try MemoryFlowDevice()
+        let device = try MemoryTun()
         let flow = PacketFlow(device: device)
         let reading = Task {
             for try await _ in flow.packets {}
@@ -70,14 +70,14 @@ struct PacketFlowPacketsTests {
 
     @Test("Writing a packet waits for room")
     func room() async throws {
-        let device = try MemoryFlowDevice(packetCapacity: 2)
+        let device = try MemoryTun(queueCapacity: 2)
         let flow = PacketFlow(device: device)
         let writing = Task {
             for number in 0..<20 { try await flow.write(Self.packet(number)) }
         }
         var taken: [[UInt8]] = []
         while taken.count < 20 {
-            taken += device.takeSent()
+            taken += device.takeDelivered()
             await Task.yield()
         }
         try await writing.value
@@ -86,7 +86,7 @@ struct PacketFlowPacketsTests {
 
     @Test("A packet that can never be written is dropped and counted, and nothing waits for it")
     func drops() async throws {
-        let device = try MemoryFlowDevice(mtu: 100)
+        let device = try MemoryTun(mtu: 100)
         let flow = PacketFlow(device: device)
         for packet in [
             [], [0x20, 1], [0x45] + [UInt8](repeating: 0, count: 100), [UInt8](repeating: 0x45, count: 1 << 17),
@@ -95,7 +95,7 @@ struct PacketFlowPacketsTests {
         }
         #expect(flow.droppedCount == 4)
         try await flow.write(Self.packet(1))
-        #expect(device.takeSent() == [Self.packet(1)])
+        #expect(device.takeDelivered() == [Self.packet(1)])
     }
 
     @Test("Writing without an interface, and after the end, is a typed error")

@@ -24,7 +24,7 @@ struct PacketFlowTests {
 
     @Test("It reads what is there, whole batches at a time")
     func read() async throws {
-        let device = try MemoryFlowDevice()
+        let device = try MemoryTun()
         let flow = PacketFlow(device: device)
         for number in 0..<3 { #expect(device.inject(Self.packet(number))) }
         let batch = try Self.batch([[1, 2, 3]])
@@ -59,7 +59,7 @@ struct PacketFlowTests {
             return (0..<count).map(batch.copy(of:))
         }
         #expect(await started.wait(timeout: .seconds(120)))
-        let device = try MemoryFlowDevice()
+        let device = try MemoryTun()
         flow.attach(device)
         await Task.yield()
         device.inject(Self.packet(5))
@@ -68,38 +68,38 @@ struct PacketFlowTests {
 
     @Test("Writing takes what there is room for, and says how many")
     func pushBack() async throws {
-        let device = try MemoryFlowDevice(packetCapacity: 2)
+        let device = try MemoryTun(queueCapacity: 2)
         let flow = PacketFlow(device: device)
         let batch = try Self.batch((0..<3).map(Self.packet))
         #expect(try flow.write(batch) == 2)
         #expect((0..<3).map { batch[$0].length > 0 } == [false, false, true])
         #expect(try flow.write(batch) == 0)
-        #expect(device.takeSent() == [Self.packet(0), Self.packet(1)])
+        #expect(device.takeDelivered() == [Self.packet(0), Self.packet(1)])
         #expect(try flow.write(batch) == 1)
-        #expect(device.takeSent() == [Self.packet(2)])
+        #expect(device.takeDelivered() == [Self.packet(2)])
         #expect(flow.droppedCount == 0)
     }
 
     @Test("What can never be taken is dropped and counted, and is not in the way")
     func drops() throws {
-        let device = try MemoryFlowDevice(mtu: 100)
+        let device = try MemoryTun(mtu: 100)
         let flow = PacketFlow(device: device)
         let batch = try Self.batch([[0x20, 1], Self.packet(1), [0x45] + [UInt8](repeating: 0, count: 100)])
         #expect(try flow.write(batch) == 3)
         #expect(flow.droppedCount == 2)
-        #expect(device.takeSent() == [Self.packet(1)])
+        #expect(device.takeDelivered() == [Self.packet(1)])
     }
 
     @Test("Writing all waits for room")
     func writeAll() async throws {
-        let device = try MemoryFlowDevice(packetCapacity: 4)
+        let device = try MemoryTun(queueCapacity: 4)
         let flow = PacketFlow(device: device)
         let writing = Task {
             try await flow.writeAll(Self.batch((0..<60).map(Self.packet)))
         }
         var taken: [[UInt8]] = []
         while taken.count < 60 {
-            taken += device.takeSent()
+            taken += device.takeDelivered()
             await Task.yield()
         }
         try await writing.value
@@ -109,9 +109,9 @@ struct PacketFlowTests {
     @Test("Two flows push back on each other, and lose nothing", arguments: [1, 3, 64])
     func link(_ capacity: Int) async throws {
         let (one, two) = (
-            try MemoryFlowDevice(packetCapacity: capacity), try MemoryFlowDevice(packetCapacity: capacity)
+            try MemoryTun(queueCapacity: capacity), try MemoryTun(queueCapacity: capacity)
         )
-        MemoryFlowDevice.connect(one, two)
+        MemoryTun.connect(one, two)
         let (from, to) = (PacketFlow(device: one), PacketFlow(device: two))
         let writing = Task {
             for round in 0..<10 {
@@ -130,7 +130,7 @@ struct PacketFlowTests {
 
     @Test("It ends for who waits")
     func close() async throws {
-        let device = try MemoryFlowDevice(packetCapacity: 1)
+        let device = try MemoryTun(queueCapacity: 1)
         let flow = PacketFlow(device: device)
         let reading = Task { () async -> TunnelError.Code? in
             do {
@@ -160,7 +160,7 @@ struct PacketFlowTests {
 
     @Test("Reading ends with its task")
     func cancel() async throws {
-        let flow = PacketFlow(device: try MemoryFlowDevice())
+        let flow = PacketFlow(device: try MemoryTun())
         let reading = Task { try await flow.read(into: Self.batch()) }
         reading.cancel()
         await #expect(throws: TunnelError.self) { try await reading.value }
@@ -172,7 +172,7 @@ struct PacketFlowTests {
         #expect(throws: TunnelError(.settingsMissing, "the tunnel has no interface yet", fix: "apply settings first")) {
             _ = try flow.takeDevice()
         }
-        let memory = try MemoryFlowDevice()
+        let memory = try MemoryTun()
         flow.attach(memory)
         let device = try flow.takeDevice()
         #expect(throws: TunnelError.self) { _ = try flow.takeDevice() }
@@ -191,7 +191,9 @@ struct PacketFlowTests {
 
     @Test("A batch of any size is read into or refused, with an interface of any kind and without")
     func smallBatches() async throws {
-        for flow in [PacketFlow(), PacketFlow(device: try MemoryFlowDevice()), PacketFlow(device: try MemoryTun())] {
+        for flow in [
+            PacketFlow(), PacketFlow(device: try MemoryTun()), PacketFlow(device: CountingTun(try MemoryTun())),
+        ] {
             for bytes in [1, 1_500, 65_535, PacketBatch.minimumReadBytes / 2] {
                 let small = try PacketBatch(packetCapacity: 4, byteCapacity: bytes)
                 let error = await #expect(throws: TunnelError.self) { try await flow.read(into: small) }
@@ -204,7 +206,7 @@ struct PacketFlowTests {
     @Test("An interface without push-back takes everything")
     func plainDevice() throws {
         let tun = try MemoryTun(queueCapacity: 1)
-        let flow = PacketFlow(device: tun)
+        let flow = PacketFlow(device: CountingTun(tun))
         let batch = try Self.batch((0..<3).map(Self.packet))
         #expect(try flow.write(batch) == 3)
         #expect(flow.droppedCount == 2)
@@ -214,16 +216,16 @@ struct PacketFlowTests {
     @Test("A link that is full of bytes is waited for like one that is full of packets")
     func fullOfBytes() async throws {
         let size = Self.packet(0).count
-        let device = try MemoryFlowDevice(packetCapacity: 100, byteCapacity: size * 2 + size / 2)
+        let device = try MemoryTun(queueCapacity: 100, byteCapacity: size * 2 + size / 2)
         let flow = PacketFlow(device: device)
         let batch = try Self.batch((0..<4).map(Self.packet))
         #expect(try flow.write(batch) == 2)
         #expect(!device.hasRoom)
         let writing = Task { try await flow.writeAll(Self.batch([Self.packet(9)])) }
         await Task.yield()
-        #expect(device.takeSent().count == 2)
+        #expect(device.takeDelivered().count == 2)
         try await writing.value
-        #expect(device.takeSent() == [Self.packet(9)])
+        #expect(device.takeDelivered() == [Self.packet(9)])
     }
 }
 

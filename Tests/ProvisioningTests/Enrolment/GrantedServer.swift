@@ -22,8 +22,7 @@ final class GrantedServer: Sendable {
         at address: IPAddress, on internet: MemoryInternet, key: PrivateKey, presharedKey: PresharedKey?
     ) throws {
         (self.address, self.presharedKey, publicKey) = (address, presharedKey, key.publicKey)
-        let tun = try MemoryFlowDevice(name: "server")
-        tun.connect(to: behind)
+        let tun = try behind.makeTun(name: "server")
         device = try WireGuardDevice(tun: tun, network: internet.attach([address]))
         var update = UAPIDeviceUpdate()
         update.privateKey = .set(key)

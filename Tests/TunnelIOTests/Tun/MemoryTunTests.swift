@@ -241,6 +241,57 @@ struct MemoryTunTests {
         }
     }
 
+    @Test("A full queue leaves the packets with a sender that waits, and reports room when packets are taken")
+    func room() throws {
+        let tun = try MemoryTun(queueCapacity: 2)
+        let rooms = Counter()
+        tun.setRoomHandler { rooms.count.add(1, ordering: .relaxed) }
+        let batch = try makeBatch((20..<25).map { ipv4(length: $0) })
+        #expect(tun.hasRoom)
+        #expect(try tun.sendUntilFull(batch) == TunSendResult(sent: 2, dropped: 0))
+        #expect(!tun.hasRoom)
+        #expect((0..<5).map { batch[$0].length > 0 } == [false, false, true, true, true])
+        #expect(tun.deliveriesDropped == 0)
+        #expect(tun.takeDelivered(atMost: 1).map(\.count) == [20])
+        #expect(rooms.count.load(ordering: .relaxed) == 1)
+        #expect(tun.hasRoom)
+        #expect(try tun.sendUntilFull(batch) == TunSendResult(sent: 1, dropped: 0))
+        #expect(tun.takeDelivered().map(\.count) == [21, 22])
+        #expect(rooms.count.load(ordering: .relaxed) == 2)
+        #expect(try tun.sendUntilFull(makeBatch([ipv4(length: 1421), [0xff]])) == TunSendResult(sent: 0, dropped: 2))
+    }
+
+    @Test("A connected device that is full reports room to its sender when it is read, closed or removed")
+    func connectedRoom() throws {
+        for end in 0..<3 {
+            let (one, two) = (try MemoryTun(), try MemoryTun(queueCapacity: 1))
+            MemoryTun.connect(one, two)
+            let rooms = Counter()
+            one.setRoomHandler { rooms.count.add(1, ordering: .relaxed) }
+            let batch = try makeBatch([request, request])
+            #expect(try one.sendUntilFull(batch) == TunSendResult(sent: 1, dropped: 0))
+            #expect(!one.hasRoom)
+            #expect(try one.sendUntilFull(batch) == TunSendResult(sent: 0, dropped: 0))
+            switch end {
+            case 0: #expect(try two.receive(into: makeBatch()) == 1)
+            case 1: two.close()
+            default: two.removeDevice()
+            }
+            #expect(rooms.count.load(ordering: .relaxed) == 1)
+            #expect(one.hasRoom)
+            #expect(try one.sendUntilFull(batch) == TunSendResult(sent: end == 0 ? 1 : 0, dropped: end == 0 ? 0 : 1))
+            withExtendedLifetime(two) {}
+        }
+    }
+
+    @Test("A packet that no queue can ever hold is dropped, and its sender does not wait")
+    func neverRoom() throws {
+        let tun = try MemoryTun(mtu: 1420, byteCapacity: 1000)
+        #expect(try tun.sendUntilFull(makeBatch([ipv4(length: 1001)])) == TunSendResult(sent: 0, dropped: 1))
+        #expect(tun.hasRoom)
+        #expect(try tun.sendUntilFull(makeBatch([ipv4(length: 1000)])) == TunSendResult(sent: 1, dropped: 0))
+    }
+
     @Test("Deliveries are a sequence, which ends with the device, or when something else takes them")
     func deliveries() async throws {
         let tun = try MemoryTun()
@@ -253,6 +304,10 @@ struct MemoryTunTests {
         #expect(await deliveries.next() == ipv4(length: 40))
         tun.close()
         #expect(await deliveries.next() == nil)
+    }
+
+    private final class Counter: Sendable {
+        let count = Atomic<Int>(0)
     }
 
     private final class Box: Sendable {

@@ -52,7 +52,7 @@ struct PacketRingTests {
     @Test("A packet that fills the region fits, and no longer one")
     func whole() throws {
         var ring = try PacketRing(packetCapacity: 2, byteCapacity: 4096)
-        let capacity = try PageMapping(byteCount: 4096).byteCount
+        let capacity = 4096
         let packet = [UInt8](repeating: 1, count: capacity)
         #expect(unsafe !(packet + [1]).withUnsafeBytes { unsafe ring.push($0) })
         #expect(unsafe packet.withUnsafeBytes { unsafe ring.push($0) })

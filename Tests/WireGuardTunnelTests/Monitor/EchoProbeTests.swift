@@ -71,8 +71,8 @@ struct EchoProbeTests {
 
     @Test("Answers are taken out of what is delivered, and everything else passes")
     func filtering() throws {
-        let device = try MemoryFlowDevice()
-        let probed = ProbedDevice(device)
+        let device = try MemoryTun()
+        let probed = TapTun(device, filter: true)
         let prober = TunnelProber(target: "192.0.2.1", sources: [.v4(10, 0, 0, 2)], servers: [])
         let ping = try #require(prober.packets().first)
         #expect(ping.destination == .v4(192, 0, 2, 1))
@@ -85,7 +85,7 @@ struct EchoProbeTests {
         for packet in [foreign, reply, datagram] { batch.append(copying: packet) }
         probed.setFilter { prober.takes($0) }
         #expect(try probed.send(batch).sent == 2)
-        #expect(device.takeSent() == [foreign, datagram])
+        #expect(device.takeDelivered() == [foreign, datagram])
         #expect(prober.takeReply())
         #expect(!prober.takeReply(), "counted once")
         #expect(prober.counts == (1, 1))

@@ -54,7 +54,7 @@ struct DeviceDataPlaneTests {
     @Test("An answer is taken out at whichever queue of the interface it comes")
     func queues() throws {
         let memory = try MemoryTun()
-        let probed = ProbedDevice(memory)
+        let probed = TapTun(memory, filter: true)
         let queue = try probed.makeQueue()
         let packet = PacketBuilder.icmpEcho(
             from: .v4(10, 0, 0, 2), to: .v4(10, 0, 0, 1), identifier: 1, sequence: 1, isReply: true)

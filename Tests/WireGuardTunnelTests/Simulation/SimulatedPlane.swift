@@ -12,7 +12,7 @@ import WireGuardCore
 /// ``SimulatedWorld``. One thread at a time uses it.
 final class SimulatedPlane: DataPlane, @unchecked Sendable {
     private var engine: Engine
-    private let interface: ProbedDevice
+    private let interface: TapTun
     private let batch: PacketBatch
     private let world: SimulatedWorld
     private(set) var socket: SimulatedSocket
@@ -23,7 +23,7 @@ final class SimulatedPlane: DataPlane, @unchecked Sendable {
 
     init(_ tun: any TunDevice, _ update: UAPIDeviceUpdate, world: SimulatedWorld) throws(TunnelError) {
         self.world = world
-        interface = ProbedDevice(tun)
+        interface = TapTun(tun, filter: true)
         engine = Engine(random: world.makeGenerator())
         do throws(TunnelIOError) {
             batch = try PacketBatch(packetCapacity: 64, byteCapacity: 64 * 2_048)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import TunnelIO
+
 extension MemoryPlatform {
     /// What comes out of the tunnel and goes nowhere, oldest first, as it comes: ``takeDelivered()`` for tasks.
     ///
@@ -26,7 +28,7 @@ extension MemoryPlatform {
             /// The next packet; nil when the task is cancelled.
             public mutating func next() async -> [UInt8]? {
                 while !Task.isCancelled {
-                    if let packet = platform.device?.takeOneSent() { return packet }
+                    if let packet = platform.device?.takeDelivered(atMost: 1).first { return packet }
                     guard await arrivals.next(isolation: #isolation) != nil else { return nil }
                 }
                 return nil

@@ -24,7 +24,7 @@ public final class MemoryPlatform: TunnelPlatform {
     }
 
     private struct State {
-        var device: MemoryFlowDevice?
+        var device: MemoryTun?
         var settings: TunnelSettings?
         var guardPolicy: LeakPolicy?
         var history: [TunnelSettings] = []
@@ -80,12 +80,12 @@ public final class MemoryPlatform: TunnelPlatform {
             ($0.device, $0.network, $0.peer, $0.deliveryHandler)
         }
         guard let device else { return }
-        device.setSentHandler { [arrivals] in
+        device.setQueueHandler { [arrivals] in
             arrivals.send(())
             handler?()
         }
         if let network { device.connect(to: network) }
-        if let other = peer?.state.withLock({ $0.device }) { MemoryFlowDevice.connect(device, other) }
+        if let other = peer?.state.withLock({ $0.device }) { MemoryTun.connect(device, other) }
     }
 
     // MARK: - What a test sees
@@ -106,7 +106,7 @@ public final class MemoryPlatform: TunnelPlatform {
     public var hangingCount: Int { script.hangingCount }
 
     /// The tunnel's interface; nil without settings.
-    package var device: MemoryFlowDevice? { state.withLock { $0.device } }
+    package var device: MemoryTun? { state.withLock { $0.device } }
 
     /// Gives the tunnel a packet, as a program of this machine does that sends one.
     /// - Returns: false when it was dropped: no settings are in force, or there is no room.
@@ -114,7 +114,7 @@ public final class MemoryPlatform: TunnelPlatform {
     public func inject(_ packet: [UInt8]) -> Bool { device?.inject(packet) ?? false }
 
     /// What came out of the tunnel and went nowhere, oldest first.
-    public func takeDelivered() -> [[UInt8]] { device?.takeSent() ?? [] }
+    public func takeDelivered() -> [[UInt8]] { device?.takeDelivered() ?? [] }
 
     /// Sets what is called when there is something for ``takeDelivered()``, now and after each start.
     package func setDeliveryHandler(_ handler: (@Sendable () -> Void)?) {
@@ -146,16 +146,17 @@ public final class MemoryPlatform: TunnelPlatform {
         // Nobody waits any more, and everything may be undone by now.
         if Task.isCancelled { throw TunnelError(.closed, "the task was cancelled") }
         let mtu = settings.effectiveMTU()
-        let device: MemoryFlowDevice
-        if let present = state.withLock({ $0.device }) {
-            device = present
-            device.setMTU(mtu)
-        } else {
-            do throws(TunnelIOError) {
-                device = try MemoryFlowDevice(mtu: mtu)
-            } catch {
-                throw TunnelError(.hostFailed, error.description)
+        let device: MemoryTun
+        do throws(TunnelIOError) {
+            // A tunnel that ended has closed its interface, perhaps before its tear-down.
+            if let present = state.withLock({ $0.device }), (try? present.currentName()) != nil {
+                device = present
+                try device.setMTU(mtu)
+            } else {
+                device = try MemoryTun(mtu: mtu, queueCapacity: 256, byteCapacity: 1 << 19)
             }
+        } catch {
+            throw TunnelError(.hostFailed, error.description)
         }
         state.withLock { state in
             state.device = device

@@ -51,6 +51,14 @@ final class MemoryInterface: Sendable {
         var responder: MemoryTun.Responder?
         var onDeliver: MemoryTun.DeliveryHandler?
         weak var other: MemoryInterface?
+        /// Called when there is room for a sent packet after there was none.
+        var onRoom: (@Sendable () -> Void)?
+        /// Called when `delivered` was given a packet, or had no room for it.
+        var onQueue: (@Sendable () -> Void)?
+        /// Whether a sender waits for room in `delivered`.
+        var owesRoom = false
+        /// The connected interfaces that wait for room in a queue of this one.
+        var senders: [Sender] = []
 
         init(delivered: consuming PacketRing, mtu: Int) {
             self.delivered = delivered
@@ -61,19 +69,46 @@ final class MemoryInterface: Sendable {
             for queue in queues { queue.report(event) }
         }
 
-        mutating func inject(_ packet: UnsafeRawBufferPointer) -> Bool {
+        /// - Parameter sender: The interface that keeps the packet if there is no room, and waits; `nil`: the packet is dropped.
+        mutating func inject(_ packet: UnsafeRawBufferPointer, from sender: MemoryInterface? = nil) -> Outcome {
             guard isUp, !isRemoved, !queues.isEmpty, unsafe MemoryInterface.isIP(packet), packet.count <= mtu else {
                 injectionsDropped += 1
-                return false
+                return .refused
             }
             let queue = unsafe queues.count == 1 ? queues[0] : queues[FlowHash.of(packet) % queues.count]
             guard unsafe queue.inbound.push(packet) else {
-                injectionsDropped += 1
-                return false
+                guard let sender, packet.count <= queue.inbound.byteCapacity else {
+                    injectionsDropped += 1
+                    return .refused
+                }
+                if !isAwaited(by: sender) { senders.append(Sender(interface: sender)) }
+                return .full
             }
             if queue.inbound.count == 1 { queue.packets.raise() }
-            return true
+            return .taken
         }
+
+        func isAwaited(by sender: MemoryInterface) -> Bool { senders.contains { $0.interface === sender } }
+
+        /// Returns the waiting interfaces, and removes them: each receives one report of room.
+        mutating func takeSenders() -> [Sender] {
+            guard !senders.isEmpty else { return [] }
+            defer { senders = [] }
+            return senders
+        }
+    }
+
+    struct Sender: Sendable {
+        weak var interface: MemoryInterface?
+    }
+
+    /// The result for a packet that was sent or injected.
+    enum Outcome {
+        case taken
+        /// The queue is full; the sender receives a report of room.
+        case full
+        /// It was dropped.
+        case refused
     }
 
     static func isIP(_ packet: UnsafeRawBufferPointer) -> Bool {
@@ -85,6 +120,8 @@ final class MemoryInterface: Sendable {
     private struct Handlers {
         var responder: MemoryTun.Responder?
         var onDeliver: MemoryTun.DeliveryHandler?
+        var onRoom: (@Sendable () -> Void)?
+        var onQueue: (@Sendable () -> Void)?
     }
 
     /// Adds a queue.
@@ -106,27 +143,50 @@ final class MemoryInterface: Sendable {
 
     /// Closes a queue, and with the last one the interface.
     func close(_ queue: Queue) {
-        let handlers = state.withLock { state -> Handlers? in
-            guard !queue.isClosed else { return nil }
+        let (handlers, senders) = state.withLock { state -> (Handlers?, [Sender]) in
+            guard !queue.isClosed else { return (nil, []) }
             queue.isClosed = true
             queue.inbound.removeAll()
             queue.packets.raise()
             state.queues.removeAll { $0 === queue }
-            guard state.queues.isEmpty else { return nil }
+            guard state.queues.isEmpty else { return (nil, state.takeSenders()) }
             state.other = nil
-            let handlers = unsafe Handlers(responder: state.responder, onDeliver: state.onDeliver)
+            let handlers = unsafe Handlers(
+                responder: state.responder, onDeliver: state.onDeliver, onRoom: state.onRoom, onQueue: state.onQueue)
             unsafe state.responder = nil
             unsafe state.onDeliver = nil
-            return handlers
+            (state.onRoom, state.onQueue) = (nil, nil)
+            return (handlers, state.takeSenders())
         }
+        // Tasks that wait for room find out that it is closed.
+        handlers?.onRoom?()
+        Self.reportRoom(to: senders)
         // What the handlers captured must not go away under the lock.
         withExtendedLifetime(handlers) {}
     }
 
     /// Gives the interface a packet to receive.
-    /// - Returns: false when it was dropped.
-    func inject(_ packet: UnsafeRawBufferPointer) -> Bool {
-        state.withLock { unsafe $0.inject(packet) }
+    func inject(_ packet: UnsafeRawBufferPointer, from sender: MemoryInterface? = nil) -> Outcome {
+        state.withLock { unsafe $0.inject(packet, from: sender) }
+    }
+
+    /// Sends to `other` from now on; `nil`: to no other interface.
+    func connect(to other: MemoryInterface?) {
+        state.withLock { $0.other = other }
+        reportRoom()
+    }
+
+    /// Reports that there may be room for the packets of this interface.
+    func reportRoom() {
+        let handler = state.withLock { state -> (@Sendable () -> Void)? in
+            state.owesRoom = false
+            return state.onRoom
+        }
+        handler?()
+    }
+
+    static func reportRoom(to senders: [Sender]) {
+        for sender in senders { sender.interface?.reportRoom() }
     }
 }
 

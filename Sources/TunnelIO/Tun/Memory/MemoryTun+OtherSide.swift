@@ -16,7 +16,7 @@ extension MemoryTun {
     /// Gives the device a packet to receive, as ``inject(_:)-([UInt8])`` does.
     @discardableResult
     public func inject(_ packet: UnsafeRawBufferPointer) -> Bool {
-        unsafe interface.inject(packet)
+        unsafe interface.inject(packet) == .taken
     }
 
     /// Gives the device every packet of nonzero length to receive.
@@ -26,22 +26,39 @@ extension MemoryTun {
         interface.state.withLock { state in
             var taken = 0
             for index in 0..<batch.count where batch[index].length > 0 {
-                if unsafe state.inject(UnsafeRawBufferPointer(batch.bytes(of: index))) { taken += 1 }
+                if unsafe state.inject(UnsafeRawBufferPointer(batch.bytes(of: index))) == .taken { taken += 1 }
             }
             return taken
         }
     }
 
     /// The packets that the device was sent since the last call, oldest first.
-    public func takeDelivered() -> [[UInt8]] {
-        interface.state.withLock { state in
+    public func takeDelivered() -> [[UInt8]] { takeDelivered(atMost: .max) }
+
+    /// The oldest packets that the device was sent and that were not taken.
+    package func takeDelivered(atMost limit: Int) -> [[UInt8]] {
+        let (packets, owesRoom) = interface.state.withLock { state -> ([[UInt8]], Bool) in
             var packets: [[UInt8]] = []
-            while unsafe state.delivered.pop({ packet in
-                unsafe packets.append(Array(packet))
-                return true
-            }) {}
-            return packets
+            while packets.count < limit,
+                unsafe state.delivered.pop({ packet in
+                    unsafe packets.append(Array(packet))
+                    return true
+                })
+            {}
+            return (packets, state.owesRoom && !packets.isEmpty)
         }
+        if owesRoom { interface.reportRoom() }
+        return packets
+    }
+
+    /// Sets the function that is called, on the sender's thread, when a packet may wait for ``takeDelivered()``.
+    package func setQueueHandler(_ handler: (@Sendable () -> Void)?) {
+        let old = interface.state.withLock { state -> (@Sendable () -> Void)? in
+            defer { state.onQueue = handler }
+            return state.onQueue
+        }
+        // The captures of the old handler must not be released under the lock.
+        withExtendedLifetime(old) {}
     }
 
     /// The packets that the device is sent from now on, as they come: it sets ``onDeliver``. It ends when the device is closed,
@@ -66,6 +83,7 @@ extension MemoryTun {
             }
             // What it captured must not go away under the lock.
             unsafe withExtendedLifetime(old) {}
+            interface.reportRoom()
         }
     }
 
@@ -80,14 +98,18 @@ extension MemoryTun {
             }
             // What it captured must not go away under the lock.
             unsafe withExtendedLifetime(old) {}
+            interface.reportRoom()
         }
     }
 
     /// Connects two devices: what one is sent, the other receives. Neither keeps the other alive.
     public static func connect(_ one: MemoryTun, _ two: MemoryTun) {
-        one.interface.state.withLock { $0.other = two.interface }
-        two.interface.state.withLock { $0.other = one.interface }
+        one.interface.connect(to: two.interface)
+        two.interface.connect(to: one.interface)
     }
+
+    /// Sends to no other device from now on.
+    package func disconnect() { interface.connect(to: nil) }
 
     /// Injected packets that were dropped.
     public var injectionsDropped: Int { interface.state.withLock { $0.injectionsDropped } }
@@ -119,15 +141,18 @@ extension MemoryTun {
 
     /// Removes the device with all of its queues, as deleting the interface does. Safe to repeat.
     public func removeDevice() {
-        interface.state.withLock { state in
-            guard !state.isRemoved, !state.queues.isEmpty else { return }
+        let senders = interface.state.withLock { state -> [MemoryInterface.Sender] in
+            guard !state.isRemoved, !state.queues.isEmpty else { return [] }
             state.isRemoved = true
             for queue in state.queues {
                 queue.inbound.removeAll()
                 queue.packets.raise()
             }
             state.report(.removed)
+            return state.takeSenders()
         }
+        interface.reportRoom()
+        MemoryInterface.reportRoom(to: senders)
     }
 }
 

@@ -5,15 +5,18 @@ import Synchronization
 
 /// A TUN device in memory, for tests, demonstrations and simulators.
 ///
-/// It behaves as the system's does: it can be down, has an MTU, drops what its bounded queues cannot hold, refuses what
-/// is no IP packet, reports changes, can have several queues, and can be removed. The other side, where the system's
-/// network stack would be, is this API: ``inject(_:)-([UInt8])`` is what the system routes to the device, and what the
-/// device is sent goes to the first of these that is set: the connected device, ``responder``, ``onDeliver``; and else
-/// waits for ``takeDelivered()``. Queues of one interface share their other side, except that each packet that is
-/// injected goes to one of them, always the same for one flow.
+/// It behaves as the system's does. It can be down, has an MTU, drops packets that its bounded queues cannot hold, and
+/// refuses bytes that are not an IP packet. It reports changes, can have several queues, and can be removed.
+///
+/// The other side, where the system's network stack would be, is this API: ``inject(_:)-([UInt8])`` routes a
+/// packet to the device. A packet that the device was sent goes to the first of these that is set: the connected device,
+/// ``responder``, ``onDeliver``; otherwise it waits for ``takeDelivered()``. Queues of one interface share their other
+/// side, except that each injected packet goes to one of them, always the same for one flow.
+///
+/// Unlike the system's device, it can also report that it is full instead of dropping, so that a test can see push-back.
 ///
 /// All methods may be called from any thread.
-public final class MemoryTun: TunDevice {
+public final class MemoryTun: TunDevice, FlowControlledTun {
     /// What answers a packet that the device was sent; nil where there is no answer. The bytes are valid during the call.
     public typealias Responder = @Sendable (UnsafeRawBufferPointer) -> [UInt8]?
     /// What takes a packet that the device was sent. The bytes are valid during the call.
@@ -82,13 +85,15 @@ public final class MemoryTun: TunDevice {
     /// The batch has at least ``PacketBatch/minimumReadBytes``, as for any device.
     public func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int {
         try batch.checkReadable()
-        return try interface.state.withLock { state throws(TunnelIOError) in
+        let before = batch.count
+        let senders = try interface.state.withLock { state throws(TunnelIOError) -> [MemoryInterface.Sender] in
             try interface.check(queue, state)
-            let before = batch.count
             while unsafe queue.inbound.pop({ unsafe batch.appendRead($0) }) {}
             if queue.inbound.count == 0 { queue.packets.clear() }
-            return batch.count - before
+            return batch.count > before ? state.takeSenders() : []
         }
+        MemoryInterface.reportRoom(to: senders)
+        return batch.count - before
     }
 
     /// No: ``readiness`` tells of every packet.
@@ -102,7 +107,34 @@ public final class MemoryTun: TunDevice {
         for index in 0..<batch.count {
             let packet = unsafe UnsafeRawBufferPointer(batch.bytes(of: index))
             guard packet.count > 0 else { continue }
-            if try unsafe deliver(packet) { result.sent += 1 } else { result.dropped += 1 }
+            if try unsafe deliver(packet) == .taken { result.sent += 1 } else { result.dropped += 1 }
+        }
+        return result
+    }
+
+    /// Whether ``sendUntilFull(_:)`` may send a packet.
+    package var hasRoom: Bool {
+        let (other, isFull) = interface.state.withLock { ($0.other, $0.owesRoom) }
+        guard let other else { return !isFull }
+        return other.state.withLock { !$0.isAwaited(by: interface) }
+    }
+
+    package func setRoomHandler(_ handler: @escaping @Sendable () -> Void) {
+        interface.state.withLock { $0.onRoom = handler }
+    }
+
+    /// Sends packets from the front of the batch until the device is full; a packet longer than the MTU is dropped.
+    package func sendUntilFull(_ batch: PacketBatch) throws(TunnelIOError) -> TunSendResult {
+        var result = TunSendResult(sent: 0, dropped: 0)
+        for index in 0..<batch.count {
+            let packet = unsafe UnsafeRawBufferPointer(batch.bytes(of: index))
+            guard packet.count > 0 else { continue }
+            switch try unsafe deliver(packet, waitsForRoom: true) {
+            case .taken: result.sent += 1
+            case .refused: result.dropped += 1
+            case .full: return result
+            }
+            batch[index].length = 0
         }
         return result
     }
@@ -113,30 +145,41 @@ public final class MemoryTun: TunDevice {
         case other(MemoryInterface)
         case responder(Responder)
         case handler(DeliveryHandler)
-        case queue(taken: Bool)
+        case queue(MemoryInterface.Outcome, onQueue: (@Sendable () -> Void)?)
     }
 
-    private func deliver(_ packet: UnsafeRawBufferPointer) throws(TunnelIOError) -> Bool {
+    /// - Parameter waitsForRoom: Whether the sender keeps the packet if the queue is full, and receives a report of room.
+    private func deliver(
+        _ packet: UnsafeRawBufferPointer, waitsForRoom: Bool = false
+    ) throws(TunnelIOError) -> MemoryInterface.Outcome {
         let destination = try interface.state.withLock { state throws(TunnelIOError) -> Destination in
             try interface.check(queue, state)
-            guard state.isUp, unsafe MemoryInterface.isIP(packet) else { return .queue(taken: false) }
+            guard state.isUp, unsafe MemoryInterface.isIP(packet), !waitsForRoom || packet.count <= state.mtu else {
+                return .queue(.refused, onQueue: nil)
+            }
             if let other = state.other { return .other(other) }
             if let responder = unsafe state.responder { return unsafe .responder(responder) }
             if let handler = unsafe state.onDeliver { return unsafe .handler(handler) }
-            let taken = unsafe state.delivered.push(packet)
-            if !taken { state.deliveriesDropped += 1 }
-            return .queue(taken: taken)
+            if unsafe state.delivered.push(packet) { return .queue(.taken, onQueue: state.onQueue) }
+            guard waitsForRoom, packet.count <= state.delivered.byteCapacity else {
+                state.deliveriesDropped += 1
+                return .queue(.refused, onQueue: state.onQueue)
+            }
+            state.owesRoom = true
+            return .queue(.full, onQueue: state.onQueue)
         }
         // Outside the lock: what is called may call back, and two connected devices may send at once.
         switch destination {
-        case .other(let other): return unsafe other.inject(packet)
+        case .other(let other): return unsafe other.inject(packet, from: waitsForRoom ? interface : nil)
         case .responder(let respond):
             if let answer = unsafe respond(packet) { inject(answer) }
-            return true
+            return .taken
         case .handler(let handle):
             unsafe handle(packet)
-            return true
-        case .queue(let taken): return taken
+            return .taken
+        case .queue(let outcome, let onQueue):
+            onQueue?()
+            return outcome
         }
     }
 

@@ -11,6 +11,8 @@ struct PacketRing: ~Copyable, @unchecked Sendable {
     private let slots: UnsafeMutablePointer<PacketDescriptor>
     /// The most packets.
     let packetCapacity: Int
+    /// The most bytes of all packets.
+    let byteCapacity: Int
     private var first = 0
     /// The number of packets.
     private(set) var count = 0
@@ -24,6 +26,7 @@ struct PacketRing: ~Copyable, @unchecked Sendable {
         precondition(byteCapacity <= 1 << 30, "offsets in a ring are 32 bits")
         region = try PageMapping(byteCount: byteCapacity)
         self.packetCapacity = packetCapacity
+        self.byteCapacity = byteCapacity
         unsafe slots = .allocate(capacity: packetCapacity)
         unsafe slots.initialize(repeating: PacketDescriptor(offset: 0, length: 0), count: packetCapacity)
     }
@@ -48,7 +51,7 @@ struct PacketRing: ~Copyable, @unchecked Sendable {
 
     /// Where `length` bytes are free in one piece.
     private mutating func place(for length: Int) -> Int? {
-        let end = region.byteCount
+        let end = byteCapacity
         guard count > 0 else { return length <= end ? 0 : nil }
         let oldest = unsafe Int(slots[first].offset)
         if writeOffset > oldest {

@@ -4,9 +4,9 @@
 #if canImport(Darwin)
     import Darwin
 
-    /// What to poll for to be told that nothing can be read any more, and what then comes.
+    /// The events to poll for, and the events that report the end of reading.
     enum EndOfReading {
-        /// Without a wish to read, the end is not told.
+        /// Darwin reports the end only if reading is polled for.
         static let asked = Int16(POLLIN)
         static let told = Int16(POLLHUP)
     }

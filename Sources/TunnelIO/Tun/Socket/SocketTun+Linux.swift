@@ -4,7 +4,7 @@
 #if os(Linux)
     import CTunnelSystem
 
-    /// What to poll for to be told that nothing can be read any more, and what then comes.
+    /// The events to poll for, and the events that report the end of reading.
     enum EndOfReading {
         /// `POLLRDHUP`, which not all C libraries show.
         static let asked: Int16 = 0x2000

@@ -13,9 +13,9 @@ import Testing
     import Darwin
 #endif
 
-@Suite("PacketSocket", .timeLimit(.minutes(1)))
-struct PacketSocketTests {
-    /// The kinds of socket that keep messages apart, which Darwin has one of.
+@Suite("SocketTun", .timeLimit(.minutes(1)))
+struct SocketTunTests {
+    /// The kinds of socket that preserve message boundaries; Darwin has one.
     static let kinds: [Int32] =
         SocketEnds.hasSequencedPackets ? [SocketEnds.datagrams, SocketEnds.sequenced] : [SocketEnds.datagrams]
 
@@ -27,7 +27,7 @@ struct PacketSocketTests {
         return batch
     }
 
-    /// How it fails; nil when it does not.
+    /// The code of the error that `body` throws, or `nil`.
     private func failure<Result>(_ body: () throws -> Result) -> TunnelIOError.Code? {
         do {
             _ = try body()
@@ -45,7 +45,7 @@ struct PacketSocketTests {
     @Test("Packets come in the order in which they were written, and go in the order of the batch", arguments: kinds)
     func order(kind: Int32) throws {
         let ends = try SocketEnds(kind)
-        let device = try PacketSocket(borrowing: ends.device, mtu: 1420)
+        let device = try SocketTun(borrowing: ends.device, mtu: 1420)
         let packets = packets(8)
         for packet in packets { try #require(ends.write(packet)) }
         let batch = try makeBatch()
@@ -60,7 +60,7 @@ struct PacketSocketTests {
     @Test("A batch that is too small to read into is refused, and the packet stays", arguments: SmallBatch.sizes)
     func smallBatch(_ bytes: Int) throws {
         let ends = try SocketEnds(SocketEnds.datagrams)
-        let device = try PacketSocket(borrowing: ends.device, mtu: 1420)
+        let device = try SocketTun(borrowing: ends.device, mtu: 1420)
         try #require(ends.write(packets(1)[0]))
         try SmallBatch.expectRefused(by: device, bytes)
         #expect(try device.receive(into: makeBatch()) == 1)
@@ -69,7 +69,7 @@ struct PacketSocketTests {
     @Test("A message of no bytes is skipped, before packets and behind them", arguments: kinds)
     func emptyMessages(kind: Int32) throws {
         let ends = try SocketEnds(kind)
-        let device = try PacketSocket(borrowing: ends.device, mtu: 1420)
+        let device = try SocketTun(borrowing: ends.device, mtu: 1420)
         let packets = packets(2)
         for message in [[], packets[0], [], [], packets[1], []] { try #require(ends.write(message)) }
         let batch = try makeBatch()
@@ -84,7 +84,7 @@ struct PacketSocketTests {
         arguments: kinds, [Int32(SHUT_RD), Int32(SHUT_RDWR)])
     func shutDown(kind: Int32, how: Int32) throws {
         let ends = try SocketEnds(kind)
-        let device = try PacketSocket(borrowing: ends.device, mtu: 1420)
+        let device = try SocketTun(borrowing: ends.device, mtu: 1420)
         let batch = try makeBatch()
         #expect(try device.receive(into: batch) == 0)
         try #require(shutdown(ends.device, how) == 0)
@@ -96,15 +96,15 @@ struct PacketSocketTests {
         }
     }
 
-    @Test("What was written before a shutdown is read before the end", arguments: kinds)
+    @Test("Packets written before a shutdown are read before the end", arguments: kinds)
     func remainder(kind: Int32) throws {
         let ends = try SocketEnds(kind)
-        let device = try PacketSocket(borrowing: ends.device, mtu: 1420)
+        let device = try SocketTun(borrowing: ends.device, mtu: 1420)
         let packets = packets(3)
         for packet in packets { try #require(ends.write(packet)) }
         try #require(shutdown(ends.device, Int32(SHUT_RDWR)) == 0)
         let batch = try makeBatch()
-        // Darwin throws away what waits when reading is shut down; Linux does not.
+        // When reading is shut down, Darwin discards the waiting messages; Linux keeps them.
         let count = (try? device.receive(into: batch)) ?? 0
         #expect(count == (SocketEnds.keepsAfterShutdown ? packets.count : 0))
         #expect(isRemoved { try device.receive(into: batch) })
@@ -114,7 +114,7 @@ struct PacketSocketTests {
     func otherEndCloses() throws {
         guard let kind = Self.kinds.first(where: { $0 == SocketEnds.sequenced }) else { return }
         let ends = try SocketEnds(kind)
-        let device = try PacketSocket(borrowing: ends.device, mtu: 1420)
+        let device = try SocketTun(borrowing: ends.device, mtu: 1420)
         let batch = try makeBatch()
         try #require(ends.write(packets(1)[0]))
         ends.closeProgram()
@@ -129,7 +129,7 @@ struct PacketSocketTests {
     func otherEndClosesAfterEmptyMessage() throws {
         guard let kind = Self.kinds.first(where: { $0 == SocketEnds.sequenced }) else { return }
         let ends = try SocketEnds(kind)
-        let device = try PacketSocket(borrowing: ends.device, mtu: 1420)
+        let device = try SocketTun(borrowing: ends.device, mtu: 1420)
         let batch = try makeBatch()
         let packets = packets(2)
         for message in [[], packets[0], packets[1]] { try #require(ends.write(message)) }
@@ -139,19 +139,19 @@ struct PacketSocketTests {
         #expect(isRemoved { try device.receive(into: batch) })
     }
 
-    @Test("With datagrams, the closing of the other end is noticed by who sends, and raises no signal")
+    @Test("With datagrams, a sender notices that the other end closed, and gets no signal")
     func otherEndOfDatagramsCloses() throws {
         let ends = try SocketEnds(SocketEnds.datagrams)
-        let device = try PacketSocket(borrowing: ends.device, mtu: 1420)
+        let device = try SocketTun(borrowing: ends.device, mtu: 1420)
         ends.closeProgram()
         let one = try makeBatch(packets(1))
         #expect(isRemoved { try device.send(one) })
     }
 
-    @Test("What does not fit into the socket's queue is dropped and counted, and the rest arrives", arguments: kinds)
+    @Test("Packets that the socket's queue cannot hold are dropped and counted, and the rest arrives", arguments: kinds)
     func fullQueue(kind: Int32) throws {
         let ends = try SocketEnds(kind)
-        let device = try PacketSocket(borrowing: ends.device, mtu: 1420)
+        let device = try SocketTun(borrowing: ends.device, mtu: 1420)
         let batch = try makeBatch((0..<200).map { pattern(1000, seed: $0) })
         var total = TunSendResult(sent: 0, dropped: 0)
         for _ in 0..<100 where total.dropped == 0 {
@@ -170,7 +170,7 @@ struct PacketSocketTests {
     func refused() throws {
         let stream = try SocketEnds(1)
         func code(_ number: Int32, mtu: Int = 1420) -> TunnelIOError.Code? {
-            failure { try PacketSocket(borrowing: number, mtu: mtu) }
+            failure { try SocketTun(borrowing: number, mtu: mtu) }
         }
         #expect(
             code(stream.device) == .invalidDescriptor(stream.device, expected: "a socket that keeps messages apart"))
@@ -187,7 +187,7 @@ struct PacketSocketTests {
     @Test("Closing the device closes its duplicate only")
     func closing() throws {
         let ends = try SocketEnds(SocketEnds.datagrams)
-        let device = try PacketSocket(borrowing: ends.device, mtu: 1420)
+        let device = try SocketTun(borrowing: ends.device, mtu: 1420)
         #expect(try device.currentMTU() == 1420)
         device.close()
         device.close()

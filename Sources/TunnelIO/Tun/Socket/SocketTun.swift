@@ -4,18 +4,18 @@
 import CTunnelSystem
 import TunnelSystem
 
-/// A tunnel device over a socket that keeps messages apart, each of them one IP packet: one end of a socket pair whose
-/// other end some program reads and writes.
+/// A tunnel device over a socket that preserves message boundaries: one end of a socket pair whose other end a program
+/// reads and writes. Each message is one IP packet.
 ///
-/// It is always up; its MTU is what it is made with. When the socket is shut down, or the other end closes, the device counts
-/// as removed: at once, but for the closing of the other end with `SOCK_DGRAM`, which the system tells only who sends.
-public final class PacketSocket: TunDevice {
+/// It is always up, with the MTU that it was made with. When the socket is shut down, or the other end closes, the device
+/// counts as removed. With `SOCK_DGRAM`, the system reports a closed other end to a sender only.
+public final class SocketTun: TunDevice {
     private let descriptor: SharedDescriptor
     private let mtu: Int
     private let name: String
 
-    /// Works on a socket that stays the caller's, who closes it when it pleases: what is used is a duplicate, which
-    /// ``close()`` closes. The socket becomes non-blocking, and on Darwin raises no `SIGPIPE`, as that belongs to both.
+    /// Works on a duplicate of a socket, which ``close()`` closes; the caller closes its own descriptor. The socket becomes
+    /// non-blocking, and on Darwin raises no `SIGPIPE`: both descriptors share these settings.
     /// - Parameters:
     ///   - number: a socket of type `SOCK_DGRAM` or `SOCK_SEQPACKET` that is connected.
     ///   - mtu: the most bytes of one IP packet, 68 to 65,535.
@@ -46,7 +46,7 @@ public final class PacketSocket: TunDevice {
         descriptor = SharedDescriptor(copy)
     }
 
-    /// Whether a descriptor is that of a local socket which keeps messages apart. A utun socket is none: it is of the system's family.
+    /// Whether a descriptor is a local socket that preserves message boundaries. A utun socket is not local.
     package static func isSocketOfMessages(_ number: Int32) -> Bool {
         guard let kind = kind(of: number), kind == datagrams || kind == sequencedPackets else { return false }
         var name = sockaddr()
@@ -119,22 +119,22 @@ public final class PacketSocket: TunDevice {
                 // A message of no bytes looks like the end.
                 guard isShutDown else { continue }
             } else if reason == EAGAIN || reason == EWOULDBLOCK || reason == ENOMEM || reason == ENOBUFS {
-                // Linux says of datagrams that there are none yet, though there will never be any.
+                // After a shutdown, Linux returns EAGAIN for datagrams instead of the end.
                 guard batch.count == before, isShutDown else { break }
             }
-            // The other end may have written between the two looks, and then closed: what is there is read before the end.
+            // The other end may have written between the two calls, and then closed: read its packets before the end.
             guard hasSeenEnd else {
                 hasSeenEnd = true
                 continue
             }
-            // What was read is given first; the end comes again.
+            // Return the packets that were read first; the next call finds the end again.
             guard batch.count == before else { break }
             throw removed
         }
         return batch.count - before
     }
 
-    /// Whether nothing can be read any more.
+    /// Whether reading has ended.
     private var isShutDown: Bool {
         var request = pollfd(fd: descriptor.number, events: EndOfReading.asked, revents: 0)
         let count = SystemCall.retry { unsafe poll(&request, 1, 0) }
@@ -166,7 +166,7 @@ public final class PacketSocket: TunDevice {
 
     private var removed: TunnelIOError { TunnelIOError(.deviceRemoved(name: name)) }
 
-    /// No: packets come one at a time.
+    /// No: the socket gives one packet at a time.
     public var hasBufferedPackets: Bool { false }
 
     /// There is one socket only.
