@@ -467,9 +467,9 @@ if buildsForLinux {
         .testTarget(
             name: "CulvertGatewayTests",
             dependencies: [
-                "culvert-gateway", "Gateway", "CommandLineSupport", "CommandLineTesting", "NetworkAddresses",
-                "PacketTunnelLinux", "PacketTunnel", "TunnelIO", "TunnelSystem", "PacketTunnelTesting",
-                argumentParser, logging,
+                "culvert-gateway", "Gateway", "CommandLineSupport", "CommandLineTesting", "DemoSupport",
+                "NetworkAddresses", "PacketTunnelLinux", "PacketTunnel", "TunnelIO", "TunnelSystem",
+                "PacketTunnelTesting", argumentParser, logging,
             ],
             swiftSettings: settings))
     package.targets.append(

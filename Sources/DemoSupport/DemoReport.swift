@@ -118,7 +118,8 @@ package final class DemoReport {
             guard words.count > index else { return "" }
             return words[index].split(separator: "{time}", omittingEmptySubsequences: false).joined(separator: time)
         }
-        let numbers = words.dropFirst(2).compactMap { Double($0) }
+        // `Int` would trap for more.
+        let numbers = words.dropFirst(2).compactMap { Double($0) }.filter { $0.magnitude < 1e15 }
         switch words.first {
         case "title": view.open(text(1))
         case "begin":
@@ -127,15 +128,13 @@ package final class DemoReport {
         case "clock": clock = .now + .seconds(words.dropFirst().first.flatMap { Double($0) } ?? 0)
         case "finish": view.finish(text(1))
         case "fail": fail(text(1))
-        case "pings":
-            guard numbers.count >= 2 else { return }
+        case "pings" where numbers.count >= 2:
             let times = Array(numbers.dropFirst(2).prefix(3))
             add(text(1), Pings(sent: Int(numbers[0]), answered: Int(numbers[1]), times: times))
-        case "transfer":
-            guard let megabits = numbers.first else { return }
-            let (rate, again) = (Figure.rate(megabits * 1e6), numbers.dropFirst().first.map { Int($0) })
+        case "transfer" where !numbers.isEmpty:
+            let (rate, again) = (Figure.rate(numbers[0] * 1e6), numbers.dropFirst().first.map { Int($0) })
             self[text(1)] = [
-                "megabitsPerSecond": .decimal(megabits, places: 1),
+                "megabitsPerSecond": .decimal(numbers[0], places: 1),
                 "retransmissions": again.map { .integer($0) } ?? .null,
             ]
             summarize(text(2), rate)
@@ -143,8 +142,7 @@ package final class DemoReport {
         case "without":
             self[text(1)] = .null
             view.finish("left out: \(text(2))")
-        case "traffic":
-            guard numbers.count == 2 else { return }
+        case "traffic" where numbers.count == 2:
             let (sent, received) = (Int(numbers[0]), Int(numbers[1]))
             self[text(1)] = ["bytesSent": .integer(sent), "bytesReceived": .integer(received)]
             summarize("WireGuard sent, received", "\(Figure.bytes(sent)), \(Figure.bytes(received))")

@@ -148,6 +148,7 @@ struct DemoTests {
                 "figure\troaming.newPort\t40000",
                 "finish\tin {time}, {time}", "summary\tcut off after\t{time}", "traffic\tclient\t2000\t3000000",
                 "begin\tdownload", "without\tiperf3\tnot installed", "nonsense", "",
+                "pings\tping.ipv6\tnan\t1e300", "traffic\tclient\tinf\t1", "transfer\tiperf3\tup\tnan",
             ] {
                 report.show(line)
             }
