@@ -27,13 +27,11 @@
             let lines = try DescriptorPipe()
             let own = SystemCall.linkTarget("/proc/self/exe") ?? ""
             let folder = own.lastIndex(of: "/").map { String(own[..<$0]) } ?? "."
-            let environment = ["PATH", "HOME", "LANG", "TMPDIR"].compactMap { name in
-                StandardStream.environment(name).map { "\(name)=\($0)" }
-            }
             let script = String(decoding: PackageResources.namespaces_sh, as: UTF8.self)
             let child = try ChildProcess(
                 "/bin/sh", arguments: ["sh", "-c", script, "namespaces.sh", scene, folder, "\(seconds)"],
-                environment: environment, descriptors: [9: lines.writer.number])
+                environment: ProcessEnvironment.assignments(["PATH", "HOME", "LANG", "TMPDIR"]),
+                descriptors: [9: lines.writer.number])
             lines.writer.close()
             var (buffer, rest) = ([UInt8](repeating: 0, count: 4096), [UInt8]())
             let group = -child.id
