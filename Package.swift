@@ -231,7 +231,9 @@ let tests: Table = [
         "Provisioning", "PinnedProvisioning", "TrustPinning", "TrustPinningFoundation", "CompatibilityFixtures",
         crypto, grdb, x509, asn1,
     ],
-    "CulvertGatewayTests": tunnelTests + commandTests + ["culvert-gateway", "Gateway", "PacketTunnelLinux"],
+    "CulvertGatewayTests": tunnelTests + commandTests + [
+        "culvert-gateway", "DemoSupport", "Gateway", "PacketTunnelLinux",
+    ],
     "FuzzTests": packetTests + ["WireGuardCore", "CredentialTunnel", "TrustPinning", "Provisioning", x509, asn1],
     // They need a TUN device, a namespace or another program.
     "PrivilegedTests": wireGuardTests + [

@@ -4,30 +4,28 @@
 import CommandLineSupport
 package import NetworkAddresses
 package import TunnelIO
-package import WireGuardCore
+import WireGuardCore
 package import WireGuardDevice
 
-/// The small host behind one end's interface in memory: answers pings, and counts and compares packets of bulk transfers.
+/// The small host behind one end's interface in memory: sends and answers pings, and takes part in bulk transfers.
 package final class DemoHost: Sendable {
-    struct State {
-        /// The arrival of the first echo request since this was cleared, on ``LaneClock``.
-        var requestArrival: Int64?
-        /// The reply to the last ping, and its arrival.
+    private struct State {
+        /// The reply to the last ping, and its arrival on ``LaneClock``.
         var (reply, replyArrival): ([UInt8], Int64?) = ([], nil)
         var sequence: UInt16 = 0
-        var bulk: BulkTransfer?
     }
 
     package let name: String
     package let tun: MemoryTun
-    private let addresses: [IPAddress]
-    let state = Monitor(State())
+    let mtu: Int
+    package let addresses: [IPAddress]
+    private let state = Monitor(State())
 
     /// - Parameter addresses: The host's addresses in the tunnel: one of each family.
     package init(name: String, addresses: [IPAddress], mtu: Int) throws {
-        (self.name, self.addresses) = (name, addresses)
+        (self.name, self.addresses, self.mtu) = (name, addresses, mtu)
         tun = try MemoryTun(name: name, mtu: mtu, queueCapacity: 2048, byteCapacity: 4 << 20)
-        unsafe tun.onDeliver = { [weak self] packet in unsafe self?.handle(packet) }
+        answerPings()
     }
 
     /// Starts a WireGuard on the interface, over real UDP.
@@ -44,24 +42,20 @@ package final class DemoHost: Sendable {
         return address
     }
 
-    /// Receives a packet from the tunnel, on the lane's thread.
-    private func handle(_ packet: UnsafeRawBufferPointer) {
-        let isUDP = unsafe packet.count > 9 && packet[0] >> 4 == 4 && packet[9] == PacketBuilder.IPProtocol.udp
-        guard !isUDP else { return state.update { state in unsafe state.bulk?.count(packet) ?? false } }
-        let now = LaneClock.now()
-        if let reply = unsafe ICMPResponder().reply(to: packet) {
-            state.withValue { $0.requestArrival = $0.requestArrival ?? now }
-            tun.inject(reply)
-            return
-        }
-        state.update { state in
-            guard unsafe packet.elementsEqual(state.reply) else { return false }
-            state.replyArrival = now
-            return true
+    // MARK: - Pings
+
+    /// Answers echo requests from now on, and waits for the replies to those that it sends.
+    func answerPings() {
+        unsafe tun.responder = { [state] packet in
+            if let answer = unsafe ICMPResponder().reply(to: packet) { return answer }
+            state.update { state in
+                guard unsafe packet.elementsEqual(state.reply) else { return false }
+                state.replyArrival = LaneClock.now()
+                return true
+            }
+            return nil
         }
     }
-
-    // MARK: - Pings
 
     /// Sends an echo request.
     /// - Returns: The round-trip time, or `nil` if there was no answer in time.
@@ -77,20 +71,17 @@ package final class DemoHost: Sendable {
         }
         let start = LaneClock.now()
         guard tun.inject(packet) else { return nil }
-        return state.wait(until: start + Int64(limit.milliseconds * 1e6)) { state in
+        return state.wait(until: start + limit.wholeNanoseconds) { state in
             state.replyArrival.map { .nanoseconds($0 - start) }
         }
     }
 
-    /// Sends a packet that needs a handshake.
-    /// - Returns: The times until the other host had the packet, and until its answer was here.
-    package func firstPacket(to other: DemoHost) throws -> (delivery: Duration, answer: Duration) {
-        other.state.withValue { $0.requestArrival = nil }
-        let start = LaneClock.now()
-        guard let answer = try ping(other, within: .seconds(6)),
-            let arrival = other.state.withValue({ $0.requestArrival })
-        else { throw CommandFailure("no session within 6 s; is UDP on 127.0.0.1 blocked by a firewall?") }
-        return (.nanoseconds(arrival - start), answer)
+    /// Sends a ping that needs a handshake.
+    package func firstPing(_ other: DemoHost) throws -> Duration {
+        guard let time = try ping(other, within: .seconds(6)) else {
+            throw CommandFailure("no session within 6 s; is UDP on the loopback interface blocked by a firewall?")
+        }
+        return time
     }
 
     /// Sends a series of echo requests, each after the answer to the one before.
@@ -116,16 +107,5 @@ package final class DemoHost: Sendable {
             report.view.begin(step)
             report.add(path, try pings(count, to: other, isIPv6: isIPv6))
         }
-    }
-}
-
-extension WireGuardDevice {
-    /// Gives the device peers, and a private key unless that is `nil`.
-    /// - Parameter replacing: Whether the peers that it has go, and their sessions with them.
-    package func setPeers(_ peers: [PeerConfiguration], key: PrivateKey? = nil, replacing: Bool = false) throws {
-        let interface = InterfaceConfiguration(privateKey: key)
-        var update = try TunnelConfiguration(interface: interface, peers: peers).deviceUpdate(mode: .add)
-        update.replacePeers = replacing
-        try apply(update)
     }
 }

@@ -8,8 +8,8 @@ package import TunnelSystem
 package final class DemoReport {
     /// The reason for the early end, or `nil` if each step succeeded.
     package private(set) var failure: String?
-    /// The lines after the closing ones.
-    package var table: [String] = []
+    /// Whether the reason is that the task was cancelled.
+    package private(set) var isInterrupted = false
     package let view: DemoView
     /// The figures as one document.
     package private(set) var json: JSON
@@ -29,16 +29,22 @@ package final class DemoReport {
     /// Runs the demonstration, and shows the closing lines if each step succeeded.
     /// - Returns: The exit status.
     package func run(_ body: (DemoReport) async throws -> Void) async -> Int32 {
-        do { try await body(self) } catch {
-            let reason = (error as? CommandFailure)?.text ?? "\(error)"
-            if failure == nil { fail(Task.isCancelled ? "interrupted" : reason) }
-        }
+        try? await steps { try await body(self) }
         let elapsed = ContinuousClock.now - start
         self["elapsedSeconds"] = .decimal(elapsed.milliseconds / 1000, places: 3)
-        guard failure == nil else { return Task.isCancelled ? ExitStatus.interrupted : ExitStatus.failure }
+        guard failure == nil else { return isInterrupted ? ExitStatus.interrupted : ExitStatus.failure }
         summarize("time", Figure.seconds(elapsed))
-        view.show(["", "Summary"] + summary.map { "  \($0.name.padded(to: 26)) \($0.value)" } + table)
+        view.show(["", "Summary"] + summary.map { "  \($0.name.padded(to: 26)) \($0.value)" })
         return ExitStatus.success
+    }
+
+    /// Takes steps, and records their failure before it throws: the user may interrupt the caller's removal.
+    package func steps(_ body: () async throws -> Void) async throws {
+        do { try await body() } catch {
+            let reason = (error as? CommandFailure)?.text ?? "\(error)"
+            if failure == nil { fail(Task.isCancelled ? "interrupted" : reason) }
+            throw error
+        }
     }
 
     /// Shows a step.
@@ -50,8 +56,10 @@ package final class DemoReport {
     }
 
     private func fail(_ text: String) {
-        failure = failure ?? text
-        (self["ok"], self["error"]) = (false, .string(failure ?? text))
+        if failure == nil {
+            (failure, isInterrupted) = (text, Task.isCancelled)
+            (self["ok"], self["error"]) = (false, .string(text))
+        }
         view.finish(text, isFailure: true)
     }
 
@@ -76,17 +84,25 @@ package final class DemoReport {
     }
 
     /// Adds a closing line, in place of one with this name.
-    package func summarize(_ name: String, _ value: String) {
+    /// - Returns: The value.
+    @discardableResult
+    package func summarize(_ name: String, _ value: String) -> String {
         summary.removeAll { $0.name == name }
         summary.append((name, value))
+        return value
     }
+
+    /// Adds a closing line with a time.
+    /// - Returns: The time, in words.
+    package func summarize(_ name: String, _ time: Duration) -> String { summarize(name, Figure.milliseconds(time)) }
 
     /// Adds a series of pings, which ends its step. A single first ping is not one of those whose losses are counted.
     package func add(_ path: String, _ series: Pings) {
         self[path] = series.json
         view.finish(series.text)
         guard series.sent > 1 else {
-            return summarize("first ping", series.times.first.map { Figure.decimal($0, places: 3) + " ms" } ?? "-")
+            summarize("first ping", series.times.first.map { Figure.decimal($0, places: 3) + " ms" } ?? "-")
+            return
         }
         pings = (pings.lost + series.lost, pings.sent + series.sent)
         summarize("pings lost", "\(pings.lost) of \(pings.sent)")
@@ -102,7 +118,8 @@ package final class DemoReport {
             guard words.count > index else { return "" }
             return words[index].split(separator: "{time}", omittingEmptySubsequences: false).joined(separator: time)
         }
-        let numbers = words.dropFirst(2).compactMap { Double($0) }
+        // `Int` would trap for more.
+        let numbers = words.dropFirst(2).compactMap { Double($0) }.filter { $0.magnitude < 1e15 }
         switch words.first {
         case "title": view.open(text(1))
         case "begin":
@@ -111,15 +128,13 @@ package final class DemoReport {
         case "clock": clock = .now + .seconds(words.dropFirst().first.flatMap { Double($0) } ?? 0)
         case "finish": view.finish(text(1))
         case "fail": fail(text(1))
-        case "pings":
-            guard numbers.count >= 2 else { return }
+        case "pings" where numbers.count >= 2:
             let times = Array(numbers.dropFirst(2).prefix(3))
             add(text(1), Pings(sent: Int(numbers[0]), answered: Int(numbers[1]), times: times))
-        case "transfer":
-            guard let megabits = numbers.first else { return }
-            let (rate, again) = (Figure.rate(megabits * 1e6), numbers.dropFirst().first.map { Int($0) })
+        case "transfer" where !numbers.isEmpty:
+            let (rate, again) = (Figure.rate(numbers[0] * 1e6), numbers.dropFirst().first.map { Int($0) })
             self[text(1)] = [
-                "megabitsPerSecond": .decimal(megabits, places: 1),
+                "megabitsPerSecond": .decimal(numbers[0], places: 1),
                 "retransmissions": again.map { .integer($0) } ?? .null,
             ]
             summarize(text(2), rate)
@@ -127,8 +142,7 @@ package final class DemoReport {
         case "without":
             self[text(1)] = .null
             view.finish("left out: \(text(2))")
-        case "traffic":
-            guard numbers.count == 2 else { return }
+        case "traffic" where numbers.count == 2:
             let (sent, received) = (Int(numbers[0]), Int(numbers[1]))
             self[text(1)] = ["bytesSent": .integer(sent), "bytesReceived": .integer(received)]
             summarize("WireGuard sent, received", "\(Figure.bytes(sent)), \(Figure.bytes(received))")

@@ -23,6 +23,11 @@ package protocol DemoScene: Sendable {
     func show(_ report: DemoReport) async throws
 }
 
+/// Runs a scene of namespaces.sh.
+///
+/// It throws `CommandFailure` or `CancellationError` if the script did not succeed.
+typealias DemoFlow = @Sendable (_ scene: String, _ seconds: Int, _ report: DemoReport) async throws -> Void
+
 /// The options of the demonstrations.
 package struct DemoOptions<Scene: DemoScene>: ParsableArguments {
     @Flag(help: "Use real interfaces in network namespaces (Linux, needs root).")
@@ -46,27 +51,25 @@ package struct DemoOptions<Scene: DemoScene>: ParsableArguments {
     /// - Parameter isJSON: Whether the output is one document with all figures.
     /// - Returns: The exit status.
     package func run(isJSON: Bool = false, console: Console = .standard) -> Int32 {
-        let script: NamespaceScript?
+        let script: DemoFlow?
         do throws(CommandFailure) {
             script = tun ? try NamespaceScript.make(for: Scene.command) : nil
         } catch {
-            console.problem("culvert: \(error.reason)")
-            return error.status
+            return error.tell(console, as: "culvert")
         }
         let style: DemoView.Style = isJSON ? .silent : console.isLive && !plain ? .live : .plain
         let seconds = seconds
         return SignalledRun.run {
-            let report = DemoReport(
-                DemoView(style, console: console), script == nil ? Scene.members : Scene.scriptMembers)
+            let view = DemoView(style, console: console)
+            let report = DemoReport(view, script == nil ? Scene.members : Scene.scriptMembers)
             let status = await report.run { report in
-                if let script { return try await script.run(Scene.script, seconds, report) }
+                if let script { return try await script(Scene.script, seconds, report) }
                 try await Scene(transfer: .seconds(seconds)).show(report)
             }
             if isJSON { console.line(report.json.text) }
-            if status == ExitStatus.interrupted {
-                console.problem("culvert: the demonstration was interrupted")
-            } else if let failure = report.failure {
-                console.problem("culvert: the demonstration failed: \(failure)")
+            if let failure = report.failure {
+                let end = report.isInterrupted ? "was interrupted" : "failed: \(failure)"
+                console.problem("culvert: the demonstration \(end)")
             }
             return status
         }

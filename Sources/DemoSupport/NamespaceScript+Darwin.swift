@@ -4,8 +4,8 @@
 #if canImport(Darwin)
     import CommandLineSupport
 
-    extension NamespaceScript {
-        static func make(for command: String) throws(CommandFailure) -> NamespaceScript {
+    enum NamespaceScript {
+        static func make(for command: String) throws(CommandFailure) -> DemoFlow {
             throw CommandFailure(
                 "\(command) --tun needs network namespaces, which only Linux has; try: culvert \(command)")
         }

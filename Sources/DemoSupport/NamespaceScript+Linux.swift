@@ -8,29 +8,30 @@
     import TunnelIO
     import TunnelSystem
 
-    extension NamespaceScript {
-        /// The script of this system, or the reason why there is none.
+    /// The demonstrations in network namespaces: runs namespaces.sh, and shows its reports.
+    enum NamespaceScript {
+        /// A scene of the script, or the error that explains why this system cannot show it. The script removes everything that it
+        /// made, even if the task is cancelled, which ends it early.
         /// - Parameter command: The command without `--tun`.
-        static func make(for command: String) throws(CommandFailure) -> NamespaceScript {
+        static func make(for command: String) throws(CommandFailure) -> DemoFlow {
             guard geteuid() == 0 else {
                 throw CommandFailure(
                     "\(command) --tun makes network namespaces and interfaces, which needs root; "
                         + "try: sudo culvert \(command) --tun, or without privileges: culvert \(command)")
             }
-            return NamespaceScript { try await runScript($0, seconds: $1, $2) }
+            return run
         }
 
-        private static func runScript(_ scene: String, seconds: Int, _ report: DemoReport) async throws {
+        @Sendable
+        private static func run(_ scene: String, _ seconds: Int, _ report: DemoReport) async throws {
             let lines = try DescriptorPipe()
             let own = SystemCall.linkTarget("/proc/self/exe") ?? ""
             let folder = own.lastIndex(of: "/").map { String(own[..<$0]) } ?? "."
-            let environment = ["PATH", "HOME", "LANG", "TMPDIR"].compactMap { name in
-                StandardStream.environment(name).map { "\(name)=\($0)" }
-            }
             let script = String(decoding: PackageResources.namespaces_sh, as: UTF8.self)
             let child = try ChildProcess(
                 "/bin/sh", arguments: ["sh", "-c", script, "namespaces.sh", scene, folder, "\(seconds)"],
-                environment: environment, descriptors: [9: lines.writer.number])
+                environment: ProcessEnvironment.assignments(["PATH", "HOME", "LANG", "TMPDIR"]),
+                descriptors: [9: lines.writer.number])
             lines.writer.close()
             var (buffer, rest) = ([UInt8](repeating: 0, count: 4096), [UInt8]())
             let group = -child.id

@@ -16,7 +16,7 @@
 #   title TEXT | begin STEP | finish TEXT | fail TEXT | clock [SECONDS-FROM-NOW]
 #   pings FIGURE SENT ANSWERED [MINIMUM MEAN MAXIMUM]    milliseconds; ends the step
 #   transfer FIGURE LINE MBITS [SEGMENTS-SENT-AGAIN]     ends the step
-#   without FIGURE WHY                                   the step was left out; ends it
+#   without FIGURE WHY                                   the step was left out; ends it. The figure is null then
 #   traffic FIGURE BYTES-SENT BYTES-RECEIVED | figure FIGURE NUMBER | summary LINE TEXT
 set -u
 umask 077
@@ -201,8 +201,11 @@ transfer() {
 }
 # transfers LINE LINE NAMESPACE ADDRESS: both ways, each with its closing line.
 transfers() {
-    if transfer upload "$1" "$3" "$4" && transfer download "$2" "$3" "$4" --reverse; then return; fi
-    say without iperf3 'iperf3 is not installed, or does not start'
+    if ! transfer upload "$1" "$3" "$4"; then
+        say without iperf3 'iperf3 is not installed, or does not start'
+    elif ! transfer download "$2" "$3" "$4" --reverse; then
+        say without iperf3.download 'iperf3 does not start'
+    fi
 }
 
 # Two ends of a WireGuard tunnel: $a is the client, $b the server.

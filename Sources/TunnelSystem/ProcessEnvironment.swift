@@ -10,6 +10,11 @@ package enum ProcessEnvironment {
         unsafe getenv(name).map { unsafe String(cString: $0) }
     }
 
+    /// The variables with these names that are set, as `NAME=VALUE`: the environment of a child process.
+    package static func assignments(_ names: [String]) -> [String] {
+        names.compactMap { name in value(name).map { "\(name)=\($0)" } }
+    }
+
     /// The wall clock: nanoseconds since 1970.
     package static func wallClock() -> Int64 {
         var time = timespec()

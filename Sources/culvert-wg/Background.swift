@@ -55,9 +55,7 @@ enum Background {
             (.tunDescriptor, tunNumber), (.uapiDescriptor, managementNumber), (.foreground, 1),
             (.readyDescriptor, readyNumber),
         ]
-        let kept = (["PATH"] + DaemonOptions.Variable.inherited.map(\.rawValue)).compactMap { name in
-            ProcessEnvironment.value(name).map { "\(name)=\($0)" }
-        }
+        let kept = ProcessEnvironment.assignments(["PATH"] + DaemonOptions.Variable.inherited.map(\.rawValue))
         return try setup.start(
             SpawnPlatform.ownProgram,
             arguments: [CommandLine.arguments.first ?? "culvert-wg", options.interfaceName],

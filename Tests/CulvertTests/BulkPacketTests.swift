@@ -9,56 +9,60 @@ import TunnelIO
 
 @Suite("Bulk packets")
 struct BulkPacketTests {
-    private let packet = BulkPacket(from: .v4(10, 77, 0, 2), to: .v4(10, 77, 0, 1), mtu: 1420)
+    private let transfer = BulkTransfer(from: .v4(10, 77, 0, 2), to: .v4(10, 77, 0, 1), mtu: 1420)
 
-    private func bytes(_ sequence: UInt64) -> [UInt8] {
-        var bytes = [UInt8](repeating: 0, count: packet.byteCount)
-        unsafe bytes.withUnsafeMutableBytes { unsafe packet.write(sequence, to: $0) }
-        return bytes
-    }
+    private var counters: BulkCounters { transfer.counters.withValue { $0 } }
 
-    private func read(_ bytes: [UInt8]) -> (sequence: UInt64, isIntact: Bool)? {
-        unsafe bytes.withUnsafeBytes { unsafe packet.read($0) }
-    }
+    private func receive(_ bytes: [UInt8]) { unsafe bytes.withUnsafeBytes { unsafe transfer.receive($0) } }
 
-    @Test("A packet is as long as the MTU and reads as it was written")
-    func roundTrip() throws {
-        let bytes = bytes(123_456)
+    @Test("A packet is as long as the MTU and arrives as it was sent")
+    func roundTrip() {
+        let bytes = transfer.packet(123_456)
         #expect(bytes.count == 1420)
         #expect(Array(bytes[..<4]) == [0x45, 0, 0x05, 0x8c])
-        let reading = try #require(read(bytes))
-        #expect(reading.sequence == 123_456 && reading.isIntact)
+        #expect(bytes == transfer.packet(123_456 % 1024) && bytes != transfer.packet(123_457))
+        receive(transfer.packet(0))
+        #expect(counters.received == 1 && counters.damaged == 0 && counters.bytes == 1420)
     }
 
     @Test("Any one changed byte of headers or pattern is noticed")
-    func damage() throws {
-        let good = bytes(5)
+    func damage() {
+        let good = transfer.packet(5)
         for index in good.indices {
             var bad = good
             bad[index] ^= 1
-            #expect(try #require(read(bad)).isIntact == false, "byte \(index)")
+            receive(bad)
+            #expect(counters.damaged == UInt64(index + 1), "byte \(index)")
         }
+        #expect(counters.next == 0)
     }
 
-    @Test("A packet of another length is not one of these packets")
+    @Test("A packet of another length is not one of these packets, and no two of them are alike")
     func strangers() {
-        #expect(read(Array(bytes(1).dropLast())) == nil)
-        #expect(read(bytes(1) + [0]) == nil)
-        #expect(bytes(1) != bytes(2))
+        receive(Array(transfer.packet(1).dropLast()))
+        receive(transfer.packet(1) + [0])
+        #expect(counters.received == 0)
+        #expect(Set(transfer.packets).count == transfer.packets.count)
     }
 
     @Test("The receiver counts late and damaged packets, and wakes the sender for each 16")
     func receiver() {
-        var receiver = BulkTransfer(packet)
-        func take(_ bytes: [UInt8]) -> Bool { unsafe bytes.withUnsafeBytes { unsafe receiver.count($0) } }
-        for sequence in [0, 1, 4, 3] as [UInt64] { #expect(!take(bytes(sequence))) }
-        var bad = bytes(5)
+        for sequence in [0, 1, 4, 3] as [UInt64] { receive(transfer.packet(sequence)) }
+        var bad = transfer.packet(5)
         bad[28] ^= 1
-        #expect(!take(bad))
-        #expect(receiver.received == 5 && receiver.next == 5 && receiver.outOfOrder == 1 && receiver.damaged == 1)
-        for sequence in 10..<UInt64(20) { #expect(!take(bytes(sequence))) }
-        #expect(take(bytes(20)))
-        #expect(receiver.received == 16 && receiver.next == 21 && receiver.damaged == 1)
-        #expect(!take(Array(bytes(21).dropLast())) && receiver.received == 16)
+        receive(bad)
+        #expect(counters.received == 5 && counters.next == 5 && counters.outOfOrder == 1 && counters.damaged == 1)
+        var copy = counters
+        let wakes = ((10...20) as ClosedRange<UInt64>).map { copy.count($0, isIntact: true) }
+        #expect(wakes == Array(repeating: false, count: 10) + [true])
+        #expect(copy.received == 16 && copy.next == 21 && copy.damaged == 1)
+    }
+
+    @Test("A packet's number continues the sequence of those that arrived, after each 1,024 packets too")
+    func sequence() {
+        var counters = BulkCounters(packetByteCount: 1420)
+        counters.next = 3 * 1024 - 2
+        for number in [1022, 1023, 0, 5, 4] as [UInt64] { _ = counters.count(number, isIntact: true) }
+        #expect(counters.next == 3 * 1024 + 6 && counters.outOfOrder == 1 && counters.missing == 3 * 1024 + 1)
     }
 }

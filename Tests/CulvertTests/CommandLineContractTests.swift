@@ -26,7 +26,7 @@ struct CommandLineContractTests {
     func culvert() async throws {
         var contract = try ProgramContract(dump: Culvert._dumpHelp())
         try addStatus(to: &contract)
-        try addDemo(to: &contract)
+        try await addDemo(to: &contract)
         try addKeys(to: &contract)
         try addLog(to: &contract)
         try await ProfileContract().add(to: &contract)
@@ -94,33 +94,21 @@ struct CommandLineContractTests {
         try contract.add("culvert config check --json", [text])
     }
 
-    /// Figures of a demonstration that was not run, by what records those of one.
-    private func addDemo(to contract: inout ProgramContract) throws {
+    /// Figures of a short demonstration, of one without answers to its pings, and of one that has not begun.
+    private func addDemo(to contract: inout ProgramContract) async throws {
         let view = DemoView(.silent, console: CapturedConsole().console())
-        let ends = (try DemoEnd("client", number: 2), try DemoEnd("server", number: 1))
-        defer {
-            ends.0.device.close()
-            ends.1.device.close()
-        }
-        func report(_ pings: Pings, dropped: UInt64) -> DemoReport {
-            let report = DemoReport(view, Demo.members)
-            Demo.recordHandshake(.milliseconds(1), report)
-            for path in ["ping.ipv4", "ping.ipv6"] { report.add(path, pings) }
-            let packet = BulkPacket(from: .v4(10, 77, 0, 2), to: .v4(10, 77, 0, 1), mtu: 1420)
-            for path in ["transfer.upload", "transfer.download"] { report[path] = BulkTransfer(packet).json }
-            report["roaming"] = Demo.roaming(1, 2, seen: 2, handshakes: 0, pings)
-            Demo.recordPresharedKey(.milliseconds(1), report)
-            Demo.count(ends.0, ends.1, report)
-            var table = TextTable([])
-            let drops = [(cause: "unknown session", count: dropped), (cause: "replayed", count: dropped)]
-            _ = Demo.record((drops, drops), &table, report)
-            return report
-        }
-        let full = report(Pings(sent: 2, answered: 1, times: [1, 1, 1]), dropped: 1)
-        let unanswered = report(Pings(sent: 2, answered: 0), dropped: 0)
-        unanswered.show("fail\tno session")
-        let none = DemoReport(view, Demo.members)
-        try contract.add("culvert demo --json", [full, unanswered, none].map(\.json.text))
+        let none = DemoReport(view, Demo.members).json.text
+        let report = DemoReport(view, Demo.members)
+        var demo = Demo(transfer: .milliseconds(20))
+        demo.pings = 2
+        let status = await report.run { try await demo.show($0) }
+        #expect(status == 0 && report.failure == nil)
+        let full = report.json.text
+        let unanswered = Pings(sent: 2, answered: 0)
+        for path in ["ping.ipv4", "ping.ipv6"] { report.add(path, unanswered) }
+        report["roaming.ping"] = unanswered.json
+        report.show("fail\tno session")
+        try contract.add("culvert demo --json", [full, report.json.text, none])
 
         func lines(_ lines: [String]) -> String {
             let report = DemoReport(view, Demo.scriptMembers)

@@ -47,7 +47,7 @@ struct DemoTests {
         #expect(json["roaming"]?["seenPort"] == json["roaming"]?["newPort"])
         #expect(json["presharedKey"]?["refusedWithoutIt"] == true)
         #expect(json["client"]?["handshakesCompleted"] == .integer(2))
-        #expect(json["drops"]?.list?.count == DropCounters().byCause.count)
+        #expect(json["drops"]?.list?.count == DropCounters().byCause.count + 1)
         guard case .integer(let memory)? = json["peakResidentBytes"] else {
             Issue.record("there is no figure of the memory")
             return
@@ -60,7 +60,8 @@ struct DemoTests {
         }
         for line in [
             "first packet, handshake", "pings lost                 0 of 10", "client to server", "server to client",
-            "every byte compared", "handshake, new preshared", "peak resident memory", "time",
+            "every byte compared", "handshake, new preshared", "handshakes completed       client 2, server ",
+            "peak resident memory", "time",
         ] {
             #expect(captured.output.contains("\n  \(line)"), "\(line)")
         }
@@ -85,15 +86,20 @@ struct DemoTests {
         #expect(json["client"] == .null)
         #expect(json["drops"] == .array([]))
         #expect(json["transfer"]?.names == ["upload", "download"])
+        // A demonstration that fails before it has devices reports this.
+        guard case .integer(let memory)? = json["peakResidentBytes"] else {
+            Issue.record("there is no figure of the memory")
+            return
+        }
+        #expect(memory > 1 << 20)
     }
 
     @Test("A drop without an explanation fails the demonstration, and drops on purpose do not")
     func drops() {
         func unexplained(_ cause: String, isRefused: Bool = false) -> [String] {
             let report = DemoReport(DemoView(.silent, console: CapturedConsole().console()), Demo.members)
-            if isRefused { Demo.recordPresharedKey(.milliseconds(1), report) }
-            var table = TextTable([])
-            return Demo.record(([(cause: cause, count: 1)], [(cause: cause, count: 2)]), &table, report)
+            if isRefused { report["presharedKey"] = ["refusedWithoutIt": true] }
+            return Demo.record(([(cause: cause, count: 1)], [(cause: cause, count: 2)]), report)
         }
         #expect(unexplained("replayed", isRefused: true) == ["replayed (3)"])
         #expect(unexplained("unknown session") == ["unknown session (3)"])
@@ -101,6 +107,20 @@ struct DemoTests {
             #expect(unexplained(cause, isRefused: true).isEmpty)
         }
         #expect(unexplained("socket queue full").isEmpty)
+    }
+
+    @Test("Packets that an interface in memory drops are counted, and fail the demonstration")
+    func interfaceDrops() throws {
+        let ends = (try DemoEnd("client", number: 2), try DemoEnd("server", number: 1))
+        defer {
+            ends.0.device.close()
+            ends.1.device.close()
+        }
+        let report = DemoReport(DemoView(.silent, console: CapturedConsole().console()), Demo.members)
+        #expect(Demo.count(ends.0, ends.1, report).isEmpty)
+        let isTaken = ends.1.host.tun.inject([UInt8](repeating: 0x45, count: DemoEnd.mtu + 1))
+        #expect(!isTaken && Demo.count(ends.0, ends.1, report) == ["memory interface (1)"])
+        #expect(report["drops"].list?.last?["server"] == .integer(1))
     }
 
     @Test("A lost far end ends a transfer with an error instead of waiting for ever")
@@ -113,8 +133,7 @@ struct DemoTests {
         }
         // No peers: nothing leaves the device.
         let failure = #expect(throws: CommandFailure.self) {
-            _ = try client.host.send(
-                to: server.host, mtu: DemoEnd.mtu, for: .milliseconds(10), silence: .milliseconds(300))
+            _ = try client.host.send(to: server.host, for: .milliseconds(10), silence: .milliseconds(300))
         }
         #expect(try #require(failure).reason.contains("silent"))
     }
@@ -129,6 +148,7 @@ struct DemoTests {
                 "figure\troaming.newPort\t40000",
                 "finish\tin {time}, {time}", "summary\tcut off after\t{time}", "traffic\tclient\t2000\t3000000",
                 "begin\tdownload", "without\tiperf3\tnot installed", "nonsense", "",
+                "pings\tping.ipv6\tnan\t1e300", "traffic\tclient\tinf\t1", "transfer\tiperf3\tup\tnan",
             ] {
                 report.show(line)
             }
@@ -150,6 +170,20 @@ struct DemoTests {
         #expect(json["client"]?["bytesReceived"] == .integer(3_000_000))
     }
 
+    @Test("A download that iperf3 does not start leaves the figures of the upload")
+    func downloadLeftOut() async {
+        let (report, status, _) = await run { report in
+            for line in [
+                "begin\tupload", "transfer\tiperf3.upload\tclient to server\t1500\t7", "begin\tdownload",
+                "without\tiperf3.download\tiperf3 does not start",
+            ] {
+                report.show(line)
+            }
+        }
+        #expect(status == 0 && report["iperf3.upload.retransmissions"] == .integer(7))
+        #expect(report["iperf3.download"] == .null)
+    }
+
     @Test("The demonstration fails with the first failure of the script, or with the error that ended it")
     func failedLines() async {
         var (report, status, output) = await run { report in
@@ -163,6 +197,23 @@ struct DemoTests {
         }
         #expect(status == 1 && report.json["ok"] == false)
         #expect(output.hasPrefix("FAILED  tunnel          sh: not found\n  fix: install it"))
+    }
+
+    @Test("A failure before Ctrl-C keeps its status and its reason", arguments: [true, false])
+    func failureBeforeInterruption(isOfScript: Bool) async {
+        let task = Task {
+            let captured = CapturedConsole()
+            let report = DemoReport(DemoView(.plain, console: captured.console()), Demo.scriptMembers)
+            let status = await report.run { report in
+                defer { unsafe withUnsafeCurrentTask { task in unsafe task?.cancel() } }
+                if isOfScript { return report.show("fail\tno answer") }
+                try await report.steps { throw CommandFailure("no answer") }
+            }
+            report.show("fail\tinterrupted")
+            return "\(status) \(report.failure ?? "") \(report.isInterrupted) \(report.json["error"]?.string ?? "")"
+        }
+        let result = await task.value
+        #expect(result == "1 no answer false no answer")
     }
 
     @Test("A cancelled demonstration takes no further step and is interrupted")

@@ -80,6 +80,20 @@
             #expect(try Self.run("say", ["begin", "NAT"], also: "exec 9>&1; ending=''").output == "begin\tNAT\n")
         }
 
+        @Test("A transfer that does not start is left out, and the upload before it is not")
+        func transfers() throws {
+            func leftOut(_ started: String) throws -> String {
+                try Self.run(
+                    "transfers", ["up", "down", "ns", "10.77.0.1"],
+                    also:
+                        "transfer() { case ' \(started) ' in *\" $1 \"*) ;; *) return 1 ;; esac; }; say() { echo \"$2\"; }"
+                ).output
+            }
+            #expect(try leftOut("upload download").isEmpty)
+            #expect(try leftOut("upload") == "iperf3.download\n")
+            #expect(try leftOut("") == "iperf3\n")
+        }
+
         /// The output of a function of namespaces.sh that gets a text as its input.
         private static func figures(_ name: String, of text: String) throws -> String {
             let outcome = try run(name, [], input: text)

@@ -164,8 +164,9 @@ struct PeerCommand: ParsableCommand {
     }
 }
 
-/// A wg-quick file for a stock client, with a key that was made here.
+/// The configuration of a device's tunnel, as a wg-quick file too: for a stock client, with a key that was made here.
 struct ExportedConfiguration {
+    let configuration: TunnelConfiguration
     let text: String
 
     init(_ reply: JSON, _ key: PrivateKey) throws(CommandFailure) {
@@ -191,8 +192,9 @@ struct ExportedConfiguration {
         peer.allowedIPs = grant.routes
         peer.endpoint = endpoint
         peer.persistentKeepalive = grant.keepaliveSeconds
+        configuration = TunnelConfiguration(interface: interface, peers: [peer])
         do throws(UnwritableConfiguration) {
-            text = try TunnelConfiguration(interface: interface, peers: [peer]).wgQuickText()
+            text = try configuration.wgQuickText()
         } catch {
             throw CommandFailure("the configuration cannot be written: \(error)")
         }

@@ -8,7 +8,7 @@ import FoundationEssentials
 import Gateway
 import Logging
 import NetworkAddresses
-import PacketTunnel
+import TunnelIO
 import TunnelSystem
 
 /// A gateway in this process, with an interface in memory.
@@ -22,15 +22,20 @@ struct DemoGateway {
     static let logger = Logger(label: "demo") { _ in SwiftLogNoOpLogHandler() }
 
     init(_ folder: String) throws {
+        // A loopback address on which no other process listens.
+        let address = IPAddress.v4(127, .random(in: 1...254), .random(in: 1...254), .random(in: 1...254))
         var settings = GatewaySettings()
-        (settings.label, settings.host, settings.socket) = ("demo", "127.0.0.1", folder + "/run/admin.sock")
+        (settings.label, settings.host, settings.socket) = ("demo", "\(address)", folder + "/run/admin.sock")
         settings.addresses = [try InterfaceAddress("10.66.0.1/16"), try InterfaceAddress("fd66::1/64")]
         settings.dns = [try IPAddress("10.66.0.1")]
-        settings.api = .init(addresses: [.v4(127, 0, 0, 1)], port: try freePort(1))
-        settings.admin = .init(addresses: [.v4(127, 0, 0, 1)], port: try freePort(1))
+        settings.api.addresses = [address]
+        settings.admin.addresses = [address]
         settings.addKey.isEnabled = true
-        settings.addKey.listener = .init(addresses: [.v4(127, 0, 0, 1)], port: try freePort(1))
-        settings.wireGuardPort = try freePort(2)
+        settings.addKey.listener.addresses = [address]
+        // Free now, and in a moment, unless another process is very quick.
+        let sockets = try SystemDatagramNetwork().bind(port: 0, mark: 0)
+        settings.wireGuardPort = sockets.port
+        sockets.close()
         directory = try GatewayDirectory.make(folder + "/gateway", settings, backupKey: folder + "/backup.key")
         host = try DemoHost(name: "gateway", addresses: settings.addresses.map(\.address), mtu: settings.mtu)
         var options = GatewayProcess.Options(
@@ -42,19 +47,18 @@ struct DemoGateway {
 
     /// Runs `body` while the gateway runs.
     func serve(_ body: () async throws -> Void) async throws {
-        let (ready, process) = (OneShot<(any Error)?>(), process)
-        let running = Task {
-            do { try await process.run { _ in ready.finish(nil) } } catch {
-                ready.finish(error)
-                throw error
+        let (ready, process) = (OneShot<Bool>(), process)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask {
+                defer { ready.finish(false) }
+                try await process.run { _ in ready.finish(true) }
             }
+            // The error of a gateway that did not start.
+            guard await ready.value else { return try await group.waitForAll() }
+            try await body()
+            group.cancelAll()
+            try await group.waitForAll()
         }
-        if let error = await ready.value { throw error }
-        let result: Result<Void, any Error>
-        do { result = .success(try await body()) } catch { result = .failure(error) }
-        running.cancel()
-        try await running.value
-        try result.get()
     }
 }
 
@@ -72,22 +76,4 @@ struct DemoFolder {
     }
 
     func remove() { try? FileManager.default.removeItem(atPath: path) }
-}
-
-/// A port of 127.0.0.1 that is free now, and in a moment, unless another process is very quick.
-/// - Parameter kind: `SOCK_STREAM` (1) or `SOCK_DGRAM` (2), which C libraries declare as different types.
-private func freePort(_ kind: Int32) throws(CommandFailure) -> UInt16 {
-    func open(_ family: Int32, _ kind: Int32, _ number: Int32) -> Int32 { socket(family, kind, number) }
-    let descriptor = OwnedDescriptor(open(AF_INET, kind | 0o2_000_000, 0))
-    var (address, length) = (sockaddr_in(), socklen_t(MemoryLayout<sockaddr_in>.size))
-    address.sin_family = sa_family_t(AF_INET)
-    address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-    let number = descriptor.number
-    let isBound = unsafe withUnsafeMutablePointer(to: &address) { pointer in
-        unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
-            unsafe bind(number, pointer, length) == 0 && getsockname(number, pointer, &length) == 0
-        }
-    }
-    guard isBound else { throw CommandFailure("no port is free: \(SystemError.words(errno))") }
-    return UInt16(bigEndian: address.sin_port)
 }

@@ -18,9 +18,10 @@ struct GatewayDemoCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "demo", abstract: "Run a gateway and a device on this machine, and show what happens.",
         discussion: """
-            Without --tun it needs no privileges: the gateway has a temporary folder, real TLS and real UDP on 127.0.0.1, and \
-            interfaces in memory. Shown are an invitation, a gateway with other pins that is refused, an enrolment over pinned TLS, \
-            pings and a bulk transfer each way through the tunnel, PIA's addKey, and a revoked device that is cut off.
+            Without --tun it needs no privileges: the gateway has a temporary folder, real TLS and real UDP on a loopback \
+            address, and interfaces in memory. Shown are an invitation, a gateway with other pins that is refused, \
+            an enrolment over pinned TLS, pings and a bulk transfer each way through the tunnel. PIA's addKey follows, \
+            and a revoked device that is cut off.
 
             With --tun (root) a gateway, a device and a server run in three network namespaces, with the programs that people use: \
             'culvert gateway run', 'culvert enroll', 'culvert up', ping and, where it is installed, iperf3. Shown are real \
@@ -48,12 +49,12 @@ struct GatewayDemo: DemoScene {
     let transfer: Duration
 
     func show(_ report: DemoReport) async throws {
-        report.view.open("A gateway and a device in one process, over TLS and UDP on 127.0.0.1, no root")
+        report.view.open("A gateway and a device in one process, over TLS and UDP on the loopback interface, no root")
         report.view.begin("gateway")
         let folder = try DemoFolder()
         defer { folder.remove() }
         let gateway = try DemoGateway(folder.path)
-        try await gateway.serve { try await steps(gateway, report) }
+        try await gateway.serve { try await report.steps { try await steps(gateway, report) } }
     }
 
     private func steps(_ gateway: DemoGateway, _ report: DemoReport) async throws {
@@ -73,20 +74,16 @@ struct GatewayDemo: DemoScene {
         view.finish("for user 'anna', with two pins; its text has \(invitation.exportedText.utf8.count) characters")
 
         let transport = PinnedProvisioningTransport(logger: DemoGateway.logger)
-        let servers = EnrolledTunnelConfiguration(invitation).gateways
+        let client = EnrolmentClient(
+            servers: EnrolledTunnelConfiguration(invitation).gateways, transport: transport, deadline: .seconds(10),
+            logger: DemoGateway.logger)
         try await report.step("other pins") {
-            for var server in servers {
-                server.trust = .pins(
-                    (0..<2).compactMap { _ in
-                        ServerKeyPin(bytes: (0..<32).map { _ in UInt8.random(in: 0...255) })
-                    })
-                do throws(ProvisioningTransportError) {
+            for var server in client.servers {
+                server.trust = .pins((1...2).compactMap { ServerKeyPin(bytes: [UInt8](repeating: $0, count: 32)) })
+                do {
                     _ = try await transport.send(ProvisioningRequest(server: server, target: EnrolmentPath.device))
-                } catch {
-                    guard case .untrusted = error else { throw error }
-                    continue
-                }
-                throw CommandFailure("a gateway with other keys than the invitation's was believed")
+                    throw CommandFailure("a gateway with other keys than the invitation's was believed")
+                } catch ProvisioningTransportError.untrusted {}
             }
             return "a gateway whose key has none of them is refused before anything is sent"
         }
@@ -94,9 +91,7 @@ struct GatewayDemo: DemoScene {
         // A device, as an app is one: asks the gateway over pinned TLS, and has its own WireGuard.
         var random = SystemRandomNumberGenerator()
         let (key, credential) = (PrivateKey(using: &random), BearerSecret(.device, using: &random))
-        let client = EnrolmentClient(
-            servers: servers, transport: transport, deadline: .seconds(10), logger: DemoGateway.logger)
-        func enrol(_ key: PrivateKey, _ credential: BearerSecret) async throws(ProvisioningError) -> EnrolmentGrant {
+        func enrol(_ key: PrivateKey, _ credential: BearerSecret) async throws -> EnrolmentGrant {
             try await client.enrol(
                 EnrolmentRequest(publicKey: key.publicKey, credential: credential, name: "demo", platform: "linux"),
                 with: invitation.token)
@@ -104,15 +99,12 @@ struct GatewayDemo: DemoScene {
         view.begin("enrolment")
         let start = ContinuousClock.now
         let grant = try await enrol(key, credential)
-        let time = Figure.milliseconds(ContinuousClock.now - start)
-        report.summarize("enrolment", time)
+        let time = report.summarize("enrolment", ContinuousClock.now - start)
         view.finish("over pinned TLS 1.3 in \(time): \(grant.addresses.map(\.description).joined(separator: ", "))")
 
         try await report.step("used again") {
             let (key, credential) = (PrivateKey(using: &random), BearerSecret(.device, using: &random))
-            try await expect(.invitationUsed, "the invitation worked twice") { () throws(ProvisioningError) in
-                _ = try await enrol(key, credential)
-            }
+            try await expect(.invitationUsed, "the invitation worked twice") { try await enrol(key, credential) }
             return "the same invitation with another key is refused, and noted in the audit log"
         }
 
@@ -120,17 +112,11 @@ struct GatewayDemo: DemoScene {
         let host = try DemoHost(name: "device", addresses: grant.addresses, mtu: grant.mtu)
         let device = try host.startDevice()
         defer { device.close() }
-        let peers = grant.servers.prefix(1).map { server in
-            PeerConfiguration(
-                publicKey: server.publicKey, presharedKey: grant.presharedKey, allowedIPs: grant.routes,
-                endpoint: server.endpoints.first)
-        }
-        try device.setPeers(peers, key: key)
-        let first = Figure.milliseconds(try host.firstPacket(to: gateway.host).answer)
-        report.summarize("first packet, handshake", first)
+        try device.apply(try ExportedConfiguration(grant, key).configuration.deviceUpdate())
+        let first = report.summarize("first packet, handshake", try host.firstPing(gateway.host))
         view.finish("\(first) from the first packet to its answer: handshake, pre-shared key, ping")
         try host.showPings(100, to: gateway.host, report)
-        let bytes = try host.showTransfers(with: gateway.host, mtu: grant.mtu, for: transfer, report)
+        let bytes = try host.showTransfers(with: gateway.host, for: transfer, report)
         report.summarize("through the tunnel", Figure.bytes(bytes) + ", each byte compared")
 
         try await report.step("PIA's addKey") {
@@ -157,21 +143,19 @@ struct GatewayDemo: DemoScene {
                 }
                 await Task.yield()
             }
-            let cut = Figure.milliseconds(max(ContinuousClock.now - start - limit, .zero))
-            try await expect(.deviceUnknown, "the API still knows a revoked device") { () throws(ProvisioningError) in
-                _ = try await client.grant(credential: credential, publicKey: key.publicKey)
+            let cut = report.summarize("revoked key cut off after", max(ContinuousClock.now - start - limit, .zero))
+            try await expect(.deviceUnknown, "the API still knows a revoked device") {
+                try await client.grant(credential: credential, publicKey: key.publicKey)
             }
-            report.summarize("revoked key cut off after", cut)
             return "no packet passes \(cut) later, and the API knows the device no more"
         }
     }
 
     /// Checks that the gateway refuses a request.
     private func expect(
-        _ code: ProblemDetails.Code, _ otherwise: String, _ request: () async throws(ProvisioningError) -> Void
+        _ code: ProblemDetails.Code, _ otherwise: String, _ request: () async throws -> EnrolmentGrant
     ) async throws {
-        do throws(ProvisioningError) { try await request() } catch {
-            guard case .problem(let problem) = error, problem.code == code else { throw error }
+        do { _ = try await request() } catch ProvisioningError.problem(let problem) where problem.code == code {
             return
         }
         throw CommandFailure(otherwise)

@@ -54,9 +54,7 @@
 
         /// It as it is run; nil where it is not installed.
         static func command(_ folders: ProgramFolders = .standard) -> ProgramScope.Command? {
-            let environment = ["PATH", "LANG", "TZ"].compactMap { name in
-                StandardStream.environment(name).map { "\(name)=\($0)" }
-            }
+            let environment = ProcessEnvironment.assignments(["PATH", "LANG", "TZ"])
             return folders.find(program).map {
                 ProgramScope.Command($0, arguments: arguments, environment: environment)
             }

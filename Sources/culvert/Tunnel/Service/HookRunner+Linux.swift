@@ -22,9 +22,7 @@
 
         /// A command as it is run.
         static func command(_ text: String) -> ProgramScope.Command {
-            let inherited = ["PATH", "HOME", "LANG"].compactMap { name in
-                StandardStream.environment(name).map { "\(name)=\($0)" }
-            }
+            let inherited = ProcessEnvironment.assignments(["PATH", "HOME", "LANG"])
             let shell = shells.first { isProgram($0) } ?? shells[0]
             // Numbers and words of programs are read, so they are asked for in one language.
             return ProgramScope.Command(

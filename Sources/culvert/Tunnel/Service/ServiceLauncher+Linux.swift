@@ -109,9 +109,7 @@
             let setup = SpawnSetup(.ownSession)
             setup.openNull(0, forWriting: false)
             for number in [1, 2] as [Int32] { setup.openNull(number, forWriting: true) }
-            let kept = ["PATH", "HOME", "LANG", "TZ", RuntimeDirectory.variable].compactMap { name in
-                StandardStream.environment(name).map { "\(name)=\($0)" }
-            }
+            let kept = ProcessEnvironment.assignments(["PATH", "HOME", "LANG", "TZ", RuntimeDirectory.variable])
             do throws(SystemError) {
                 let pipe = try DescriptorPipe()
                 setup.give(pipe.writer.number, as: Self.reportNumber)

@@ -36,9 +36,7 @@
         }
 
         private static var environment: [String] {
-            ["PATH", "HOME", "LANG", "TZ", RuntimeDirectory.variable].compactMap { name in
-                StandardStream.environment(name).map { "\(name)=\($0)" }
-            }
+            ProcessEnvironment.assignments(["PATH", "HOME", "LANG", "TZ", RuntimeDirectory.variable])
         }
 
         /// Runs one of these processes until the tunnel's process has ended.
