@@ -22,9 +22,8 @@ let settings: [SwiftSetting] = basics + [.strictMemorySafety()]  // SE-0458
 
 // MARK: - Traits
 
-// What brings more packages is on a trait, named after the product that needs them: an app which names none resolves
-// swift-crypto, swift-asn1 and swift-log. Products of those packages are conditional below, once each; a target that is
-// built without its trait says so (PackageTrait.swift).
+// A trait brings more packages, and has the name of the product that needs them. An app without traits resolves swift-crypto,
+// swift-asn1 and swift-log alone. A target that is built without its trait says so (PackageTrait.swift).
 //
 // A clone has all of them, so that plain `swift build` and `swift test` build everything. It is a dependency, and has what
 // its user names, where SwiftPM reads this file out of a repository, which has the path `/`, or in its folder of checkouts.
