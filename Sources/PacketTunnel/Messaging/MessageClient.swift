@@ -153,7 +153,7 @@ public final class MessageClient: Sendable {
             throw .tooLarge(.reply, byteCount: byteCount, limit: limit)
         }
         if container.kind == .error, container.correlation == correlation || container.correlation == 0 {
-            throw try decode(WireError.self, container.payload).error
+            throw try decode(MessageError.self, container.payload)
         }
         guard container.correlation == correlation, container.name == name else {
             throw .undecodableReply("it answers another request")
@@ -163,7 +163,7 @@ public final class MessageClient: Sendable {
 
     private func decode<Value: Decodable>(_ type: Value.Type, _ bytes: [UInt8]) throws(MessageError) -> Value {
         do { return try MessageCoding.decode(type, from: bytes) } catch {
-            throw .undecodableReply(MessageCoding.describe(error))
+            throw .undecodableReply(DecodingError.summary(of: error))
         }
     }
 }

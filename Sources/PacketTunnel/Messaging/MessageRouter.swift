@@ -320,7 +320,7 @@ public final class MessageRouter: Sendable {
 
     static func failure(_ error: MessageError, of request: MessageContainer?) -> [UInt8] {
         let payload: [UInt8]
-        do { payload = try MessageCoding.encode(WireError(error)) } catch {
+        do { payload = try MessageCoding.encode(error) } catch {
             payload = Array(#"{"code":"failed"}"#.utf8)
         }
         let container = MessageContainer(
@@ -361,7 +361,7 @@ public final class MessageRouter: Sendable {
 
     private static func decode<Value: Decodable>(_ type: Value.Type, _ bytes: [UInt8]) throws(MessageError) -> Value {
         do { return try MessageCoding.decode(type, from: bytes) } catch {
-            throw .undecodableMessage(MessageCoding.describe(error))
+            throw .undecodableMessage(DecodingError.summary(of: error))
         }
     }
 
