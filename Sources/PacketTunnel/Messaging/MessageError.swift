@@ -89,7 +89,8 @@ extension MessageError: CustomStringConvertible {
         case .handlerTimeout: "the tunnel took too long to answer"
         case .cancelled: "cancelled"
         case .closed: "the tunnel is not running"
-        case .noReply: "the tunnel gave no reply: its provider has no 'handleAppMessage(_:)' that answers"
+        case .noReply:
+            "the tunnel gave no reply: its provider has no handler on its 'router' and no 'handleAppMessage(_:)' that answers"
         case .busy: "the tunnel has too many requests to answer"
         case .noHandler(let name): "the tunnel does not answer '\(name)'"
         case .unsupportedVersion(let name, let version, let supported):
@@ -130,6 +131,7 @@ extension MessageError: Codable {
             case "handler-timeout": .handlerTimeout
             case "busy": .busy
             case "cancelled", "closed": .closed
+            case "no-reply": .noReply
             case "no-handler": .noHandler(name: name ?? "")
             case "unsupported-version": .unsupportedVersion(name: name ?? "", version: version, supported: supported)
             case "handler-failed":
@@ -172,13 +174,14 @@ extension MessageError: Codable {
         case .busy: "busy"
         case .cancelled: "cancelled"
         case .closed: "closed"
+        case .noReply: "no-reply"
         case .noHandler: "no-handler"
         case .unsupportedVersion: "unsupported-version"
         case .handlerFailed: "handler-failed"
         case .undecodableMessage: "undecodable-message"
         case .tooLarge(let direction, _, _): "too-large-\(direction.rawValue)"
         case .notPermitted: "not-permitted"
-        case .timeout, .noReply, .undecodableReply, .unencodableMessage, .subscriptionsUnsupported, .channelFailed:
+        case .timeout, .undecodableReply, .unencodableMessage, .subscriptionsUnsupported, .channelFailed:
             HandlerFailure.unspecifiedCode
         }
     }

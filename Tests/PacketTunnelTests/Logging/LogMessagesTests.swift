@@ -175,7 +175,7 @@ struct MessagingLogTests {
     func messages() async throws {
         let sink = try Sink()
         let router = MessageRouter(logger: sink.logger("router"))
-        try router.register(Echo.self) { message in
+        router.on(Echo.self) { message in
             guard message.text != "bad" else { throw HandlerFailure(code: "bad", message: "it is bad") }
             return Echo.Reply(text: message.text)
         }
