@@ -22,7 +22,7 @@ struct LogMessagesTests {
             let file = try RingLogFile(path: directory.file("log"), geometry: geometry)
             self.file = file
             let logger = Logger(label: "tunnel") {
-                RingLogHandler(label: $0, file: file, origin: .extension, logLevel: level)
+                RedactingLogHandler(label: $0, origin: .extension, logLevel: level, sinks: [file])
             }
             host = MemoryHost(logger: logger, log: file) { ScriptedProvider(Script()) }
             client = MessageClient(channel: ProviderMessageChannel(host))
@@ -165,7 +165,7 @@ struct MessagingLogTests {
         }
 
         func logger(_ label: String) -> Logger {
-            Logger(label: label) { RingLogHandler(label: $0, file: file, origin: .app, logLevel: .debug) }
+            Logger(label: label) { RedactingLogHandler(label: $0, origin: .app, logLevel: .debug, sinks: [file]) }
         }
 
         var lines: [String] { file.records().map { "\($0.level) \($0.label): \($0.message)" } }

@@ -104,13 +104,10 @@
         }
 
         private func makeLogger(_ log: RingLogFile, _ warnings: StartWarnings) -> Logger {
-            let (isForeground, level) = (isForeground, logLevel)
+            let sinks: [any LogSink] = isForeground ? [log, StandardErrorSink()] : [log, warnings]
+            let level = logLevel
             return Logger(label: tunnel.name) { label in
-                let ring = RingLogHandler(label: label, file: log, origin: .daemon, logLevel: level)
-                guard isForeground else { return MultiplexLogHandler([ring, warnings.handler]) }
-                var standardError = StandardErrorLogHandler(label: label)
-                standardError.logLevel = level
-                return MultiplexLogHandler([ring, standardError])
+                RedactingLogHandler(label: label, origin: .daemon, logLevel: level, sinks: sinks)
             }
         }
 
