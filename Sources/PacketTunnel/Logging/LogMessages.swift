@@ -119,16 +119,15 @@ extension MessageRouter {
         on(LogSubscription.self) { subscription, sink in
             var position = subscription.after
             if position > log.content.lastSequence { position = 0 }
-            var cursor = RingLogCursor(file: log, position: position)
-            while !Task.isCancelled {
-                var records = cursor.read().filter { $0.level >= subscription.minimumLevel }[...]
+            var iterator = log.follow(after: position, every: interval, clock: clock).makeAsyncIterator()
+            while let new = await iterator.nextRecords() {
+                var records = new.filter { $0.level >= subscription.minimumLevel }[...]
                 while !records.isEmpty {
                     let page = LogPage(records, after: position)
                     try await sink.send(page)
                     position = page.position
                     records = records.dropFirst(page.records.count)
                 }
-                try await clock.sleep(for: interval)
             }
         }
     }

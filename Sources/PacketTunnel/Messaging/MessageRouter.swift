@@ -201,11 +201,7 @@ public final class MessageRouter: Sendable {
             defer { withExtendedLifetime(slot) {} }
             do throws(MessageError) { return .success(try await handler(bytes)) } catch { return .failure(error) }
         }
-        switch outcome {
-        case .timedOut: throw .handlerTimeout
-        case .cancelled: throw .cancelled
-        case .finished(let result): return try result.get()
-        }
+        return try outcome.get(onTimeout: .handlerTimeout)
     }
 
     /// The handler of ``otherwise(_:)``, unless the name has a handler.

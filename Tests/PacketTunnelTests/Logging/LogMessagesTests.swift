@@ -25,7 +25,7 @@ struct LogMessagesTests {
                 RedactingLogHandler(label: $0, origin: .extension, logLevel: level, sinks: [file])
             }
             host = MemoryHost(logger: logger, log: file) { ScriptedProvider(Script()) }
-            client = MessageClient(channel: ProviderMessageChannel(host))
+            client = MessageClient(channel: host)
         }
 
         func all(_ request: LogRequest = LogRequest()) async throws -> [LogRecord] {
@@ -131,7 +131,7 @@ struct LogMessagesTests {
         let folder = try ScratchDirectory.Box()
         let service = try TunnelService(host: scene.host, path: folder.path + "/s")
         let channel = UnixTunnelChannel(path: folder.path + "/s")
-        let client = MessageClient(channel: ProviderMessageChannel(channel))
+        let client = MessageClient(channel: channel)
         #expect(try await client.send(LogRequest()).records.map(\.message) == ["line"])
         let pages = try await client.subscribe(to: LogSubscription())
         var iterator = pages.makeAsyncIterator()
@@ -143,7 +143,7 @@ struct LogMessagesTests {
     @Test("A host without a log says so, and what to do")
     func none() async throws {
         let host = MemoryHost { ScriptedProvider(Script()) }
-        let client = MessageClient(channel: ProviderMessageChannel(host))
+        let client = MessageClient(channel: host)
         guard case .handlerFailed(let failure) = await caught({ try await client.send(LogRequest()) }) else {
             return #expect(Bool(false), "a host without a log has one")
         }

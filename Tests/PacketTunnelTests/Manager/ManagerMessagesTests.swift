@@ -95,14 +95,15 @@ struct ManagerMessagesTests {
         let profile = try Self.profile()
         try await manager.create(profile)
         let ways: [any MessageChannel] = [
-            ProviderMessageChannel(manager, profile: profile.id), ProviderMessageChannel(channel),
-            ProviderMessageChannel(host), ScriptedChannel { try await manager.sendMessage($0, to: profile.id) },
+            channel, host, ScriptedChannel { try await manager.sendMessage($0, to: profile.id) },
         ]
         for way in ways {
             #expect(await caught { try await MessageClient(channel: way).send(Echo(text: "a")) } == .closed)
         }
         #expect(await caught { try await manager.send(Echo(text: "a"), to: profile.id) } == .closed)
+        #expect(await caught { try await manager.client(for: profile.id).send(Echo(text: "a")) } == .closed)
         try await manager.start(profile.id)
+        for way in ways { #expect(try await MessageClient(channel: way).send(Echo(text: "a")).text == "a") }
         try await manager.stop(profile.id)
         #expect(await caught { try await manager.client(for: profile.id).send(Echo(text: "a")) } == .closed)
     }

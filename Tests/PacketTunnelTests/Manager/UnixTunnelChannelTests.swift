@@ -82,7 +82,7 @@ struct UnixTunnelChannelTests {
         scene.script.plan.answers = nil
         #expect(try await channel.sendMessage([]) == nil)
         await #expect(throws: MessageError.noReply) {
-            try await MessageClient(channel: ProviderMessageChannel(channel)).send(Echo(text: "a"))
+            try await MessageClient(channel: channel).send(Echo(text: "a"))
         }
         try await channel.stop(.userInitiated)
         #expect(scene.host.status.status == .disconnected)

@@ -353,7 +353,7 @@
             report.residentBytes = ProcessMemory.residentBytes
             if report.status.status.isRunning {
                 let client = MessageClient(
-                    channel: ProviderMessageChannel(host), timeout: .seconds(2),
+                    channel: host, timeout: .seconds(2),
                     maximumByteCount: MessageContainer.localMaximumByteCount)
                 report.wireGuard = try? await client.send(StatusRequest())
                 report.publicKey = report.wireGuard?.publicKey ?? report.publicKey
