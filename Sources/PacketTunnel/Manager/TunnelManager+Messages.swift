@@ -36,5 +36,5 @@ private struct ProfileChannel: MessageChannel {
     let manager: TunnelManager
     let id: String
 
-    func exchange(_ request: [UInt8]) async throws -> [UInt8]? { try await manager.sendMessage(request, to: id) }
+    func exchange(_ request: [UInt8]) async throws -> [UInt8]? { try await manager.exchange(request, with: id) }
 }

@@ -235,7 +235,7 @@ public struct MessageStream<Element: Sendable>: AsyncSequence, Sendable {
 
 extension DeadlineOutcome {
     /// Returns the value of a result that came in time.
-    func get<Success>(onTimeout error: MessageError) throws(MessageError) -> Success
+    func get<Success: Sendable>(onTimeout error: MessageError) throws(MessageError) -> Success
     where Value == Result<Success, MessageError> {
         switch self {
         case .finished(let result): return try result.get()

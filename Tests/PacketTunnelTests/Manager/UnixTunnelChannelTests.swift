@@ -105,7 +105,9 @@ struct UnixTunnelChannelTests {
         let channel = UnixTunnelChannel(path: directory.path + "/s")
         #expect(await caught { try await channel.messages.send(Echo(text: "a")) } == .closed)
         try await host.start(AnsweringProvider.Configuration())
-        #expect(try await channel.messages.send(Echo(text: "a")).text == "a")
+        for client in [channel.messages, MessageClient(channel: channel)] {
+            #expect(try await client.send(Echo(text: "a")).text == "a")
+        }
         #expect(
             await caught { try await channel.messages.send(EchoLouder(text: "a")) }
                 == .unsupportedVersion(name: "test.echo", version: 2, supported: [1]))
