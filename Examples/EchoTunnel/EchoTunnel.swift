@@ -15,14 +15,17 @@ actor EchoTunnel: PacketTunnelProvider {
         var usesDescriptor = false
     }
 
+    nonisolated let router = MessageRouter()
     private let network = VirtualNetwork()
-    private let router = MessageRouter()
     private var work: Task<Void, Never>?
 
-    func start(_ configuration: Configuration, context: ProviderContext) async throws(TunnelError) {
-        router.answer(EchoStatus.self) { [network] _ in
+    init() {
+        router.on(EchoStatus.self) { [network] _ in
             EchoStatus.Reply(pings: network.statistics.pingsAnswered, datagrams: network.statistics.datagramsEchoed)
         }
+    }
+
+    func start(_ configuration: Configuration, context: ProviderContext) async throws(TunnelError) {
         // Say hello to your server here, and throw when it does not answer: once this returns, the tunnel is connected.
         try await context.apply(
             TunnelSettings(
@@ -56,8 +59,6 @@ actor EchoTunnel: PacketTunnelProvider {
     }
 
     func stop(_ reason: StopReason) async { work?.cancel() }
-
-    func handleAppMessage(_ message: [UInt8]) async -> [UInt8]? { await router.respond(to: message) }
 }
 
 /// Asks what the tunnel has done.

@@ -17,7 +17,7 @@ import PacketTunnel
             TunnelProgram.run {
                 let host = try LinuxHost<EchoTunnel>(
                     name: CommandLine.arguments.dropFirst().first ?? "echo0",
-                    logger: Logger(label: "echo") { StandardErrorLogHandler(label: $0) })
+                    logger: Logger(label: "echo") { RedactingLogHandler.standardError(label: $0) })
                 try await host.run(
                     EchoTunnel.Configuration(
                         address: InterfaceAddress("10.77.0.2/24"),

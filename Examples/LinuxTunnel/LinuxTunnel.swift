@@ -29,7 +29,7 @@
         private static func run(interface: String, file: String) async throws {
             let text = String(decoding: try Data(contentsOf: URL(filePath: file)), as: UTF8.self)
             let parts = try WireGuardTunnelConfiguration.split(wgQuick: text, name: file)
-            let logger = Logger(label: interface) { StandardErrorLogHandler(label: $0) }
+            let logger = Logger(label: interface) { RedactingLogHandler.standardError(label: $0) }
             if !parts.ignoredKeys.isEmpty { logger.warning("left out: \(parts.ignoredKeys.joined(separator: ", "))") }
             // What of the file is not for the provider, but for the host.
             var options = LinuxHostOptions(routeTable: parts.configuration.routeTable)

@@ -35,19 +35,31 @@ extension KeyedDecodingContainer {
 }
 
 extension DecodingError {
-    /// Where in the document it went wrong, such as `api.port`, and why. The place is empty for the document as a whole.
-    package var problem: (place: String, words: String) {
-        func place(_ path: [any CodingKey]) -> String {
-            path.map { $0.intValue.map(String.init) ?? $0.stringValue }.joined(separator: ".")
+    /// Returns the place in the document, such as `peers[1].port`, and the reason. The place is empty for the whole document.
+    /// - Parameter quotesValues: Whether the reason may contain a value of the document.
+    package func problem(quotesValues: Bool = true) -> (place: String, reason: String) {
+        switch self {
+        case .typeMismatch(let type, let context): (Self.place(context), "no \(type)")
+        case .valueNotFound(let type, let context): (Self.place(context), "null instead of \(type)")
+        case .keyNotFound(let key, let context): (Self.place(context), "no '\(key.stringValue)'")
+        case .dataCorrupted(let context):
+            (Self.place(context), quotesValues ? context.debugDescription : "not valid")
+        @unknown default: ("", "not valid")
         }
-        return switch self {
-        case .dataCorrupted(let context), .typeMismatch(_, let context), .valueNotFound(_, let context):
-            (
-                place(context.codingPath),
-                context.codingPath.isEmpty ? "this is no JSON object" : context.debugDescription
-            )
-        case .keyNotFound(let key, let context): (place(context.codingPath + [key]), "it is missing")
-        @unknown default: ("", "it cannot be read")
+    }
+
+    /// Describes the error of a decoder in one line, without the values of the document.
+    package static func summary(of error: any Error) -> String {
+        guard let (place, reason) = (error as? DecodingError)?.problem(quotesValues: false) else {
+            return "not as its type says"
+        }
+        return "\(reason) at \(place.isEmpty ? "the top level" : "'\(place)'")"
+    }
+
+    private static func place(_ context: Context) -> String {
+        context.codingPath.reduce("") { place, key in
+            if let index = key.intValue { return "\(place)[\(index)]" }
+            return place.isEmpty ? key.stringValue : "\(place).\(key.stringValue)"
         }
     }
 }

@@ -40,7 +40,7 @@ enum MessageRoundTrip {
                     receivedBytes: 123_456_789, sentBytes: 987_654_321)
             })
         let router = MessageRouter()
-        try router.register(Question.self) { _ in reply }
+        router.on(Question.self) { _ in reply }
         let memory = MessageClient(channel: MemoryMessageChannel(router: router))
         let socket = try SocketPair(router)
         return [("memory", memory, nil), ("Unix socket", socket.client, socket)].flatMap { place, client, owner in

@@ -34,7 +34,8 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
     }
 
     private let environment: CredentialEnvironment
-    private let router = MessageRouter()
+    /// Answers ``CredentialStatusRequest``. An app's own messages are added where the provider is made.
+    public nonisolated let router = MessageRouter()
     private var run: Run?
     /// Follows what becomes of logins and session.
     private var driver: Task<Void, Never>?
@@ -45,7 +46,13 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
     public init() { self.init(environment: CredentialEnvironment()) }
 
     /// A provider that uses what `environment` says.
-    public init(environment: CredentialEnvironment) { self.environment = environment }
+    public init(environment: CredentialEnvironment) {
+        self.environment = environment
+        router.on(CredentialStatusRequest.self) { [weak self] _ in
+            guard let status = await self?.status else { throw TunnelError(.notRunning, "the tunnel has ended") }
+            return status
+        }
+    }
 
     // MARK: - Start and stop
 
@@ -58,8 +65,6 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
     public func start(
         _ configuration: CredentialTunnelConfiguration, context: ProviderContext
     ) async throws(TunnelError) {
-        router.logger = context.logger
-        registerMessages()
         let problems = configuration.validate()
         guard problems.isEmpty, let serverKey = PublicKey(base64: configuration.serverKey) else {
             throw TunnelError(
@@ -285,24 +290,6 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
     }
 
     // MARK: - Messages
-
-    /// Answers ``CredentialStatusRequest``.
-    public func handleAppMessage(_ message: [UInt8]) async -> [UInt8]? {
-        await router.respond(to: message)
-    }
-
-    private func registerMessages() {
-        do throws(MessageRouter.RegistrationError) {
-            try router.replace(CredentialStatusRequest.self) { [weak self] _ in
-                guard let status = await self?.status else {
-                    throw TunnelError(.notRunning, "the tunnel has ended")
-                }
-                return status
-            }
-        } catch {
-            run?.context.logger.error("messages are not answered: \(error)")
-        }
-    }
 
     /// How the tunnel does; nil when there is none.
     public var status: CredentialStatusRequest.Reply? {

@@ -26,7 +26,7 @@ public enum MessageEncoder {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         var data: Data
-        do { data = try encoder.encode(body) } catch { throw .notJSON("nothing that JSON can hold") }
+        do { data = try encoder.encode(body) } catch { throw .notJSON("JSON cannot hold a value") }
         defer { data.resetBytes(in: 0..<data.count) }
         let padded = (data.count + Body.padding - 1) / Body.padding * Body.padding
         guard padded <= Body.maximumByteCount else { throw .bodyTooLong(byteCount: data.count) }

@@ -29,7 +29,7 @@ public enum PacketParsingError: Error, Hashable, Sendable, CustomStringConvertib
         case .reservedBytes: "the third and fourth byte are not zero"
         case .wrongLength(let code, let count): "\(count) bytes are no \(code): that has \(code.lengths)"
         case .bodyTooLong(let count): "the body has \(count) bytes; at most \(Body.maximumByteCount) fit in a datagram"
-        case .notJSON(let problem): "the body is \(problem)"
+        case .notJSON(let problem): "the body is not the expected JSON: \(problem)"
         case .outOfBounds(let field, let problem): "'\(field)' \(problem)"
         }
     }

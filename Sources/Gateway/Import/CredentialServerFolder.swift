@@ -120,8 +120,8 @@ package struct CredentialServerFolder: Sendable {
         _: Value.Type, _ bytes: [UInt8], _ file: String
     ) throws(GatewayDirectoryError) -> Value {
         do { return try JSONDecoder().decode(Value.self, from: Data(bytes)) } catch let error as DecodingError {
-            let (place, words) = error.problem
-            throw unusable(place.isEmpty ? file : "\(file): \(place)", words)
+            let (place, reason) = error.problem()
+            throw unusable(place.isEmpty ? file : "\(file): \(place)", reason)
         } catch {
             throw unusable(file, "\(error)")
         }

@@ -111,27 +111,23 @@ extension MessageRouter {
     /// - Parameters:
     ///   - log: the log.
     ///   - interval: how often it is looked at for those who subscribe.
-    /// - Throws: `.alreadyRegistered` when they are answered already.
-    public func register(
-        _ log: RingLogFile, every interval: Duration = .milliseconds(250)
-    ) throws(RegistrationError) {
+    public func on(_ log: RingLogFile, every interval: Duration = .milliseconds(250)) {
         let clock = clock
-        try register(LogRequest.self) { request in
+        on(LogRequest.self) { request in
             log.page(after: request.after, minimumLevel: request.minimumLevel)
         }
-        try register(LogSubscription.self) { subscription, sink in
+        on(LogSubscription.self) { subscription, sink in
             var position = subscription.after
             if position > log.content.lastSequence { position = 0 }
-            var cursor = RingLogCursor(file: log, position: position)
-            while !Task.isCancelled {
-                var records = cursor.read().filter { $0.level >= subscription.minimumLevel }[...]
+            var iterator = log.follow(after: position, every: interval, clock: clock).makeAsyncIterator()
+            while let new = await iterator.nextRecords() {
+                var records = new.filter { $0.level >= subscription.minimumLevel }[...]
                 while !records.isEmpty {
                     let page = LogPage(records, after: position)
                     try await sink.send(page)
                     position = page.position
                     records = records.dropFirst(page.records.count)
                 }
-                try await clock.sleep(for: interval)
             }
         }
     }

@@ -92,11 +92,13 @@ extension LogRecord: CustomStringConvertible {
     ///
     /// Control characters are shown and not sent to the terminal; further lines of a message are indented.
     public var description: String {
-        var line = "\(Timestamp.text(time)) \(origin.tag) \(level.rawValue) \(label): \(message)"
-        for field in fields { line += " \(field.key)=\(field.value)" }
+        var line = "\(Timestamp.text(time)) \(origin.tag) \(level.rawValue) \(label): \(messageAndFields)"
         if isCut { line += " [cut]" }
         return LogText.visible(line)
     }
+
+    /// The message and its fields: `message key=value`. It may contain control characters.
+    package var messageAndFields: String { fields.reduce(message) { "\($0) \($1.key)=\($1.value)" } }
 
     /// One line of JSON, with the keys `sequence`, `time`, `level`, `origin`, `pid`, `label`, `message`, and where it
     /// applies `metadata` and `cut`.

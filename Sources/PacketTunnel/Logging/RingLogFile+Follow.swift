@@ -51,10 +51,15 @@ public struct RingLogRecords: AsyncSequence, Sendable {
 
         /// The next record; nil when the task is cancelled.
         public mutating func next() async -> LogRecord? {
+            if ready.isEmpty { ready = await nextRecords() ?? [] }
+            return Task.isCancelled ? nil : ready.popFirst()
+        }
+
+        /// All records that are new, at least one; `nil` when the task is cancelled.
+        mutating func nextRecords() async -> ArraySlice<LogRecord>? {
             while !Task.isCancelled {
-                if let record = ready.popFirst() { return record }
-                ready = cursor.read()[...]
-                guard ready.isEmpty else { continue }
+                let records = cursor.read()
+                guard records.isEmpty else { return records[...] }
                 do { try await clock.sleep(for: interval, tolerance: nil) } catch { return nil }
             }
             return nil

@@ -10,7 +10,7 @@ import Synchronization
 /// mode 0600 and its whole size from the beginning. A file that another program truncates gets its size again with the next
 /// record, and loses the records before.
 ///
-/// Nothing is taken out of what is appended here; RingLogHandler does that.
+/// Records are appended unchanged. ``RedactingLogHandler`` removes secrets from its records.
 public final class RingLogFile: Sendable {
     /// What to do with a file that is no log or a damaged one.
     public enum InvalidFilePolicy: Hashable, Sendable {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The app's way to a tunnel that runs elsewhere: in this process, behind a socket, or in an extension.
-public protocol TunnelChannel: Sendable {
+/// The app's way to a tunnel that runs elsewhere: in this process, behind a socket, or in an extension. It is the channel of a
+/// ``MessageClient`` to the tunnel's provider.
+public protocol TunnelChannel: MessageChannel {
     /// Starts the tunnel; returns once it is up.
     func start(_ request: TunnelStartRequest) async throws(TunnelError)
 
@@ -17,6 +18,12 @@ public protocol TunnelChannel: Sendable {
 
     /// The status and every change from now on. It ends when the channel does.
     func statusUpdates() -> AsyncStream<TunnelStatusUpdate>
+}
+
+extension TunnelChannel {
+    /// Delivers a request to the provider and waits for its reply; `nil` if it has none.
+    /// - Throws: as ``sendMessage(_:)``.
+    public func exchange(_ request: [UInt8]) async throws -> [UInt8]? { try await sendMessage(request) }
 }
 
 /// A channel to a host in this process.

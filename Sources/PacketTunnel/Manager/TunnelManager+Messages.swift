@@ -15,7 +15,7 @@ extension TunnelManager {
         clock: any Clock<Duration> = ContinuousClock()
     ) -> MessageClient {
         MessageClient(
-            channel: ProviderMessageChannel(self, profile: id), timeout: timeout, clock: clock, logger: logger)
+            channel: ProfileChannel(manager: self, id: id), timeout: timeout, clock: clock, logger: logger)
     }
 
     /// Sends a message to the provider of a profile's tunnel and waits for its reply.
@@ -29,4 +29,12 @@ extension TunnelManager {
     ) async throws(MessageError) -> Message.Reply {
         try await client(for: id, timeout: timeout).send(message)
     }
+}
+
+/// A channel to the provider of a profile's tunnel.
+private struct ProfileChannel: MessageChannel {
+    let manager: TunnelManager
+    let id: String
+
+    func exchange(_ request: [UInt8]) async throws -> [UInt8]? { try await manager.exchange(request, with: id) }
 }

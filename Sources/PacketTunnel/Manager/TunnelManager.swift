@@ -434,6 +434,11 @@ public actor TunnelManager {
         try await entry(id).channel.sendMessage(message)
     }
 
+    /// Delivers a request to the provider of a profile's tunnel, as its channel does.
+    func exchange(_ request: [UInt8], with id: String) async throws -> [UInt8]? {
+        try await entry(id).channel.exchange(request)
+    }
+
     /// Starts and stops tunnels as their on-demand rules want it on this way to the network. A profile whose tunnel is up
     /// keeps it as long as its rules agree; else the first that wants to connect, by name, does.
     /// - Returns: what went wrong, by profile.

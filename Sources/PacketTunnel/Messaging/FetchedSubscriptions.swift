@@ -146,7 +146,7 @@ extension MessageRouter {
         do throws(MessageError) {
             let take: Take
             do { take = try MessageCoding.decode(Take.self, from: request.payload) } catch {
-                throw .undecodableMessage(MessageCoding.describe(error))
+                throw .undecodableMessage(DecodingError.summary(of: error))
             }
             return try await entry.frame(take.number, clock) ?? empty(.reply, request)
         } catch {

@@ -37,6 +37,15 @@ extension MessageError {
         }
     }
 
+    /// The error that a sender receives for an error of ``MessageRouter/otherwise(_:)``.
+    init(ofHandler error: any Error) {
+        switch error {
+        case let error as MessageError: self = error
+        case let error as TunnelError: self.init(error)
+        default: self = .handlerFailed(HandlerFailure(of: error))
+        }
+    }
+
     /// What a sender learns of a tunnel that did not take its message, whichever way the message went: ``closed`` where there is
     /// no provider at work.
     package init(_ error: TunnelError) {

@@ -70,18 +70,12 @@ public final class MessageClient: Sendable {
                 return .failure(MessageError(ofChannel: error))
             }
         }
-        switch outcome {
-        case .timedOut: throw .timeout
-        case .cancelled: throw .cancelled
-        case .finished(.failure(let error)): throw error
-        case .finished(.success(nil)): throw .noReply
-        case .finished(.success(let reply?)):
-            let container = try container(reply, answering: request.correlation, name: Message.name)
-            guard container.kind == .reply, container.version == Message.version else {
-                throw .undecodableReply("it is no reply to '\(Message.name)', version \(Message.version)")
-            }
-            return try decode(Message.Reply.self, container.payload)
+        guard let reply = try outcome.get(onTimeout: .timeout) else { throw .noReply }
+        let container = try container(reply, answering: request.correlation, name: Message.name)
+        guard container.kind == .reply, container.version == Message.version else {
+            throw .undecodableReply("expected a reply to '\(Message.name)', version \(Message.version)")
         }
+        return try decode(Message.Reply.self, container.payload)
     }
 
     /// Asks for elements, which come until either side ends it.
@@ -107,18 +101,12 @@ public final class MessageClient: Sendable {
             }
         }
         logger.debug("'\(Subscription.name)' is subscribed to: \(outcome.word)")
-        switch outcome {
-        case .timedOut: throw .timeout
-        case .cancelled: throw .cancelled
-        case .finished(.failure(let error)): throw error
-        case .finished(.success(let frames)):
-            return MessageStream(frames: frames) { [self] frame throws(MessageError) in
-                let container = try container(frame, answering: request.correlation, name: Subscription.name)
-                switch container.kind {
-                case .end: return nil
-                case .element: return try decode(Subscription.Element.self, container.payload)
-                default: throw .undecodableReply("it is no element of '\(Subscription.name)'")
-                }
+        return MessageStream(frames: try outcome.get(onTimeout: .timeout)) { [self] frame throws(MessageError) in
+            let container = try container(frame, answering: request.correlation, name: Subscription.name)
+            switch container.kind {
+            case .end: return nil
+            case .element: return try decode(Subscription.Element.self, container.payload)
+            default: throw .undecodableReply("expected an element of '\(Subscription.name)'")
             }
         }
     }
@@ -153,7 +141,7 @@ public final class MessageClient: Sendable {
             throw .tooLarge(.reply, byteCount: byteCount, limit: limit)
         }
         if container.kind == .error, container.correlation == correlation || container.correlation == 0 {
-            throw try decode(WireError.self, container.payload).error
+            throw try decode(MessageError.self, container.payload)
         }
         guard container.correlation == correlation, container.name == name else {
             throw .undecodableReply("it answers another request")
@@ -163,7 +151,7 @@ public final class MessageClient: Sendable {
 
     private func decode<Value: Decodable>(_ type: Value.Type, _ bytes: [UInt8]) throws(MessageError) -> Value {
         do { return try MessageCoding.decode(type, from: bytes) } catch {
-            throw .undecodableReply(MessageCoding.describe(error))
+            throw .undecodableReply(DecodingError.summary(of: error))
         }
     }
 }
@@ -241,6 +229,18 @@ public struct MessageStream<Element: Sendable>: AsyncSequence, Sendable {
             isOver.store(true, ordering: .relaxed)
             frames.cancel()
             return nil
+        }
+    }
+}
+
+extension DeadlineOutcome {
+    /// Returns the value of a result that came in time.
+    func get<Success: Sendable>(onTimeout error: MessageError) throws(MessageError) -> Success
+    where Value == Result<Success, MessageError> {
+        switch self {
+        case .finished(let result): return try result.get()
+        case .timedOut: throw error
+        case .cancelled: throw .cancelled
         }
     }
 }

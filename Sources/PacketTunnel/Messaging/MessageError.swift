@@ -89,7 +89,8 @@ extension MessageError: CustomStringConvertible {
         case .handlerTimeout: "the tunnel took too long to answer"
         case .cancelled: "cancelled"
         case .closed: "the tunnel is not running"
-        case .noReply: "the tunnel gave no reply: its provider has no 'handleAppMessage(_:)' that answers"
+        case .noReply:
+            "the tunnel gave no reply: its provider has no handler on its 'router' and no 'handleAppMessage(_:)' that answers"
         case .busy: "the tunnel has too many requests to answer"
         case .noHandler(let name): "the tunnel does not answer '\(name)'"
         case .unsupportedVersion(let name, let version, let supported):
@@ -107,69 +108,81 @@ extension MessageError: CustomStringConvertible {
     }
 }
 
-// MARK: - On the wire
+// MARK: - In the payload of a container
 
-/// A ``MessageError`` as the payload of a container; unknown codes of later versions stay readable.
-struct WireError: Codable {
-    var code: String
-    var message: String?
-    var name: String?
-    var version: UInt16?
-    var supported: [UInt16]?
-    var byteCount: Int?
-    var limit: Int?
+/// Encodes for the other process: an error that only a sender can have becomes a handler's failure, and
+/// ``MessageError/cancelled`` becomes ``MessageError/closed``. An unknown code of a later version becomes a handler's failure
+/// with that code.
+extension MessageError: Codable {
+    private enum CodingKeys: String, CodingKey { case code, message, name, version, supported, byteCount, limit }
 
-    /// The error to send: those that only a sender can have are told as failures.
-    init(_ error: MessageError) {
-        switch error {
-        case .handlerTimeout: code = "handler-timeout"
-        case .busy: code = "busy"
-        case .cancelled: code = "cancelled"
-        case .closed: code = "closed"
-        case .noHandler(let name):
-            code = "no-handler"
-            self.name = name
+    /// Decodes an error. Only `code` is required.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        let code = try container.decode(String.self, forKey: .code)
+        let message = try container.decodeIfPresent(String.self, forKey: .message)
+        let name = try container.decodeIfPresent(String.self, forKey: .name)
+        let version = try container.decodeIfPresent(UInt16.self, forKey: .version) ?? 0
+        let supported = try container.decodeIfPresent([UInt16].self, forKey: .supported) ?? []
+        let byteCount = try container.decodeIfPresent(Int.self, forKey: .byteCount) ?? 0
+        let limit = try container.decodeIfPresent(Int.self, forKey: .limit) ?? 0
+        self =
+            switch code {
+            case "handler-timeout": .handlerTimeout
+            case "busy": .busy
+            case "cancelled", "closed": .closed
+            case "no-reply": .noReply
+            case "no-handler": .noHandler(name: name ?? "")
+            case "unsupported-version": .unsupportedVersion(name: name ?? "", version: version, supported: supported)
+            case "handler-failed":
+                .handlerFailed(HandlerFailure(code: name ?? HandlerFailure.unspecifiedCode, message: message ?? ""))
+            case "undecodable-message": .undecodableMessage(message ?? "")
+            case "too-large-request": .tooLarge(.request, byteCount: byteCount, limit: limit)
+            case "too-large-reply": .tooLarge(.reply, byteCount: byteCount, limit: limit)
+            case "not-permitted": .notPermitted(message ?? "")
+            default: .handlerFailed(HandlerFailure(code: code, message: message ?? code))
+            }
+    }
+
+    /// Encodes the error.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.container(keyedBy: CodingKeys.self)
+        try container.encode(code, forKey: .code)
+        switch self {
+        case .handlerTimeout, .busy, .cancelled, .closed: break
+        case .noHandler(let name): try container.encode(name, forKey: .name)
         case .unsupportedVersion(let name, let version, let supported):
-            code = "unsupported-version"
-            self.name = name
-            self.version = version
-            self.supported = supported
+            try container.encode(name, forKey: .name)
+            try container.encode(version, forKey: .version)
+            try container.encode(supported, forKey: .supported)
         case .handlerFailed(let failure):
-            code = "handler-failed"
-            name = failure.code
-            message = failure.message
-        case .undecodableMessage(let reason):
-            code = "undecodable-message"
-            message = reason
-        case .tooLarge(let direction, let byteCount, let limit):
-            code = "too-large-\(direction.rawValue)"
-            self.byteCount = byteCount
-            self.limit = limit
-        case .notPermitted(let reason):
-            code = "not-permitted"
-            message = reason
-        default:
-            code = "failed"
-            message = error.description
+            try container.encode(failure.code, forKey: .name)
+            try container.encode(failure.message, forKey: .message)
+        case .undecodableMessage(let reason), .notPermitted(let reason):
+            try container.encode(reason, forKey: .message)
+        case .tooLarge(_, let byteCount, let limit):
+            try container.encode(byteCount, forKey: .byteCount)
+            try container.encode(limit, forKey: .limit)
+        case .timeout, .noReply, .undecodableReply, .unencodableMessage, .subscriptionsUnsupported, .channelFailed:
+            try container.encode(description, forKey: .message)
         }
     }
 
-    /// The error as its sender learns it.
-    var error: MessageError {
-        switch code {
-        case "handler-timeout": .handlerTimeout
-        case "busy": .busy
-        case "cancelled", "closed": .closed
-        case "no-handler": .noHandler(name: name ?? "")
-        case "unsupported-version":
-            .unsupportedVersion(name: name ?? "", version: version ?? 0, supported: supported ?? [])
-        case "handler-failed":
-            .handlerFailed(HandlerFailure(code: name ?? HandlerFailure.unspecifiedCode, message: message ?? ""))
-        case "undecodable-message": .undecodableMessage(message ?? "")
-        case "too-large-request": .tooLarge(.request, byteCount: byteCount ?? 0, limit: limit ?? 0)
-        case "too-large-reply": .tooLarge(.reply, byteCount: byteCount ?? 0, limit: limit ?? 0)
-        case "not-permitted": .notPermitted(message ?? "")
-        default: .handlerFailed(HandlerFailure(code: code, message: message ?? code))
+    private var code: String {
+        switch self {
+        case .handlerTimeout: "handler-timeout"
+        case .busy: "busy"
+        case .cancelled: "cancelled"
+        case .closed: "closed"
+        case .noReply: "no-reply"
+        case .noHandler: "no-handler"
+        case .unsupportedVersion: "unsupported-version"
+        case .handlerFailed: "handler-failed"
+        case .undecodableMessage: "undecodable-message"
+        case .tooLarge(let direction, _, _): "too-large-\(direction.rawValue)"
+        case .notPermitted: "not-permitted"
+        case .timeout, .undecodableReply, .unencodableMessage, .subscriptionsUnsupported, .channelFailed:
+            HandlerFailure.unspecifiedCode
         }
     }
 }

@@ -43,14 +43,6 @@ public final class MessageRouter: Sendable {
         public let version: UInt16
     }
 
-    /// Why a handler was not registered.
-    public enum RegistrationError: Error, Hashable, Sendable {
-        /// There is one for this name and version; ``MessageRouter/replace(_:with:)-(Message.Type,_)`` replaces it.
-        case alreadyRegistered(name: String, version: UInt16)
-        /// Names are 1 to 255 of the characters `A-Z a-z 0-9 . _ -`.
-        case invalidName(String)
-    }
-
     typealias RequestHandler = @Sendable ([UInt8]) async throws(MessageError) -> [UInt8]
     typealias SubscriptionHandler = @Sendable ([UInt8], @escaping FrameSink) async throws(MessageError) -> Void
     typealias FrameSink = @Sendable ([UInt8]) async throws -> Void
@@ -62,6 +54,7 @@ public final class MessageRouter: Sendable {
 
     private struct State {
         var handlers: [String: [UInt16: Handler]] = [:]
+        var otherwise: RequestHandler?
         var isClosed = false
         var logger: Logger
     }
@@ -92,69 +85,38 @@ public final class MessageRouter: Sendable {
 
     // MARK: - Handlers
 
-    /// Answers messages of this type with `handler`.
-    /// - Throws: `.alreadyRegistered` when its name and version have one, `.invalidName`.
-    public func register<Message: TunnelMessage>(
-        _ type: Message.Type, handler: @escaping @Sendable (Message) async throws -> Message.Reply
-    ) throws(RegistrationError) {
-        try set(Message.name, Message.version, .request(Self.erase(handler)), replacing: false)
-    }
-
-    /// Answers messages of this type with `handler` from here on, whether or not another did before.
-    /// - Throws: `.invalidName`.
-    public func replace<Message: TunnelMessage>(
-        _ type: Message.Type, with handler: @escaping @Sendable (Message) async throws -> Message.Reply
-    ) throws(RegistrationError) {
-        try set(Message.name, Message.version, .request(Self.erase(handler)), replacing: true)
-    }
-
-    /// Answers messages of this type with `handler` from here on, whether or not another did before.
+    /// Answers messages of this type with `handler`, in place of an earlier handler; `nil` removes it. Handlers that run continue.
     ///
-    /// As ``replace(_:with:)-(Message.Type,_)``, for a message whose name is known to be valid: nobody can send another, and who
-    /// tries is told.
-    public func answer<Message: TunnelMessage>(
-        _ type: Message.Type, with handler: @escaping @Sendable (Message) async throws -> Message.Reply
+    /// A handler whose message has an invalid name is never called: its sender gets ``MessageError/unencodableMessage(_:)``.
+    public func on<Message: TunnelMessage>(
+        _ type: Message.Type, _ handler: (@Sendable (Message) async throws -> Message.Reply)?
     ) {
-        do throws(RegistrationError) {
-            try replace(type, with: handler)
-        } catch {
-            // Nobody can send it.
-        }
+        set(Message.name, Message.version, handler.map { Handler.request(Self.erase($0)) })
     }
 
-    /// Answers subscriptions of this type with what `handler` puts into the sink, until it returns or throws.
+    /// Answers subscriptions of this type with the elements that `handler` sends to the sink, until it returns or throws; in place
+    /// of an earlier handler. `nil` removes it. Subscriptions that run continue.
     ///
     /// The handler's task is cancelled when the subscriber goes away.
-    /// - Throws: `.alreadyRegistered` when its name and version have a handler, `.invalidName`.
-    public func register<Subscription: TunnelSubscription>(
+    public func on<Subscription: TunnelSubscription>(
         _ type: Subscription.Type,
-        handler: @escaping @Sendable (Subscription, SubscriptionSink<Subscription.Element>) async throws -> Void
-    ) throws(RegistrationError) {
-        try set(Subscription.name, Subscription.version, .subscription(erase(handler)), replacing: false)
+        _ handler: (@Sendable (Subscription, SubscriptionSink<Subscription.Element>) async throws -> Void)?
+    ) {
+        set(Subscription.name, Subscription.version, handler.map { Handler.subscription(erase($0)) })
     }
 
-    /// Answers subscriptions of this type with `handler` from here on, whether or not another did before.
-    /// - Throws: `.invalidName`.
-    public func replace<Subscription: TunnelSubscription>(
-        _ type: Subscription.Type,
-        with handler: @escaping @Sendable (Subscription, SubscriptionSink<Subscription.Element>) async throws -> Void
-    ) throws(RegistrationError) {
-        try set(Subscription.name, Subscription.version, .subscription(erase(handler)), replacing: true)
+    /// Passes bytes to `handler` that are not a message, and messages whose name has no handler; `nil` refuses them. Its answer is
+    /// sent unchanged; an answer of `nil` and an error become a ``MessageError``.
+    public func otherwise(_ handler: (@Sendable ([UInt8]) async throws -> [UInt8]?)?) {
+        let pass = handler.map { Self.erase($0) }
+        state.withLock { state in if !state.isClosed { state.otherwise = pass } }
     }
 
-    /// Answers messages of this type no longer; handlers that run go on.
-    /// - Returns: whether there was a handler.
-    @discardableResult
-    public func remove<Message: TunnelMessage>(_ type: Message.Type) -> Bool {
-        remove(Message.name, Message.version)
-    }
+    /// Whether messages of this name have a handler, in any version.
+    func hasHandler(for name: String) -> Bool { state.withLock { $0.handlers[name] != nil } }
 
-    /// Answers subscriptions of this type no longer; those that run go on.
-    /// - Returns: whether there was a handler.
-    @discardableResult
-    public func remove<Subscription: TunnelSubscription>(_ type: Subscription.Type) -> Bool {
-        remove(Subscription.name, Subscription.version)
-    }
+    /// Whether the router has no handler. A closed router does not count as unused: it answers.
+    var isUnused: Bool { state.withLock { $0.handlers.isEmpty && $0.otherwise == nil && !$0.isClosed } }
 
     /// What is answered, in order of name and version.
     public var registrations: [Registration] {
@@ -167,7 +129,7 @@ public final class MessageRouter: Sendable {
     public func close() {
         state.withLock { state in
             state.isClosed = true
-            state.handlers = [:]
+            (state.handlers, state.otherwise) = ([:], nil)
         }
         fetched.close()
     }
@@ -186,34 +148,34 @@ public final class MessageRouter: Sendable {
     /// ``MessageClient`` makes them where its channel carries no more than that.
     ///
     /// When the calling task is cancelled, so is the handler, and an answer comes at once.
-    public func respond(to bytes: [UInt8]) async -> [UInt8] {
-        let request: MessageContainer
-        do throws(MessageError) { request = try decode(bytes) } catch { return refuse(error, nil) }
-        switch request.kind {
-        case .subscribe: return begin(request)
-        case .take: return await take(request)
-        case .leave: return leave(request)
-        default: return await respond(to: request)
-        }
-    }
+    public func respond(to bytes: [UInt8]) async -> [UInt8] { await answer(bytes) { begin($0) } }
 
     /// Answers a request or a subscription with calls of `send`, which returns when there is room for more.
     ///
     /// It returns when everything was sent, and before that when `send` throws or the calling task is cancelled.
     public func serve(_ bytes: [UInt8], send: @escaping @Sendable ([UInt8]) async throws -> Void) async {
-        let answer: [UInt8]
-        do throws(MessageError) {
-            let request = try decode(bytes)
-            if request.kind == .subscribe {
-                answer = await serve(subscription: request, send: send)
-            } else {
-                answer = await respond(to: request)
-            }
-        } catch {
-            answer = refuse(error, nil)
-        }
+        let answer = await answer(bytes) { await serve(subscription: $0, send: send) }
         // Whoever does not take the answer any more is gone.
         do { try await send(answer) } catch {}
+    }
+
+    private func answer(
+        _ bytes: [UInt8], subscription: (MessageContainer) async -> [UInt8]
+    ) async -> [UInt8] {
+        let request: MessageContainer
+        do throws(MessageError) { request = try decode(bytes) } catch {
+            guard case .undecodableMessage = error, let pass = fallback() else { return refuse(error, nil) }
+            return await forward(bytes, to: pass, nil)
+        }
+        if request.kind.isAnswered, let pass = fallback(for: request.name) {
+            return await forward(bytes, to: pass, request)
+        }
+        switch request.kind {
+        case .subscribe: return await subscription(request)
+        case .take: return await take(request)
+        case .leave: return leave(request)
+        default: return await respond(to: request)
+        }
     }
 
     private func respond(to request: MessageContainer) async -> [UInt8] {
@@ -222,22 +184,42 @@ public final class MessageRouter: Sendable {
             guard case .request(let handler) = try handler(for: request) else {
                 throw .noHandler(name: request.name)
             }
-            guard let slot = requests.enter() else { throw .busy }
-            let payload = request.payload
-            let outcome = await withDeadline(limits.handlerTimeout, clock: clock) {
-                () async -> Result<[UInt8], MessageError> in
-                // Held until the handler has really ended, whatever became of the deadline.
-                defer { withExtendedLifetime(slot) {} }
-                do throws(MessageError) { return .success(try await handler(payload)) } catch { return .failure(error) }
-            }
-            switch outcome {
-            case .timedOut: throw .handlerTimeout
-            case .cancelled: throw .cancelled
-            case .finished(let result):
-                let reply = try encode(.reply, request, try result.get())
-                logger.debug("'\(request.name)' was answered with \(reply.count) bytes")
-                return reply
-            }
+            let reply = try encode(.reply, request, try await run(handler, request.payload))
+            logger.debug("'\(request.name)' was answered with \(reply.count) bytes")
+            return reply
+        } catch {
+            return refuse(error, request)
+        }
+    }
+
+    /// Runs a handler within the limits.
+    private func run(_ handler: @escaping RequestHandler, _ bytes: [UInt8]) async throws(MessageError) -> [UInt8] {
+        guard let slot = requests.enter() else { throw .busy }
+        let outcome = await withDeadline(limits.handlerTimeout, clock: clock) {
+            () async -> Result<[UInt8], MessageError> in
+            // Held until the handler has ended, even after the deadline.
+            defer { withExtendedLifetime(slot) {} }
+            do throws(MessageError) { return .success(try await handler(bytes)) } catch { return .failure(error) }
+        }
+        return try outcome.get(onTimeout: .handlerTimeout)
+    }
+
+    /// The handler of ``otherwise(_:)``, unless the name has a handler.
+    private func fallback(for name: String? = nil) -> RequestHandler? {
+        state.withLock { state in
+            if let name, state.handlers[name] != nil { return nil }
+            return state.otherwise
+        }
+    }
+
+    private func forward(
+        _ bytes: [UInt8], to handler: @escaping RequestHandler, _ request: MessageContainer?
+    ) async -> [UInt8] {
+        do throws(MessageError) {
+            let answer = try await run(handler, bytes)
+            let limit = limits.maximumReplyByteCount ?? limits.maximumByteCount
+            guard answer.count <= limit else { throw .tooLarge(.reply, byteCount: answer.count, limit: limit) }
+            return answer
         } catch {
             return refuse(error, request)
         }
@@ -320,7 +302,7 @@ public final class MessageRouter: Sendable {
 
     static func failure(_ error: MessageError, of request: MessageContainer?) -> [UInt8] {
         let payload: [UInt8]
-        do { payload = try MessageCoding.encode(WireError(error)) } catch {
+        do { payload = try MessageCoding.encode(error) } catch {
             payload = Array(#"{"code":"failed"}"#.utf8)
         }
         let container = MessageContainer(
@@ -344,6 +326,19 @@ public final class MessageRouter: Sendable {
         }
     }
 
+    private static func erase(_ handler: @escaping @Sendable ([UInt8]) async throws -> [UInt8]?) -> RequestHandler {
+        { bytes throws(MessageError) in
+            let answer: [UInt8]?
+            do {
+                answer = try await handler(bytes)
+            } catch {
+                throw MessageError(ofHandler: error)
+            }
+            guard let answer else { throw .noReply }
+            return answer
+        }
+    }
+
     private func erase<Subscription: TunnelSubscription>(
         _ handler: @escaping @Sendable (Subscription, SubscriptionSink<Subscription.Element>) async throws -> Void
     ) -> SubscriptionHandler {
@@ -361,28 +356,16 @@ public final class MessageRouter: Sendable {
 
     private static func decode<Value: Decodable>(_ type: Value.Type, _ bytes: [UInt8]) throws(MessageError) -> Value {
         do { return try MessageCoding.decode(type, from: bytes) } catch {
-            throw .undecodableMessage(MessageCoding.describe(error))
+            throw .undecodableMessage(DecodingError.summary(of: error))
         }
     }
 
-    private func set(
-        _ name: String, _ version: UInt16, _ handler: Handler, replacing: Bool
-    ) throws(RegistrationError) {
-        guard MessageContainer.isValidName(name) else { throw .invalidName(name) }
-        let isTaken = state.withLock { state in
-            guard !state.isClosed else { return false }
-            if !replacing, state.handlers[name]?[version] != nil { return true }
-            state.handlers[name, default: [:]][version] = handler
-            return false
-        }
-        guard !isTaken else { throw .alreadyRegistered(name: name, version: version) }
-    }
-
-    private func remove(_ name: String, _ version: UInt16) -> Bool {
+    private func set(_ name: String, _ version: UInt16, _ handler: Handler?) {
+        guard MessageContainer.isValidName(name) else { return }
         state.withLock { state in
-            guard state.handlers[name]?.removeValue(forKey: version) != nil else { return false }
+            guard !state.isClosed else { return }
+            state.handlers[name, default: [:]][version] = handler
             if state.handlers[name]?.isEmpty == true { state.handlers[name] = nil }
-            return true
         }
     }
 }

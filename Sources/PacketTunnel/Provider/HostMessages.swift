@@ -5,22 +5,16 @@ import Logging
 
 /// The messages that a host answers by itself, whatever its provider is and whether or not it runs: those about its log.
 final class HostMessages: Sendable {
-    private static let names: Set = [LogRequest.name, LogSubscription.name]
-
     private let router: MessageRouter
 
     /// - Parameter log: the log that requests are answered from; with nil, whoever asks is told that the host keeps no log.
     init(log: RingLogFile?, clock: any Clock<Duration>, logger: Logger) {
         router = MessageRouter(clock: clock, logger: logger)
-        do throws(MessageRouter.RegistrationError) {
-            if let log {
-                try router.register(log)
-            } else {
-                try router.register(LogRequest.self) { _ in throw Self.noLog }
-                try router.register(LogSubscription.self) { _, _ in throw Self.noLog }
-            }
-        } catch {
-            logger.error("the log cannot be asked for: \(error)")
+        if let log {
+            router.on(log)
+        } else {
+            router.on(LogRequest.self) { _ in throw Self.noLog }
+            router.on(LogSubscription.self) { _, _ in throw Self.noLog }
         }
     }
 
@@ -31,7 +25,7 @@ final class HostMessages: Sendable {
 
     /// The answer to a message that is the host's own; nil for the provider's.
     func answer(_ message: [UInt8]) async -> [UInt8]? {
-        guard let name = MessageContainer.name(in: message), Self.names.contains(name) else { return nil }
+        guard let name = MessageContainer.name(in: message), router.hasHandler(for: name) else { return nil }
         return await router.respond(to: message)
     }
 }

@@ -9,7 +9,7 @@
 ///   behind when it throws. The host cancels its task when the tunnel is stopped meanwhile or its deadline passes: it
 ///   should then throw soon.
 /// - After it returned, ``sleep()``, ``wake()`` and ``pathChanged(_:)``, one at a time and in the order of events, and
-///   ``handleAppMessage(_:)`` at any time from the start on, several at once.
+///   ``handleAppMessage(_:)``, which passes messages to the ``router``, at any time from the start on, also concurrently.
 /// - ``stop(_:)`` once, after ``start(_:context:)`` returned and while none of the others was newly called; those that run
 ///   may still be running.
 ///
@@ -39,7 +39,11 @@ public protocol PacketTunnelProvider: AnyObject, Sendable {
     /// busy only the last one arrives.
     func pathChanged(_ path: NetworkPath) async
 
-    /// Answers a message of the app; nil is no answer, which the app sees as such.
+    /// Answers typed messages of the app. Register handlers where the provider is made. They run from the start on, also
+    /// concurrently, and must not keep the provider. The host sets the logger; ``stop(_:)`` should close the router.
+    var router: MessageRouter { get }
+
+    /// Answers a message of the app; `nil` if there is no answer, which the app sees as such.
     func handleAppMessage(_ message: [UInt8]) async -> [UInt8]?
 }
 
@@ -50,6 +54,11 @@ extension PacketTunnelProvider {
     public func wake() async {}
     /// Nothing.
     public func pathChanged(_ path: NetworkPath) async {}
-    /// No answer.
-    public func handleAppMessage(_ message: [UInt8]) async -> [UInt8]? { nil }
+    /// Returns a new router without handlers. A provider that answers typed messages declares a constant instead.
+    public var router: MessageRouter { MessageRouter() }
+    /// The answer of the ``router``, or none if it never had a handler.
+    public func handleAppMessage(_ message: [UInt8]) async -> [UInt8]? {
+        let router = router
+        return router.isUnused ? nil : await router.respond(to: message)
+    }
 }

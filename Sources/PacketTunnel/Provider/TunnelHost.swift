@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// A tunnel that can be started and stopped, whatever it runs on.
-public protocol TunnelHost: AnyObject, Sendable {
+/// A tunnel that can be started and stopped, on any platform. It is the channel of a ``MessageClient`` to its provider.
+public protocol TunnelHost: MessageChannel, AnyObject {
     /// Starts the tunnel; returns once it is up.
     ///
     /// While the tunnel stops, it waits for that to end first; either way it ends within the start's deadline.
@@ -33,6 +33,12 @@ public protocol TunnelHost: AnyObject, Sendable {
 
     /// Tells the provider that the way to the network changed.
     func pathChanged(_ path: NetworkPath)
+}
+
+extension TunnelHost {
+    /// Delivers a request to the provider and waits for its reply; `nil` if it has none.
+    /// - Throws: as ``sendMessage(_:)``.
+    public func exchange(_ request: [UInt8]) async throws -> [UInt8]? { try await sendMessage(request) }
 }
 
 /// What a tunnel is started with.

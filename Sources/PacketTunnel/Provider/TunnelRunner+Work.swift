@@ -32,6 +32,7 @@ extension TunnelRunner {
             try await platform.prepare(policy)
             try Self.checkCancelled()
             let provider = makeProvider()
+            provider.router.logger = logger
             // A run that is forgotten keeps nothing.
             run.state.withLock { state in if state.runner != nil { state.provider = provider } }
             let context = ProviderContext(

@@ -337,16 +337,8 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
     }
 }
 
-/// What is wrong with JSON, with the place.
+/// Describes the problem of a configuration, with its place.
 private func describe(_ error: any Error) -> String {
-    guard let error = error as? DecodingError else { return String(describing: error) }
-    let context: DecodingError.Context =
-        switch error {
-        case .typeMismatch(_, let context), .valueNotFound(_, let context), .keyNotFound(_, let context),
-            .dataCorrupted(let context):
-            context
-        @unknown default: DecodingError.Context(codingPath: [], debugDescription: "not valid")
-        }
-    let path = context.codingPath.map(\.stringValue).joined(separator: ".")
-    return path.isEmpty ? context.debugDescription : "\(path): \(context.debugDescription)"
+    guard let (place, reason) = (error as? DecodingError)?.problem() else { return String(describing: error) }
+    return place.isEmpty ? reason : "\(place): \(reason)"
 }

@@ -68,12 +68,9 @@ public struct SharedLog: Sendable {
     ///   - level: the least level that is written.
     public func logger(_ label: String, origin: LogOrigin, level: Logger.Level = .info) -> Logger {
         Logger(label: label) { label in
-            var unified = UnifiedLogHandler(subsystem: subsystem, label: label, origin: origin)
-            unified.logLevel = level
-            guard let file else { return unified }
-            return MultiplexLogHandler([
-                unified, RingLogHandler(label: label, file: file, origin: origin, logLevel: level),
-            ])
+            var sinks: [any LogSink] = [UnifiedLogSink(subsystem: subsystem, category: label)]
+            if let file { sinks.append(file) }
+            return RedactingLogHandler(label: label, origin: origin, logLevel: level, sinks: sinks)
         }
     }
 }

@@ -126,8 +126,8 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
         await inner.pathChanged(path)
     }
 
-    /// As `WireGuardTunnelProvider.handleAppMessage(_:)`.
-    public func handleAppMessage(_ message: [UInt8]) async -> [UInt8]? { await inner.handleAppMessage(message) }
+    /// The router of the `WireGuardTunnelProvider`.
+    public nonisolated var router: MessageRouter { inner.router }
 
     // MARK: - Enrolment
 

@@ -65,6 +65,10 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
         self.environment = environment
         self.now = now
         inner = WireGuardTunnelProvider(environment: environment)
+        router.on(EnrolmentStatusRequest.self) { [weak self] _ in
+            guard let status = await self?.status else { throw TunnelError(.notRunning, "the tunnel has ended") }
+            return status
+        }
     }
 
     // MARK: - Start and stop
@@ -90,7 +94,6 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
             secret, name: configuration.deviceName, platform: configuration.platform)
         let keeper = try await keeper(configuration, context, path: context.path, isUp: false, basis: enrolment)
         run = Run(configuration: configuration, context: context, enrolment: enrolment, path: context.path)
-        registerMessages()
         do throws(TunnelError) {
             try adopt(try await current(enrolment, keeper))
             try await bringUp()
@@ -157,17 +160,10 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
         await inner.pathChanged(path)
     }
 
-    /// As `WireGuardTunnelProvider.handleAppMessage(_:)`.
-    public func handleAppMessage(_ message: [UInt8]) async -> [UInt8]? { await inner.handleAppMessage(message) }
+    /// The router of the `WireGuardTunnelProvider`.
+    public nonisolated var router: MessageRouter { inner.router }
 
     // MARK: - Messages
-
-    private func registerMessages() {
-        inner.answer(EnrolmentStatusRequest.self) { [weak self] _ in
-            guard let status = await self?.status else { throw TunnelError(.notRunning, "the tunnel has ended") }
-            return status
-        }
-    }
 
     /// What the tunnel was given; nil before.
     public var status: EnrolmentStatusRequest.Reply? {

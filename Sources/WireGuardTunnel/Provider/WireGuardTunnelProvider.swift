@@ -54,8 +54,11 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
 
     let environment: WireGuardEnvironment
     private let makePlane: PlaneMaker
+    /// Answers ``StatusRequest`` and ``ReconfigureRequest``. An app's own messages are added where the provider is made
+    /// (`makeProvider`).
+    ///
     /// A configuration or report with many peers is long; each channel has a limit too.
-    private let router = MessageRouter(
+    public nonisolated let router = MessageRouter(
         limits: MessageRouter.Limits(maximumByteCount: MessageContainer.localMaximumByteCount))
     var run: Run?
     /// The number of the last run.
@@ -96,7 +99,6 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
     ///   `.networkUnavailable`, and `.serverUnreachable` when no peer answers in time.
     public func start(_ configuration: WireGuardTunnelConfiguration, context: ProviderContext) async throws(TunnelError)
     {
-        router.logger = context.logger
         try Self.check(configuration)
         let waits = configuration.waitsForHandshake && configuration.hasEndpoints
         var isOffline = configuration.hasNoWay(on: context.path, [:])
@@ -233,27 +235,12 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
 
     // MARK: - Messages
 
-    /// Answers ``StatusRequest`` and ``ReconfigureRequest``, and what ``answer(_:with:)`` has added.
-    public func handleAppMessage(_ message: [UInt8]) async -> [UInt8]? {
-        await router.respond(to: message)
-    }
-
-    /// Answers messages of another type too, with `handler`: an app's own, where the provider is made
-    /// (`makeProvider`). The same type another time replaces the handler.
-    ///
-    /// Keep the provider weakly in the handler. It runs from the start on, at any time, and several at once.
-    public nonisolated func answer<Message: TunnelMessage>(
-        _ type: Message.Type, with handler: @escaping @Sendable (Message) async throws -> Message.Reply
-    ) {
-        router.answer(type, with: handler)
-    }
-
     private nonisolated func registerMessages() {
-        router.answer(StatusRequest.self) { [weak self] _ in
+        router.on(StatusRequest.self) { [weak self] _ in
             guard let self else { throw TunnelError(.notRunning, "the tunnel has ended") }
             return await self.status
         }
-        router.answer(ReconfigureRequest.self) { [weak self] request in
+        router.on(ReconfigureRequest.self) { [weak self] request in
             guard let self else { throw TunnelError(.notRunning, "the tunnel has ended") }
             try await self.reconfigure(request.configuration)
             return ReconfigureRequest.Reply()

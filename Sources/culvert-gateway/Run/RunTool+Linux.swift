@@ -23,7 +23,7 @@
                 try become()
                 // Each connection takes one. A unit says so itself; started by hand the limit is often 1,024.
                 let descriptors = ctunnel_raise_descriptor_limit(16_384)
-                let logger = Logger(label: "gateway") { StandardErrorLogHandler(label: $0) }
+                let logger = Logger(label: "gateway") { RedactingLogHandler.standardError(label: $0) }
                 let (folder, settings) = try open()
                 let tool = self
                 return SignalledRun.run(isImpatient: false) {

@@ -19,16 +19,15 @@ private struct Parrot: TunnelMessage {
 /// A provider of this package that answers typed messages.
 private actor ParrotProvider: PacketTunnelProvider {
     struct Configuration: Codable, Sendable { var name = "" }
-    private let router = MessageRouter()
+    nonisolated let router = MessageRouter()
+
+    init() { router.on(Parrot.self) { Parrot.Reply(text: $0.text) } }
 
     func start(_ configuration: Configuration, context: ProviderContext) async throws(TunnelError) {
-        router.answer(Parrot.self) { Parrot.Reply(text: $0.text) }
         try await context.apply(.sample)
     }
 
     func stop(_ reason: StopReason) async {}
-
-    func handleAppMessage(_ message: [UInt8]) async -> [UInt8]? { await router.respond(to: message) }
 }
 
 /// An app proxy, which none of our hosts runs.
@@ -36,7 +35,7 @@ private final class ParrotProxy: NEAppProxyProvider {
     private let router = MessageRouter()
 
     override func startProxy(options: [String: Any]?, completionHandler: @escaping @Sendable ((any Error)?) -> Void) {
-        router.answer(Parrot.self) { Parrot.Reply(text: $0.text) }
+        router.on(Parrot.self) { Parrot.Reply(text: $0.text) }
         completionHandler(nil)
     }
 

@@ -44,7 +44,7 @@ private struct VersionRequest: TunnelMessage {
 private final class TalkingTunnel: NetworkExtensionHost<WireGuardTunnelProvider>, @unchecked Sendable {
     override func makeProvider() -> WireGuardTunnelProvider {
         let provider = WireGuardTunnelProvider()
-        provider.answer(VersionRequest.self) { _ in VersionRequest.Reply(version: "1.2") }
+        provider.router.on(VersionRequest.self) { _ in VersionRequest.Reply(version: "1.2") }
         return provider
     }
 }

@@ -55,7 +55,7 @@ struct SharedLogTests {
         let log = SharedLog(folder: folder.path, subsystem: "test")
         let system = BridgeTests.system(script) { $0.keep(log) }
         try await system.start(BridgeTests.request)
-        let client = MessageClient(channel: ProviderMessageChannel(system))
+        let client = MessageClient(channel: system)
         #expect(try await client.send(LogRequest()).records.map(\.message).contains("tunnel connected"))
         let pages = try await client.subscribe(to: LogSubscription())
         var (iterator, seen) = (pages.makeAsyncIterator(), [String]())

@@ -13,7 +13,9 @@ struct UnifiedLogTests {
     @Test("It has levels and categories, shows what it is told, and never a key")
     func writes() {
         let subsystem = "test.\(UUID().uuidString)"
-        var logger = Logging.Logger(label: "tunnel") { UnifiedLogHandler(subsystem: subsystem, label: $0) }
+        var logger = Logging.Logger(label: "tunnel") { label in
+            RedactingLogHandler(label: label, sinks: [UnifiedLogSink(subsystem: subsystem, category: label)])
+        }
         logger.logLevel = .debug
         logger[metadataKey: "peer"] = "4"
         logger.debug("one\ntwo")

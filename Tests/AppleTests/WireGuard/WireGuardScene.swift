@@ -90,15 +90,8 @@ final class WireGuardScene: Sendable {
     }
 
     func status() async throws -> StatusRequest.Reply {
-        try await MessageClient(channel: SystemMessages(system: system), timeout: .seconds(60)).send(StatusRequest())
+        try await MessageClient(channel: system, timeout: .seconds(60)).send(StatusRequest())
     }
-}
-
-/// Messages to a provider, as the app sends them.
-private struct SystemMessages: MessageChannel {
-    let system: SystemSide<WireGuardTunnelProvider>
-
-    func exchange(_ request: [UInt8]) async throws -> [UInt8]? { try await system.sendMessage(request) }
 }
 
 extension ConnectivityOptions {

@@ -98,16 +98,8 @@ final class ProviderScene: Sendable {
     var logins: Int { server.store.state.withLock { $0.attempts.count } }
 
     func status() async throws -> CredentialStatusRequest.Reply {
-        try await MessageClient(channel: ProviderChannel(host: host), timeout: .seconds(60)).send(
-            CredentialStatusRequest())
+        try await MessageClient(channel: host, timeout: .seconds(60)).send(CredentialStatusRequest())
     }
-}
-
-/// Messages to a provider through its host.
-private struct ProviderChannel: MessageChannel {
-    let host: MemoryHost<CredentialTunnelProvider>
-
-    func exchange(_ request: [UInt8]) async throws -> [UInt8]? { try await host.sendMessage(request) }
 }
 
 /// JSON as text.

@@ -152,7 +152,7 @@ struct ServiceTests {
     func warnings() {
         let told = Mutex<[String]>([])
         let warnings = StartWarnings(known: ["line 3: odd"]) { text in told.withLock { $0.append(text) } }
-        let logger = Logger(label: "t") { _ in MultiplexLogHandler([SwiftLogNoOpLogHandler(), warnings.handler]) }
+        let logger = Logger(label: "t") { RedactingLogHandler(label: $0, sinks: [warnings]) }
         logger.warning("line 3: odd")
         for _ in 0..<3 { logger.warning("IPv6 is left out") }
         logger.info("not for people")

@@ -130,9 +130,8 @@ final class FakeHost: TunnelHost {
 
     /// A service for it, in `folder`.
     func serve(_ name: String, in folder: ScratchFolder) throws -> TunnelService {
-        try TunnelService(host: self, path: RuntimeDirectory(path: folder.path).socket(name)) {
-            (router) throws(MessageRouter.RegistrationError) in
-            try router.register(ServiceReportRequest.self) { [self] _ in report(name) }
+        try TunnelService(host: self, path: RuntimeDirectory(path: folder.path).socket(name)) { router in
+            router.on(ServiceReportRequest.self) { [self] _ in report(name) }
         }
     }
 }

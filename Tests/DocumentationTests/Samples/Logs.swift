@@ -4,10 +4,10 @@
 import Logging
 import PacketTunnel
 
-// RingLogHandler
+// RedactingLogHandler
 func log(to path: String) throws {
     let file = try RingLogFile(path: path, ifInvalid: .recreate)
-    LoggingSystem.bootstrap { label in RingLogHandler(label: label, file: file, origin: .extension) }
+    LoggingSystem.bootstrap { label in RedactingLogHandler(label: label, origin: .extension, sinks: [file]) }
 }
 
 // LogRequest

@@ -17,7 +17,7 @@ struct LogHandlerTests {
 
     private func makeLogger(_ file: RingLogFile, level: Logger.Level = .info) -> Logger {
         Logger(label: "culvert.tunnel") { label in
-            RingLogHandler(label: label, file: file, origin: .daemon, logLevel: level, now: { 1_000 })
+            RedactingLogHandler(label: label, origin: .daemon, logLevel: level, sinks: [file], now: { 1_000 })
         }
     }
 
@@ -62,7 +62,7 @@ struct LogHandlerTests {
         let file = try RingLogFile(path: directory.file("log"))
         let provider = Logger.MetadataProvider { ["provided": .string(Self.key), "password": "hunter2"] }
         var logger = Logger(label: "token=abc \(Self.key)") { label in
-            RingLogHandler(label: label, file: file, origin: .app, metadataProvider: provider)
+            RedactingLogHandler(label: label, origin: .app, metadataProvider: provider, sinks: [file])
         }
         logger[metadataKey: "own"] = .array([.string("PrivateKey = \(Self.key)")])
         logger.error("pt=hunter2 \(Self.key)", error: Failure(), metadata: ["x": .dictionary(["psk": "hunter2"])])
@@ -79,13 +79,38 @@ struct LogHandlerTests {
         #expect(file.records()[0].fields.contains(LogRecord.Field("error", "token=[redacted]")))
     }
 
+    @Test("An event is redacted once, and each sink gets the same record")
+    func sinks() {
+        struct Recorder: LogSink {
+            let records = Eavesdropper<LogRecord>()
+            func write(_ record: LogRecord) { records.observe(record) }
+        }
+        let (first, second, calls) = (Recorder(), Recorder(), Eavesdropper<Void>())
+        let provider = Logger.MetadataProvider {
+            calls.observe(())
+            return ["token": "hunter2"]
+        }
+        let logger = Logger(label: "culvert") { label in
+            RedactingLogHandler(label: label, logLevel: .warning, metadataProvider: provider, sinks: [first, second])
+        }
+        logger.info("too quiet")
+        logger.warning("pt=hunter2")
+        #expect(first.records.messages == second.records.messages)
+        #expect(first.records.messages.map(\.message) == ["pt=[redacted]"])
+        #expect(first.records.messages.map(\.fields) == [[LogRecord.Field("token", "[redacted]")]])
+        #expect(first.records.messages.map(\.origin) == [.other])
+        #expect(calls.count == 1)
+    }
+
     // MARK: - Standard error
 
     private func lines(_ environment: [String: String], _ body: (Logger) -> Void) -> [String] {
         let written = Eavesdropper<[UInt8]>()
         body(
             Logger(label: "culvert") { label in
-                StandardErrorLogHandler(label: label, environment: { environment[$0] }, write: { written.observe($0) })
+                RedactingLogHandler(
+                    label: label, logLevel: StandardErrorSink.level(named: environment["CULVERT_LOG"]) ?? .info,
+                    sinks: [StandardErrorSink(environment: { environment[$0] }, output: { written.observe($0) })])
             })
         return written.messages.map { String(decoding: $0, as: UTF8.self) }
     }

@@ -22,10 +22,10 @@ struct LogMessagesTests {
             let file = try RingLogFile(path: directory.file("log"), geometry: geometry)
             self.file = file
             let logger = Logger(label: "tunnel") {
-                RingLogHandler(label: $0, file: file, origin: .extension, logLevel: level)
+                RedactingLogHandler(label: $0, origin: .extension, logLevel: level, sinks: [file])
             }
             host = MemoryHost(logger: logger, log: file) { ScriptedProvider(Script()) }
-            client = MessageClient(channel: ProviderMessageChannel(host))
+            client = MessageClient(channel: host)
         }
 
         func all(_ request: LogRequest = LogRequest()) async throws -> [LogRecord] {
@@ -131,7 +131,7 @@ struct LogMessagesTests {
         let folder = try ScratchDirectory.Box()
         let service = try TunnelService(host: scene.host, path: folder.path + "/s")
         let channel = UnixTunnelChannel(path: folder.path + "/s")
-        let client = MessageClient(channel: ProviderMessageChannel(channel))
+        let client = MessageClient(channel: channel)
         #expect(try await client.send(LogRequest()).records.map(\.message) == ["line"])
         let pages = try await client.subscribe(to: LogSubscription())
         var iterator = pages.makeAsyncIterator()
@@ -143,7 +143,7 @@ struct LogMessagesTests {
     @Test("A host without a log says so, and what to do")
     func none() async throws {
         let host = MemoryHost { ScriptedProvider(Script()) }
-        let client = MessageClient(channel: ProviderMessageChannel(host))
+        let client = MessageClient(channel: host)
         guard case .handlerFailed(let failure) = await caught({ try await client.send(LogRequest()) }) else {
             return #expect(Bool(false), "a host without a log has one")
         }
@@ -165,7 +165,7 @@ struct MessagingLogTests {
         }
 
         func logger(_ label: String) -> Logger {
-            Logger(label: label) { RingLogHandler(label: $0, file: file, origin: .app, logLevel: .debug) }
+            Logger(label: label) { RedactingLogHandler(label: $0, origin: .app, logLevel: .debug, sinks: [file]) }
         }
 
         var lines: [String] { file.records().map { "\($0.level) \($0.label): \($0.message)" } }
@@ -175,7 +175,7 @@ struct MessagingLogTests {
     func messages() async throws {
         let sink = try Sink()
         let router = MessageRouter(logger: sink.logger("router"))
-        try router.register(Echo.self) { message in
+        router.on(Echo.self) { message in
             guard message.text != "bad" else { throw HandlerFailure(code: "bad", message: "it is bad") }
             return Echo.Reply(text: message.text)
         }

@@ -10,16 +10,15 @@ import Testing
 /// A provider that gives texts back.
 actor AnsweringProvider: PacketTunnelProvider {
     struct Configuration: Codable, Sendable {}
-    private let router = MessageRouter()
+    nonisolated let router = MessageRouter()
+
+    init() { router.on(Echo.self) { Echo.Reply(text: $0.text) } }
 
     func start(_ configuration: Configuration, context: ProviderContext) async throws(TunnelError) {
-        router.answer(Echo.self) { Echo.Reply(text: $0.text) }
         try await context.apply(.sample)
     }
 
     func stop(_ reason: StopReason) async {}
-
-    func handleAppMessage(_ message: [UInt8]) async -> [UInt8]? { await router.respond(to: message) }
 }
 
 @Suite("Messages by a manager", .timeLimit(.minutes(1)))
@@ -96,14 +95,15 @@ struct ManagerMessagesTests {
         let profile = try Self.profile()
         try await manager.create(profile)
         let ways: [any MessageChannel] = [
-            ProviderMessageChannel(manager, profile: profile.id), ProviderMessageChannel(channel),
-            ProviderMessageChannel(host), ScriptedChannel { try await manager.sendMessage($0, to: profile.id) },
+            channel, host, ScriptedChannel { try await manager.sendMessage($0, to: profile.id) },
         ]
         for way in ways {
             #expect(await caught { try await MessageClient(channel: way).send(Echo(text: "a")) } == .closed)
         }
         #expect(await caught { try await manager.send(Echo(text: "a"), to: profile.id) } == .closed)
+        #expect(await caught { try await manager.client(for: profile.id).send(Echo(text: "a")) } == .closed)
         try await manager.start(profile.id)
+        for way in ways { #expect(try await MessageClient(channel: way).send(Echo(text: "a")).text == "a") }
         try await manager.stop(profile.id)
         #expect(await caught { try await manager.client(for: profile.id).send(Echo(text: "a")) } == .closed)
     }
@@ -127,15 +127,12 @@ struct ManagerMessagesTests {
     @Test("A router answers a message with the last handler that it was given")
     func answers() async throws {
         let router = MessageRouter()
-        router.answer(Echo.self) { _ in Echo.Reply(text: "first") }
-        router.answer(Echo.self) { _ in Echo.Reply(text: "second") }
+        router.on(Echo.self) { _ in Echo.Reply(text: "first") }
+        router.on(Echo.self) { _ in Echo.Reply(text: "second") }
         let client = MessageClient(channel: MemoryMessageChannel(router: router))
         #expect(try await client.send(Echo(text: "")).text == "second")
-        #expect(throws: MessageRouter.RegistrationError.alreadyRegistered(name: "test.echo", version: 1)) {
-            try router.register(Echo.self) { _ in Echo.Reply(text: "third") }
-        }
         // A name that nobody can send is no trouble: who tries learns why.
-        router.answer(Nameless.self) { _ in Nameless.Reply() }
+        router.on(Nameless.self) { _ in Nameless.Reply() }
         #expect(router.registrations.count == 1)
         guard case .unencodableMessage = await caught({ try await client.send(Nameless()) }) else {
             Issue.record("a message without a name was sent")

@@ -82,7 +82,7 @@ struct UnixTunnelChannelTests {
         scene.script.plan.answers = nil
         #expect(try await channel.sendMessage([]) == nil)
         await #expect(throws: MessageError.noReply) {
-            try await MessageClient(channel: ProviderMessageChannel(channel)).send(Echo(text: "a"))
+            try await MessageClient(channel: channel).send(Echo(text: "a"))
         }
         try await channel.stop(.userInitiated)
         #expect(scene.host.status.status == .disconnected)
@@ -91,6 +91,29 @@ struct UnixTunnelChannelTests {
         // A change may be over before it is told; the order never changes.
         #expect(seen.last == .disconnected && seen.contains(.connected))
         #expect(await code { _ = try await channel.sendMessage([1]) } == .notRunning)
+    }
+
+    @Test("A client of the service reaches the provider's router, except with names of the service")
+    func providerMessages() async throws {
+        struct Later: TunnelMessage {
+            typealias Reply = Int
+            static let name = "culvert.tunnel.later"
+        }
+        let directory = try ScratchDirectory.Box()
+        let host = MemoryHost<AnsweringProvider>()
+        let service = try TunnelService(host: host, path: directory.path + "/s")
+        let channel = UnixTunnelChannel(path: directory.path + "/s")
+        #expect(await caught { try await channel.messages.send(Echo(text: "a")) } == .closed)
+        try await host.start(AnsweringProvider.Configuration())
+        for client in [channel.messages, MessageClient(channel: channel)] {
+            #expect(try await client.send(Echo(text: "a")).text == "a")
+        }
+        #expect(
+            await caught { try await channel.messages.send(EchoLouder(text: "a")) }
+                == .unsupportedVersion(name: "test.echo", version: 2, supported: [1]))
+        #expect(await caught { try await channel.messages.send(Later()) } == .noHandler(name: "culvert.tunnel.later"))
+        await host.stop(.userInitiated)
+        await service.close(within: .seconds(60))
     }
 
     @Test("A start's error arrives whole")

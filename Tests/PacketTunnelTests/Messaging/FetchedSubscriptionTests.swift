@@ -10,9 +10,9 @@ import Testing
 struct FetchedSubscriptionTests {
     private static func counting(
         _ clock: any Clock<Duration> = ContinuousClock()
-    ) throws -> (router: MessageRouter, sent: Eavesdropper<Int>, ended: Event) {
+    ) -> (router: MessageRouter, sent: Eavesdropper<Int>, ended: Event) {
         let (router, sent, ended) = (MessageRouter(clock: clock), Eavesdropper<Int>(), Event())
-        try router.register(CountTo.self) { subscription, sink in
+        router.on(CountTo.self) { subscription, sink in
             defer { ended.signal() }
             for number in 0..<subscription.last {
                 try await sink.send(number + 1)
@@ -23,9 +23,9 @@ struct FetchedSubscriptionTests {
     }
 
     /// One whose handler sends nothing until it is cancelled.
-    private static func silent(_ clock: any Clock<Duration>) throws -> (router: MessageRouter, stopped: Event) {
+    private static func silent(_ clock: any Clock<Duration>) -> (router: MessageRouter, stopped: Event) {
         let (router, stopped) = (MessageRouter(clock: clock), Event())
-        try router.register(CountTo.self) { _, _ in
+        router.on(CountTo.self) { _, _ in
             do { try await ContinuousClock().sleep(for: .seconds(3600)) } catch { stopped.signal() }
         }
         return (router, stopped)
@@ -46,7 +46,7 @@ struct FetchedSubscriptionTests {
 
     @Test("Elements come in order, each once, and then the end")
     func order() async throws {
-        let client = Self.client(of: try Self.counting().router)
+        let client = Self.client(of: Self.counting().router)
         var received: [Int] = []
         for try await number in try await client.subscribe(to: CountTo(last: 100)) { received.append(number) }
         #expect(received == Array(1...100))
@@ -54,7 +54,7 @@ struct FetchedSubscriptionTests {
 
     @Test("The sender waits while nobody fetches")
     func backPressure() async throws {
-        let (router, sent, ended) = try Self.counting()
+        let (router, sent, ended) = Self.counting()
         let stream = try await Self.client(of: router).subscribe(to: CountTo(last: .max))
         var iterator = stream.makeAsyncIterator()
         for expected in 1...50 {
@@ -67,12 +67,12 @@ struct FetchedSubscriptionTests {
 
     @Test("Letting go of the sequence, or cancelling who iterates it, stops the sender")
     func cancellation() async throws {
-        let (router, _, ended) = try Self.counting()
+        let (router, _, ended) = Self.counting()
         for try await _ in try await Self.client(of: router).subscribe(to: CountTo(last: .max)) { break }
         #expect(await ended.wait(timeout: .seconds(120)))
 
         let clock = VirtualClock()
-        let (silent, stopped) = try Self.silent(clock)
+        let (silent, stopped) = Self.silent(clock)
         let task = Task {
             var count = 0
             for try await _ in try await Self.client(of: silent).subscribe(to: CountTo(last: 1)) { count += 1 }
@@ -94,12 +94,12 @@ struct FetchedSubscriptionTests {
         }
         #expect(await outcome(MessageRouter()) == .noHandler(name: "test.count"))
         let full = MessageRouter(limits: MessageRouter.Limits(maximumSubscriptions: 0))
-        try full.register(CountTo.self) { _, _ in }
+        full.on(CountTo.self) { _, _ in }
         #expect(await outcome(full) == .busy)
         let failing = MessageRouter()
-        try failing.register(CountTo.self) { _, _ in throw HandlerFailure(code: "over", message: "enough") }
+        failing.on(CountTo.self) { _, _ in throw HandlerFailure(code: "over", message: "enough") }
         #expect(await outcome(failing) == .handlerFailed(HandlerFailure(code: "over", message: "enough")))
-        let closed = try Self.counting().router
+        let closed = Self.counting().router
         closed.close()
         #expect(await outcome(closed) == .closed)
     }
@@ -107,7 +107,7 @@ struct FetchedSubscriptionTests {
     @Test("A router that closes, and a tunnel that goes away, end it with an error")
     func closing() async throws {
         let clock = VirtualClock()
-        let (router, stopped) = try Self.silent(clock)
+        let (router, stopped) = Self.silent(clock)
         let task = Task {
             await caught {
                 for try await _ in try await Self.client(of: router).subscribe(to: CountTo(last: 1)) {}
@@ -122,7 +122,7 @@ struct FetchedSubscriptionTests {
     @Test("A request is held until there is an element, and answered without one after ten seconds")
     func held() async throws {
         let clock = VirtualClock()
-        let (router, stopped) = try Self.silent(clock)
+        let (router, stopped) = Self.silent(clock)
         _ = await router.respond(to: try Self.request(.subscribe, Array(#"{"last":1}"#.utf8)))
         let asking = Task { await router.respond(to: try Self.request(.take, MessageRouter.take(1))) }
         while await !isAnswered(asking) { clock.advance(by: .milliseconds(200)) }
@@ -145,7 +145,7 @@ struct FetchedSubscriptionTests {
 
     @Test("An element whose answer was lost is given again, and no other is skipped")
     func lostAnswer() async throws {
-        let (router, _, ended) = try Self.counting()
+        let (router, _, ended) = Self.counting()
         _ = await router.respond(to: try Self.request(.subscribe, Array(#"{"last":3}"#.utf8)))
         func take(_ number: UInt64) async throws -> MessageContainer {
             try MessageContainer(decoding: await router.respond(to: Self.request(.take, MessageRouter.take(number))))
@@ -162,7 +162,7 @@ struct FetchedSubscriptionTests {
     @Test("One that nobody fetches from any more ends after a minute")
     func idle() async throws {
         let clock = VirtualClock()
-        let (router, stopped) = try Self.silent(clock)
+        let (router, stopped) = Self.silent(clock)
         _ = await router.respond(to: try Self.request(.subscribe, Array(#"{"last":1}"#.utf8)))
         await clock.waitForSleepers()
         clock.advance(by: FetchedSubscriptions.idleLimit)

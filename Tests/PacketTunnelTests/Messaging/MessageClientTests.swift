@@ -5,6 +5,12 @@ import PacketTunnel
 import PacketTunnelTesting
 import Testing
 
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
+
 @Suite("Sending messages")
 struct MessageClientTests {
     @Test("A reply arrives as its type")
@@ -179,6 +185,58 @@ struct MessageClientTests {
         #expect(
             await caught { try await client.send(Figure(value: .infinity)) }
                 == .unencodableMessage("'test.figure' is no JSON"))
+    }
+
+    @Test(
+        "Errors travel as the JSON of commit 5dd603b",
+        arguments: [
+            (.handlerTimeout, #"{"code":"handler-timeout"}"#, .handlerTimeout),
+            (.busy, #"{"code":"busy"}"#, .busy),
+            (.cancelled, #"{"code":"cancelled"}"#, .closed),
+            (.closed, #"{"code":"closed"}"#, .closed),
+            (.noHandler(name: "a"), #"{"code":"no-handler","name":"a"}"#, .noHandler(name: "a")),
+            (
+                .unsupportedVersion(name: "a", version: 3, supported: [1, 2]),
+                #"{"code":"unsupported-version","name":"a","supported":[1,2],"version":3}"#,
+                .unsupportedVersion(name: "a", version: 3, supported: [1, 2])
+            ),
+            (
+                .handlerFailed(HandlerFailure(code: "c", message: "m")),
+                #"{"code":"handler-failed","message":"m","name":"c"}"#,
+                .handlerFailed(HandlerFailure(code: "c", message: "m"))
+            ),
+            (
+                .undecodableMessage("r"), #"{"code":"undecodable-message","message":"r"}"#, .undecodableMessage("r")
+            ),
+            (
+                .tooLarge(.request, byteCount: 2, limit: 1),
+                #"{"byteCount":2,"code":"too-large-request","limit":1}"#,
+                .tooLarge(.request, byteCount: 2, limit: 1)
+            ),
+            (
+                .tooLarge(.reply, byteCount: 2, limit: 1), #"{"byteCount":2,"code":"too-large-reply","limit":1}"#,
+                .tooLarge(.reply, byteCount: 2, limit: 1)
+            ),
+            (.notPermitted("r"), #"{"code":"not-permitted","message":"r"}"#, .notPermitted("r")),
+            (
+                .channelFailed("f"), #"{"code":"failed","message":"f"}"#,
+                .handlerFailed(HandlerFailure(code: "failed", message: "f"))
+            ),
+        ] as [(MessageError, String, MessageError)])
+    func wire(error: MessageError, json: String, received: MessageError) async throws {
+        let channel = ScriptedChannel {
+            try ScriptedChannel.reply(to: $0, payload: json) { $0.kind = .error }
+        }
+        #expect(await caught { try await MessageClient(channel: channel).send(Echo(text: "")) } == received)
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys]
+        #expect(String(decoding: try encoder.encode(error), as: UTF8.self) == json)
+    }
+
+    @Test("An error with an unknown code is a handler's failure with that code")
+    func unknownCode() throws {
+        let error = try JSONDecoder().decode(MessageError.self, from: Data(#"{"code":"later"}"#.utf8))
+        #expect(error == .handlerFailed(HandlerFailure(code: "later", message: "later")))
     }
 
     @Test("Each error has a text of its own")

@@ -15,37 +15,92 @@ struct MessageRouterTests {
     @Test("A message finds the handler of its name and version")
     func dispatch() async throws {
         let router = MessageRouter()
-        try router.register(Echo.self) { Echo.Reply(text: $0.text + "!") }
-        try router.register(EchoLouder.self) { EchoLouder.Reply(loud: [$0.text.uppercased()]) }
+        router.on(Echo.self) { Echo.Reply(text: $0.text + "!") }
+        router.on(EchoLouder.self) { EchoLouder.Reply(loud: [$0.text.uppercased()]) }
         #expect(try await client(router).send(Echo(text: "hi")) == Echo.Reply(text: "hi!"))
         #expect(try await client(router).send(EchoLouder(text: "hi")) == EchoLouder.Reply(loud: ["HI"]))
     }
 
-    @Test("Handlers are registered once, replaced and removed in so many words")
+    @Test("A later handler of a name and version replaces the earlier one, and nil removes it")
     func registration() async throws {
         let router = MessageRouter()
-        try router.register(Echo.self) { _ in Echo.Reply(text: "first") }
-        #expect(throws: MessageRouter.RegistrationError.alreadyRegistered(name: "test.echo", version: 1)) {
-            try router.register(Echo.self) { _ in Echo.Reply(text: "second") }
-        }
+        router.on(Echo.self) { _ in Echo.Reply(text: "first") }
         #expect(try await client(router).send(Echo(text: "")) == Echo.Reply(text: "first"))
-        try router.replace(Echo.self) { _ in Echo.Reply(text: "third") }
-        #expect(try await client(router).send(Echo(text: "")) == Echo.Reply(text: "third"))
-        try router.register(EchoLouder.self) { _ in EchoLouder.Reply(loud: []) }
+        router.on(Echo.self) { _ in Echo.Reply(text: "second") }
+        #expect(try await client(router).send(Echo(text: "")) == Echo.Reply(text: "second"))
+        router.on(EchoLouder.self) { _ in EchoLouder.Reply(loud: []) }
         #expect(router.registrations.map(\.version) == [1, 2])
-        #expect(router.remove(Echo.self))
-        #expect(!router.remove(Echo.self))
-        #expect(router.registrations.map(\.version) == [2])
+        for _ in 0..<2 {
+            router.on(Echo.self, nil)
+            #expect(router.registrations.map(\.version) == [2])
+        }
     }
 
-    @Test("A name that is none cannot be registered")
-    func invalidName() {
+    @Test("A message with an invalid name gets no handler")
+    func invalidName() async {
         struct Nameless: TunnelMessage {
             typealias Reply = Int
             static let name = "has space"
         }
-        #expect(throws: MessageRouter.RegistrationError.invalidName("has space")) {
-            try MessageRouter().register(Nameless.self) { _ in 1 }
+        let router = MessageRouter()
+        router.on(Nameless.self) { _ in 1 }
+        #expect(router.registrations.isEmpty)
+        guard case .unencodableMessage = await caught({ try await client(router).send(Nameless()) }) else {
+            Issue.record("a message with an invalid name was sent")
+            return
+        }
+    }
+
+    @Test("Messages without a handler, and bytes that are not a message, pass unchanged to the other handler")
+    func otherwise() async throws {
+        let (router, inner) = (MessageRouter(), MessageRouter())
+        inner.on(Echo.self) { Echo.Reply(text: $0.text + " from inside") }
+        let passed = Eavesdropper<[UInt8]>()
+        router.on(CountTo.self) { _, sink in try await sink.send(1) }
+        router.otherwise { bytes in
+            passed.observe(bytes)
+            if bytes == [1, 2, 3] { return [4] }
+            if bytes.isEmpty { return nil }
+            guard bytes != [9] else { throw TunnelError(.notRunning, "down") }
+            return await inner.respond(to: bytes)
+        }
+        #expect(try await client(router).send(Echo(text: "hi")).text == "hi from inside")
+        #expect(passed.count == 1)
+        #expect(await router.respond(to: [1, 2, 3]) == [4])
+        func error(_ bytes: [UInt8]) async -> MessageError? {
+            let channel = ScriptedChannel { _ in await router.respond(to: bytes) }
+            return await caught { try await MessageClient(channel: channel).send(Echo(text: "")) }
+        }
+        #expect(await error([]) == .noReply)
+        #expect(await error([9]) == .closed)
+        // A message with a handler stays.
+        for try await number in try await client(router).subscribe(to: CountTo(last: 1)) { #expect(number == 1) }
+        #expect(passed.count == 4)
+        // A version that the name's handlers do not answer is not passed.
+        router.on(EchoLouder.self) { _ in EchoLouder.Reply(loud: []) }
+        #expect(
+            await caught { try await client(router).send(Echo(text: "")) }
+                == .unsupportedVersion(name: "test.echo", version: 1, supported: [2]))
+        router.close()
+        #expect(await caught { try await client(router).send(Echo(text: "")) } == .closed)
+        #expect(passed.count == 4)
+    }
+
+    @Test("A handler of other messages keeps the limits of a handler")
+    func otherwiseLimits() async throws {
+        let limits = MessageRouter.Limits(maximumByteCount: 1_000, maximumRequests: 0)
+        let full = MessageRouter(limits: limits)
+        full.otherwise { $0 }
+        #expect(await caught { try await client(full).send(Echo(text: "")) } == .busy)
+        let router = MessageRouter(limits: MessageRouter.Limits(maximumByteCount: 1_000))
+        router.otherwise { _ in [UInt8](repeating: 0, count: 2_000) }
+        #expect(
+            await caught { try await client(router).send(Echo(text: "")) }
+                == .tooLarge(.reply, byteCount: 2_000, limit: 1_000))
+        let long = await caught { try await client(router).send(Echo(text: String(repeating: "x", count: 2_000))) }
+        guard case .tooLarge(.request, _, 1_000) = long else {
+            Issue.record("\(String(describing: long))")
+            return
         }
     }
 
@@ -53,7 +108,7 @@ struct MessageRouterTests {
     func missingHandlers() async throws {
         let router = MessageRouter()
         #expect(await caught { try await client(router).send(Echo(text: "")) } == .noHandler(name: "test.echo"))
-        try router.register(EchoLouder.self) { _ in EchoLouder.Reply(loud: []) }
+        router.on(EchoLouder.self) { _ in EchoLouder.Reply(loud: []) }
         #expect(
             await caught { try await client(router).send(Echo(text: "")) }
                 == .unsupportedVersion(name: "test.echo", version: 1, supported: [2]))
@@ -68,7 +123,7 @@ struct MessageRouterTests {
             var handlerFailure: HandlerFailure { HandlerFailure(code: "no-peer", message: "no such peer") }
         }
         let router = MessageRouter()
-        try router.register(Echo.self) { message in
+        router.on(Echo.self) { message in
             switch message.text {
             case "plain": throw Plain()
             case "coded": throw Coded()
@@ -95,7 +150,7 @@ struct MessageRouterTests {
             var text: Int
         }
         let router = MessageRouter()
-        try router.register(Echo.self) { Echo.Reply(text: $0.text) }
+        router.on(Echo.self) { Echo.Reply(text: $0.text) }
         #expect(
             await caught { try await client(router).send(Impostor(text: 1)) }
                 == .undecodableMessage("no String at 'text'"))
@@ -104,7 +159,7 @@ struct MessageRouterTests {
     @Test("Any bytes get exactly one answer, and one that a sender can read")
     func garbage() async throws {
         let router = MessageRouter()
-        try router.register(Echo.self) { Echo.Reply(text: $0.text) }
+        router.on(Echo.self) { Echo.Reply(text: $0.text) }
         var generator = SeededGenerator(seed: 5)
         let request = try MessageContainer(
             kind: .request, name: Echo.name, version: 1, correlation: 7, payload: Array(#"{"text":"x"}"#.utf8)
@@ -127,7 +182,7 @@ struct MessageRouterTests {
         let release = Handoff<Void>()
         let cancelled = Event()
         let ended = Event()
-        try router.register(Echo.self) { message in
+        router.on(Echo.self) { message in
             guard message.text == "slow" else { return Echo.Reply(text: message.text) }
             await withTaskCancellationHandler {
                 await Task.detached { _ = await release.next() }.value
@@ -160,7 +215,7 @@ struct MessageRouterTests {
     @Test("Replies beyond the limit become an error that fits")
     func largeReply() async throws {
         let router = MessageRouter(limits: MessageRouter.Limits(maximumByteCount: 1_000))
-        try router.register(Echo.self) { Echo.Reply(text: String(repeating: $0.text, count: 1_000)) }
+        router.on(Echo.self) { Echo.Reply(text: String(repeating: $0.text, count: 1_000)) }
         let error = await caught { try await client(router).send(Echo(text: "x")) }
         guard case .tooLarge(.reply, let byteCount, 1_000) = error else {
             Issue.record("\(String(describing: error))")
@@ -177,7 +232,7 @@ struct MessageRouterTests {
     @Test("Many senders at once each get their own reply")
     func concurrency() async throws {
         let router = MessageRouter(limits: MessageRouter.Limits(maximumRequests: 1_000))
-        try router.register(Echo.self) { message in
+        router.on(Echo.self) { message in
             for _ in 0..<message.text.count % 7 { await Task.yield() }
             return Echo.Reply(text: message.text)
         }
@@ -203,11 +258,9 @@ struct MessageRouterTests {
             for number in 0..<50 {
                 group.addTask {
                     if number % 2 == 0 {
-                        do { try router.replace(Echo.self) { Echo.Reply(text: $0.text) } } catch {
-                            Issue.record("\(error)")
-                        }
+                        router.on(Echo.self) { Echo.Reply(text: $0.text) }
                     } else {
-                        router.remove(Echo.self)
+                        router.on(Echo.self, nil)
                     }
                 }
                 group.addTask {
@@ -222,7 +275,7 @@ struct MessageRouterTests {
     func closing() async throws {
         let router = MessageRouter()
         let entered = Event()
-        try router.register(Echo.self) { _ in
+        router.on(Echo.self) { _ in
             entered.signal()
             try await ContinuousClock().sleep(for: .seconds(3600))
             return Echo.Reply(text: "")
@@ -243,7 +296,7 @@ struct MessageRouterTests {
     func senderGivesUp() async throws {
         let router = MessageRouter()
         let (entered, cancelled) = (Event(), Event())
-        try router.register(Echo.self) { _ in
+        router.on(Echo.self) { _ in
             entered.signal()
             do { try await ContinuousClock().sleep(for: .seconds(3600)) } catch { cancelled.signal() }
             return Echo.Reply(text: "")

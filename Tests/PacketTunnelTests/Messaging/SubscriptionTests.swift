@@ -8,11 +8,11 @@ import Testing
 
 @Suite("Subscriptions")
 struct SubscriptionTests {
-    private func counting() throws -> (router: MessageRouter, sent: Eavesdropper<Int>, ended: Event) {
+    private func counting() -> (router: MessageRouter, sent: Eavesdropper<Int>, ended: Event) {
         let router = MessageRouter()
         let sent = Eavesdropper<Int>()
         let ended = Event()
-        try router.register(CountTo.self) { subscription, sink in
+        router.on(CountTo.self) { subscription, sink in
             defer { ended.signal() }
             var number = 0
             while number < subscription.last {
@@ -26,7 +26,7 @@ struct SubscriptionTests {
 
     @Test("Elements come in order, and then the end")
     func order() async throws {
-        let client = MessageClient(channel: MemoryMessageChannel(router: try counting().router))
+        let client = MessageClient(channel: MemoryMessageChannel(router: counting().router))
         var received: [Int] = []
         for try await number in try await client.subscribe(to: CountTo(last: 100)) { received.append(number) }
         #expect(received == Array(1...100))
@@ -34,7 +34,7 @@ struct SubscriptionTests {
 
     @Test("The sender waits while nobody takes its elements")
     func backPressure() async throws {
-        let (router, sent, ended) = try counting()
+        let (router, sent, ended) = counting()
         let client = MessageClient(channel: MemoryMessageChannel(router: router))
         let stream = try await client.subscribe(to: CountTo(last: .max))
         var iterator = stream.makeAsyncIterator()
@@ -49,7 +49,7 @@ struct SubscriptionTests {
 
     @Test("Letting go of the sequence, or cancelling who iterates it, stops the sender")
     func cancellation() async throws {
-        let (router, _, ended) = try counting()
+        let (router, _, ended) = counting()
         let client = MessageClient(channel: MemoryMessageChannel(router: router))
         var first: Int?
         for try await number in try await client.subscribe(to: CountTo(last: .max)) {
@@ -61,7 +61,7 @@ struct SubscriptionTests {
 
         let (silent, entered) = (MessageRouter(), Event())
         let stopped = Event()
-        try silent.register(CountTo.self) { _, _ in
+        silent.on(CountTo.self) { _, _ in
             entered.signal()
             do { try await ContinuousClock().sleep(for: .seconds(3600)) } catch { stopped.signal() }
         }
@@ -87,15 +87,15 @@ struct SubscriptionTests {
         }
         #expect(await outcome(MessageRouter()) == .noHandler(name: "test.count"))
         let failing = MessageRouter()
-        try failing.register(CountTo.self) { _, sink in
+        failing.on(CountTo.self) { _, sink in
             try await sink.send(1)
             throw HandlerFailure(code: "over", message: "enough")
         }
         #expect(await outcome(failing) == .handlerFailed(HandlerFailure(code: "over", message: "enough")))
-        #expect(failing.remove(CountTo.self))
+        failing.on(CountTo.self, nil)
         #expect(await outcome(failing) == .noHandler(name: "test.count"))
         let full = MessageRouter(limits: MessageRouter.Limits(maximumSubscriptions: 0))
-        try full.register(CountTo.self) { _, _ in }
+        full.on(CountTo.self) { _, _ in }
         #expect(await outcome(full) == .busy)
         let channel = ScriptedChannel { _ in nil }
         #expect(
@@ -105,7 +105,7 @@ struct SubscriptionTests {
 
     @Test("A channel that closes ends it with an error, not as if it were complete")
     func closing() async throws {
-        let channel = MemoryMessageChannel(router: try counting().router)
+        let channel = MemoryMessageChannel(router: counting().router)
         let client = MessageClient(channel: channel)
         var iterator = try await client.subscribe(to: CountTo(last: .max)).makeAsyncIterator()
         #expect(try await iterator.next() == 1)
@@ -120,7 +120,7 @@ struct SubscriptionTests {
             typealias Reply = Int
             static let name = CountTo.name
         }
-        let channel = MemoryMessageChannel(router: try counting().router)
+        let channel = MemoryMessageChannel(router: counting().router)
         #expect(
             await caught { try await MessageClient(channel: channel).send(NoStream()) }
                 == .noHandler(name: "test.count"))

@@ -40,8 +40,8 @@ struct UnixMessageTests {
             change(&configuration)
             server = try UnixMessageServer(configuration: configuration, router: router, clock: clock)
             changes.follow(server.clientCounts())
-            try router.register(Echo.self) { Echo.Reply(text: $0.text) }
-            try router.register(CountTo.self) { [sent, ended, changes] subscription, sink in
+            router.on(Echo.self) { Echo.Reply(text: $0.text) }
+            router.on(CountTo.self) { [sent, ended, changes] subscription, sink in
                 defer {
                     ended.signal()
                     changes.tell()
@@ -127,7 +127,7 @@ struct UnixMessageTests {
     func serverGoesAway() async throws {
         let fixture = try Fixture()
         let entered = Event()
-        try fixture.router.replace(Echo.self) { _ in
+        fixture.router.on(Echo.self) { _ in
             entered.signal()
             try await ContinuousClock().sleep(for: .seconds(3600))
             return Echo.Reply(text: "")
@@ -143,7 +143,7 @@ struct UnixMessageTests {
     func clientGivesUp() async throws {
         let fixture = try Fixture()
         let (entered, cancelled) = (Event(), Event())
-        try fixture.router.replace(Echo.self) { _ in
+        fixture.router.on(Echo.self) { _ in
             entered.signal()
             do { try await ContinuousClock().sleep(for: .seconds(3600)) } catch { cancelled.signal() }
             return Echo.Reply(text: "")
@@ -211,7 +211,7 @@ struct UnixMessageTests {
             return
         }
         #expect(byteCount > 20_000)
-        try fixture.router.replace(Echo.self) { _ in Echo.Reply(text: String(repeating: "x", count: 5_000)) }
+        fixture.router.on(Echo.self) { _ in Echo.Reply(text: String(repeating: "x", count: 5_000)) }
         let small = MessageClient(channel: UnixMessageChannel(path: fixture.path, maximumByteCount: 1_000))
         let reply = await caught { try await small.send(Echo(text: "")) }
         guard case .tooLarge(.reply, _, 1_000) = reply else {
@@ -293,7 +293,7 @@ struct UnixMessageTests {
         #expect(fixture.ended.hasHappened)
 
         let stopped = Event()
-        try fixture.router.replace(CountTo.self) { _, sink in
+        fixture.router.on(CountTo.self) { _, sink in
             try await sink.send(1)
             do { try await ContinuousClock().sleep(for: .seconds(3600)) } catch { stopped.signal() }
         }
@@ -327,9 +327,9 @@ struct UnixMessageTests {
     @Test("Errors of handlers and missing handlers pass")
     func errors() async throws {
         let fixture = try Fixture()
-        fixture.router.remove(Echo.self)
+        fixture.router.on(Echo.self, nil)
         #expect(await caught { try await fixture.client.send(Echo(text: "")) } == .noHandler(name: Echo.name))
-        try fixture.router.register(Echo.self) { _ in throw HandlerFailure(code: "c", message: "m") }
+        fixture.router.on(Echo.self) { _ in throw HandlerFailure(code: "c", message: "m") }
         #expect(
             await caught { try await fixture.client.send(Echo(text: "")) }
                 == .handlerFailed(HandlerFailure(code: "c", message: "m")))

@@ -240,7 +240,7 @@ struct TunnelMonitorTests {
     @Test("Messages to a tunnel can be what it polls")
     func messages() async throws {
         let router = MessageRouter()
-        try router.register(Echo.self) { Echo.Reply(text: $0.text) }
+        router.on(Echo.self) { Echo.Reply(text: $0.text) }
         let client = MessageClient(channel: MemoryMessageChannel(router: router))
         let (statuses, continuation) = AsyncStream.makeStream(of: Status.self)
         continuation.yield(.connected)

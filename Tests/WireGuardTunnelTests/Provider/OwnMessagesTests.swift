@@ -16,13 +16,13 @@ struct OwnMessagesTests {
     @Test("They are answered beside the provider's own, with what the provider tells, and its own may be replaced")
     func answers() async throws {
         let provider = WireGuardTunnelProvider()
-        provider.answer(Version.self) { [weak provider] _ in
+        provider.router.on(Version.self) { [weak provider] _ in
             Version.Reply(text: "1.2, \(await provider?.status.state.rawValue ?? "gone")")
         }
         let client = MessageClient(channel: Direct(provider: provider))
         #expect(try await client.send(Version()).text == "1.2, stopped")
         #expect(try await client.send(StatusRequest()).state == .stopped)
-        provider.answer(StatusRequest.self) { _ in
+        provider.router.on(StatusRequest.self) { _ in
             StatusRequest.Reply(state: .listening, peers: [], drops: [:], pingsSent: 0, pingReplies: 0)
         }
         #expect(try await client.send(StatusRequest()).state == .listening)
@@ -41,7 +41,7 @@ struct OwnMessagesTests {
         let environment = scene.environment
         let host = MemoryHost(path: TunnelScene.wifi, secrets: scene.secrets) {
             let provider = WireGuardTunnelProvider(environment: environment)
-            provider.answer(Version.self) { _ in Version.Reply(text: "1.2") }
+            provider.router.on(Version.self) { _ in Version.Reply(text: "1.2") }
             return provider
         }
         let manager = TunnelManager(host, secrets: scene.secrets)

@@ -24,11 +24,11 @@ public final class TunnelService: Sendable {
     ///   - host: the tunnel.
     ///   - path: the socket.
     ///   - permittedUsers: who may connect, besides root and the user of this process.
-    ///   - register: adds handlers to the router before anybody can ask.
+    ///   - register: adds handlers to the router before the socket exists. Messages without a handler go to the provider.
     /// - Throws: `.alreadyRunning` when another process serves the socket, `.permissionDenied`, `.hostFailed`.
     public convenience init(
         host: any TunnelHost, path: String, permittedUsers: Set<UInt32> = [],
-        register: (MessageRouter) throws(MessageRouter.RegistrationError) -> Void = { _ in }
+        register: (MessageRouter) -> Void = { _ in }
     ) throws(TunnelError) {
         try self.init(
             host: host, path: path, permittedUsers: permittedUsers, guests: [], register: register,
@@ -39,8 +39,7 @@ public final class TunnelService: Sendable {
     /// nothing, and say nothing to the provider.
     package init(
         host: any TunnelHost, path: String, permittedUsers: Set<UInt32> = [], guests: Set<UInt32>,
-        register: (MessageRouter) throws(MessageRouter.RegistrationError) -> Void,
-        registerForGuests: (MessageRouter) throws(MessageRouter.RegistrationError) -> Void
+        register: (MessageRouter) -> Void, registerForGuests: (MessageRouter) -> Void
     ) throws(TunnelError) {
         // A start takes as long as its host lets it.
         var limits = MessageRouter.Limits(handlerTimeout: nil)
@@ -49,14 +48,10 @@ public final class TunnelService: Sendable {
         let router = MessageRouter(limits: limits)
         let guestRouter = MessageRouter(limits: limits)
         let isClosing = Broadcast(false)
-        do throws(MessageRouter.RegistrationError) {
-            for router in [router, guestRouter] { try Self.registerForAll(router, host, isClosing) }
-            try Self.register(router, host)
-            try register(router)
-            try registerForGuests(guestRouter)
-        } catch {
-            throw TunnelError(.hostFailed, "a message cannot be answered: \(error)")
-        }
+        for router in [router, guestRouter] { Self.registerForAll(router, host, isClosing) }
+        Self.register(router, host)
+        register(router)
+        registerForGuests(guestRouter)
         do throws(UnixSocketError) {
             server = try UnixMessageServer(
                 configuration: UnixMessageServer.Configuration(path: path, permittedUsers: permittedUsers),
@@ -74,24 +69,25 @@ public final class TunnelService: Sendable {
         server.close()
     }
 
+    /// The names of messages that are never the provider's.
+    private static let prefixes = ["culvert.tunnel.", "culvert.service."]
+
     private static func registerForAll(
         _ router: MessageRouter, _ host: any TunnelHost, _ isClosing: Broadcast<Bool>
-    ) throws(MessageRouter.RegistrationError) {
-        try router.register(TunnelStatusSubscription.self) { _, sink in
+    ) {
+        router.on(TunnelStatusSubscription.self) { _, sink in
             let told = try await tell(host.statusUpdates(), to: sink, until: isClosing)
             // The last one may not have been told when it was time to end.
             if let told, told != host.status { try await sink.send(host.status) }
         }
-        try router.register(TunnelStopMessage.self) { message in
+        router.on(TunnelStopMessage.self) { message in
             await host.stop(message.reason)
             return TunnelStopMessage.Reply()
         }
     }
 
-    private static func register(
-        _ router: MessageRouter, _ host: any TunnelHost
-    ) throws(MessageRouter.RegistrationError) {
-        try router.register(TunnelStartMessage.self) { message in
+    private static func register(_ router: MessageRouter, _ host: any TunnelHost) {
+        router.on(TunnelStartMessage.self) { message in
             do throws(TunnelError) {
                 try await host.start(message.request)
                 return TunnelStartMessage.Reply(error: nil)
@@ -99,13 +95,20 @@ public final class TunnelService: Sendable {
                 return TunnelStartMessage.Reply(error: error)
             }
         }
-        try router.register(TunnelProviderMessage.self) { message in
+        router.on(TunnelProviderMessage.self) { message in
             do throws(TunnelError) {
                 let answer = try await host.sendMessage(Array(message.message))
                 return TunnelProviderMessage.Reply(answer: answer.map { Data($0) }, error: nil)
             } catch {
                 return TunnelProviderMessage.Reply(answer: nil, error: error)
             }
+        }
+        router.otherwise { message in
+            // The request of a later version.
+            if let name = MessageContainer.name(in: message), Self.prefixes.contains(where: { name.hasPrefix($0) }) {
+                throw MessageError.noHandler(name: name)
+            }
+            return try await host.sendMessage(message)
         }
     }
 

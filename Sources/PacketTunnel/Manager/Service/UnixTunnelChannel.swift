@@ -21,6 +21,7 @@ public final class UnixTunnelChannel: TunnelChannel {
 
     /// The service's socket.
     public let path: String
+    private let transport: UnixMessageChannel
     private let client: MessageClient
     private let launch: Launch?
     private let follower: StatusFollower
@@ -39,15 +40,14 @@ public final class UnixTunnelChannel: TunnelChannel {
         self.path = path
         self.launch = launch
         let limit = MessageContainer.localMaximumByteCount
-        client = MessageClient(
-            channel: UnixMessageChannel(path: path, maximumByteCount: limit, trustedUsers: trustedUsers),
-            maximumByteCount: limit, clock: clock)
+        transport = UnixMessageChannel(path: path, maximumByteCount: limit, trustedUsers: trustedUsers)
+        client = MessageClient(channel: transport, maximumByteCount: limit, clock: clock)
         follower = StatusFollower(client, retryInterval: retryInterval, clock: clock)
     }
 
     deinit { follower.end() }
 
-    /// A client of the service's own messages, those of its provider aside.
+    /// A client of the service's own messages, and of those of its provider.
     public var messages: MessageClient { client }
 
     /// Starts the tunnel; returns once it is up. Where nobody serves the socket, a service is launched.
@@ -92,7 +92,29 @@ public final class UnixTunnelChannel: TunnelChannel {
         }
     }
 
-    /// Sends a message to the provider; returns its answer, nil when it has none.
+    /// Delivers a request to the provider and waits for its reply; `nil` if it has none. The service passes a message on unchanged; a
+    /// service of an earlier version refuses that, and gets it as ``sendMessage(_:)`` sends it.
+    /// - Throws: a ``MessageError`` or a ``TunnelError``.
+    public func exchange(_ request: [UInt8]) async throws -> [UInt8]? {
+        if MessageContainer.name(in: request) != nil {
+            let answer = try await transport.exchange(request)
+            if !(answer.map(Self.isRefusal) ?? false) { return answer }
+        }
+        return try await sendMessage(request)
+    }
+
+    /// Whether no handler was called: the service, or the provider, does not know the message.
+    private static func isRefusal(_ answer: [UInt8]) -> Bool {
+        guard let container = try? MessageContainer(decoding: answer, limit: .max), container.kind == .error else {
+            return false
+        }
+        switch try? MessageCoding.decode(MessageError.self, from: container.payload) {
+        case .noHandler, .undecodableMessage: return true
+        default: return false
+        }
+    }
+
+    /// Sends any bytes to the provider; returns its answer, nil when it has none.
     public func sendMessage(_ message: [UInt8]) async throws(TunnelError) -> [UInt8]? {
         let reply: TunnelProviderMessage.Reply
         do throws(MessageError) {

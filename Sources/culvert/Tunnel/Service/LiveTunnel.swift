@@ -63,7 +63,7 @@ final class LiveTunnel: Sendable {
         let before = secrets.replace(with: new.secrets)
         do throws(MessageError) {
             let client = MessageClient(
-                channel: ProviderMessageChannel(host), timeout: .seconds(60),
+                channel: host, timeout: .seconds(60),
                 maximumByteCount: MessageContainer.localMaximumByteCount)
             _ = try await client.send(ReconfigureRequest(configuration: configuration))
         } catch {

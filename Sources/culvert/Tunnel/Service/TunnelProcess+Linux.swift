@@ -104,13 +104,10 @@
         }
 
         private func makeLogger(_ log: RingLogFile, _ warnings: StartWarnings) -> Logger {
-            let (isForeground, level) = (isForeground, logLevel)
+            let sinks: [any LogSink] = isForeground ? [log, StandardErrorSink()] : [log, warnings]
+            let level = logLevel
             return Logger(label: tunnel.name) { label in
-                let ring = RingLogHandler(label: label, file: log, origin: .daemon, logLevel: level)
-                guard isForeground else { return MultiplexLogHandler([ring, warnings.handler]) }
-                var standardError = StandardErrorLogHandler(label: label)
-                standardError.logLevel = level
-                return MultiplexLogHandler([ring, standardError])
+                RedactingLogHandler(label: label, origin: .daemon, logLevel: level, sinks: sinks)
             }
         }
 
@@ -210,20 +207,19 @@
             let live = LiveTunnel(tunnel, load: load)
             let (host, platform) = try makeHost(live.secrets, logger)
             let startedAt = Double(ProcessEnvironment.wallClock()) / 1e9
-            func registerReports(_ router: MessageRouter) throws(MessageRouter.RegistrationError) {
-                try router.register(ServiceReportRequest.self) { _ in
+            func registerReports(_ router: MessageRouter) {
+                router.on(ServiceReportRequest.self) { _ in
                     let tunnel = live.tunnel
                     let report = ServiceReport(
                         tunnel, publicKey: await tunnel.publicKey(), processID: getpid(), startedAt: startedAt)
                     return await report.now(host, platform)
                 }
-                try router.register(LogRequest.self) { LogRequest.Reply($0, log) }
+                router.on(LogRequest.self) { LogRequest.Reply($0, log) }
             }
             let users = try permittedUsers()
-            let service = try TunnelService(host: host, path: runtime.socket(tunnel.name), guests: users) {
-                (router) throws(MessageRouter.RegistrationError) in
-                try registerReports(router)
-                try router.register(ReloadRequest.self) { _ in
+            let service = try TunnelService(host: host, path: runtime.socket(tunnel.name), guests: users) { router in
+                registerReports(router)
+                router.on(ReloadRequest.self) { _ in
                     logger.notice("reading \(live.tunnel.source) again")
                     do throws(TunnelError) {
                         return try await live.reload(host)
@@ -232,8 +228,8 @@
                         throw HandlerFailure(code: error.code.rawValue, message: error.description)
                     }
                 }
-            } registerForGuests: { (router) throws(MessageRouter.RegistrationError) in
-                try registerReports(router)
+            } registerForGuests: { router in
+                registerReports(router)
             }
             tell(.step(tunnel.kind.server.map { "connecting to \($0)" } ?? "starting to listen"))
             notice.status("connecting")
@@ -357,7 +353,7 @@
             report.residentBytes = ProcessMemory.residentBytes
             if report.status.status.isRunning {
                 let client = MessageClient(
-                    channel: ProviderMessageChannel(host), timeout: .seconds(2),
+                    channel: host, timeout: .seconds(2),
                     maximumByteCount: MessageContainer.localMaximumByteCount)
                 report.wireGuard = try? await client.send(StatusRequest())
                 report.publicKey = report.wireGuard?.publicKey ?? report.publicKey
