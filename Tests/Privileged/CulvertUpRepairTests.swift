@@ -291,14 +291,12 @@
                 let host = scene.world.host
                 try scene.succeed("up", try scene.writeFile(interface: "MTU = 1400"), "--leak-policy", "everything")
                 try scene.ping()
-                try scene.writeFile(interface: "MTU = 1380", allowedIPs: "203.0.113.0/24, 10.77.0.0/24")
+                try scene.writeFile(interface: "MTU = 1380")
                 try scene.succeed("reload", scene.name)
                 try host.run("ip", "link", "delete", "dev", scene.name)
                 try eventually("the tunnel is up again", within: .seconds(60)) {
                     try scene.succeed("log", scene.name).contains("the tunnel is up again")
                 }
-                #expect(try scene.status()["routes"] as? [String] == ["203.0.113.0/24", "10.77.0.0/24"])
-                #expect(try scene.way(to: "203.0.113.7") == scene.name)
                 #expect(try host.run("ip", "link", "show", scene.name).output.contains(" mtu 1380 "))
                 try scene.ping()
                 try scene.succeed("down", scene.name)
