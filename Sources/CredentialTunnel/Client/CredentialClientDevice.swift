@@ -80,6 +80,24 @@ package final class CredentialClientDevice: Sendable {
     package var rekeys: Int { transport.withEnd { end, _ in end.rekeys } }
     package var statistics: ClientStatistics { transport.withEnd { end, _ in end.statistics } }
     package var laneStatistics: LaneStatistics { lanes.statistics }
+    /// Every packet and datagram that was not passed on, by cause.
+    package var drops: DropCounters { Self.drops(statistics, lanes.statistics, lanes.socketDrops) }
+
+    static func drops(
+        _ statistics: ClientStatistics, _ lane: LaneStatistics, _ sockets: DatagramReceiveDrops
+    ) -> DropCounters {
+        var drops = DropCounters()
+        drops.add(statistics, by: ClientStatistics.dropCauses)
+        drops.add(lane, by: laneDropCauses)
+        drops.add(sockets, by: DatagramReceiveDrops.dropCauses)
+        return drops
+    }
+
+    /// The causes of lanes, two of them by the names that the status of login tunnels has always used.
+    private static let laneDropCauses: [DropCause<LaneStatistics, Int>] = {
+        let names = ["refused by device": "device", "refused by network": "network"]
+        return LaneStatistics.dropCauses.map { (names[$0.name] ?? $0.name, $0.counter, $0.summary) }
+    }()
 
     /// Ends session, threads and sockets, and tells the server. Waits for threads. Safe to repeat.
     package func close() {

@@ -105,6 +105,19 @@ package final class CredentialServerDevice: Sendable {
     package var sessions: [ServerSession] { transport.withEnd { end, now in end.sessions(at: now) } }
     package var statistics: ServerDeviceStatistics { transport.withEnd { end, _ in end.statistics } }
     package var laneStatistics: LaneStatistics { lanes.statistics }
+    /// Every packet and datagram that was not passed on, by cause.
+    package var drops: DropCounters { Self.drops(statistics, lanes.statistics, lanes.socketDrops) }
+
+    static func drops(
+        _ statistics: ServerDeviceStatistics, _ lane: LaneStatistics, _ sockets: DatagramReceiveDrops
+    ) -> DropCounters {
+        var drops = DropCounters()
+        drops.add(statistics, by: ServerDeviceStatistics.dropCauses)
+        drops.add(statistics.protocolDrops, by: ServerStatistics.dropCauses)
+        drops.add(lane, by: LaneStatistics.dropCauses)
+        drops.add(sockets, by: DatagramReceiveDrops.dropCauses)
+        return drops
+    }
     /// The port that is bound; nil while none is.
     package var port: UInt16? { lanes.boundPort }
 

@@ -13,6 +13,16 @@ final class EndLanes: Sendable {
         var isStopped = false
         /// What lanes that were replaced have moved.
         var former = LaneStatistics()
+        /// The drops of the sockets that were closed.
+        var socketDrops = DatagramReceiveDrops()
+
+        /// Closes sockets and adds their drops to the sum.
+        mutating func close(_ sockets: [DatagramSockets]) {
+            for sockets in sockets {
+                socketDrops.add(sockets)
+                sockets.close()
+            }
+        }
     }
 
     private let transport: any TunnelTransport
@@ -67,12 +77,12 @@ final class EndLanes: Sendable {
             let old = state.sockets
             if port != 0 {
                 lanes.replaceSockets([])
-                for sockets in old { sockets.close() }
                 state.sockets = []
+                state.close(old)
             }
             state.sockets = try network.bind(port: port, mark: mark, count: lanes.socketCount)
             lanes.replaceSockets(state.sockets)
-            for sockets in old { sockets.close() }
+            if port == 0 { state.close(old) }
         }
     }
 
@@ -88,7 +98,7 @@ final class EndLanes: Sendable {
             state.isStopped = true
             stopLanes(&state)
             sendFarewells(through: state.sockets.first)
-            for sockets in state.sockets { sockets.close() }
+            state.close(state.sockets)
             state.sockets = []
         }
     }
@@ -121,6 +131,15 @@ final class EndLanes: Sendable {
             var sum = state.former
             if let lanes = state.lanes { sum.add(lanes.statistics) }
             return sum
+        }
+    }
+
+    /// The datagrams that the sockets dropped before a lane read them.
+    var socketDrops: DatagramReceiveDrops {
+        state.withLock { state in
+            var drops = state.socketDrops
+            for sockets in state.sockets { drops.add(sockets) }
+            return drops
         }
     }
 }

@@ -601,7 +601,7 @@ package actor GatewayRuntime {
         figures.isCurrent = shown.readiness.isReady
         (figures.rounds, figures.failedRounds) = (shown.rounds, shown.failedRounds)
         figures.readiness = readiness
-        figures.login = shown.login.map { LoginFigures($0.statistics, port: $0.port) }
+        figures.login = shown.login.map { LoginFigures($0.statistics, drops: $0.drops, port: $0.port) }
         guard let device = shown.device else { return figures }
         let now = Int64(clock.now().timeIntervalSince1970)
         for peer in device.peers {

@@ -53,6 +53,23 @@ public struct DatagramReceiveDrops: Hashable, Sendable {
     }
 }
 
+extension DatagramReceiveDrops {
+    /// The drop causes of sockets.
+    package static let dropCauses: [DropCause<Self, Int>] = [
+        ("socket queue full", \.overflowed, "Datagrams that arrived while the system's queue of the socket was full."),
+        ("oversize", \.oversize, "Datagrams that were larger than the room for them."),
+    ]
+
+    /// Adds the drops of these sockets.
+    package mutating func add(_ sockets: DatagramSockets) {
+        for socket in sockets.all {
+            let drops = socket.receiveDrops
+            oversize &+= drops.oversize
+            overflowed &+= drops.overflowed
+        }
+    }
+}
+
 /// What became of the datagrams of one ``DatagramSocket/send(_:in:)``.
 public struct DatagramSendResult: Hashable, Sendable {
     /// Datagrams that the system took.

@@ -82,8 +82,8 @@ public final class WireGuardDevice: Sendable {
         var sockets: [DatagramSockets] = []
         var linkIsUp = false
         var servers: [UAPIServer] = []
-        /// What sockets that are closed by now have dropped.
-        var socketDrops = SocketDrops()
+        /// The drops of the sockets that were closed.
+        var socketDrops = DatagramReceiveDrops()
     }
 
     let tun: any TunDevice

@@ -122,11 +122,7 @@ final class DeviceDataPlane: DataPlane {
 
     func forgetPackets() { interface.forgetPackets() }
 
-    func drops() -> [String: UInt64] {
-        var drops: [String: UInt64] = [:]
-        for (cause, count) in device.statistics.drops.byCause where count > 0 { drops[cause] = count }
-        return drops
-    }
+    func drops() -> [String: UInt64] { device.statistics.drops.counted }
 
     var listenPort: UInt16? { device.listenPort }
 
