@@ -12,8 +12,8 @@ import WireGuardCore
 package final class CredentialClientDevice: Sendable {
     /// What a device is made with.
     package struct Options: Sendable {
-        /// The mark of its sockets.
-        package var mark: UInt32 = 0
+        /// The binding of the sockets.
+        package var binding = DatagramBinding()
         package var layout = LaneLayout.automatic
         package var lane = LaneConfiguration()
         /// Where keys and indices come from; cryptographically secure outside of tests.
@@ -40,7 +40,7 @@ package final class CredentialClientDevice: Sendable {
         transport = LaneTransport(
             ClientEnd { continuation.yield($0) }, batchCapacity: options.lane.largestBatch)
         lanes = EndLanes(
-            transport, network: network, port: 0, mark: options.mark, layout: options.layout,
+            transport, network: network, binding: options.binding, layout: options.layout,
             configuration: options.lane, onFailure: onFailure)
         try lanes.run(on: MemoryTun(name: "login", queueCapacity: 1))
     }

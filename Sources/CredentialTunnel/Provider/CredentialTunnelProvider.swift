@@ -99,7 +99,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
 
     private func makeDevice(_ context: ProviderContext) throws(TunnelError) -> CredentialClientDevice {
         var options = CredentialClientDevice.Options()
-        options.mark = context.socketMark ?? 0
+        options.binding.mark = context.socketMark ?? 0
         options.lane = environment.lane
         options.random = environment.random
         do throws(TunnelIOError) {

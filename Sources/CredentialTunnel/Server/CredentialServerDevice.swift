@@ -16,8 +16,6 @@ package final class CredentialServerDevice: Sendable {
         package var limits = ServerLimits()
         package var layout = LaneLayout.automatic
         package var lane = LaneConfiguration()
-        /// The mark of its sockets.
-        package var mark: UInt32 = 0
         /// Where keys and indices come from; cryptographically secure outside of tests.
         package var random: @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() }
 
@@ -44,12 +42,12 @@ package final class CredentialServerDevice: Sendable {
 
     /// A server that does not run yet. It owns `tun` from now on.
     /// - Parameters:
-    ///   - port: the UDP port; 0 leaves the choice to the system.
+    ///   - binding: The binding of the sockets; port 0 leaves the choice to the system.
     ///   - onFailure: called once, on a lane's thread, when the interface is gone or the system fails. It must not call the
     ///     server.
     package init(
         privateKey: PrivateKey, presharedKey: PresharedKey, store: any CredentialStore, tun: any TunDevice,
-        network: any DatagramNetwork, port: UInt16, options: Options = Options(),
+        network: any DatagramNetwork, binding: DatagramBinding = DatagramBinding(), options: Options = Options(),
         onFailure: @escaping @Sendable (TunnelIOError) -> Void = { _ in }
     ) {
         self.tun = tun
@@ -70,7 +68,7 @@ package final class CredentialServerDevice: Sendable {
         }
         transport = LaneTransport(end, batchCapacity: options.lane.largestBatch)
         lanes = EndLanes(
-            transport, network: network, port: port, mark: options.mark, layout: options.layout,
+            transport, network: network, binding: binding, layout: options.layout,
             configuration: options.lane, onFailure: onFailure)
     }
 

@@ -27,8 +27,7 @@ final class EndLanes: Sendable {
 
     private let transport: any TunnelTransport
     private let network: any DatagramNetwork
-    private let port: UInt16
-    private let mark: UInt32
+    private let binding: DatagramBinding
     private let layout: LaneLayout
     private let configuration: LaneConfiguration
     private let onFailure: @Sendable (TunnelIOError) -> Void
@@ -36,16 +35,15 @@ final class EndLanes: Sendable {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - port: the UDP port; 0 leaves the choice to the system.
+    ///   - binding: The binding of the sockets; port 0 leaves the choice to the system.
     ///   - onFailure: called on a lane's thread when the device is gone or the system fails.
     init(
-        _ transport: any TunnelTransport, network: any DatagramNetwork, port: UInt16, mark: UInt32, layout: LaneLayout,
+        _ transport: any TunnelTransport, network: any DatagramNetwork, binding: DatagramBinding, layout: LaneLayout,
         configuration: LaneConfiguration, onFailure: @escaping @Sendable (TunnelIOError) -> Void
     ) {
         self.transport = transport
         self.network = network
-        self.port = port
-        self.mark = mark
+        self.binding = binding
         self.layout = layout
         self.configuration = configuration
         self.onFailure = onFailure
@@ -62,7 +60,7 @@ final class EndLanes: Sendable {
                 device: device, transport: transport, layout: layout, configuration: configuration, onFailure: onFailure
             )
             if state.sockets.isEmpty {
-                state.sockets = try network.bind(port: port, mark: mark, count: lanes.socketCount)
+                state.sockets = try network.bind(binding, count: lanes.socketCount)
             }
             lanes.replaceSockets(state.sockets)
             try lanes.start(name: "culvert-login")
@@ -75,14 +73,14 @@ final class EndLanes: Sendable {
         try state.withLock { (state) throws(TunnelIOError) in
             guard let lanes = state.lanes, !state.isStopped else { throw TunnelIOError(.closed) }
             let old = state.sockets
-            if port != 0 {
+            if binding.port != 0 {
                 lanes.replaceSockets([])
                 state.sockets = []
                 state.close(old)
             }
-            state.sockets = try network.bind(port: port, mark: mark, count: lanes.socketCount)
+            state.sockets = try network.bind(binding, count: lanes.socketCount)
             lanes.replaceSockets(state.sockets)
-            if port == 0 { state.close(old) }
+            if binding.port == 0 { state.close(old) }
         }
     }
 

@@ -189,7 +189,7 @@ package actor GatewayRuntime {
         let arrivals = arrivals
         return CredentialServerDevice(
             privateKey: keys.privateKey, presharedKey: keys.presharedKey, store: LoginGate(self), tun: tun,
-            network: datagrams, port: settings.loginTunnel.port, options: options
+            network: datagrams, binding: DatagramBinding(port: settings.loginTunnel.port), options: options
         ) { arrivals.yield(.loginFailed($0)) }
     }
 

@@ -114,20 +114,3 @@ public struct DatagramSockets: Sendable {
         for socket in all { socket.close() }
     }
 }
-
-/// Makes sockets: the system's, or those of an in-memory network.
-public protocol DatagramNetwork: Sendable {
-    /// Binds one port for both families; port 0 picks a free one, the same for both.
-    ///
-    /// A host without one of the families gets a socket for the other, on the port asked for.
-    /// - Throws: `.bind` when neither can be bound; `EADDRINUSE` when the port is taken in either family.
-    func bind(port: UInt16, mark: UInt32) throws(TunnelIOError) -> DatagramSockets
-
-    /// Binds one port for both families several times, so that as many lanes receive from it; port 0 picks a free one, the
-    /// same for all.
-    ///
-    /// The system spreads datagrams over the sockets so that those from one address and port come to one socket. Where it
-    /// cannot do that there are fewer than `count`, but one at least.
-    /// - Throws: as ``bind(port:mark:)``.
-    func bind(port: UInt16, mark: UInt32, count: Int) throws(TunnelIOError) -> [DatagramSockets]
-}

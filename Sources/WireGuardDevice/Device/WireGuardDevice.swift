@@ -75,9 +75,8 @@ public final class WireGuardDevice: Sendable {
     struct State {
         var isStarted = false
         var closeReason: CloseReason?
-        /// The port that was asked for; zero leaves the choice to the system.
-        var requestedPort: UInt16 = 0
-        var mark: UInt32 = 0
+        /// The configured binding, whose port 0 leaves the choice to the system.
+        var binding = DatagramBinding()
         /// A pair for each lane that receives; none while there are none.
         var sockets: [DatagramSockets] = []
         var linkIsUp = false
@@ -259,7 +258,7 @@ public final class WireGuardDevice: Sendable {
         try operations.withLock { (state) throws(WireGuardDeviceError) in
             guard state.closeReason == nil else { return }
             state.linkIsUp = true
-            if state.sockets.isEmpty { try bind(port: state.requestedPort, mark: state.mark, &state) }
+            if state.sockets.isEmpty { try bind(state.binding, &state) }
             transport.withEngine { $0.setUp(true, at: SystemTime.now(), wall: SystemTime.wall()) }
             lanes.setDeviceEnabled(true)
             lanes.wake()
@@ -292,14 +291,14 @@ public final class WireGuardDevice: Sendable {
     ///
     /// On failure everything stays as it was, but for one case: where the new sockets are to take the port of the old ones,
     /// those have to go first, and the device has none until the next attempt.
-    func bind(port: UInt16, mark: UInt32, _ state: inout State) throws(WireGuardDeviceError) {
+    func bind(_ binding: DatagramBinding, _ state: inout State) throws(WireGuardDeviceError) {
         do throws(TunnelIOError) {
             let old = state.sockets
-            if let first = old.first, port != 0, first.port == port {
+            if let first = old.first, binding.port != 0, first.port == binding.port {
                 lanes.replaceSockets([])
                 closeSockets(&state)
             }
-            let sockets = try network.bind(port: port, mark: mark, count: lanes.socketCount)
+            let sockets = try network.bind(binding, count: lanes.socketCount)
             lanes.replaceSockets(sockets)
             closeSockets(&state)
             state.sockets = sockets
@@ -316,7 +315,7 @@ public final class WireGuardDevice: Sendable {
         try operations.withLock { (state) throws(WireGuardDeviceError) in
             guard state.closeReason == nil else { throw WireGuardDeviceError(.closed) }
             guard state.linkIsUp else { return }
-            try bind(port: state.requestedPort, mark: state.mark, &state)
+            try bind(state.binding, &state)
         }
     }
 

@@ -41,7 +41,7 @@ extension OneNetworkTests {
             tun.connect(to: VirtualNetwork())
             let server = CredentialServerDevice(
                 privateKey: key, presharedKey: presharedKey, store: OneUser(), tun: tun,
-                network: SystemDatagramNetwork(), port: 0)
+                network: SystemDatagramNetwork())
             try server.start()
             let port = try #require(server.port)
 

@@ -96,7 +96,8 @@ final class LoginServer: Sendable {
         let tun = try MemoryFlowDevice(name: "server")
         tun.connect(to: behind)
         let device = CredentialServerDevice(
-            privateKey: key, presharedKey: FixedKeys.preshared(), store: store, tun: tun, network: network, port: port,
+            privateKey: key, presharedKey: FixedKeys.preshared(), store: store, tun: tun, network: network,
+            binding: DatagramBinding(port: port),
             options: options)
         try device.start()
         return device
