@@ -14,8 +14,7 @@ package final class CredentialClientDevice: Sendable {
     package struct Options: Sendable {
         /// The binding of the sockets.
         package var binding = DatagramBinding()
-        package var layout = LaneLayout.automatic
-        package var lane = LaneConfiguration()
+        package var dataPath = DataPathOptions()
         /// Where keys and indices come from; cryptographically secure outside of tests.
         package var random: @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() }
 
@@ -38,10 +37,10 @@ package final class CredentialClientDevice: Sendable {
         self.events = events
         random = options.random
         transport = LaneTransport(
-            ClientEnd { continuation.yield($0) }, batchCapacity: options.lane.largestBatch)
+            ClientEnd { continuation.yield($0) }, batchCapacity: options.dataPath.configuration().largestBatch)
         lanes = EndLanes(
-            transport, network: network, binding: options.binding, layout: options.layout,
-            configuration: options.lane, onFailure: onFailure)
+            transport, network: network, binding: options.binding, dataPath: options.dataPath,
+            onFailure: onFailure)
         try lanes.run(on: MemoryTun(name: "login", queueCapacity: 1))
     }
 

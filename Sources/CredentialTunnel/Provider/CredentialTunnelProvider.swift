@@ -100,7 +100,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
     private func makeDevice(_ context: ProviderContext) throws(TunnelError) -> CredentialClientDevice {
         var options = CredentialClientDevice.Options()
         options.binding.mark = context.socketMark ?? 0
-        options.lane = environment.lane
+        options.dataPath = environment.dataPath
         options.random = environment.random
         do throws(TunnelIOError) {
             return try CredentialClientDevice(network: environment.network, options: options) { error in

@@ -14,8 +14,7 @@ package final class CredentialServerDevice: Sendable {
     /// What a server is made with.
     package struct Options: Sendable {
         package var limits = ServerLimits()
-        package var layout = LaneLayout.automatic
-        package var lane = LaneConfiguration()
+        package var dataPath = DataPathOptions()
         /// Where keys and indices come from; cryptographically secure outside of tests.
         package var random: @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() }
 
@@ -66,10 +65,10 @@ package final class CredentialServerDevice: Sendable {
         } ended: { id, reason, moved in
             endsContinuation.yield(End(session: id, reason: reason, moved: moved))
         }
-        transport = LaneTransport(end, batchCapacity: options.lane.largestBatch)
+        transport = LaneTransport(end, batchCapacity: options.dataPath.configuration().largestBatch)
         lanes = EndLanes(
-            transport, network: network, binding: binding, layout: options.layout,
-            configuration: options.lane, onFailure: onFailure)
+            transport, network: network, binding: binding, dataPath: options.dataPath,
+            onFailure: onFailure)
     }
 
     deinit { shutDown() }

@@ -28,8 +28,7 @@ final class EndLanes: Sendable {
     private let transport: any TunnelTransport
     private let network: any DatagramNetwork
     private let binding: DatagramBinding
-    private let layout: LaneLayout
-    private let configuration: LaneConfiguration
+    private let dataPath: DataPathOptions
     private let onFailure: @Sendable (TunnelIOError) -> Void
     // Held while lanes or sockets change; never by a lane.
     private let state = Mutex(State())
@@ -38,14 +37,14 @@ final class EndLanes: Sendable {
     ///   - binding: The binding of the sockets; port 0 leaves the choice to the system.
     ///   - onFailure: called on a lane's thread when the device is gone or the system fails.
     init(
-        _ transport: any TunnelTransport, network: any DatagramNetwork, binding: DatagramBinding, layout: LaneLayout,
-        configuration: LaneConfiguration, onFailure: @escaping @Sendable (TunnelIOError) -> Void
+        _ transport: any TunnelTransport, network: any DatagramNetwork, binding: DatagramBinding,
+        dataPath: DataPathOptions,
+        onFailure: @escaping @Sendable (TunnelIOError) -> Void
     ) {
         self.transport = transport
         self.network = network
         self.binding = binding
-        self.layout = layout
-        self.configuration = configuration
+        self.dataPath = dataPath
         self.onFailure = onFailure
     }
 
@@ -57,8 +56,8 @@ final class EndLanes: Sendable {
             guard !state.isStopped else { throw TunnelIOError(.closed) }
             stopLanes(&state)
             let lanes = try LaneGroup(
-                device: device, transport: transport, layout: layout, configuration: configuration, onFailure: onFailure
-            )
+                device: device, transport: transport, layout: dataPath.layout,
+                configuration: dataPath.configuration(), onFailure: onFailure)
             if state.sockets.isEmpty {
                 state.sockets = try network.bind(binding, count: lanes.socketCount)
             }

@@ -185,7 +185,7 @@ package actor GatewayRuntime {
         var options = CredentialServerDevice.Options()
         options.limits.clients = settings.devices
         options.limits.verifiers = ProcessorCount.forLanes()
-        options.layout = self.options.device.layout
+        options.dataPath.layout = self.options.device.layout
         let arrivals = arrivals
         return CredentialServerDevice(
             privateKey: keys.privateKey, presharedKey: keys.presharedKey, store: LoginGate(self), tun: tun,

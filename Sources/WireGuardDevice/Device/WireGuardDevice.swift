@@ -22,7 +22,7 @@ public final class WireGuardDevice: Sendable {
         public var limits: EngineLimits
         /// How the work is spread over threads. More than one lane takes a device with several queues, and no more are made
         /// than the budget has room for.
-        public var layout = LaneLayout.automatic
+        public var layout: LaneLayout
         /// The sizes of each lane's batches: the budget's, unless they are set.
         public var lane: LaneConfiguration
         /// Where keys, indices, nonces and jitter come from; cryptographically secure outside of tests.
@@ -32,10 +32,12 @@ public final class WireGuardDevice: Sendable {
         public var log: @Sendable (LogLevel, String) -> Void = { _, _ in }
 
         /// Options sized from a budget, or the defaults, sized for a server with memory to spare.
-        public init(budget: MemoryBudget? = nil) {
+        /// - Parameter dataPath: The threads and, instead of those of the budget, the sizes of each lane.
+        public init(budget: MemoryBudget? = nil, dataPath: DataPathOptions = DataPathOptions()) {
             self.budget = budget
             limits = budget?.limits ?? EngineLimits()
-            lane = budget?.lane ?? LaneConfiguration()
+            layout = dataPath.layout
+            lane = dataPath.configuration(within: budget?.lane)
         }
     }
 

@@ -29,7 +29,8 @@ final class DeviceDataPlane: DataPlane {
     ) throws(TunnelError) {
         interface = ProbedDevice(tun)
         let allowedIPs = update.peers.reduce(0) { $0 + $1.allowedIPs.count }
-        var options = WireGuardDevice.Options(budget: environment.budget?.withRoom(forAllowedIPs: allowedIPs))
+        var options = WireGuardDevice.Options(
+            budget: environment.budget?.withRoom(forAllowedIPs: allowedIPs), dataPath: environment.dataPath)
         options.random = environment.random
         options.log = { level, message in
             logger.log(level: level == .error ? .error : .debug, "\(message)")
