@@ -72,7 +72,8 @@ struct CommandLineContractTests {
         unbound.report?.wireGuard?.listenPort = nil
         unbound.report?.wireGuard?.peers[0].lastHandshakeAge = nil
         let gone = TunnelSnapshot(name: "wg2")
-        let all = [full, least, unbound, gone]
+        let login = TunnelSnapshot(name: "login0", report: Samples.report(login: Samples.login()))
+        let all = [full, least, unbound, gone, login]
         try contract.add(
             "culvert status --json", open: ["tunnels[].drops"],
             [output { StatusTool(runtime: RuntimeDirectory(path: "/nonexistent"), console: $0).show(all) }])

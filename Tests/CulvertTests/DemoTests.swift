@@ -47,7 +47,7 @@ struct DemoTests {
         #expect(json["roaming"]?["seenPort"] == json["roaming"]?["newPort"])
         #expect(json["presharedKey"]?["refusedWithoutIt"] == true)
         #expect(json["client"]?["handshakesCompleted"] == .integer(2))
-        #expect(json["drops"]?.list?.count == DropCounters().byCause.count + 1)
+        #expect(json["drops"]?.list?.count == DeviceStatistics().drops.byCause.count + 1)
         guard case .integer(let memory)? = json["peakResidentBytes"] else {
             Issue.record("there is no figure of the memory")
             return

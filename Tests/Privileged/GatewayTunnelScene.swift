@@ -161,14 +161,8 @@
     struct NamespaceDatagrams: DatagramNetwork {
         let namespace: Namespace
 
-        func bind(port: UInt16, mark: UInt32) throws(TunnelIOError) -> DatagramSockets {
-            try inside { () throws(TunnelIOError) in try SystemDatagramNetwork().bind(port: port, mark: mark) }
-        }
-
-        func bind(port: UInt16, mark: UInt32, count: Int) throws(TunnelIOError) -> [DatagramSockets] {
-            try inside { () throws(TunnelIOError) in
-                try SystemDatagramNetwork().bind(port: port, mark: mark, count: count)
-            }
+        func bind(_ binding: DatagramBinding, count: Int) throws(TunnelIOError) -> [DatagramSockets] {
+            try inside { () throws(TunnelIOError) in try SystemDatagramNetwork().bind(binding, count: count) }
         }
 
         private func inside<Result>(_ body: () throws(TunnelIOError) -> Result) throws(TunnelIOError) -> Result {

@@ -6,6 +6,7 @@
     import NetworkAddresses
     import PacketTunnelLinux
     import Testing
+    import TunnelIO
     import TunnelServer
     import WireGuardCore
     import WireGuardDevice
@@ -64,12 +65,12 @@
         func spoofing() async throws {
             let both = try await Both()
             #expect(try both.anna.pings("203.0.113.7", patience: 9))
-            let before = both.scene.figures.drops.disallowedSource
+            let before = try #require(both.scene.figures.drops["disallowed source"])
             for address in ["10.66.0.3", "10.66.0.77", "192.168.1.1"] {
                 try both.anna.namespace.run("ip", "address", "add", "\(address)/32", "dev", "tun0")
                 #expect(try !both.anna.pings("203.0.113.7", source: address))
             }
-            #expect(both.scene.figures.drops.disallowedSource >= before + 3)
+            #expect(both.scene.figures.drops["disallowed source"] ?? 0 >= before + 3)
             #expect(try both.ben.pings("203.0.113.7", patience: 9))
             try await both.scene.stop()
         }

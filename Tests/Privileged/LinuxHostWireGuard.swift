@@ -19,18 +19,14 @@
     struct NamespaceNetwork: DatagramNetwork {
         let namespace: Namespace
 
-        func bind(port: UInt16, mark: UInt32) throws(TunnelIOError) -> DatagramSockets {
+        func bind(_ binding: DatagramBinding, count: Int) throws(TunnelIOError) -> [DatagramSockets] {
             do {
-                return try namespace.perform { try LinuxDatagramNetwork().bind(port: port, mark: mark) }
+                return try namespace.perform { try LinuxDatagramNetwork().bind(binding, count: 1) }
             } catch let error as TunnelIOError {
                 throw error
             } catch {
                 throw TunnelIOError(.closed)
             }
-        }
-
-        func bind(port: UInt16, mark: UInt32, count: Int) throws(TunnelIOError) -> [DatagramSockets] {
-            [try bind(port: port, mark: mark)]
         }
     }
 

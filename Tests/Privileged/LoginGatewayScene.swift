@@ -209,7 +209,7 @@
             self.keys = keys
             (device, tun) = try namespace.perform {
                 var options = CredentialClientDevice.Options()
-                options.layout = .single
+                options.dataPath.layout = .single
                 return (
                     try CredentialClientDevice(network: SystemDatagramNetwork(), options: options),
                     try LinuxTun(name: name, mtu: 1420)

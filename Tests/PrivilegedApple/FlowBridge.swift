@@ -81,16 +81,12 @@
     struct NamespaceNetwork: DatagramNetwork {
         let namespace: Namespace
 
-        func bind(port: UInt16, mark: UInt32) throws(TunnelIOError) -> DatagramSockets {
+        func bind(_ binding: DatagramBinding, count: Int) throws(TunnelIOError) -> [DatagramSockets] {
             let result = try? namespace.perform {
-                Result { () throws(TunnelIOError) in try SystemDatagramNetwork().bind(port: port, mark: mark) }
+                Result { () throws(TunnelIOError) in try SystemDatagramNetwork().bind(binding, count: 1) }
             }
             guard let result else { throw TunnelIOError(.unsupported("another network namespace")) }
             return try result.get()
-        }
-
-        func bind(port: UInt16, mark: UInt32, count: Int) throws(TunnelIOError) -> [DatagramSockets] {
-            [try bind(port: port, mark: mark)]
         }
     }
 #endif

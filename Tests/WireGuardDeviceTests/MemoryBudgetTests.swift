@@ -106,6 +106,16 @@ struct MemoryBudgetTests {
         }
     }
 
+    @Test("Options of the data path replace the layout, and the budget's lane if they have one")
+    func dataPath() {
+        let layout = WireGuardDevice.Options(budget: .client, dataPath: DataPathOptions(layout: .single))
+        #expect(layout.layout == .single && layout.lane == MemoryBudget.client.lane)
+        let lane = LaneConfiguration(packetCount: 3)
+        let options = WireGuardDevice.Options(budget: .client, dataPath: DataPathOptions(lane: lane))
+        #expect(options.lane == lane && options.layout == .automatic && options.limits == MemoryBudget.client.limits)
+        #expect(WireGuardDevice.Options().lane == LaneConfiguration())
+    }
+
     @Test("Options take limits and batch sizes from the budget, and both can be set")
     func options() {
         var options = WireGuardDevice.Options(budget: .extension)

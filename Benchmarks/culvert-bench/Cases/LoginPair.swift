@@ -31,7 +31,7 @@ final class LoginPair {
         stream = try PacketStream()
         server = CredentialServerDevice(
             privateKey: key, presharedKey: presharedKey, store: OpenStore(), tun: stream.target,
-            network: SystemDatagramNetwork(), port: 0)
+            network: SystemDatagramNetwork())
         try server.start()
         client = try CredentialClientDevice(network: SystemDatagramNetwork())
         guard let port = server.port else { throw BenchmarkError("the server has no port") }

@@ -37,6 +37,16 @@ package struct ClientStatistics: Sendable, Equatable {
     package var malformed = 0
 }
 
+extension ClientStatistics {
+    /// The drop causes of a client.
+    static let dropCauses: [DropCause<Self, Int>] = [
+        ("without session", \.withoutSession, "Packets for which there was no session."),
+        ("forged", \.forged, "Datagrams that are not authentic, or belong to no session."),
+        ("replayed", \.replayed, "Datagrams that were received before."),
+        ("malformed packets", \.malformed, "Authentic packets that are not IP packets."),
+    ]
+}
+
 /// A client as lanes drive it: the session in use, and a login beside it when there is one.
 final class ClientEnd: TunnelEnd, @unchecked Sendable {
     // Unchecked: the transport's lock guards all of it.

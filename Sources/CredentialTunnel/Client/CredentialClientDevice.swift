@@ -12,10 +12,9 @@ import WireGuardCore
 package final class CredentialClientDevice: Sendable {
     /// What a device is made with.
     package struct Options: Sendable {
-        /// The mark of its sockets.
-        package var mark: UInt32 = 0
-        package var layout = LaneLayout.automatic
-        package var lane = LaneConfiguration()
+        /// The binding of the sockets.
+        package var binding = DatagramBinding()
+        package var dataPath = DataPathOptions()
         /// Where keys and indices come from; cryptographically secure outside of tests.
         package var random: @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() }
 
@@ -38,10 +37,10 @@ package final class CredentialClientDevice: Sendable {
         self.events = events
         random = options.random
         transport = LaneTransport(
-            ClientEnd { continuation.yield($0) }, batchCapacity: options.lane.largestBatch)
+            ClientEnd { continuation.yield($0) }, batchCapacity: options.dataPath.configuration().largestBatch)
         lanes = EndLanes(
-            transport, network: network, port: 0, mark: options.mark, layout: options.layout,
-            configuration: options.lane, onFailure: onFailure)
+            transport, network: network, binding: options.binding, dataPath: options.dataPath,
+            onFailure: onFailure)
         try lanes.run(on: MemoryTun(name: "login", queueCapacity: 1))
     }
 
@@ -80,6 +79,24 @@ package final class CredentialClientDevice: Sendable {
     package var rekeys: Int { transport.withEnd { end, _ in end.rekeys } }
     package var statistics: ClientStatistics { transport.withEnd { end, _ in end.statistics } }
     package var laneStatistics: LaneStatistics { lanes.statistics }
+    /// Every packet and datagram that was not passed on, by cause.
+    package var drops: DropCounters { Self.drops(statistics, lanes.statistics, lanes.socketDrops) }
+
+    static func drops(
+        _ statistics: ClientStatistics, _ lane: LaneStatistics, _ sockets: DatagramReceiveDrops
+    ) -> DropCounters {
+        var drops = DropCounters()
+        drops.add(statistics, by: ClientStatistics.dropCauses)
+        drops.add(lane, by: laneDropCauses)
+        drops.add(sockets, by: DatagramReceiveDrops.dropCauses)
+        return drops
+    }
+
+    /// The causes of lanes, two of them by the names that the status of login tunnels has always used.
+    private static let laneDropCauses: [DropCause<LaneStatistics, Int>] = {
+        let names = ["refused by device": "device", "refused by network": "network"]
+        return LaneStatistics.dropCauses.map { (names[$0.name] ?? $0.name, $0.counter, $0.summary) }
+    }()
 
     /// Ends session, threads and sockets, and tells the server. Waits for threads. Safe to repeat.
     package func close() {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import TunnelIO
+
 /// What bounds a server's memory and work. Nothing grows beyond it, whoever sends.
 package struct ServerLimits: Sendable {
     /// The most clients whose login is good.
@@ -67,4 +69,28 @@ package struct ServerStatistics: Equatable, Sendable {
     package var verificationsExpired = 0
 
     package init() {}
+}
+
+extension ServerStatistics {
+    /// The drop causes of the protocol: each counter has one.
+    static let dropCauses: [DropCause<Self, Int>] = [
+        (
+            "malformed", \.malformed,
+            "Datagrams that are not a message of the login tunnel, or one that only servers send."
+        ),
+        ("wrong keys", \.wrongKeys, "Hellos that were not made with this server's keys."),
+        ("cookie demanded", \.cookies, "Hellos that were answered with a cookie under load."),
+        ("rate limited", \.limited, "Hellos of a source that sent too many under load."),
+        ("evicted", \.evicted, "Handshakes that were replaced by newer ones."),
+        ("unknown session", \.unknownSessions, "Sealed datagrams that belong to no session."),
+        ("forged", \.forged, "Sealed datagrams that are not authentic."),
+        ("replayed", \.replayed, "Sealed datagrams that were received before."),
+        ("out of place", \.outOfPlace, "Authentic datagrams that are not allowed yet, such as data before a login."),
+        ("verifications full", \.verificationsFull, "Logins that exceeded the queue of verifications."),
+        ("verifications replaced", \.verificationsReplaced, "Logins that a later login replaced in that queue."),
+        (
+            "verifications expired", \.verificationsExpired,
+            "Logins that were not verified because their clients had timed out."
+        ),
+    ]
 }

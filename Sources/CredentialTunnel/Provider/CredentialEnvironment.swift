@@ -10,10 +10,11 @@ public struct CredentialEnvironment: Sendable {
     public var network: any DatagramNetwork = SystemDatagramNetwork()
     /// Who resolves the server's name.
     public var resolver: any EndpointResolver = SystemEndpointResolver()
-    /// The sizes of batches. The default has room in an app extension.
-    public var lane = LaneConfiguration(
-        packetCount: 64, packetBytes: 192 << 10, datagramCount: 128,
-        datagramBytes: 8 * LaneConfiguration.datagramSlotBytes)
+    /// The threads and the sizes of the data path. The default has room in an app extension.
+    public var dataPath = DataPathOptions(
+        lane: LaneConfiguration(
+            packetCount: 64, packetBytes: 192 << 10, datagramCount: 128,
+            datagramBytes: 8 * LaneConfiguration.datagramSlotBytes))
     /// Where keys and indices come from; cryptographically secure outside of tests.
     public var random: @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() }
     /// When keys are renewed, and how long a login may take.

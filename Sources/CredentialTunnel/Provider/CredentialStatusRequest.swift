@@ -23,6 +23,15 @@ public struct CredentialStatusRequest: TunnelMessage {
         public var sentBytes: UInt64
         /// Packets and datagrams that were dropped, by cause; those with a count.
         public var drops: [String: UInt64]
+
+        /// The part that tunnels of all kinds have.
+        public var status: ProviderStatus {
+            var status = ProviderStatus(
+                activity: state.rawValue, isTrying: state == .reconnecting, receivedBytes: receivedBytes,
+                sentBytes: sentBytes, drops: drops)
+            (status.login, status.endpoint, status.handshakeAge) = (login, server, keyAge)
+            return status
+        }
     }
 
     /// The name of the message.

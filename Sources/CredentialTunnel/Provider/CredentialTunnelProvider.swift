@@ -104,8 +104,8 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
 
     private func makeDevice(_ context: ProviderContext) throws(TunnelError) -> CredentialClientDevice {
         var options = CredentialClientDevice.Options()
-        options.mark = context.socketMark ?? 0
-        options.lane = environment.lane
+        options.binding.mark = context.socketMark ?? 0
+        options.dataPath = environment.dataPath
         options.random = environment.random
         do throws(TunnelIOError) {
             return try CredentialClientDevice(network: environment.network, options: options) { error in
@@ -294,17 +294,12 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
     /// How the tunnel does; nil when there is none.
     public var status: CredentialStatusRequest.Reply? {
         guard let run else { return nil }
-        let (counts, lanes) = (run.device.statistics, run.device.laneStatistics)
-        let drops = [
-            "without session": counts.withoutSession, "forged": counts.forged, "replayed": counts.replayed,
-            "malformed packets": counts.malformed, "device": lanes.droppedByDevice, "network": lanes.droppedByNetwork,
-        ]
+        let counts = run.device.statistics
         return CredentialStatusRequest.Reply(
             state: run.isOffline
                 ? .paused : run.assignment == nil ? .connecting : run.isProven ? .connected : .reconnecting,
             login: run.configuration.login, server: run.device.endpoint?.description, assignment: run.assignment,
             keyAge: run.device.keyAge.map { $0 / .seconds(1) }, receivedBytes: UInt64(clamping: counts.receivedBytes),
-            sentBytes: UInt64(clamping: counts.sentBytes),
-            drops: drops.filter { $0.value > 0 }.mapValues { UInt64(clamping: $0) })
+            sentBytes: UInt64(clamping: counts.sentBytes), drops: run.device.drops.counted)
     }
 }

@@ -14,10 +14,7 @@ package final class CredentialServerDevice: Sendable {
     /// What a server is made with.
     package struct Options: Sendable {
         package var limits = ServerLimits()
-        package var layout = LaneLayout.automatic
-        package var lane = LaneConfiguration()
-        /// The mark of its sockets.
-        package var mark: UInt32 = 0
+        package var dataPath = DataPathOptions()
         /// Where keys and indices come from; cryptographically secure outside of tests.
         package var random: @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() }
 
@@ -44,12 +41,12 @@ package final class CredentialServerDevice: Sendable {
 
     /// A server that does not run yet. It owns `tun` from now on.
     /// - Parameters:
-    ///   - port: the UDP port; 0 leaves the choice to the system.
+    ///   - binding: The binding of the sockets; port 0 leaves the choice to the system.
     ///   - onFailure: called once, on a lane's thread, when the interface is gone or the system fails. It must not call the
     ///     server.
     package init(
         privateKey: PrivateKey, presharedKey: PresharedKey, store: any CredentialStore, tun: any TunDevice,
-        network: any DatagramNetwork, port: UInt16, options: Options = Options(),
+        network: any DatagramNetwork, binding: DatagramBinding = DatagramBinding(), options: Options = Options(),
         onFailure: @escaping @Sendable (TunnelIOError) -> Void = { _ in }
     ) {
         self.tun = tun
@@ -68,10 +65,10 @@ package final class CredentialServerDevice: Sendable {
         } ended: { id, reason, moved in
             endsContinuation.yield(End(session: id, reason: reason, moved: moved))
         }
-        transport = LaneTransport(end, batchCapacity: options.lane.largestBatch)
+        transport = LaneTransport(end, batchCapacity: options.dataPath.configuration().largestBatch)
         lanes = EndLanes(
-            transport, network: network, port: port, mark: options.mark, layout: options.layout,
-            configuration: options.lane, onFailure: onFailure)
+            transport, network: network, binding: binding, dataPath: options.dataPath,
+            onFailure: onFailure)
     }
 
     deinit { shutDown() }
@@ -105,6 +102,19 @@ package final class CredentialServerDevice: Sendable {
     package var sessions: [ServerSession] { transport.withEnd { end, now in end.sessions(at: now) } }
     package var statistics: ServerDeviceStatistics { transport.withEnd { end, _ in end.statistics } }
     package var laneStatistics: LaneStatistics { lanes.statistics }
+    /// Every packet and datagram that was not passed on, by cause.
+    package var drops: DropCounters { Self.drops(statistics, lanes.statistics, lanes.socketDrops) }
+
+    static func drops(
+        _ statistics: ServerDeviceStatistics, _ lane: LaneStatistics, _ sockets: DatagramReceiveDrops
+    ) -> DropCounters {
+        var drops = DropCounters()
+        drops.add(statistics, by: ServerDeviceStatistics.dropCauses)
+        drops.add(statistics.protocolDrops, by: ServerStatistics.dropCauses)
+        drops.add(lane, by: LaneStatistics.dropCauses)
+        drops.add(sockets, by: DatagramReceiveDrops.dropCauses)
+        return drops
+    }
     /// The port that is bound; nil while none is.
     package var port: UInt16? { lanes.boundPort }
 

@@ -3,6 +3,7 @@
 
 package import NetworkAddresses
 package import PacketTunnel
+import TunnelIO
 
 /// Says which logins are good, and what their clients get: a file of users, a directory, an address pool behind either.
 ///
@@ -89,4 +90,14 @@ package struct ServerDeviceStatistics: Sendable {
     /// Logins by their outcome.
     package var accepted = 0
     package var refused = 0
+}
+
+extension ServerDeviceStatistics {
+    /// The drop causes of a server, without those of ``protocolDrops``.
+    static let dropCauses: [DropCause<Self, Int>] = [
+        ("no route", \.noRoute, "Packets to an address that no client has."),
+        ("disallowed source", \.disallowedSource, "Packets of clients that are not from the client's own address."),
+        ("malformed packets", \.malformedPackets, "Authentic packets that are not IP packets."),
+        ("answers dropped", \.answersDropped, "Answers that exceeded the queue of messages to send."),
+    ]
 }

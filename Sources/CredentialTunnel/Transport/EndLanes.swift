@@ -13,31 +13,38 @@ final class EndLanes: Sendable {
         var isStopped = false
         /// What lanes that were replaced have moved.
         var former = LaneStatistics()
+        /// The drops of the sockets that were closed.
+        var socketDrops = DatagramReceiveDrops()
+
+        /// Closes sockets and adds their drops to the sum.
+        mutating func close(_ sockets: [DatagramSockets]) {
+            for sockets in sockets {
+                socketDrops.add(sockets)
+                sockets.close()
+            }
+        }
     }
 
     private let transport: any TunnelTransport
     private let network: any DatagramNetwork
-    private let port: UInt16
-    private let mark: UInt32
-    private let layout: LaneLayout
-    private let configuration: LaneConfiguration
+    private let binding: DatagramBinding
+    private let dataPath: DataPathOptions
     private let onFailure: @Sendable (TunnelIOError) -> Void
     // Held while lanes or sockets change; never by a lane.
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - port: the UDP port; 0 leaves the choice to the system.
+    ///   - binding: The binding of the sockets; port 0 leaves the choice to the system.
     ///   - onFailure: called on a lane's thread when the device is gone or the system fails.
     init(
-        _ transport: any TunnelTransport, network: any DatagramNetwork, port: UInt16, mark: UInt32, layout: LaneLayout,
-        configuration: LaneConfiguration, onFailure: @escaping @Sendable (TunnelIOError) -> Void
+        _ transport: any TunnelTransport, network: any DatagramNetwork, binding: DatagramBinding,
+        dataPath: DataPathOptions,
+        onFailure: @escaping @Sendable (TunnelIOError) -> Void
     ) {
         self.transport = transport
         self.network = network
-        self.port = port
-        self.mark = mark
-        self.layout = layout
-        self.configuration = configuration
+        self.binding = binding
+        self.dataPath = dataPath
         self.onFailure = onFailure
     }
 
@@ -49,10 +56,10 @@ final class EndLanes: Sendable {
             guard !state.isStopped else { throw TunnelIOError(.closed) }
             stopLanes(&state)
             let lanes = try LaneGroup(
-                device: device, transport: transport, layout: layout, configuration: configuration, onFailure: onFailure
-            )
+                device: device, transport: transport, layout: dataPath.layout,
+                configuration: dataPath.configuration(), onFailure: onFailure)
             if state.sockets.isEmpty {
-                state.sockets = try network.bind(port: port, mark: mark, count: lanes.socketCount)
+                state.sockets = try network.bind(binding, count: lanes.socketCount)
             }
             lanes.replaceSockets(state.sockets)
             try lanes.start(name: "culvert-login")
@@ -65,14 +72,14 @@ final class EndLanes: Sendable {
         try state.withLock { (state) throws(TunnelIOError) in
             guard let lanes = state.lanes, !state.isStopped else { throw TunnelIOError(.closed) }
             let old = state.sockets
-            if port != 0 {
+            if binding.port != 0 {
                 lanes.replaceSockets([])
-                for sockets in old { sockets.close() }
                 state.sockets = []
+                state.close(old)
             }
-            state.sockets = try network.bind(port: port, mark: mark, count: lanes.socketCount)
+            state.sockets = try network.bind(binding, count: lanes.socketCount)
             lanes.replaceSockets(state.sockets)
-            for sockets in old { sockets.close() }
+            if binding.port == 0 { state.close(old) }
         }
     }
 
@@ -88,7 +95,7 @@ final class EndLanes: Sendable {
             state.isStopped = true
             stopLanes(&state)
             sendFarewells(through: state.sockets.first)
-            for sockets in state.sockets { sockets.close() }
+            state.close(state.sockets)
             state.sockets = []
         }
     }
@@ -121,6 +128,15 @@ final class EndLanes: Sendable {
             var sum = state.former
             if let lanes = state.lanes { sum.add(lanes.statistics) }
             return sum
+        }
+    }
+
+    /// The datagrams that the sockets dropped before a lane read them.
+    var socketDrops: DatagramReceiveDrops {
+        state.withLock { state in
+            var drops = state.socketDrops
+            for sockets in state.sockets { drops.add(sockets) }
+            return drops
         }
     }
 }

@@ -2,8 +2,8 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import PacketTunnelLinux
+import TunnelIO
 import TunnelServer
-import WireGuardDevice
 
 extension RuntimeFigures {
     /// The runtime's part of the metrics.
@@ -26,9 +26,7 @@ extension RuntimeFigures {
                 ]),
             MetricFamily(
                 "culvert_gateway_drops_total", .counter, "Packets and datagrams that were not passed on, by cause",
-                drops.byCause.map {
-                    .init(Double($0.count), labels: [.init("cause", $0.cause.replacing(" ", with: "_"))])
-                }),
+                drops.samples),
             MetricFamily(
                 "culvert_gateway_queue_depth", .gauge,
                 "What waits now: packets for a session of their peer, and messages of handshakes to be sent",
@@ -79,6 +77,13 @@ extension RuntimeFigures {
     }
 }
 
+extension DropCounters {
+    /// A sample for each cause.
+    fileprivate var samples: [MetricFamily.Sample] {
+        counters.map { .init(Double($0.count), labels: [.init("cause", $0.cause.replacing(" ", with: "_"))]) }
+    }
+}
+
 extension LoginFigures {
     fileprivate var families: [MetricFamily] {
         [
@@ -99,7 +104,7 @@ extension LoginFigures {
             MetricFamily(
                 "culvert_gateway_login_drops_total", .counter,
                 "Packets and datagrams of the login tunnel that were not passed on, by cause",
-                drops.map { .init(Double($0.count), labels: [.init("cause", $0.cause)]) }),
+                drops.samples),
         ]
     }
 }

@@ -185,11 +185,11 @@ package actor GatewayRuntime {
         var options = CredentialServerDevice.Options()
         options.limits.clients = settings.devices
         options.limits.verifiers = ProcessorCount.forLanes()
-        options.layout = self.options.device.layout
+        options.dataPath.layout = self.options.device.layout
         let arrivals = arrivals
         return CredentialServerDevice(
             privateKey: keys.privateKey, presharedKey: keys.presharedKey, store: LoginGate(self), tun: tun,
-            network: datagrams, port: settings.loginTunnel.port, options: options
+            network: datagrams, binding: DatagramBinding(port: settings.loginTunnel.port), options: options
         ) { arrivals.yield(.loginFailed($0)) }
     }
 
@@ -581,7 +581,7 @@ package actor GatewayRuntime {
         figures.isCurrent = shown.readiness.isReady
         (figures.rounds, figures.failedRounds) = (shown.rounds, shown.failedRounds)
         figures.readiness = readiness
-        figures.login = shown.login.map { LoginFigures($0.statistics, port: $0.port) }
+        figures.login = shown.login.map { LoginFigures($0.statistics, drops: $0.drops, port: $0.port) }
         guard let device = shown.device else { return figures }
         let now = Int64(clock.now().timeIntervalSince1970)
         for peer in device.peers {

@@ -3,8 +3,8 @@
 
 import CredentialTunnel
 package import PacketTunnelLinux
+package import TunnelIO
 package import TunnelServer
-package import WireGuardDevice
 
 /// What there is to see of a running gateway.
 package struct RuntimeFigures: Sendable {
@@ -67,26 +67,17 @@ package struct LoginFigures: Sendable {
     package var received = 0
     package var sent = 0
     /// Packets and datagrams that were not passed on, by cause.
-    package var drops: [(cause: String, count: Int)] = []
+    package var drops = DropCounters()
     /// The UDP port; nil while the tunnel does not listen.
     package var port: UInt16?
 
-    init(_ statistics: ServerDeviceStatistics, port: UInt16?) {
+    init(_ statistics: ServerDeviceStatistics, drops: DropCounters, port: UInt16?) {
         sessions = statistics.sessions
         accepted = statistics.accepted
         refused = statistics.refused
         received = statistics.moved.receivedBytes
         sent = statistics.moved.sentBytes
-        let datagrams = statistics.protocolDrops
-        drops = [
-            ("no_route", statistics.noRoute), ("disallowed_source", statistics.disallowedSource),
-            ("malformed_packets", statistics.malformedPackets), ("answers_dropped", statistics.answersDropped),
-            ("malformed", datagrams.malformed), ("wrong_keys", datagrams.wrongKeys),
-            ("cookie_demanded", datagrams.cookies), ("rate_limited", datagrams.limited),
-            ("evicted", datagrams.evicted), ("unknown_session", datagrams.unknownSessions),
-            ("forged", datagrams.forged), ("replayed", datagrams.replayed), ("out_of_place", datagrams.outOfPlace),
-            ("verifications_full", datagrams.verificationsFull),
-        ]
+        self.drops = drops
         self.port = port
     }
 }

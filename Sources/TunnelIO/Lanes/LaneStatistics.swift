@@ -58,6 +58,22 @@ public struct LaneStatistics: Hashable, Sendable {
     }
 }
 
+extension LaneStatistics {
+    /// The drop causes of lanes. ``droppedBySocket`` is not one of them: the sockets count it by cause.
+    package static let dropCauses: [DropCause<Self, Int>] = [
+        ("malformed frames", \.malformedFromDevice, "Frames of the TUN device that contradict themselves."),
+        (
+            "refused by device", \.droppedByDevice,
+            "Packets that the TUN device refused, such as when its queue was full."
+        ),
+        (
+            "refused by network", \.droppedByNetwork,
+            "Datagrams that the system refused to send: no buffers, no route, or too large for the path."
+        ),
+        ("no socket", \.droppedWithoutSocket, "Datagrams to send in an address family without a socket."),
+    ]
+}
+
 extension LaneStatistics.Flow {
     fileprivate mutating func add(_ other: LaneStatistics.Flow) {
         packets &+= other.packets

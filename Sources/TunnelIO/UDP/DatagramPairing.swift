@@ -18,23 +18,25 @@ enum DatagramPairing {
         case joining
     }
 
-    /// Binds a port several times over, each as ``bind(port:open:)`` does.
-    /// - Parameter open: binds a socket of one family; true is IPv6.
+    /// Binds a port several times, each as ``bind(_:open:)`` does.
+    /// - Parameter open: Binds a socket of one family. Its binding has the port that was picked.
     static func bind(
-        port: UInt16, count: Int,
-        open: (_ isIPv6: Bool, _ port: UInt16, _ sharing: Sharing) throws(TunnelIOError) -> any DatagramSocket
+        _ binding: DatagramBinding, count: Int,
+        open: (_ isIPv6: Bool, _ binding: DatagramBinding, _ sharing: Sharing) throws(TunnelIOError)
+            -> any DatagramSocket
     ) throws(TunnelIOError) -> [DatagramSockets] {
-        let first = try bind(port: port) { (isIPv6, port) throws(TunnelIOError) in
-            try open(isIPv6, port, count > 1 ? .first : .alone)
+        let first = try bind(binding) { (isIPv6, binding) throws(TunnelIOError) in
+            try open(isIPv6, binding, count > 1 ? .first : .alone)
         }
+        let binding = binding.with(port: first.port)
         var bound = [first]
         do throws(TunnelIOError) {
             while bound.count < count {
                 var next = DatagramSockets(v4: nil, v6: nil, port: first.port)
-                if first.v4 != nil { next.v4 = try open(false, first.port, .joining) }
+                if first.v4 != nil { next.v4 = try open(false, binding, .joining) }
                 bound.append(next)
                 // It is in the list already, so that it is closed when this fails.
-                if first.v6 != nil { bound[bound.count - 1].v6 = try open(true, first.port, .joining) }
+                if first.v6 != nil { bound[bound.count - 1].v6 = try open(true, binding, .joining) }
             }
         } catch {
             for sockets in bound { sockets.close() }
@@ -43,26 +45,28 @@ enum DatagramPairing {
         return bound
     }
 
-    /// Binds IPv4 first, then IPv6 to the same port, where the host has them.
-    /// - Parameter open: binds a socket of one family; true is IPv6.
+    /// Binds IPv4 first, then IPv6 to the same port, if the host has them.
+    /// - Parameter open: Binds a socket of one family. Its binding has the port that was picked.
     static func bind(
-        port: UInt16, open: (_ isIPv6: Bool, _ port: UInt16) throws(TunnelIOError) -> any DatagramSocket
+        _ binding: DatagramBinding,
+        open: (_ isIPv6: Bool, _ binding: DatagramBinding) throws(TunnelIOError) -> any DatagramSocket
     ) throws(TunnelIOError) -> DatagramSockets {
         var attempt = 1
         while true {
             var missing: Int32 = 0
-            let v4 = try optional(isIPv6: false, port: port, missing: &missing, open: open)
+            let v4 = try optional(isIPv6: false, binding, missing: &missing, open: open)
             do throws(TunnelIOError) {
                 // Without IPv4 it is the port asked for, not a free one.
-                let v6 = try optional(isIPv6: true, port: v4?.port ?? port, missing: &missing, open: open)
+                let v6 = try optional(
+                    isIPv6: true, binding.with(port: v4?.port ?? binding.port), missing: &missing, open: open)
                 guard let bound = v4?.port ?? v6?.port else {
                     throw TunnelIOError(
-                        .bind(port: port, operation: "the host has neither IPv4 nor IPv6"), errno: missing)
+                        .bind(port: binding.port, operation: "the host has neither IPv4 nor IPv6"), errno: missing)
                 }
                 return DatagramSockets(v4: v4, v6: v6, port: bound)
             } catch {
                 v4?.close()
-                guard error.errno == EADDRINUSE, port == 0, v4 != nil, attempt < attempts else { throw error }
+                guard error.errno == EADDRINUSE, binding.port == 0, v4 != nil, attempt < attempts else { throw error }
                 attempt += 1
             }
         }
@@ -70,11 +74,11 @@ enum DatagramPairing {
 
     /// A socket, or nil where the host does not have the family.
     private static func optional(
-        isIPv6: Bool, port: UInt16, missing: inout Int32,
-        open: (_ isIPv6: Bool, _ port: UInt16) throws(TunnelIOError) -> any DatagramSocket
+        isIPv6: Bool, _ binding: DatagramBinding, missing: inout Int32,
+        open: (_ isIPv6: Bool, _ binding: DatagramBinding) throws(TunnelIOError) -> any DatagramSocket
     ) throws(TunnelIOError) -> (any DatagramSocket)? {
         do throws(TunnelIOError) {
-            return try open(isIPv6, port)
+            return try open(isIPv6, binding)
         } catch {
             guard error.errno == EAFNOSUPPORT || error.errno == EADDRNOTAVAIL else { throw error }
             missing = error.errno

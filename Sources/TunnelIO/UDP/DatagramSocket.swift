@@ -53,6 +53,23 @@ public struct DatagramReceiveDrops: Hashable, Sendable {
     }
 }
 
+extension DatagramReceiveDrops {
+    /// The drop causes of sockets.
+    package static let dropCauses: [DropCause<Self, Int>] = [
+        ("socket queue full", \.overflowed, "Datagrams that arrived while the system's queue of the socket was full."),
+        ("oversize", \.oversize, "Datagrams that were larger than the room for them."),
+    ]
+
+    /// Adds the drops of these sockets.
+    package mutating func add(_ sockets: DatagramSockets) {
+        for socket in sockets.all {
+            let drops = socket.receiveDrops
+            oversize &+= drops.oversize
+            overflowed &+= drops.overflowed
+        }
+    }
+}
+
 /// What became of the datagrams of one ``DatagramSocket/send(_:in:)``.
 public struct DatagramSendResult: Hashable, Sendable {
     /// Datagrams that the system took.
@@ -96,21 +113,4 @@ public struct DatagramSockets: Sendable {
     public func close() {
         for socket in all { socket.close() }
     }
-}
-
-/// Makes sockets: the system's, or those of an in-memory network.
-public protocol DatagramNetwork: Sendable {
-    /// Binds one port for both families; port 0 picks a free one, the same for both.
-    ///
-    /// A host without one of the families gets a socket for the other, on the port asked for.
-    /// - Throws: `.bind` when neither can be bound; `EADDRINUSE` when the port is taken in either family.
-    func bind(port: UInt16, mark: UInt32) throws(TunnelIOError) -> DatagramSockets
-
-    /// Binds one port for both families several times, so that as many lanes receive from it; port 0 picks a free one, the
-    /// same for all.
-    ///
-    /// The system spreads datagrams over the sockets so that those from one address and port come to one socket. Where it
-    /// cannot do that there are fewer than `count`, but one at least.
-    /// - Throws: as ``bind(port:mark:)``.
-    func bind(port: UInt16, mark: UInt32, count: Int) throws(TunnelIOError) -> [DatagramSockets]
 }

@@ -6,13 +6,14 @@ import NetworkAddresses
 
 /// What is done once for each UDP socket, the same on all systems.
 enum SocketSetup {
-    /// Binds a socket to the wildcard address of its family.
+    /// Binds a socket to the port of a binding, at the wildcard address of its family.
     /// - Parameter write: lays an endpoint out as the system's socket address and returns its length.
     /// - Returns: the port, which the system has chosen where it was zero.
-    static func bindToWildcard(
-        _ descriptor: Int32, isIPv6: Bool, port: UInt16,
+    static func bindSocket(
+        _ descriptor: Int32, isIPv6: Bool, to binding: DatagramBinding,
         write: (Endpoint, UnsafeMutableRawPointer) -> Int
     ) throws(TunnelIOError) -> UInt16 {
+        let port = binding.port
         var name = sockaddr_in6()
         let any = Endpoint(address: isIPv6 ? .v6(0, 0) : .v4(0), port: port)
         let length = unsafe withUnsafeMutableBytes(of: &name) { bytes -> Int in

@@ -62,3 +62,45 @@ public struct EngineStatistics: Hashable, Sendable {
     /// Nothing counted.
     public init() {}
 }
+
+extension EngineStatistics {
+    /// The drop causes of an engine: the name in text and JSON, the counter, and a sentence for people.
+    package static let dropCauses: [(name: String, counter: any KeyPath<Self, UInt64> & Sendable, summary: String)] = [
+        ("no peer", \.noRoute, "Packets to an address that is in no peer's allowed IPs, or that are not IP packets."),
+        ("no endpoint", \.noEndpoint, "Packets for a peer whose endpoint is not known."),
+        (
+            "staged over peer limit", \.stagedOverPeerLimit,
+            "Packets without a session that were replaced by newer ones of the same peer."
+        ),
+        (
+            "staged over budget", \.stagedOverBudget,
+            "Packets without a session that exceeded the memory for waiting packets of all peers."
+        ),
+        (
+            "staged abandoned", \.stagedAbandoned,
+            "Packets that waited for a session until the handshake failed, or the peer or the device was removed."
+        ),
+        ("outbox full", \.outboxDropped, "Handshake messages that exceeded the queue of messages to send."),
+        ("while down", \.whileDown, "Packets and datagrams that arrived while the device was down."),
+        ("malformed", \.malformedDatagrams, "Datagrams that are not a message of WireGuard."),
+        ("invalid mac1", \.invalidMac1, "Handshake messages that were not made with this end's public key."),
+        ("cookie demanded", \.cookieRepliesSent, "Handshake messages that were answered with a cookie under load."),
+        ("rate limited", \.rateLimited, "Handshake messages of a source that sent too many under load."),
+        (
+            "rejected handshakes", \.rejectedHandshakes,
+            "Handshake messages that are not authentic, were replayed, or are not from a known peer."
+        ),
+        (
+            "initiation floods", \.initiationFloods,
+            "Initiations that arrived sooner after the previous one than a peer may send them."
+        ),
+        ("unknown session", \.unknownSession, "Transport data of a session that does not exist or has expired."),
+        ("decryption failures", \.authenticationFailures, "Transport data that is not authentic."),
+        ("replayed", \.replayed, "Transport data that was received before, or too late."),
+        ("malformed packets", \.malformedPackets, "Authentic packets whose content is not an IP packet."),
+        (
+            "disallowed source", \.disallowedSource,
+            "Authentic packets from an address that is not in the sender's allowed IPs."
+        ),
+    ]
+}

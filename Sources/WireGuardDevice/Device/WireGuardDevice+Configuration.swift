@@ -20,13 +20,11 @@ extension WireGuardDevice {
             } catch {
                 throw WireGuardDeviceError(error)
             }
-            let port = update.listenPort ?? state.requestedPort
-            let mark = update.fwMark ?? state.mark
+            let binding = state.binding.updated(by: update)
             if state.linkIsUp {
-                try adoptSockets(port, mark, isNamed: update.listenPort != nil || update.fwMark != nil, &state)
+                try adoptSockets(binding, isNamed: update.listenPort != nil || update.fwMark != nil, &state)
             }
-            state.requestedPort = port
-            state.mark = mark
+            state.binding = binding
             transport.withEngine { $0.apply(update, at: SystemTime.now(), wall: SystemTime.wall()) }
             if state.linkIsUp {
                 // A port that could not be had on the way up may be another one now.
@@ -38,26 +36,29 @@ extension WireGuardDevice {
         lanes.wake()
     }
 
-    /// Sees to it that the sockets fit port and mark.
+    /// Makes the sockets match a binding.
     /// - Parameter isNamed: whether the update is about them; where it is not, an earlier failure is tried again, but
     ///   does not keep the rest of the update from taking effect.
     private func adoptSockets(
-        _ port: UInt16, _ mark: UInt32, isNamed: Bool, _ state: inout State
+        _ binding: DatagramBinding, isNamed: Bool, _ state: inout State
     ) throws(WireGuardDeviceError) {
         guard let bound = state.sockets.first?.port else {
             do throws(WireGuardDeviceError) {
-                try bind(port: port, mark: mark, &state)
+                try bind(binding, &state)
             } catch {
                 guard !isNamed else { throw error }
                 log(.error, "still without sockets: \(error)")
             }
             return
         }
-        // A port that the system chose may be named later: it is ours already.
-        if port != state.requestedPort, port != bound {
-            try bind(port: port, mark: mark, &state)
-        } else if mark != state.mark {
-            try setMark(mark, on: state.sockets.flatMap(\.all), previous: state.mark)
+        // Open sockets can change their mark. If the update names the port that the system chose, they have it already.
+        var present = state.binding
+        present.mark = binding.mark
+        if binding.port == bound { present.port = bound }
+        if binding != present {
+            try bind(binding, &state)
+        } else if binding.mark != state.binding.mark {
+            try setMark(binding.mark, on: state.sockets.flatMap(\.all), previous: state.binding.mark)
         }
     }
 
@@ -84,8 +85,8 @@ extension WireGuardDevice {
         operations.withLock { device in
             var state = UAPIDeviceState()
             state.privateKey = transport.withEngine { $0.privateKey }
-            state.listenPort = device.sockets.first?.port ?? device.requestedPort
-            state.fwMark = device.mark
+            state.listenPort = device.sockets.first?.port ?? device.binding.port
+            state.fwMark = device.binding.mark
             forEachPeer { state.peers.append(UAPIPeerState($0)) }
             return state
         }
@@ -142,4 +143,14 @@ extension WireGuardDevice {
 
     /// How the work is spread over threads; never `LaneLayout.automatic`, but what that came to.
     public var layout: LaneLayout { lanes.layout }
+}
+
+extension DatagramBinding {
+    /// The binding after an update of the configuration.
+    fileprivate func updated(by update: UAPIDeviceUpdate) -> DatagramBinding {
+        var binding = self
+        if let port = update.listenPort { binding.port = port }
+        if let mark = update.fwMark { binding.mark = mark }
+        return binding
+    }
 }

@@ -22,7 +22,7 @@ public final class WireGuardDevice: Sendable {
         public var limits: EngineLimits
         /// How the work is spread over threads. More than one lane takes a device with several queues, and no more are made
         /// than the budget has room for.
-        public var layout = LaneLayout.automatic
+        public var layout: LaneLayout
         /// The sizes of each lane's batches: the budget's, unless they are set.
         public var lane: LaneConfiguration
         /// Where keys, indices, nonces and jitter come from; cryptographically secure outside of tests.
@@ -32,10 +32,12 @@ public final class WireGuardDevice: Sendable {
         public var log: @Sendable (LogLevel, String) -> Void = { _, _ in }
 
         /// Options sized from a budget, or the defaults, sized for a server with memory to spare.
-        public init(budget: MemoryBudget? = nil) {
+        /// - Parameter dataPath: The threads and, instead of those of the budget, the sizes of each lane.
+        public init(budget: MemoryBudget? = nil, dataPath: DataPathOptions = DataPathOptions()) {
             self.budget = budget
             limits = budget?.limits ?? EngineLimits()
-            lane = budget?.lane ?? LaneConfiguration()
+            layout = dataPath.layout
+            lane = dataPath.configuration(within: budget?.lane)
         }
     }
 
@@ -75,15 +77,14 @@ public final class WireGuardDevice: Sendable {
     struct State {
         var isStarted = false
         var closeReason: CloseReason?
-        /// The port that was asked for; zero leaves the choice to the system.
-        var requestedPort: UInt16 = 0
-        var mark: UInt32 = 0
+        /// The configured binding, whose port 0 leaves the choice to the system.
+        var binding = DatagramBinding()
         /// A pair for each lane that receives; none while there are none.
         var sockets: [DatagramSockets] = []
         var linkIsUp = false
         var servers: [UAPIServer] = []
-        /// What sockets that are closed by now have dropped.
-        var socketDrops = SocketDrops()
+        /// The drops of the sockets that were closed.
+        var socketDrops = DatagramReceiveDrops()
     }
 
     let tun: any TunDevice
@@ -259,7 +260,7 @@ public final class WireGuardDevice: Sendable {
         try operations.withLock { (state) throws(WireGuardDeviceError) in
             guard state.closeReason == nil else { return }
             state.linkIsUp = true
-            if state.sockets.isEmpty { try bind(port: state.requestedPort, mark: state.mark, &state) }
+            if state.sockets.isEmpty { try bind(state.binding, &state) }
             transport.withEngine { $0.setUp(true, at: SystemTime.now(), wall: SystemTime.wall()) }
             lanes.setDeviceEnabled(true)
             lanes.wake()
@@ -292,14 +293,14 @@ public final class WireGuardDevice: Sendable {
     ///
     /// On failure everything stays as it was, but for one case: where the new sockets are to take the port of the old ones,
     /// those have to go first, and the device has none until the next attempt.
-    func bind(port: UInt16, mark: UInt32, _ state: inout State) throws(WireGuardDeviceError) {
+    func bind(_ binding: DatagramBinding, _ state: inout State) throws(WireGuardDeviceError) {
         do throws(TunnelIOError) {
             let old = state.sockets
-            if let first = old.first, port != 0, first.port == port {
+            if let first = old.first, binding.port != 0, first.port == binding.port {
                 lanes.replaceSockets([])
                 closeSockets(&state)
             }
-            let sockets = try network.bind(port: port, mark: mark, count: lanes.socketCount)
+            let sockets = try network.bind(binding, count: lanes.socketCount)
             lanes.replaceSockets(sockets)
             closeSockets(&state)
             state.sockets = sockets
@@ -316,7 +317,7 @@ public final class WireGuardDevice: Sendable {
         try operations.withLock { (state) throws(WireGuardDeviceError) in
             guard state.closeReason == nil else { throw WireGuardDeviceError(.closed) }
             guard state.linkIsUp else { return }
-            try bind(port: state.requestedPort, mark: state.mark, &state)
+            try bind(state.binding, &state)
         }
     }
 

@@ -23,9 +23,17 @@ public struct StatusRequest: TunnelMessage {
         public var pingReplies: Int
 
         /// The bytes received from all peers.
-        public var receivedBytes: UInt64 { peers.reduce(0) { $0 &+ $1.receivedBytes } }
+        public var receivedBytes: UInt64 { status.receivedBytes }
         /// The bytes sent to all peers.
-        public var sentBytes: UInt64 { peers.reduce(0) { $0 &+ $1.sentBytes } }
+        public var sentBytes: UInt64 { status.sentBytes }
+
+        /// The part that tunnels of all kinds have.
+        public var status: ProviderStatus {
+            var status = ProviderStatus(
+                activity: state.rawValue, isTrying: [.connecting, .healing].contains(state), peers: peers, drops: drops)
+            status.listenPort = listenPort
+            return status
+        }
     }
 
     /// The name of the message.
@@ -53,22 +61,6 @@ public enum WireGuardState: String, Codable, Hashable, Sendable, CaseIterable {
     case listening
     /// It has ended.
     case stopped
-}
-
-/// How one peer does.
-public struct PeerStatus: Codable, Hashable, Sendable {
-    /// The key that names it, in base64.
-    public var publicKey: String
-    /// Where it is; nil when that is not known.
-    public var endpoint: String?
-    /// Seconds since the last handshake; nil when there was none.
-    public var lastHandshakeAge: Double?
-    /// Bytes received from it.
-    public var receivedBytes: UInt64
-    /// Bytes sent to it.
-    public var sentBytes: UInt64
-    /// Whether it has owed an answer for longer than the connectivity monitor allows.
-    public var isSilent: Bool?
 }
 
 /// Gives the provider another configuration while it runs. Peers that are in both keep their sessions.

@@ -29,7 +29,8 @@ final class DeviceDataPlane: DataPlane {
     ) throws(TunnelError) {
         interface = TapTun(tun, filter: true)
         let allowedIPs = update.peers.reduce(0) { $0 + $1.allowedIPs.count }
-        var options = WireGuardDevice.Options(budget: environment.budget?.withRoom(forAllowedIPs: allowedIPs))
+        var options = WireGuardDevice.Options(
+            budget: environment.budget?.withRoom(forAllowedIPs: allowedIPs), dataPath: environment.dataPath)
         options.random = environment.random
         options.log = { level, message in
             logger.log(level: level == .error ? .error : .debug, "\(message)")
@@ -122,11 +123,7 @@ final class DeviceDataPlane: DataPlane {
 
     func forgetPackets() { interface.forgetPackets() }
 
-    func drops() -> [String: UInt64] {
-        var drops: [String: UInt64] = [:]
-        for (cause, count) in device.statistics.drops.byCause where count > 0 { drops[cause] = count }
-        return drops
-    }
+    func drops() -> [String: UInt64] { device.statistics.drops.counted }
 
     var listenPort: UInt16? { device.listenPort }
 

@@ -13,6 +13,8 @@ public struct WireGuardEnvironment: Sendable {
     public var resolver: any EndpointResolver = SystemEndpointResolver()
     /// The memory that all is sized from; nil for a server with memory to spare.
     public var budget: MemoryBudget? = .extension
+    /// The threads of the data path, and the sizes of its lanes if they are not those of the budget.
+    public var dataPath = DataPathOptions()
     /// Where `wg` is served, as of a device that is configured by it; nil for nowhere. ``ManagementSocket/path(forInterface:)`` is
     /// where `wg` looks. Apps have no use for it.
     package var managementSocket: String?

@@ -9,7 +9,6 @@
     import PacketTunnelLinux
     import Synchronization
     import TunnelSystem
-    import WireGuardDevice
 
     /// Brings tunnels up.
     enum TunnelUp {
@@ -74,7 +73,7 @@
                 report?.watch()
                 let process = TunnelProcess(
                     tunnel: tunnel, load: command.reloading(tunnel, by: programs), runtime: command.runtime.directory,
-                    budget: try? MemoryBudget(text: command.memory, lanes: 1),
+                    environments: ProviderEnvironments(command),
                     startLimit: .seconds(2 * command.timeout + 20), logLevel: command.verbose ? .debug : .info,
                     isForeground: report == nil, programs: programs, tell: { report?.tell($0) })
                 return await process.run()

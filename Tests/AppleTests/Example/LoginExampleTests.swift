@@ -40,7 +40,7 @@ extension OneNetworkTests {
             let tun = try VirtualNetwork().makeTun(name: "server")
             let server = CredentialServerDevice(
                 privateKey: key, presharedKey: presharedKey, store: OneUser(), tun: tun,
-                network: SystemDatagramNetwork(), port: 0)
+                network: SystemDatagramNetwork())
             try server.start()
             let port = try #require(server.port)
 

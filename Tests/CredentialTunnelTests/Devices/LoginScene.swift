@@ -95,7 +95,8 @@ final class LoginServer: Sendable {
     ) throws -> CredentialServerDevice {
         let tun = try behind.makeTun(name: "server")
         let device = CredentialServerDevice(
-            privateKey: key, presharedKey: FixedKeys.preshared(), store: store, tun: tun, network: network, port: port,
+            privateKey: key, presharedKey: FixedKeys.preshared(), store: store, tun: tun, network: network,
+            binding: DatagramBinding(port: port),
             options: options)
         try device.start()
         return device

@@ -121,7 +121,8 @@ struct StatusTests {
     func json() throws {
         let names = [
             "name", "state", "activity", "error", "processID", "source", "profile", "startedAt", "publicKey",
-            "listenPort", "addresses", "routes", "excludedRoutes", "dnsServers", "searchDomains", "leakPolicy",
+            "listenPort", "endpoint", "login", "addresses", "routes", "excludedRoutes", "dnsServers", "searchDomains",
+            "leakPolicy",
             "allowsLocalNetwork", "allowedNetworks", "heldPolicy", "repairs", "lastRepair", "problems", "memoryBytes",
             "receivedBytes", "sentBytes",
             "receivedBitsPerSecond",

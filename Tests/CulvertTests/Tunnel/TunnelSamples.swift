@@ -5,6 +5,7 @@ import Foundation
 import PacketTunnel
 import Synchronization
 
+@testable import CredentialTunnel
 @testable import WireGuardTunnel
 @testable import culvert
 
@@ -64,6 +65,24 @@ enum Samples {
                     publicKey: peerKey, endpoint: "192.0.2.1:51820", lastHandshakeAge: age, receivedBytes: received,
                     sentBytes: sent)
             ], drops: ["while down": 3], pingsSent: 0, pingReplies: 0)
+    }
+
+    static func login(
+        _ state: CredentialState = .connected, drops: [String: UInt64] = ["forged": 2]
+    ) -> CredentialStatusRequest.Reply {
+        CredentialStatusRequest.Reply(
+            state: state, login: "anna", server: "192.0.2.9:443", keyAge: 42, receivedBytes: 3_000_000,
+            sentBytes: 7_500, drops: drops)
+    }
+
+    /// The report of a login tunnel.
+    static func report(
+        _ status: TunnelStatus = .connected, login: CredentialStatusRequest.Reply
+    ) -> ServiceReport {
+        var report = Samples.report("login0", status, wireGuard: nil)
+        report.login = login
+        (report.publicKey, report.peers) = (nil, [])
+        return report
     }
 
     static func report(

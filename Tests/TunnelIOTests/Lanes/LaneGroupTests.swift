@@ -45,7 +45,7 @@ private final class GroupSite: Sendable {
 
     /// Binds sockets for the lanes and hands them over.
     func bind(port: UInt16) throws -> [DatagramSockets] {
-        let sockets = try host.bind(port: port, mark: 0, count: group.socketCount)
+        let sockets = try host.bind(DatagramBinding(port: port), count: group.socketCount)
         group.replaceSockets(sockets)
         return sockets
     }

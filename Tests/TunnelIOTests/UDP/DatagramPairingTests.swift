@@ -26,7 +26,10 @@ struct DatagramPairingTests {
         ) throws(TunnelIOError) -> DatagramSockets {
             let network = internet.attach([.v4(1), .v6(0, 1)])
             var attempt = 0
-            return try DatagramPairing.bind(port: port) { (isIPv6, port) throws(TunnelIOError) in
+            let binding = DatagramBinding(port: port, mark: 7)
+            return try DatagramPairing.bind(binding) { (isIPv6, binding) throws(TunnelIOError) in
+                let port = binding.port
+                #expect(binding.mark == 7)
                 if !isIPv6 { attempt += 1 }
                 requests.append("\(isIPv6 ? "v6" : "v4") \(port)")
                 let code = rule(isIPv6, port, attempt)

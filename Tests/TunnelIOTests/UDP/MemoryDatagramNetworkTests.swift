@@ -148,4 +148,18 @@ struct MemoryDatagramNetworkTests {
         #expect(try socket.receive(into: small) == 1)
         #expect(small.copy(of: 0) == [1])
     }
+
+    @Test("A binding gives its port and its mark to the sockets of both families")
+    func binding() throws {
+        let host = internet.attach([.v4(1), .v6(0, 1)])
+        let sockets = try host.bind(DatagramBinding(port: 7, mark: 3))
+        #expect(sockets.all.count == 2)
+        for case let socket as MemoryUDPSocket in sockets.all { #expect(socket.port == 7 && socket.mark == 3) }
+        #expect(throws: TunnelIOError(.bind(port: 7, operation: "bind"), errno: EADDRINUSE)) {
+            try host.bind(DatagramBinding(port: 7))
+        }
+        let pairs = try host.bind(DatagramBinding(mark: 5), count: 2)
+        #expect(pairs.count == 2 && pairs.allSatisfy { $0.port == pairs[0].port && $0.port != 0 })
+        #expect(pairs.flatMap(\.all).allSatisfy { ($0 as? MemoryUDPSocket)?.mark == 5 })
+    }
 }

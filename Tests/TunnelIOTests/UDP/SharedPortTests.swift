@@ -20,12 +20,12 @@ struct SharedPortTests {
     func memory() throws {
         let internet = MemoryInternet()
         let host = internet.attach([.v4(1), .v6(1, 1)])
-        let sockets = try host.bind(port: 0, mark: 0, count: 3)
+        let sockets = try host.bind(DatagramBinding(), count: 3)
         let port = try #require(sockets.first?.port)
         #expect(sockets.count == 3)
         #expect(sockets.allSatisfy { $0.port == port && $0.v4?.port == port && $0.v6?.port == port })
         #expect(throws: TunnelIOError(.bind(port: port, operation: "bind"), errno: EADDRINUSE)) {
-            try host.bind(port: port, mark: 0, count: 2)
+            try host.bind(DatagramBinding(port: port), count: 2)
         }
         for source in 0..<32 {
             let sender = try internet.attach([.v4(100 + UInt32(source))]).bind(port: 9, mark: 0)
@@ -42,7 +42,7 @@ struct SharedPortTests {
         @Test("On Linux: the datagrams of a source come to one socket, those of many to all", arguments: [false, true])
         func linux(isIPv6: Bool) throws {
             try cancelWithoutIPv6(isIPv6)
-            let sockets = try LinuxDatagramNetwork().bind(port: 0, mark: 0, count: 4)
+            let sockets = try LinuxDatagramNetwork().bind(DatagramBinding(), count: 4)
             let port = try #require(sockets.first?.port)
             #expect(port != 0)
             #expect(sockets.count == 4)
@@ -63,11 +63,11 @@ struct SharedPortTests {
         func linuxTaken() throws {
             let network = LinuxDatagramNetwork()
             let alone = try network.bind(port: 0, mark: 0)
-            let shared = try network.bind(port: 0, mark: 0, count: 2)
+            let shared = try network.bind(DatagramBinding(), count: 2)
             for port in [alone.port, try #require(shared.first?.port)] {
                 for count in [1, 2] {
                     let error = #expect(throws: TunnelIOError.self) {
-                        try network.bind(port: port, mark: 0, count: count)
+                        try network.bind(DatagramBinding(port: port), count: count)
                     }
                     #expect(error?.errno == EADDRINUSE)
                 }

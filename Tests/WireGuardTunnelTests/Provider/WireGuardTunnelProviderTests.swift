@@ -333,16 +333,12 @@ final class FailingNetwork: Sendable {
         let owner: FailingNetwork
         let network: MemoryDatagramNetwork
 
-        func bind(port: UInt16, mark: UInt32) throws(TunnelIOError) -> DatagramSockets {
+        func bind(_ binding: DatagramBinding, count: Int) throws(TunnelIOError) -> [DatagramSockets] {
             guard !owner.isFailing.load(ordering: .acquiring) else {
                 owner.count.add(1, ordering: .relaxed)
-                throw TunnelIOError(.bind(port: port, operation: "bind"), errno: 101)
+                throw TunnelIOError(.bind(port: binding.port, operation: "bind"), errno: 101)
             }
-            return try network.bind(port: port, mark: mark)
-        }
-
-        func bind(port: UInt16, mark: UInt32, count: Int) throws(TunnelIOError) -> [DatagramSockets] {
-            [try bind(port: port, mark: mark)]
+            return try network.bind(binding, count: 1)
         }
     }
 }

@@ -34,12 +34,18 @@
         ///   - isIPv6: the family; an IPv6 socket takes IPv6 alone.
         ///   - port: the port in host order, or zero for any.
         /// - Throws: `.bind` with the error number of the step that failed.
-        public init(isIPv6: Bool, port: UInt16) throws(TunnelIOError) {
+        public convenience init(isIPv6: Bool, port: UInt16) throws(TunnelIOError) {
+            try self.init(isIPv6: isIPv6, DatagramBinding(port: port))
+        }
+
+        /// Binds a socket of one family.
+        init(isIPv6: Bool, _ binding: DatagramBinding) throws(TunnelIOError) {
+            let port = binding.port
             let descriptor = socket(isIPv6 ? AF_INET6 : AF_INET, SOCK_DGRAM, IPPROTO_UDP)
             guard descriptor >= 0 else { throw TunnelIOError(.bind(port: port, operation: "socket"), errno: errno) }
             do throws(TunnelIOError) {
                 try Self.configure(descriptor, isIPv6: isIPv6, port: port)
-                self.port = try unsafe SocketSetup.bindToWildcard(descriptor, isIPv6: isIPv6, port: port) {
+                self.port = try unsafe SocketSetup.bindSocket(descriptor, isIPv6: isIPv6, to: binding) {
                     unsafe DarwinSocketAddress.write($0, to: $1)
                 }
             } catch {
@@ -110,17 +116,14 @@
         /// The system's network.
         public init() {}
 
-        /// Binds one port for both families; see ``DatagramNetwork``.
-        public func bind(port: UInt16, mark: UInt32) throws(TunnelIOError) -> DatagramSockets {
-            guard mark == 0 else { throw TunnelIOError(.unsupported("marking datagrams for policy routing")) }
-            return try DatagramPairing.bind(port: port) { (isIPv6, port) throws(TunnelIOError) in
-                try DarwinUDPSocket(isIPv6: isIPv6, port: port)
-            }
-        }
-
-        /// Binds the port once: datagrams are not spread over several sockets here.
-        public func bind(port: UInt16, mark: UInt32, count: Int) throws(TunnelIOError) -> [DatagramSockets] {
-            [try bind(port: port, mark: mark)]
+        /// Binds the port once for both families: datagrams are not spread over several sockets here.
+        public func bind(_ binding: DatagramBinding, count: Int) throws(TunnelIOError) -> [DatagramSockets] {
+            guard binding.mark == 0 else { throw TunnelIOError(.unsupported("marking datagrams for policy routing")) }
+            return [
+                try DatagramPairing.bind(binding) { (isIPv6, binding) throws(TunnelIOError) in
+                    try DarwinUDPSocket(isIPv6: isIPv6, binding)
+                }
+            ]
         }
     }
 

@@ -12,20 +12,13 @@
             self.offload = offload
         }
 
-        /// Binds one port for both families; see ``DatagramNetwork``.
-        public func bind(port: UInt16, mark: UInt32) throws(TunnelIOError) -> DatagramSockets {
-            try DatagramPairing.bind(port: port) { (isIPv6, port) throws(TunnelIOError) in
-                try LinuxUDPSocket(isIPv6: isIPv6, port: port, mark: mark, offload: offload)
-            }
-        }
-
         /// Binds one port for both families several times; see ``DatagramNetwork``.
         ///
         /// A port that another socket has is not shared with it. Later, a process of the same user may join by
         /// `SO_REUSEPORT`, as with any port that is shared.
-        public func bind(port: UInt16, mark: UInt32, count: Int) throws(TunnelIOError) -> [DatagramSockets] {
-            try DatagramPairing.bind(port: port, count: count) { (isIPv6, port, sharing) throws(TunnelIOError) in
-                try LinuxUDPSocket(isIPv6: isIPv6, port: port, mark: mark, offload: offload, sharing: sharing)
+        public func bind(_ binding: DatagramBinding, count: Int) throws(TunnelIOError) -> [DatagramSockets] {
+            try DatagramPairing.bind(binding, count: count) { (isIPv6, binding, sharing) throws(TunnelIOError) in
+                try LinuxUDPSocket(isIPv6: isIPv6, binding, offload: offload, sharing: sharing)
             }
         }
     }

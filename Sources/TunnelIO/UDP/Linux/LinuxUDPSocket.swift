@@ -51,19 +51,21 @@
         public convenience init(
             isIPv6: Bool, port: UInt16, mark: UInt32 = 0, offload: OffloadOptions = .environment
         ) throws(TunnelIOError) {
-            try self.init(isIPv6: isIPv6, port: port, mark: mark, offload: offload, sharing: .alone)
+            try self.init(
+                isIPv6: isIPv6, DatagramBinding(port: port, mark: mark), offload: offload, sharing: .alone)
         }
 
         /// Binds a socket of one family to a port that it may share.
         init(
-            isIPv6: Bool, port: UInt16, mark: UInt32, offload: OffloadOptions, sharing: DatagramPairing.Sharing
+            isIPv6: Bool, _ binding: DatagramBinding, offload: OffloadOptions, sharing: DatagramPairing.Sharing
         ) throws(TunnelIOError) {
+            let port = binding.port
             let descriptor = ctunnel_udp_socket(isIPv6 ? AF_INET6 : AF_INET)
             guard descriptor >= 0 else { throw TunnelIOError(.bind(port: port, operation: "socket"), errno: errno) }
             do throws(TunnelIOError) {
-                try Self.configure(descriptor, isIPv6: isIPv6, port: port, mark: mark)
+                try Self.configure(descriptor, isIPv6: isIPv6, binding)
                 if sharing == .joining { try Self.sharePort(descriptor, port) }
-                self.port = try unsafe SocketSetup.bindToWildcard(descriptor, isIPv6: isIPv6, port: port) {
+                self.port = try unsafe SocketSetup.bindSocket(descriptor, isIPv6: isIPv6, to: binding) {
                     unsafe UDPSocketAddress.write($0, to: $1)
                 }
                 // Only now, so that the port is not one that somebody else shares.
@@ -126,8 +128,9 @@
         // MARK: - Setting up
 
         private static func configure(
-            _ descriptor: Int32, isIPv6: Bool, port: UInt16, mark: UInt32
+            _ descriptor: Int32, isIPv6: Bool, _ binding: DatagramBinding
         ) throws(TunnelIOError) {
+            let (port, mark) = (binding.port, binding.mark)
             if isIPv6 {
                 try require(descriptor, Int32(IPPROTO_IPV6), CTUNNEL_IPV6_V6ONLY, 1, port, "IPV6_V6ONLY")
                 try require(descriptor, Int32(IPPROTO_IPV6), CTUNNEL_IPV6_RECVPKTINFO, 1, port, "IPV6_RECVPKTINFO")

@@ -48,23 +48,17 @@ public final class MemoryDatagramNetwork: DatagramNetwork {
         move(to: try addresses.map { (text) throws(AddressTextError) in try IPAddress(text) })
     }
 
-    /// Binds one port for both families; see ``DatagramNetwork``.
-    public func bind(port: UInt16, mark: UInt32) throws(TunnelIOError) -> DatagramSockets {
-        try DatagramPairing.bind(port: port) { (isIPv6, port) throws(TunnelIOError) in
-            try self.open(isIPv6: isIPv6, port: port, mark: mark, sharing: .alone)
-        }
-    }
-
     /// Binds one port for both families several times; see ``DatagramNetwork``.
-    public func bind(port: UInt16, mark: UInt32, count: Int) throws(TunnelIOError) -> [DatagramSockets] {
-        try DatagramPairing.bind(port: port, count: count) { (isIPv6, port, sharing) throws(TunnelIOError) in
-            try self.open(isIPv6: isIPv6, port: port, mark: mark, sharing: sharing)
+    public func bind(_ binding: DatagramBinding, count: Int) throws(TunnelIOError) -> [DatagramSockets] {
+        try DatagramPairing.bind(binding, count: count) { (isIPv6, binding, sharing) throws(TunnelIOError) in
+            try self.open(isIPv6: isIPv6, binding, sharing: sharing)
         }
     }
 
     private func open(
-        isIPv6: Bool, port: UInt16, mark: UInt32, sharing: DatagramPairing.Sharing
+        isIPv6: Bool, _ binding: DatagramBinding, sharing: DatagramPairing.Sharing
     ) throws(TunnelIOError) -> MemoryUDPSocket {
+        let port = binding.port
         let signal = try WakeSignal()
         return try state.withLock { (state) throws(TunnelIOError) in
             guard state.addresses.contains(where: { $0.isIPv6 == isIPv6 }) else {
@@ -79,7 +73,7 @@ public final class MemoryDatagramNetwork: DatagramNetwork {
             guard sharing == .joining || state.sockets[key] == nil else {
                 throw TunnelIOError(.bind(port: port, operation: "bind"), errno: EADDRINUSE)
             }
-            let socket = MemoryUDPSocket(host: self, isIPv6: isIPv6, port: chosen, mark: mark, signal: signal)
+            let socket = MemoryUDPSocket(host: self, isIPv6: isIPv6, port: chosen, mark: binding.mark, signal: signal)
             state.sockets[key, default: []].append(socket)
             return socket
         }

@@ -68,6 +68,15 @@ struct ServiceReport: Codable, Hashable, Sendable {
 }
 
 extension ServiceReport {
+    /// The provider's status; `nil` while there is no provider.
+    var provider: ProviderStatus? { wireGuard?.status ?? login?.status }
+
+    /// The configured peers, each with its status; `nil` for a peer that the provider does not have.
+    var peerStatus: [(peer: Peer, now: PeerStatus?)] {
+        let present = provider?.peers ?? []
+        return peers.map { peer in (peer, present.first { $0.publicKey == peer.publicKey }) }
+    }
+
     /// What is known of a tunnel before it runs.
     init(_ tunnel: LoadedTunnel, publicKey: String?, processID: Int32, startedAt: Double) {
         let settings = tunnel.kind.settings

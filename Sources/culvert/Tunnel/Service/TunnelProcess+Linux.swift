@@ -11,7 +11,6 @@
     import Provisioning
     import TunnelIO
     import TunnelSystem
-    import WireGuardDevice
     import WireGuardTunnel
 
     /// The process of one tunnel: it brings the tunnel up, answers other processes, and takes it down again.
@@ -20,7 +19,7 @@
         /// Loads it again, as it is by then.
         var load: LiveTunnel.Load
         var runtime: RuntimeDirectory
-        var budget: MemoryBudget?
+        var environments: ProviderEnvironments
         /// How long the tunnel may take to come up.
         var startLimit: Duration
         var logLevel: Logger.Level = .info
@@ -114,28 +113,19 @@
         private func makeHost(
             _ secrets: any SecretStore, _ logger: Logger
         ) throws(TunnelError) -> (HookedHost, LinuxPlatform) {
-            let (budget, socket) = (budget, ManagementSocket.path(forInterface: tunnel.name))
-            let programs = programs
+            let (environments, programs, name) = (environments, programs, tunnel.name)
             switch tunnel.kind {
             case .wireGuard:
                 return try makeHost(secrets, logger) {
-                    var environment = WireGuardEnvironment()
-                    (environment.budget, environment.managementSocket) = (budget, socket)
-                    return WireGuardTunnelProvider(environment: environment)
+                    WireGuardTunnelProvider(environment: environments.wireGuard(name))
                 }
             case .login:
-                return try makeHost(secrets, logger) {
-                    var environment = CredentialEnvironment()
-                    if let lane = budget?.lane { environment.lane = lane }
-                    return CredentialTunnelProvider(environment: environment)
-                }
+                return try makeHost(secrets, logger) { CredentialTunnelProvider(environment: environments.login) }
             case .enrolled:
                 return try makeHost(secrets, logger) {
-                    var environment = WireGuardEnvironment()
-                    (environment.budget, environment.managementSocket) = (budget, socket)
-                    return EnrolledTunnelProvider(
+                    EnrolledTunnelProvider(
                         transport: PipeProvisioningTransport(logger: logger, programs: programs),
-                        environment: environment)
+                        environment: environments.wireGuard(name))
                 }
             }
         }

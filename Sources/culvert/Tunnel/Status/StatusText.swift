@@ -2,10 +2,8 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import CommandLineSupport
-import CredentialTunnel
 import PacketTunnel
 import Provisioning
-import WireGuardTunnel
 
 /// Tunnels as people read them.
 struct StatusText {
@@ -53,9 +51,8 @@ struct StatusText {
             add("error", error.message)
             add("fix", error.fix)
         }
-        let isTrying =
-            [.connecting, .healing].contains(report.wireGuard?.state) || report.login?.state == .reconnecting
-        if report.status.status == .reasserting, isTrying {
+        let provider = report.provider
+        if report.status.status == .reasserting, provider?.isTrying == true {
             add("meanwhile", "what is routed into the tunnel goes nowhere; it goes on trying to reach its server")
         }
         for problem in report.problems ?? [] {
@@ -65,7 +62,7 @@ struct StatusText {
         add("process", "\(report.processID), for \(Self.age(tunnel.time - report.startedAt, ago: false))")
         add("memory", Figure.bytes(report.residentBytes))
         add("public key", report.publicKey)
-        add("listening on", report.wireGuard?.listenPort.map { "UDP port \($0)" })
+        add("listening on", provider?.listenPort.map { "UDP port \($0)" })
         add("addresses", report.addresses.joined(separator: ", "))
         add("routes", report.routes.joined(separator: ", "))
         add("not routed", report.excludedRoutes.joined(separator: ", "))
@@ -77,19 +74,18 @@ struct StatusText {
         }
         add("received", Self.amount(tunnel.receivedBytes, tunnel.rates?.received))
         add("sent", Self.amount(tunnel.sentBytes, tunnel.rates?.sent))
-        if let login = report.login {
-            add("login", login.login)
-            add("server", login.server)
-            add("keys", Self.age(login.keyAge))
+        if let login = provider?.login {
+            add("login", login)
+            add("server", provider?.endpoint)
+            add("keys", Self.age(provider?.handshakeAge))
         }
         if let enrolment = report.enrolment {
             add("device", "\(enrolment.deviceID) of \(enrolment.user)")
             add("expires", enrolment.expiresInSeconds.map { "in \(Self.age($0, ago: false)), unless it renews" })
         }
-        let drops = (report.wireGuard?.drops ?? report.login?.drops ?? [:]).sorted { $0.key < $1.key }
+        let drops = (provider?.drops ?? [:]).sorted { $0.key < $1.key }
         add("dropped", drops.map { "\($0.key) \(Figure.grouped($0.value))" }.joined(separator: ", "))
-        for peer in report.peers {
-            let now = report.wireGuard?.peers.first { $0.publicKey == peer.publicKey }
+        for (peer, now) in report.peerStatus {
             lines += ["", "  peer " + paint(peer.publicKey, .bold)]
             add("endpoint", now?.endpoint ?? peer.endpoint ?? "not known yet")
             add("handshake", Self.age(now?.lastHandshakeAge))
@@ -103,7 +99,7 @@ struct StatusText {
 
     /// The state, and what the provider is doing where that says more.
     func stateText(_ tunnel: TunnelSnapshot, width: Int = 80) -> String {
-        let activity = tunnel.report?.wireGuard?.state.rawValue ?? tunnel.report?.login?.state.rawValue
+        let activity = tunnel.provider?.activity
         let more = activity == nil || activity == tunnel.state ? "" : " (\(activity ?? ""))"
         let state = String(tunnel.state.prefix(width))
         return paint.state(tunnel.state, state) + more.prefix(width - state.count)

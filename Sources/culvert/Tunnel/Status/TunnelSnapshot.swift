@@ -2,11 +2,9 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import CommandLineSupport
-import CredentialTunnel
 import PacketTunnel
 import Provisioning
 import TunnelSystem
-import WireGuardTunnel
 
 /// What is known of a tunnel at a moment.
 struct TunnelSnapshot: Sendable {
@@ -45,19 +43,17 @@ struct TunnelSnapshot: Sendable {
         return report.status.status.rawValue
     }
 
-    var receivedBytes: UInt64? { report?.wireGuard?.receivedBytes ?? report?.login?.receivedBytes }
-    var sentBytes: UInt64? { report?.wireGuard?.sentBytes ?? report?.login?.sentBytes }
+    /// The provider's status; `nil` while there is no provider.
+    var provider: ProviderStatus? { report?.provider }
 
-    /// Seconds since the latest handshake of any peer.
-    var handshakeAge: Double? { report?.wireGuard?.peers.compactMap(\.lastHandshakeAge).min() ?? report?.login?.keyAge }
+    var receivedBytes: UInt64? { provider?.receivedBytes }
+    var sentBytes: UInt64? { provider?.sentBytes }
 
-    /// The endpoint of the peer that was heard of last; else the first one.
-    var endpoint: String? {
-        let peers = report?.wireGuard?.peers ?? []
-        let newest = peers.filter { $0.endpoint != nil }
-            .min { $0.lastHandshakeAge ?? .infinity < $1.lastHandshakeAge ?? .infinity }
-        return newest?.endpoint ?? report?.login?.server ?? report?.peers.compactMap(\.endpoint).first
-    }
+    /// Seconds since the latest handshake.
+    var handshakeAge: Double? { provider?.handshakeAge }
+
+    /// The endpoint in use; before one is known, the first that is configured.
+    var endpoint: String? { provider?.endpoint ?? report?.peers.compactMap(\.endpoint).first }
 
     /// Bits per second between an earlier look and this one; nil where that says nothing.
     func rates(since earlier: TunnelSnapshot, over duration: Duration) -> Rates? {
@@ -98,11 +94,12 @@ extension TunnelSnapshot {
         func number(_ value: Double?) -> JSON { value.map { .decimal($0, places: 3) } ?? .null }
         func strings(_ values: [String]?) -> JSON { .array((values ?? []).map { .string($0) }) }
         func count(_ value: UInt64?) -> JSON { value.map { .integer($0) } ?? .null }
-        let wireGuard = report?.wireGuard
+        func string(_ value: String?) -> JSON { value.map { .string($0) } ?? .null }
+        let provider = provider
         let error = report?.status.error
         return [
             "name": .string(name), "state": .string(state),
-            "activity": wireGuard.map { .string($0.state.rawValue) } ?? .null,
+            "activity": string(provider?.activity),
             "error": error.map {
                 [
                     "code": .string($0.code.rawValue), "message": .string($0.message), "fix": .string($0.fix),
@@ -113,7 +110,8 @@ extension TunnelSnapshot {
             "profile": report?.profile.map { .string($0) } ?? .null,
             "startedAt": number(report?.startedAt),
             "publicKey": report?.publicKey.map { .string($0) } ?? .null,
-            "listenPort": wireGuard?.listenPort.map { .integer($0) } ?? .null,
+            "listenPort": provider?.listenPort.map { .integer($0) } ?? .null,
+            "endpoint": string(endpoint), "login": string(provider?.login),
             "addresses": strings(report?.addresses), "routes": strings(report?.routes),
             "excludedRoutes": strings(report?.excludedRoutes), "dnsServers": strings(report?.dnsServers),
             "searchDomains": strings(report?.searchDomains),
@@ -131,10 +129,7 @@ extension TunnelSnapshot {
             "receivedBytes": count(receivedBytes), "sentBytes": count(sentBytes),
             "receivedBitsPerSecond": number(rates?.received), "sentBitsPerSecond": number(rates?.sent),
             "lastHandshakeSeconds": number(handshakeAge),
-            "drops": .object(
-                (wireGuard?.drops ?? [:]).sorted { $0.key < $1.key }.map {
-                    JSON.Member(name: $0.key, value: .integer($0.value))
-                }),
+            "drops": .object((provider?.drops ?? [:]).mapValues { .integer($0) }),
             "peers": .array(peers),
             "device": device,
         ]
@@ -152,9 +147,8 @@ extension TunnelSnapshot {
     }
 
     private var peers: [JSON] {
-        (report?.peers ?? []).map { peer in
-            let now = report?.wireGuard?.peers.first { $0.publicKey == peer.publicKey }
-            return [
+        (report?.peerStatus ?? []).map { peer, now in
+            [
                 "publicKey": .string(peer.publicKey),
                 "endpoint": (now?.endpoint ?? peer.endpoint).map { .string($0) } ?? .null,
                 "allowedIPs": .array(peer.allowedIPs.map { .string($0) }),
@@ -171,7 +165,7 @@ extension TunnelSnapshot {
         func number(_ value: Double?) -> JSON { value.map { .decimal($0, places: 3) } ?? .null }
         return [
             "time": number(time), "name": .string(name), "state": .string(state),
-            "activity": report?.wireGuard.map { .string($0.state.rawValue) } ?? .null,
+            "activity": provider.map { .string($0.activity) } ?? .null,
             "endpoint": endpoint.map { .string($0) } ?? .null, "lastHandshakeSeconds": number(handshakeAge),
             "receivedBytes": receivedBytes.map { .integer($0) } ?? .null,
             "sentBytes": sentBytes.map { .integer($0) } ?? .null,
