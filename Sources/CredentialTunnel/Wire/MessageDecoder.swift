@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import TunnelSystem
 package import WireGuardCore
 
 #if canImport(FoundationEssentials)
@@ -52,11 +51,23 @@ public enum MessageDecoder {
         var data = Data(body)
         defer { data.resetBytes(in: 0..<data.count) }
         let value: Value
-        do { value = try JSONDecoder().decode(Value.self, from: data) } catch {
-            throw .notJSON(DecodingError.summary(of: error))
-        }
+        do { value = try JSONDecoder().decode(Value.self, from: data) } catch { throw .notJSON(describe(error)) }
         try value.check()
         return value
+    }
+
+    /// What the decoder met, without the values.
+    private static func describe(_ error: any Error) -> String {
+        switch error as? DecodingError {
+        case .keyNotFound(let key, _): "without '\(key.stringValue)'"
+        case .typeMismatch(_, let context), .valueNotFound(_, let context): "of another type at \(path(context))"
+        case .dataCorrupted(let context): "not valid at \(path(context))"
+        default: "not JSON"
+        }
+    }
+
+    private static func path(_ context: DecodingError.Context) -> String {
+        context.codingPath.last.map { "'\($0.intValue.map(String.init) ?? $0.stringValue)'" } ?? "its top"
     }
 
     /// Opens a sealed datagram, whose header was read, in place: the body is then where its ciphertext was. No allocation.

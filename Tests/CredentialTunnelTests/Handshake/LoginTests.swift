@@ -160,7 +160,7 @@ struct LoginTests {
         let index = try MessageDecoder.header(of: world.clientSent[1].bytes).index
         let session = try #require(world.serverSession(index))
         world.clientReceives(try #require(session.seal(.serverAuthResponse, Array("{}".utf8))))
-        #expect(world.clientSaid == [.failed(.invalidResponse(.notJSON("no 'isOK' at the top level")))])
+        #expect(world.clientSaid == [.failed(.invalidResponse(.notJSON("without 'isOK'")))])
     }
 
     @Test("A login that cannot be sent fails before anything is sent")
