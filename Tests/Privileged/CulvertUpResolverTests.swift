@@ -212,11 +212,11 @@
                 try CulvertUpScene.resolvConf.write(toFile: Self.file, atomically: false, encoding: .utf8)
                 try scene.succeed("up", file, "--leak-policy", "route-based")
                 try run(["sh", "-ec", damage.script])
-                try eventually("the tunnel's server is back", within: .seconds(5)) {
+                try eventually("the tunnel's server is back", within: .seconds(30)) {
                     // A link to itself cannot be read.
                     (try? isTunnels()) == true
                 }
-                try eventually("nothing is wrong", within: .seconds(5)) { try nameServerProblems(scene).isEmpty }
+                try eventually("nothing is wrong", within: .seconds(30)) { try nameServerProblems(scene).isEmpty }
                 try scene.succeed("down", scene.name)
                 try scene.expectUnchanged()
                 #expect(scene.remains.isEmpty)
