@@ -49,7 +49,7 @@ struct Course {
     var isEnded: Bool { !hasFailed && (hasPassed || skipReason != nil) }
 
     mutating func start(at instant: Double, waits: Bool) {
-        hasStarted = true
+        (hasStarted, hasFailed) = (true, false)
         began = waits ? nil : instant
     }
 
@@ -98,6 +98,7 @@ func courses(in files: some Sequence<String>, parallelTests: Int = .max) -> [Str
         for line in data.split(separator: UInt8(ascii: "\n")) {
             guard let event = try? decoder.decode(Event.self, from: line), event.kind == "event",
                 let id = event.payload.testID.map(name(of:))
+                    ?? (event.payload.kind == "issueRecorded" ? "no test" : nil)
             else { continue }
             let payload = event.payload
             let instant = payload.instant?.absolute ?? 0
@@ -105,6 +106,14 @@ func courses(in files: some Sequence<String>, parallelTests: Int = .max) -> [Str
             case "testStarted":
                 courses[id, default: Course()].start(at: instant, waits: running.count >= parallelTests)
                 if isTest(id) { running.insert(id) }
+            case "issueRecorded" where payload.messages?.first?.symbol == "fail" && !isTest(id):
+                // An issue of a suite, or of no test at all: nothing else reports it.
+                courses["(\(id))", default: Course()].hasStarted = true
+                courses["(\(id))"]?.hasFailed = true
+            case "issueRecorded" where payload.messages?.first?.symbol == "fail":
+                // A test may end before the issue.
+                courses[id, default: Course()].hasStarted = true
+                courses[id]?.hasFailed = true
             case "testCaseStarted":
                 courses[id, default: Course()].startCase(at: instant)
             case "testCaseEnded":
@@ -114,7 +123,7 @@ func courses(in files: some Sequence<String>, parallelTests: Int = .max) -> [Str
                 courses[id, default: Course()].end(at: instant)
                 let symbols = payload.messages?.map(\.symbol) ?? []
                 courses[id, default: Course()].hasPassed = symbols.first?.hasPrefix("pass") == true
-                courses[id]?.hasFailed = symbols.first == "fail"
+                if symbols.first == "fail" { courses[id]?.hasFailed = true }
             case "testSkipped", "testCancelled", "testCaseCancelled":
                 let reasons = (payload.messages ?? []).map { reason(in: $0.text) }
                 // Swift Testing 6.3 does not report the comment of a cancelled case.

@@ -56,6 +56,7 @@ run_tests() {
         fi
     fi
     ((status != 124)) || fail "$name: no end after $limit seconds"
+    ((status != 137)) || fail "$name: killed, after $limit seconds or for lack of memory"
     ((status == 0)) || return "$status"
     grep -qE 'Test run with [1-9][0-9]* tests? ' "$log" || fail "no test ran"
 }

@@ -91,6 +91,7 @@ extension EnrolTool {
     private func begun(
         _ token: BearerSecret?, _ profile: TunnelProfile, _ names: [String], _ store: some SecretStore
     ) async -> (name: String?, enrolment: DeviceEnrolment)? {
+        guard let token else { return nil }
         var used: String?
         if profile.provider == EnrolledTunnelConfiguration.provider {
             used = (try? profile.configuration.decode(EnrolledTunnelConfiguration.self))?.secretName

@@ -27,10 +27,7 @@ extension GatewaySettings {
         Field("addresses", \.addresses, .list(of: .interfaceAddress, count: 1...2), options: .patch)
         Field("endpoints", \.endpoints, .list(of: .endpoint, count: 0...16), options: .patch)
         Field("dns", \.dns, .list(of: .address, count: 0...mostNameServers), options: .patch)
-        Field(
-            "searchDomains", \.searchDomains,
-            .searchDomains.refusing { Set($0).count < $0.count ? "must not contain a domain twice" : nil },
-            options: .patch)
+        Field("searchDomains", \.searchDomains, .searchDomains, options: .patch)
         Field("routes", \.routes, .list(of: .network, count: 0...1024), options: .patch)
         Field("mtu", \.mtu, .integer(576...65_535), options: .patch)
         Field("keepaliveSeconds", \.keepaliveSeconds, .integer(0...65_535), options: .patch)

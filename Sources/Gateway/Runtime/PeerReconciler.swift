@@ -48,8 +48,8 @@ struct PeerReconciler: Sendable {
         wanted = wanted.filter { peers[$0.key] != $0.value }
         if feed.isComplete, !hasAllDevices {
             hasAllDevices = true
-            // A device that was never seen began no connection. Connections of its address are those of a device that had the address
-            // before, and lost it while no gateway ran or only the API did.
+            // Connections of the address of a device that the store has never seen can be those of a device that had the address before,
+            // and lost it while no gateway ran or only the API did. Those that the device itself began right before a kill end too.
             released.formUnion(feed.changed.filter { !$0.hasBeenSeen }.flatMap(\.sources))
         }
         // Another device may have a released key or address next.
@@ -104,8 +104,9 @@ struct PeerReconciler: Sendable {
         let changed = Set(self.refused.keys).symmetricDifference(refused.keys)
         touchedKeys.formUnion(changed.compactMap { owners[$0].flatMap { peers[$0]?.publicKey } })
         self.refused = refused
-        for key in touchedKeys { engine.setDesired(enginePeer(key), for: key) }
-        touchedKeys = []
+        // WireGuard may still have a key that is leaving: it is removed before it can be another device's.
+        for key in touchedKeys where leaving[key] == nil { engine.setDesired(enginePeer(key), for: key) }
+        touchedKeys.formIntersection(leaving.keys)
     }
 
     /// Records that WireGuard has none of the keys that left.

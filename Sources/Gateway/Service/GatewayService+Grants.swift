@@ -22,7 +22,8 @@ extension GatewayService {
                 id: device.id, name: device.name, user: found.user.login, publicKey: publicKey,
                 createdAt: device.createdAt, expiresInSeconds: expiresIn),
             addresses: device.addresses, servers: servers(at: now),
-            dns: settings.dns.filter { families.contains($0.isIPv6) }, searchDomains: settings.searchDomains,
+            dns: settings.dns.filter { families.contains($0.isIPv6) },
+            searchDomains: settings.searchDomains.reduce(into: []) { if !$0.contains($1) { $0.append($1) } },
             // A route of IPv6 leads nowhere without an address of it.
             routes: settings.routes.filter { families.contains($0.isIPv6) }, mtu: settings.mtu,
             keepaliveSeconds: settings.keepaliveSeconds, presharedKey: presharedKey(of: device),

@@ -150,7 +150,6 @@ import TunnelSystem
             (#""searchDomains":["corp.example","bücher.example"]"#, "searchDomains[1]"),
             (#""searchDomains":["corp example"]"#, "searchDomains[0]"),
             (#""searchDomains":["10.0.0.53"]"#, "searchDomains[0]"),
-            (#""searchDomains":["a.example","a.example"]"#, "searchDomains"),
             (#""addKey":{"listener":{"addresses":[]}}"#, "addKey.listener.addresses"),
         ] {
             guard case .invalid(let found, _)? = error(members) else { continue }

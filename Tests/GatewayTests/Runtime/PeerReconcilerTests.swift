@@ -42,12 +42,14 @@ import WireGuardCore
 
         init(loginTunnel: String? = nil) { peers = PeerReconciler(loginTunnel: loginTunnel) }
 
-        mutating func round(_ changes: Feed<Peer>, refused: [IPPrefix: TunnelServerError] = [:], failing: Bool = false)
-        {
+        mutating func round(
+            _ changes: Feed<Peer>, refused: [IPPrefix: TunnelServerError] = [:], failing: Bool = false,
+            failingEngine: Bool = false
+        ) {
             peers.update(with: changes)
             isUnchanged = peers.isCurrent
             peers.withdraw()
-            updateEngine()
+            if failingEngine { _ = peers.engine.begin() } else { updateEngine() }
             engineBefore = engine
             let update = peers.network.begin()
             guard !failing else { return }
@@ -57,12 +59,13 @@ import WireGuardCore
             released = peers.released
             peers.recordReleased()
             peers.admit(without: refused)
-            updateEngine()
+            if !failingEngine { updateEngine() }
         }
 
         private mutating func updateEngine() {
             var present = engine
             peers.engine.update { update in
+                if update.isComplete { present = [:] }
                 for (key, peer) in update.changes { present[key] = peer }
                 return [:]
             }
@@ -198,6 +201,19 @@ import WireGuardCore
         made.round(changes([other]))
         #expect(made.engineBefore.isEmpty && made.peers.devices == [key: other.deviceID])
         #expect(try made.engine[key]?.allowedIPs == [.add(IPPrefix(address))] && made.peers.leaving.isEmpty)
+    }
+
+    @Test("A key that another device gets stays away from WireGuard until WireGuard was without it")
+    mutating func handedOnAfterFailure() throws {
+        var made = Made()
+        let key = PrivateKey(using: &generator).publicKey
+        let (one, other) = (try self.peer(key: key, "10.66.0.2"), try self.peer(key: key, "10.66.0.2"))
+        made.round(changes([one]))
+        made.round(changes([other], removed: [one.deviceID]), failingEngine: true)
+        #expect(made.peers.leaving == [key: one.deviceID] && !made.peers.isCurrent)
+        made.round(changes([]))
+        #expect(made.engineBefore.isEmpty && made.peers.leaving.isEmpty && made.peers.isCurrent)
+        #expect(try made.engine[key]?.allowedIPs == [.add(IPPrefix("10.66.0.2"))])
     }
 
     @Test("A complete list removes all other devices; a round that the network fails is repeated, removals too")

@@ -26,7 +26,7 @@ package struct RouteCall<Body: Sendable>: Sendable {
     func id(_ parameter: RouteDescription.Parameter) throws(GatewayError) -> RandomID? {
         guard let text = self[parameter] else { return nil }
         guard let id = RandomID(text) else {
-            throw .invalid(field: parameter.name, problem: "it is no id of 26 characters")
+            throw .invalid(field: parameter.name, problem: "must be an ID of 26 characters")
         }
         return id
     }
@@ -36,7 +36,7 @@ package struct RouteCall<Body: Sendable>: Sendable {
         var page = PageRequest(after: self[Paging.after])
         if let text = self[Paging.limit] {
             guard let limit = Int(text), (1...PageRequest.most).contains(limit), String(limit) == text else {
-                throw .invalid(field: Paging.limit.name, problem: "it is 1 to \(PageRequest.most)")
+                throw .invalid(field: Paging.limit.name, problem: "must be a number from 1 to \(PageRequest.most)")
             }
             page = PageRequest(after: page.after, limit: limit)
         }
