@@ -14,7 +14,7 @@ struct FlakyUnitTests {
     func sound() throws { #expect(try !FlakyTest.hasRun()) }
 
     @Test("An issue of a task that is no part of the test fails the run")
-    func detached() async { await Task.detached { Issue.record("of no test") }.value }
+    func detached() async { _ = await Task.detached { Issue.record("of no test") }.value }
 
     @Test("A unit test fails each time")
     func never() { #expect(FlakyTest.folder == nil) }
