@@ -59,16 +59,17 @@ package struct BulkCounters: Sendable {
     /// - Returns: Whether to wake the sender.
     mutating func count(_ number: UInt64, isIntact: Bool) -> Bool {
         received += 1
-        // No more than half of the packets are on the way.
+        // The packets on the way are those from `next` to `sent`, and they are fewer than there are numbers.
         let ahead = (number &- next) % UInt64(BulkTransfer.packetCount)
         if !isIntact {
             damaged += 1
-        } else if ahead >= BulkTransfer.packetCount / 2 {
+        } else if ahead >= sent - min(next, sent) {
+            // A packet that was given up, or came late.
             outOfOrder += 1
         } else {
             next += ahead + 1
         }
-        return received % 16 == 0
+        return received % 16 == 0 || next >= sent
     }
 
     package var bytes: UInt64 { received * UInt64(packetByteCount) }
@@ -132,18 +133,19 @@ extension DemoHost {
             seen.elapsed = ContinuousClock.now - start
             let isEnding = seen.elapsed >= duration
             if isEnding, seen.onTheWay == 0, seen.received > 0 { break }
-            if !isEnding {
+            if !isEnding, seen.onTheWay <= burst {
                 batch.removeAll()
                 for sequence in seen.sent..<seen.sent + burst { batch.append(copying: transfer.packet(sequence)) }
+                seen.sent += burst
+                // The receiver knows what is on the way before it arrives.
+                transfer.counters.withValue { $0.sent = seen.sent }
                 guard tun.inject(batch) == batch.count else {
                     throw CommandFailure("the TUN of \(name) refused packets")
                 }
-                seen.sent += burst
             }
             let (former, room) = (seen, isEnding ? 0 : burst)
             let arrived = transfer.counters.wait(until: LaneClock.now() + Self.patience) { counters in
-                counters.sent = former.sent
-                return counters.received > 0 && counters.onTheWay <= room ? counters : nil
+                counters.received > 0 && counters.onTheWay <= room ? counters : nil
             }
             if let arrived {
                 seen = arrived

@@ -45,8 +45,9 @@ struct BulkPacketTests {
         #expect(Set(transfer.packets).count == transfer.packets.count)
     }
 
-    @Test("The receiver counts late and damaged packets, and wakes the sender for each 16")
+    @Test("The receiver counts late and damaged packets, and wakes the sender for each 16 and for the last")
     func receiver() {
+        transfer.counters.withValue { $0.sent = 22 }
         for sequence in [0, 1, 4, 3] as [UInt64] { receive(transfer.packet(sequence)) }
         var bad = transfer.packet(5)
         bad[28] ^= 1
@@ -56,13 +57,26 @@ struct BulkPacketTests {
         let wakes = ((10...20) as ClosedRange<UInt64>).map { copy.count($0, isIntact: true) }
         #expect(wakes == Array(repeating: false, count: 10) + [true])
         #expect(copy.received == 16 && copy.next == 21 && copy.damaged == 1)
+        let wakesForLast = copy.count(21, isIntact: true)
+        #expect(wakesForLast && copy.next == copy.sent)
     }
 
     @Test("A packet's number continues the sequence of those that arrived, after each 1,024 packets too")
     func sequence() {
         var counters = BulkCounters(packetByteCount: 1420)
-        counters.next = 3 * 1024 - 2
+        (counters.next, counters.sent) = (3 * 1024 - 2, 3 * 1024 + 10)
         for number in [1022, 1023, 0, 5, 4] as [UInt64] { _ = counters.count(number, isIntact: true) }
         #expect(counters.next == 3 * 1024 + 6 && counters.outOfOrder == 1 && counters.missing == 3 * 1024 + 1)
+    }
+
+    @Test("A packet that was given up does not count as one of those on the way")
+    func givenUp() {
+        var counters = BulkCounters(packetByteCount: 1420)
+        for count in [512, 128] as [UInt64] {
+            counters.sent += count
+            counters.next = counters.sent
+        }
+        _ = counters.count(0, isIntact: true)
+        #expect(counters.next == 640 && counters.outOfOrder == 1)
     }
 }

@@ -11,6 +11,10 @@ extension ConfigurationParser {
             guard let privateKey = secret(value, PrivateKey.init(base64:), .privateKey) else { return }
             if !privateKey.isZero {
                 interface.privateKey = privateKey
+            } else if privateKeyRule == .required {
+                report(
+                    .zeroKey, value, "all bits of this PrivateKey are zero", fix: "make a key with wg genkey",
+                    isSecret: true)
             } else {
                 zeroPrivateKey = place(value)
             }

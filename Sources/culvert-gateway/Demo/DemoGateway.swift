@@ -22,16 +22,18 @@ struct DemoGateway {
     static let logger = Logger(label: "demo") { _ in SwiftLogNoOpLogHandler() }
 
     init(_ folder: String) throws {
-        // A loopback address on which no other process listens.
+        // A loopback address and ports on which hardly any other process listens. Those that listen on all addresses have
+        // well-known ports, and the system gives connections ports above these.
         let address = IPAddress.v4(127, .random(in: 1...254), .random(in: 1...254), .random(in: 1...254))
         var settings = GatewaySettings()
         (settings.label, settings.host, settings.socket) = ("demo", "\(address)", folder + "/run/admin.sock")
         settings.addresses = [try InterfaceAddress("10.66.0.1/16"), try InterfaceAddress("fd66::1/64")]
         settings.dns = [try IPAddress("10.66.0.1")]
-        settings.api.addresses = [address]
-        settings.admin.addresses = [address]
+        let port = UInt16.random(in: 20_000...30_000)
+        settings.api = .init(addresses: [address], port: port)
+        settings.admin = .init(addresses: [address], port: port + 1)
         settings.addKey.isEnabled = true
-        settings.addKey.listener.addresses = [address]
+        settings.addKey.listener = .init(addresses: [address], port: port + 2)
         // Free now, and in a moment, unless another process is very quick.
         let sockets = try SystemDatagramNetwork().bind(port: 0, mark: 0)
         settings.wireGuardPort = sockets.port
@@ -55,7 +57,12 @@ struct DemoGateway {
             }
             // The error of a gateway that did not start.
             guard await ready.value else { return try await group.waitForAll() }
-            try await body()
+            do { try await body() } catch {
+                // The steps fail too when the gateway does; its own error says why.
+                group.cancelAll()
+                if case .failure(let cause)? = await group.nextResult(), !(cause is CancellationError) { throw cause }
+                throw error
+            }
             group.cancelAll()
             try await group.waitForAll()
         }

@@ -54,7 +54,8 @@ struct GatewayDemo: DemoScene {
         let folder = try DemoFolder()
         defer { folder.remove() }
         let gateway = try DemoGateway(folder.path)
-        try await gateway.serve { try await report.steps { try await steps(gateway, report) } }
+        // The gateway is inside the steps: their failure may be its own.
+        try await report.steps { try await gateway.serve { try await steps(gateway, report) } }
     }
 
     private func steps(_ gateway: DemoGateway, _ report: DemoReport) async throws {

@@ -148,6 +148,14 @@ struct ConfigurationParserTests {
         #expect(errors(hook + "PrivateKey = short\n").count == 1)
     }
 
+    @Test("A private key of zeros is reported beside a line that cannot be read")
+    func zeroPrivateKeyAndUnreadableLine() {
+        let zeros = String(repeating: "A", count: 43) + "="
+        let text = "[Interface]\nPrivateKey = \(zeros)\nPostUp = a\u{1}b\n"
+        let report = TunnelConfiguration.check(Array(text.utf8))
+        #expect(report.errors.map(\.code) == [.zeroKey, .controlCharacter])
+    }
+
     @Test("A pre-shared key of zeros is none")
     func zeroPresharedKey() throws {
         let zeros = String(repeating: "A", count: 43) + "="
