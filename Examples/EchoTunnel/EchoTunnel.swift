@@ -58,7 +58,10 @@ actor EchoTunnel: PacketTunnelProvider {
         }
     }
 
-    func stop(_ reason: StopReason) async { work?.cancel() }
+    func stop(_ reason: StopReason) async {
+        router.close()
+        work?.cancel()
+    }
 }
 
 /// Asks what the tunnel has done.

@@ -27,8 +27,8 @@ public struct CredentialStatusRequest: TunnelMessage {
         /// The part that tunnels of all kinds have.
         public var status: ProviderStatus {
             var status = ProviderStatus(
-                activity: state.rawValue, isTrying: state == .reconnecting, receivedBytes: receivedBytes,
-                sentBytes: sentBytes, drops: drops)
+                activity: state.rawValue, isTrying: [.connecting, .reconnecting].contains(state),
+                receivedBytes: receivedBytes, sentBytes: sentBytes, drops: drops)
             (status.login, status.endpoint, status.handshakeAge) = (login, server, keyAge)
             return status
         }

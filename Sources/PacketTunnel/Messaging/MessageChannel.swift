@@ -41,7 +41,8 @@ extension MessageError {
     init(ofHandler error: any Error) {
         switch error {
         case let error as MessageError: self = error
-        case let error as TunnelError: self.init(error)
+        case let error as TunnelError where [.notRunning, .closed, .permissionDenied].contains(error.code):
+            self.init(error)
         default: self = .handlerFailed(HandlerFailure(of: error))
         }
     }

@@ -56,7 +56,7 @@ extension PacketTunnelProvider {
     public func pathChanged(_ path: NetworkPath) async {}
     /// Returns a new router without handlers. A provider that answers typed messages declares a constant instead.
     public var router: MessageRouter { MessageRouter() }
-    /// The answer of the ``router``, or none if it never had a handler.
+    /// The answer of the ``router``, or none if it has no handler and is not closed.
     public func handleAppMessage(_ message: [UInt8]) async -> [UInt8]? {
         let router = router
         return router.isUnused ? nil : await router.respond(to: message)

@@ -32,6 +32,15 @@ struct CredentialProviderTests {
         await scene.stop()
     }
 
+    @Test("It counts as trying while it logs in, for the first time or again")
+    func trying() {
+        let trying = CredentialState.allCases.filter { state in
+            CredentialStatusRequest.Reply(state: state, login: "anna", receivedBytes: 0, sentBytes: 0, drops: [:])
+                .status.isTrying
+        }
+        #expect(trying == [.connecting, .reconnecting])
+    }
+
     @Test("A refusal ends the start with the server's reason, and nothing was brought into force")
     func refusal() async throws {
         let scene = try ProviderScene()

@@ -60,6 +60,14 @@ struct ProviderStatusTests {
         #expect(lines.filter { $0.hasPrefix("  peer ") } == status.peers.map { "  peer \($0.publicKey)" })
     }
 
+    @Test("A login tunnel that connects for the first time has lost nothing yet, and the text does not say so")
+    func connecting() throws {
+        let report = Samples.report(.connecting, login: Samples.login(.connecting))
+        let lines = text(TunnelSnapshot(name: report.name, report: report))
+        #expect(lines[0] == "\(report.name): connecting")
+        #expect(!lines.contains { $0.hasPrefix("  meanwhile:") })
+    }
+
     @Test("Each drop cause of WireGuard and of login tunnels is in text and in JSON")
     func drops() throws {
         let login = CredentialClientDevice.drops(ClientStatistics(), LaneStatistics(), DatagramReceiveDrops())

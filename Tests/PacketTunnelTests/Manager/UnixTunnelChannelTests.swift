@@ -59,6 +59,26 @@ extension AsyncStream<TunnelStatusUpdate> {
     }
 }
 
+/// A provider that counts, and answers a later version of a message.
+private actor CountingProvider: PacketTunnelProvider {
+    struct Configuration: Codable, Sendable {}
+    nonisolated let router = MessageRouter()
+
+    init() {
+        router.on(CountTo.self) { count, sink in
+            for number in 1...count.last { try await sink.send(number) }
+        }
+        router.on(Echo.self) { _ in Echo.Reply(text: "of the provider") }
+        router.on(EchoLouder.self) { EchoLouder.Reply(loud: [$0.text]) }
+    }
+
+    func start(_ configuration: Configuration, context: ProviderContext) async throws(TunnelError) {
+        try await context.apply(.sample)
+    }
+
+    func stop(_ reason: StopReason) async {}
+}
+
 @Suite("A tunnel behind a Unix socket", .timeLimit(.minutes(2)))
 struct UnixTunnelChannelTests {
     @Test("It starts, tells its status, passes messages on, and stops")
@@ -113,6 +133,53 @@ struct UnixTunnelChannelTests {
                 == .unsupportedVersion(name: "test.echo", version: 2, supported: [1]))
         #expect(await caught { try await channel.messages.send(Later()) } == .noHandler(name: "culvert.tunnel.later"))
         await host.stop(.userInitiated)
+        await service.close(within: .seconds(60))
+    }
+
+    @Test("Of names that service and provider both have, subscriptions are the provider's and messages the service's")
+    func sharedNames() async throws {
+        let directory = try ScratchDirectory.Box()
+        let host = MemoryHost<CountingProvider>()
+        let service = try TunnelService(host: host, path: directory.path + "/s") { router in
+            router.on(CountTo.self) { _, sink in try await sink.send(-1) }
+            router.on(Echo.self) { _ in Echo.Reply(text: "of the service") }
+        }
+        let channel = UnixTunnelChannel(path: directory.path + "/s")
+        try await host.start(CountingProvider.Configuration())
+        func count(_ client: MessageClient) async throws -> [Int] {
+            var numbers: [Int] = []
+            for try await number in try await client.subscribe(to: CountTo(last: 3)) { numbers.append(number) }
+            return numbers
+        }
+        let client = MessageClient(channel: channel)
+        #expect(try await count(client) == [1, 2, 3])
+        #expect(try await count(channel.messages) == [-1])
+        #expect(try await client.send(Echo(text: "a")).text == "of the service")
+        // A version that the service does not know.
+        #expect(try await client.send(EchoLouder(text: "a")).loud == ["a"])
+        await host.stop(.userInitiated)
+        await service.close(within: .seconds(60))
+    }
+
+    @Test("A handler of an app, or for guests, does not replace one of the service's own")
+    func ownHandlers() async throws {
+        let directory = try ScratchDirectory.Box()
+        let host = MemoryHost<AnsweringProvider>()
+        var routers: [MessageRouter] = []
+        func replaceStop(_ router: MessageRouter) {
+            router.on(TunnelStopMessage.self) { _ in TunnelStopMessage.Reply() }
+            routers.append(router)
+        }
+        let service = try TunnelService(
+            host: host, path: directory.path + "/s", guests: [], register: { replaceStop($0) },
+            registerForGuests: { replaceStop($0) })
+        #expect(routers.count == 2)
+        for router in routers {
+            try await host.start(AnsweringProvider.Configuration())
+            let client = MessageClient(channel: MemoryMessageChannel(router: router), timeout: .seconds(60))
+            _ = try await client.send(TunnelStopMessage(reason: .userInitiated))
+            #expect(host.status.status == .disconnected)
+        }
         await service.close(within: .seconds(60))
     }
 

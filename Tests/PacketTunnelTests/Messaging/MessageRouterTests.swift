@@ -86,6 +86,28 @@ struct MessageRouterTests {
         #expect(passed.count == 4)
     }
 
+    @Test("A tunnel's error of the handler of other messages keeps its code, and its text has no secrets")
+    func otherwiseErrors() async throws {
+        let router = MessageRouter()
+        router.otherwise { _ in throw TunnelError(.providerFailed, "the server refused token=abcdef") }
+        let error = await caught { try await client(router).send(Echo(text: "")) }
+        guard case .handlerFailed(let failure) = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        #expect(failure.code == "providerFailed")
+        #expect(failure.message.hasPrefix("the server refused") && !failure.message.contains("abcdef"))
+        for code in [TunnelError.Code.notRunning, .closed] {
+            router.otherwise { _ in throw TunnelError(code, "down") }
+            #expect(await caught { try await client(router).send(Echo(text: "")) } == .closed)
+        }
+        router.otherwise { _ in throw TunnelError(.permissionDenied, "no") }
+        guard case .notPermitted = await caught({ try await client(router).send(Echo(text: "")) }) else {
+            Issue.record("permission was not denied")
+            return
+        }
+    }
+
     @Test("A handler of other messages keeps the limits of a handler")
     func otherwiseLimits() async throws {
         let limits = MessageRouter.Limits(maximumByteCount: 1_000, maximumRequests: 0)

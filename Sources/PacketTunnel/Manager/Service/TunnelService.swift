@@ -24,7 +24,8 @@ public final class TunnelService: Sendable {
     ///   - host: the tunnel.
     ///   - path: the socket.
     ///   - permittedUsers: who may connect, besides root and the user of this process.
-    ///   - register: adds handlers to the router before the socket exists. Messages without a handler go to the provider.
+    ///   - register: adds handlers to the router before the socket exists. Messages without a handler go to the provider. A
+    ///     handler with the name of one of the service's own messages (`culvert.tunnel.stop`) is never called.
     /// - Throws: `.alreadyRunning` when another process serves the socket, `.permissionDenied`, `.hostFailed`.
     public convenience init(
         host: any TunnelHost, path: String, permittedUsers: Set<UInt32> = [],
@@ -48,10 +49,11 @@ public final class TunnelService: Sendable {
         let router = MessageRouter(limits: limits)
         let guestRouter = MessageRouter(limits: limits)
         let isClosing = Broadcast(false)
-        for router in [router, guestRouter] { Self.registerForAll(router, host, isClosing) }
-        Self.register(router, host)
+        // The service's own handlers come last: they replace others of the same name.
         register(router)
         registerForGuests(guestRouter)
+        for router in [router, guestRouter] { Self.registerForAll(router, host, isClosing) }
+        Self.register(router, host)
         do throws(UnixSocketError) {
             server = try UnixMessageServer(
                 configuration: UnixMessageServer.Configuration(path: path, permittedUsers: permittedUsers),

@@ -47,7 +47,8 @@ public final class UnixTunnelChannel: TunnelChannel {
 
     deinit { follower.end() }
 
-    /// A client of the service's own messages, and of those of its provider.
+    /// A client of the service's own messages and subscriptions, and of the messages of its provider. The provider's subscriptions
+    /// need `MessageClient(channel: channel)`, with this channel.
     public var messages: MessageClient { client }
 
     /// Starts the tunnel; returns once it is up. Where nobody serves the socket, a service is launched.
@@ -93,23 +94,25 @@ public final class UnixTunnelChannel: TunnelChannel {
     }
 
     /// Delivers a request to the provider and waits for its reply; `nil` if it has none. The service passes a message on unchanged; a
-    /// service of an earlier version refuses that, and gets it as ``sendMessage(_:)`` sends it.
+    /// service of an earlier version refuses that, and gets it as ``sendMessage(_:)`` sends it. A message that the service answers
+    /// itself does not reach the provider; a subscription always does.
     /// - Throws: a ``MessageError`` or a ``TunnelError``.
     public func exchange(_ request: [UInt8]) async throws -> [UInt8]? {
-        if MessageContainer.name(in: request) != nil {
+        // What belongs to a subscription is wrapped: the service may have one of the same name.
+        if let container = try? MessageContainer(decoding: request, limit: .max), container.kind == .request {
             let answer = try await transport.exchange(request)
             if !(answer.map(Self.isRefusal) ?? false) { return answer }
         }
         return try await sendMessage(request)
     }
 
-    /// Whether no handler was called: the service, or the provider, does not know the message.
+    /// Whether no handler was called: the service, or the provider, does not know the message or its version.
     private static func isRefusal(_ answer: [UInt8]) -> Bool {
         guard let container = try? MessageContainer(decoding: answer, limit: .max), container.kind == .error else {
             return false
         }
         switch try? MessageCoding.decode(MessageError.self, from: container.payload) {
-        case .noHandler, .undecodableMessage: return true
+        case .noHandler, .unsupportedVersion, .undecodableMessage: return true
         default: return false
         }
     }
