@@ -67,7 +67,10 @@ final class EndLanes: Sendable {
         }
     }
 
-    /// Binds new sockets: after sleep or a change of network. On failure the old ones stay.
+    /// Binds new sockets: after sleep or a change of network.
+    ///
+    /// On failure the old ones stay, but for one case: where the new sockets are to take the port of the old ones, those have
+    /// to go first, and there are none until the next attempt.
     func rebind() throws(TunnelIOError) {
         try state.withLock { (state) throws(TunnelIOError) in
             guard let lanes = state.lanes, !state.isStopped else { throw TunnelIOError(.closed) }

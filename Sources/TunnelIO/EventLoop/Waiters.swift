@@ -11,7 +11,9 @@ package final class Waiters<Failure: Error>: Sendable {
     private let failure: @Sendable (TunnelIOError) -> Failure
     private let state: Mutex<State>
 
-    private typealias Continuations = [UInt64: CheckedContinuation<Void, Never>]
+    /// A task that waits; it receives the reason why it cannot, or `nil`.
+    private typealias Continuation = CheckedContinuation<TunnelIOError?, Never>
+    private typealias Continuations = [UInt64: Continuation]
 
     private struct State {
         var descriptors: [Int32]
@@ -48,7 +50,8 @@ package final class Waiters<Failure: Error>: Sendable {
     /// The task tries again when a descriptor is readable, unless `isReader` is false, and after ``wakeAll()`` and ``close()``.
     /// - Parameter isReady: Whether to try again immediately. It is called when the task is already among those that are woken,
     ///   so that no change is missed.
-    /// - Throws: The error of `attempt`; `.cancelled` if the task was cancelled; `.eventLoop` if the system has no more descriptors.
+    /// - Throws: The error of `attempt`; `.cancelled` if the task was cancelled; `.eventLoop` if the system has no more descriptors,
+    ///   or cannot watch one.
     package func next<Element>(
         isReader: Bool = true, unless isReady: () -> Bool, _ attempt: () throws(Failure) -> Element?
     ) async throws(Failure) -> Element {
@@ -56,7 +59,10 @@ package final class Waiters<Failure: Error>: Sendable {
             if Task.isCancelled { throw failure(TunnelIOError(.cancelled)) }
             if let element = try attempt() { return element }
             if isReader { try prepare() }
-            await suspend(isReader: isReader, unless: isReady)
+            guard let error = await suspend(isReader: isReader, unless: isReady) else { continue }
+            // `attempt` has the better error, for example if the descriptor was closed.
+            if let element = try attempt() { return element }
+            throw failure(error)
         }
     }
 
@@ -87,13 +93,14 @@ package final class Waiters<Failure: Error>: Sendable {
     }
 
     /// May return without a reason.
-    private func suspend(isReader: Bool, unless isReady: () -> Bool) async {
+    /// - Returns: why the event loop cannot watch a descriptor.
+    private func suspend(isReader: Bool, unless isReady: () -> Bool) async -> TunnelIOError? {
         let number = state.withLock { state in
             state.nextNumber += 1
             return state.nextNumber
         }
-        await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
+        return await withTaskCancellationHandler {
+            await withCheckedContinuation { (continuation: Continuation) in
                 insert(number, continuation, isReader: isReader)
                 // A change before the insertion woke no task.
                 if Task.isCancelled || isReady() { wake(number) }
@@ -103,28 +110,31 @@ package final class Waiters<Failure: Error>: Sendable {
         }
     }
 
-    private func insert(_ number: UInt64, _ continuation: CheckedContinuation<Void, Never>, isReader: Bool) {
-        let isWaiting = state.withLock { state -> Bool in
-            guard !state.isClosed else { return false }
+    private func insert(_ number: UInt64, _ continuation: Continuation, isReader: Bool) {
+        let (isWaiting, error) = state.withLock { state -> (Bool, TunnelIOError?) in
+            guard !state.isClosed else { return (false, nil) }
             guard isReader else {
                 state.writers[number] = continuation
-                return true
+                return (true, nil)
             }
-            // The descriptors were set after `prepare()`, or one is closed, which the next attempt finds out.
-            guard state.registrations.count == state.descriptors.count,
-                state.registrations.allSatisfy({ (try? state.loop?.modify($0, interest: .readable)) != nil })
-            else { return false }
+            // The descriptors were set after `prepare()`.
+            guard state.registrations.count == state.descriptors.count else { return (false, nil) }
+            do throws(TunnelIOError) {
+                for registration in state.registrations { try state.loop?.modify(registration, interest: .readable) }
+            } catch {
+                return (false, error)
+            }
             state.readers[number] = continuation
-            return true
+            return (true, nil)
         }
-        if !isWaiting { continuation.resume() }
+        if !isWaiting { continuation.resume(returning: error) }
     }
 
     private func wake(_ number: UInt64) {
-        let continuation = state.withLock { state -> CheckedContinuation<Void, Never>? in
+        let continuation = state.withLock { state -> Continuation? in
             state.readers.removeValue(forKey: number) ?? state.writers.removeValue(forKey: number)
         }
-        continuation?.resume()
+        continuation?.resume(returning: nil)
     }
 
     /// Wakes every task that waits; a task that finds nothing waits again.
@@ -139,8 +149,8 @@ package final class Waiters<Failure: Error>: Sendable {
             for registration in state.registrations { try? state.loop?.modify(registration, interest: []) }
             return woken
         }
-        for continuation in readers.values { continuation.resume() }
-        for continuation in writers.values { continuation.resume() }
+        for continuation in readers.values { continuation.resume(returning: nil) }
+        for continuation in writers.values { continuation.resume(returning: nil) }
     }
 
     /// Wakes every task and ends the watching. Safe to repeat. Call it before the descriptors are closed: their numbers may be

@@ -6,7 +6,8 @@ import Synchronization
 
 /// A tunnel's interface that is leased to a data plane, and whose packets out of the tunnel can be filtered.
 ///
-/// Both cost one load of an atomic flag word for each batch.
+/// Without a filter, both cost one load of an atomic flag word for each batch sent; a filter also takes a lock for each batch,
+/// and copies each ICMP message and each datagram from port 53.
 package final class TapTun: ForwardingTun {
     /// Receives a packet out of the tunnel, and returns true to remove it. Called on the device's threads.
     package typealias Filter = @Sendable ([UInt8]) -> Bool
@@ -46,12 +47,17 @@ package final class TapTun: ForwardingTun {
 
     /// Sets the filter of ICMP messages, and of UDP datagrams from port 53, on all queues.
     package func setFilter(_ filter: Filter?) {
-        shared.filter.withLock { $0 = filter }
-        if filter == nil {
-            shared.flags.bitwiseAnd(~Flag.isFiltering, ordering: .releasing)
-        } else {
-            shared.flags.bitwiseOr(Flag.isFiltering, ordering: .releasing)
+        let old = shared.filter.withLock { present -> Filter? in
+            defer { present = filter }
+            if filter == nil {
+                shared.flags.bitwiseAnd(~Flag.isFiltering, ordering: .releasing)
+            } else {
+                shared.flags.bitwiseOr(Flag.isFiltering, ordering: .releasing)
+            }
+            return present
         }
+        // The captures of the old filter must not be released under the lock.
+        withExtendedLifetime(old) {}
     }
 
     /// Whether a packet has come out of the tunnel since the start, or since ``forgetPackets()``.

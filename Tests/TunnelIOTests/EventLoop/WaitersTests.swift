@@ -6,6 +6,14 @@ import Testing
 
 @testable import TunnelIO
 
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
+
 @Suite("Waiters", .timeLimit(.minutes(1)))
 struct WaitersTests {
     private final class Flag: Sendable {
@@ -55,10 +63,66 @@ struct WaitersTests {
         await Self.until(1, waiters)
         let signal = try WakeSignal()
         waiters.watch([signal.descriptor])
+        await Self.until(1, waiters)
         packet.set()
         signal.raise()
         #expect(try await reader.value == 1)
         waiters.close()
+    }
+
+    @Test("Closing wakes the tasks that read and those that wait for room")
+    func close() async throws {
+        let signal = try WakeSignal()
+        let waiters = Waiters<TunnelIOError>(descriptors: [signal.descriptor]) { $0 }
+        let isClosed = Flag()
+        let reader = Self.wait(for: isClosed, waiters)
+        let writer = Self.wait(for: isClosed, waiters, isReader: false)
+        await Self.until(2, waiters)
+        isClosed.set()
+        waiters.close()
+        #expect(try await reader.value == 1)
+        #expect(try await writer.value == 1)
+        #expect(waiters.count == 0)
+        withExtendedLifetime(signal) {}
+    }
+
+    @Test("A change after the attempt and before the task waits is not missed")
+    func changeBeforeWait() async throws {
+        let signal = try WakeSignal()
+        let waiters = Waiters<TunnelIOError>(descriptors: [signal.descriptor]) { $0 }
+        for isReader in [true, false] {
+            let flag = Flag()
+            let value = try await waiters.next(isReader: isReader, unless: { flag.isSet }) {
+                () throws(TunnelIOError) -> Int? in
+                defer { flag.set() }
+                return flag.isSet ? 1 : nil
+            }
+            #expect(value == 1)
+        }
+        waiters.close()
+        withExtendedLifetime(signal) {}
+    }
+
+    @Test("A descriptor that the system cannot watch ends the wait with an error, after one more attempt")
+    func unwatchable() async throws {
+        for succeeds in [false, true] {
+            // No process has this many.
+            let waiters = Waiters<TunnelIOError>(descriptors: [.max]) { $0 }
+            let tried = Flag()
+            let task = Task {
+                try await waiters.next(unless: { false }) { () throws(TunnelIOError) -> Int? in
+                    defer { tried.set() }
+                    return succeeds && tried.isSet ? 1 : nil
+                }
+            }
+            if succeeds {
+                #expect(try await task.value == 1)
+            } else {
+                let error = await #expect(throws: TunnelIOError.self) { try await task.value }
+                #expect(error?.errno == EBADF)
+            }
+            waiters.close()
+        }
     }
 
     @Test("Cancelling a task ends its wait with the failure of the waiters")

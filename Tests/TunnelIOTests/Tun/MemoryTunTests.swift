@@ -284,6 +284,61 @@ struct MemoryTunTests {
         }
     }
 
+    @Test(
+        "A writer that is about to wait for room gets the error of a device that is removed or closed",
+        .timeLimit(.minutes(1)), arguments: [true, false], [true, false])
+    func endWhileFull(isConnected: Bool, isClosed: Bool) async throws {
+        let (one, two) = (try MemoryTun(queueCapacity: 1), try MemoryTun(queueCapacity: 1))
+        if isConnected { MemoryTun.connect(one, two) }
+        let waiters = Waiters<TunnelIOError> { $0 }
+        one.setRoomHandler { waiters.wakeAll() }
+        let batch = try makeBatch([request, request])
+        let error = await #expect(throws: TunnelIOError.self) {
+            try await waiters.next(isReader: false, unless: { one.hasRoom }) { () throws(TunnelIOError) -> Void? in
+                _ = try one.sendUntilFull(batch)
+                // No task waits yet, so that the report of room wakes none.
+                if isClosed { one.close() } else { one.removeDevice() }
+                return nil
+            }
+        }
+        #expect(error == TunnelIOError(isClosed ? .closed : .deviceRemoved(name: "memory")))
+        withExtendedLifetime(two) {}
+    }
+
+    @Test(
+        "A full device that goes down, or whose MTU sinks, reports room, as packets are dropped then",
+        arguments: [true, false], [true, false])
+    func changeWhileFull(isConnected: Bool, goesDown: Bool) throws {
+        let (one, two) = (try MemoryTun(queueCapacity: 1), try MemoryTun(queueCapacity: 1))
+        if isConnected { MemoryTun.connect(one, two) }
+        let rooms = Counter()
+        one.setRoomHandler { rooms.count.add(1, ordering: .relaxed) }
+        let batch = try makeBatch([ipv4(length: 100), ipv4(length: 100)])
+        #expect(try one.sendUntilFull(batch) == TunSendResult(sent: 1, dropped: 0))
+        #expect(!one.hasRoom)
+        let full = isConnected ? two : one
+        if goesDown { try full.setUp(false) } else { try full.setMTU(68) }
+        #expect(rooms.count.load(ordering: .relaxed) == 1)
+        #expect(one.hasRoom)
+        #expect(try one.sendUntilFull(batch) == TunSendResult(sent: 0, dropped: 1))
+        withExtendedLifetime(two) {}
+    }
+
+    @Test("What a handler of room captured may use the device when it is released")
+    func replacedRoomHandler() throws {
+        let tun = try MemoryTun()
+        let rooms = Counter()
+        do {
+            let last = LastWords {
+                if tun.hasRoom { rooms.count.add(1, ordering: .relaxed) }
+            }
+            tun.setRoomHandler { withExtendedLifetime(last) {} }
+        }
+        #expect(rooms.count.load(ordering: .relaxed) == 0)
+        tun.setRoomHandler {}
+        #expect(rooms.count.load(ordering: .relaxed) == 1)
+    }
+
     @Test("A packet that no queue can ever hold is dropped, and its sender does not wait")
     func neverRoom() throws {
         let tun = try MemoryTun(mtu: 1420, byteCapacity: 1000)

@@ -56,6 +56,21 @@ struct TapTunTests {
         #expect(try memory.currentLinkState().isUp)
     }
 
+    @Test("What a filter captured may set another one when it is released")
+    func replacedFilter() throws {
+        let tap = TapTun(try MemoryTun(), filter: true)
+        do {
+            let last = LastWords { tap.setFilter { _ in true } }
+            tap.setFilter { _ in
+                withExtendedLifetime(last) {}
+                return false
+            }
+        }
+        #expect(try tap.send(Self.batch([Self.ping])).sent == 1)
+        tap.setFilter(nil)
+        #expect(try tap.send(Self.batch([Self.ping])).sent == 0)
+    }
+
     @Test("The filter receives ICMP messages and datagrams from port 53, and removes those that it accepts")
     func filter() throws {
         let memory = try MemoryTun()

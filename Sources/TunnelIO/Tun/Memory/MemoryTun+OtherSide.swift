@@ -119,7 +119,7 @@ extension MemoryTun {
 
     /// Brings the device up or takes it down.
     public func setUp(_ isUp: Bool) throws(TunnelIOError) {
-        try withState { state throws(TunnelIOError) in
+        try change { state throws(TunnelIOError) in
             guard state.isUp != isUp else { return }
             state.isUp = isUp
             state.report(isUp ? .up : .down)
@@ -129,7 +129,7 @@ extension MemoryTun {
     /// Sets the most bytes that one IP packet may have.
     /// - Throws: `.device` when it is not within 68 to 65,535.
     public func setMTU(_ mtu: Int) throws(TunnelIOError) {
-        try withState { state throws(TunnelIOError) in
+        try change { state throws(TunnelIOError) in
             guard (68...65_535).contains(mtu) else {
                 throw TunnelIOError(.device(name: interface.name, operation: "set the MTU to \(mtu)"))
             }

@@ -114,13 +114,22 @@ public final class MemoryTun: TunDevice, FlowControlledTun {
 
     /// Whether ``sendUntilFull(_:)`` may send a packet.
     package var hasRoom: Bool {
-        let (other, isFull) = interface.state.withLock { ($0.other, $0.owesRoom) }
+        let (other, isFull) = interface.state.withLock { state -> (MemoryInterface?, Bool) in
+            // Sending fails or drops the packet at once: a task must not wait.
+            guard !queue.isClosed, !state.isRemoved, state.isUp else { return (nil, false) }
+            return (state.other, state.owesRoom)
+        }
         guard let other else { return !isFull }
         return other.state.withLock { !$0.isAwaited(by: interface) }
     }
 
     package func setRoomHandler(_ handler: @escaping @Sendable () -> Void) {
-        interface.state.withLock { $0.onRoom = handler }
+        let old = interface.state.withLock { state -> (@Sendable () -> Void)? in
+            defer { state.onRoom = handler }
+            return state.onRoom
+        }
+        // The captures of the old handler must not be released under the lock.
+        withExtendedLifetime(old) {}
     }
 
     /// Sends packets from the front of the batch until the device is full; a packet longer than the MTU is dropped.
@@ -206,12 +215,16 @@ public final class MemoryTun: TunDevice, FlowControlledTun {
     /// Nothing: what is no packet is refused where it is injected.
     public var statistics: TunStatistics { TunStatistics() }
 
-    /// Runs `body` with the interface's state, unless this device is gone.
-    func withState(_ body: (inout MemoryInterface.State) throws(TunnelIOError) -> Void) throws(TunnelIOError) {
-        try interface.state.withLock { state throws(TunnelIOError) in
+    /// Changes the interface's state with `body`, unless this device is gone. Those that wait for room try again: their packets may
+    /// be dropped now.
+    func change(_ body: (inout MemoryInterface.State) throws(TunnelIOError) -> Void) throws(TunnelIOError) {
+        let senders = try interface.state.withLock { state throws(TunnelIOError) -> [MemoryInterface.Sender] in
             try interface.check(queue, state)
             try body(&state)
+            return state.takeSenders()
         }
+        interface.reportRoom()
+        MemoryInterface.reportRoom(to: senders)
     }
 
     /// Closes the device; packets that wait in its queue are lost. Safe to repeat.
