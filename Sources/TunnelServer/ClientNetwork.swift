@@ -86,7 +86,7 @@ final class ClientNetwork {
     var isCurrent: Bool { touched.isEmpty && rules.isCurrent && routes.isCurrent }
 
     /// Whether the firewall's state is known.
-    var isFirewallKnown: Bool { rules.present != nil }
+    var isFirewallKnown: Bool { rules.isKnown }
 
     /// The number of addresses and networks that the firewall has, and of chains for them.
     var counts: (clients: Int, chains: Int) { (clients.entries.count, clients.chains.count) }

@@ -13,7 +13,7 @@ package struct Reconciler<Key: Hashable & Sendable, Value: Equatable & Sendable>
     /// stored, since a gateway has thousands of values.
     private var differences: [Key: Value?] = [:]
     /// Whether the system has exactly the desired values, except for `differences`.
-    private var isKnown: Bool
+    package private(set) var isKnown: Bool
     /// The keys of the update that runs; `nil` without one, and if it applies everything.
     private var changing: Set<Key>?
     /// The number of the last update. Another process may change the system while an update runs: the update's number is old then.
