@@ -13,7 +13,7 @@ import Testing
 
 /// Two connected descriptors, of which the first does not block and reads an end once the second is closed.
 ///
-/// No command that another test starts inherits them: that would hold the second open.
+/// No program that another test starts keeps them: that would hold the second open.
 func makeDescriptorPair() throws -> (reader: Int32, writer: Int32) {
     var ends: [Int32] = [-1, -1]
     try #require(connectedPair(&ends) == 0)
@@ -25,6 +25,13 @@ func makeDescriptorPair() throws -> (reader: Int32, writer: Int32) {
 func isAtEnd(_ reader: Int32) -> Bool {
     var byte: UInt8 = 0
     return unsafe read(reader, &byte, 1) == 0
+}
+
+/// Whether the other descriptor of a pair is closed, within ten seconds: a program that another test starts has copies of all descriptors
+/// until it runs.
+func reachesEnd(_ reader: Int32) -> Bool {
+    var entry = pollfd(fd: reader, events: Int16(POLLIN), revents: 0)
+    return unsafe poll(&entry, 1, 10_000) == 1 && isAtEnd(reader)
 }
 
 #if os(Linux)

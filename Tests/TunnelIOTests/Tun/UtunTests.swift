@@ -80,7 +80,7 @@ struct UtunTests {
         let error = #expect(throws: TunnelIOError.self) { _ = try Utun(descriptor: writer, system: system) }
         #expect(error?.code == .invalidDescriptor(writer, expected: "that of a utun device"))
         // It was handed over, so it is closed.
-        #expect(isAtEnd(reader))
+        #expect(reachesEnd(reader))
         close(reader)
     }
 
@@ -105,7 +105,7 @@ struct UtunTests {
         #expect(throws: TunnelIOError(.closed)) { try owner.release() }
         #expect(!isAtEnd(reader))
         close(released)
-        #expect(isAtEnd(reader))
+        #expect(reachesEnd(reader))
         close(reader)
         #expect(throws: TunnelIOError.self) { _ = try Utun(borrowing: -1, system: FakeUtunSystem()) }
     }
