@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import PacketTunnel
 public import WireGuardTunnel
 
 /// What goes through a tunnel, from one answer of it to the next.
