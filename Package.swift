@@ -23,7 +23,7 @@ let settings: [SwiftSetting] = basics + [.strictMemorySafety()]  // SE-0458
 // MARK: - Traits
 
 // A trait brings more packages, and has the name of the product that needs them. An app without traits resolves swift-crypto,
-// swift-asn1 and swift-log alone. A target that is built without its trait says so (PackageTrait.swift).
+// swift-asn1 and swift-log alone. A target without its trait does not compile (PackageTrait.swift).
 //
 // A clone has all of them, so that plain `swift build` and `swift test` build everything. It is a dependency, and has what
 // its user names, where SwiftPM reads this file out of a repository, which has the path `/`, or in its folder of checkouts.

@@ -10,7 +10,7 @@
 
     @testable import culvert_gateway
 
-    @Suite("culvert gateway demo", .timeLimit(.minutes(2)))
+    @Suite("`culvert gateway demo` shows an enrolment and a tunnel", .timeLimit(.minutes(2)))
     struct GatewayDemoTests {
         @Test("The gateway's demonstration enrols a device, compares every byte through its tunnel, and cuts it off")
         func plain() async {

@@ -69,8 +69,8 @@ final class EndLanes: Sendable {
 
     /// Binds new sockets: after sleep or a change of network.
     ///
-    /// On failure the old ones stay, but for one case: where the new sockets are to take the port of the old ones, those have
-    /// to go first, and there are none until the next attempt.
+    /// On failure the old sockets stay. The exception is a named port: the old sockets are closed first, so that the new ones can
+    /// bind to it, and after a failure there are none until the next attempt.
     func rebind() throws(TunnelIOError) {
         try state.withLock { (state) throws(TunnelIOError) in
             guard let lanes = state.lanes, !state.isStopped else { throw TunnelIOError(.closed) }
