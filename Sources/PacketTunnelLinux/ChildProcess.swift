@@ -5,26 +5,25 @@ import CTunnelSystem
 import TunnelIO
 package import TunnelSystem
 
-/// A program that was started by this one, in a process group of its own: Ctrl-C on the terminal is for us to handle.
+/// A child process in a separate process group, so that Ctrl-C on the terminal reaches only this process.
 ///
-/// Its end is noticed by a descriptor of the process, apart from its output: what it leaves behind may hold that open for
-/// good. For one thread.
+/// A process descriptor reports its end, apart from its output: a grandchild may keep the output open. For one thread.
 package final class ChildProcess {
     /// The process.
     package let id: Int32
     private let end: OwnedDescriptor
-    /// What the program writes to standard output and error.
+    /// The pipe of the program's standard output and error.
     private let output: SharedDescriptor
     private let outputLimit: Int
     private var bytes: [UInt8] = []
     private var isAtEnd = false
     private var status: Int32?
 
-    /// What came of a program.
+    /// The result of a program.
     package struct Outcome: Hashable, Sendable {
         /// The exit status; 128 and the signal's number after a signal.
         package var status: Int32
-        /// What it wrote to standard output and error, up to the limit.
+        /// The standard output and error of the program, up to the limit.
         package var output: String
 
         package init(status: Int32, output: String) {
@@ -33,7 +32,7 @@ package final class ChildProcess {
         }
     }
 
-    /// How a wait went. The program runs on where it has not ended.
+    /// The result of a wait. A program that has not ended continues.
     package enum Ending {
         case ended(Outcome)
         case interrupted
@@ -42,12 +41,12 @@ package final class ChildProcess {
 
     /// Starts a program.
     /// - Parameters:
-    ///   - program: its file; where `isSearched`, a name without a slash is looked for in `PATH`.
-    ///   - arguments: its name first.
-    ///   - environment: all of it.
-    ///   - input: what it gets as standard input; nil: nothing.
-    ///   - descriptors: what else it gets: its numbers there, and those here.
-    ///   - outputLimit: how many bytes of what it writes are kept; the rest is read and forgotten.
+    ///   - program: Its file; if `isSearched`, a name without a slash is searched in `PATH`.
+    ///   - arguments: The arguments, with the program's name first.
+    ///   - environment: The whole environment.
+    ///   - input: Standard input; `nil` for none.
+    ///   - descriptors: Further descriptors: the numbers in the program, and the numbers here.
+    ///   - outputLimit: The number of bytes of output to keep; the rest is read and discarded.
     package init(
         _ program: String, isSearched: Bool = false, arguments: [String], environment: [String],
         input: Int32? = nil, descriptors: [Int32: Int32] = [:], outputLimit: Int = 65_536
@@ -89,8 +88,8 @@ package final class ChildProcess {
         return .ended(finish())
     }
 
-    /// Waits until it has written `words`.
-    /// - Returns: nil when it has; else how it went.
+    /// Waits until the program has written `words`.
+    /// - Returns: `nil` if it has; otherwise the result of the wait.
     package func wait(forOutput words: String, until deadline: Int64, interruption: Int32? = nil) -> Ending? {
         while !text.contains(words) {
             guard status == nil else { return .ended(finish()) }
@@ -102,8 +101,8 @@ package final class ChildProcess {
         return nil
     }
 
-    /// Asks it and its group to end, and kills what is left of them when it has ended and nobody has its output open any
-    /// more, at the latest a second later.
+    /// Asks the process and its group to end. Kills the rest of the group when the process has ended and its output is
+    /// closed, a second later at most.
     @discardableResult
     package func stop() -> Outcome {
         guard status == nil else { return finish() }
@@ -125,8 +124,8 @@ package final class ChildProcess {
         return finish()
     }
 
-    /// Waits until a process has ended, whoever started it.
-    /// - Returns: false when the deadline passed or the wait was interrupted before.
+    /// Waits until a process has ended, even if another process started it.
+    /// - Returns: `false` if the deadline passed or the wait was interrupted before.
     package static func wait(
         forEndOf process: Int32, until deadline: Int64, interruption: Int32? = nil
     ) -> Bool {
@@ -150,8 +149,8 @@ package final class ChildProcess {
         return Self.ready(descriptors, until: deadline).map { ($0[0], $0[1], $0[2]) }
     }
 
-    /// Which descriptors can be read, or have no other side any more; nil where none can by the deadline.
-    /// - Parameter writing: a descriptor that has to be written to; whether it can be is the last of the results.
+    /// Returns which descriptors can be read or are closed at the other end, or `nil` if none is by the deadline.
+    /// - Parameter writing: A descriptor to write to; the last result is whether it can be written.
     package static func ready(_ descriptors: [Int32], writing: Int32? = nil, until deadline: Int64) -> [Bool]? {
         var entries = descriptors.map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
         if let writing { entries.append(pollfd(fd: writing, events: Int16(POLLOUT), revents: 0)) }
@@ -165,7 +164,7 @@ package final class ChildProcess {
 
     // MARK: - Output and status
 
-    /// What it has written so far.
+    /// The output of the program so far.
     package var outputSoFar: String {
         collect()
         return text
@@ -179,10 +178,11 @@ package final class ChildProcess {
 
     private var text: String { String(decoding: bytes, as: UTF8.self) }
 
-    /// As many reads as empty a full pipe twice: who writes without pause does not keep anybody from looking at the time.
+    /// This number of reads empties a full pipe twice, so that a program which writes without pause cannot delay the check of
+    /// the deadline.
     private static let readsPerTurn = 32
 
-    /// Takes what the program has written.
+    /// Reads the output that is available.
     private func collect() {
         var chunk = [UInt8](repeating: 0, count: 4096)
         for _ in 0..<Self.readsPerTurn where !isAtEnd {
@@ -193,7 +193,7 @@ package final class ChildProcess {
         }
     }
 
-    /// Takes the status of the program, which has ended or is about to, and what it wrote last.
+    /// Reaps the program, which has ended or is about to, and reads its last output.
     private func finish() -> Outcome {
         if status == nil {
             status = Self.reap(id)

@@ -4,28 +4,27 @@
 public import Logging
 public import PacketTunnel
 
-/// A tunnel on Linux: a provider, the host's network as it wants it (``LinuxPlatform``), and what happens to that network
-/// meanwhile.
+/// A tunnel on Linux: a provider, its part of the host's network (``LinuxPlatform``), and the repair of that network.
 ///
-/// Changes of the ways out and the machine's sleep are told to the provider without further ado.
+/// The host reports changes of the network path and the machine's sleep to the provider.
 public final class LinuxHost<Provider: PacketTunnelProvider>: RunnerHost {
     /// The host's network.
     public let platform: LinuxPlatform
-    /// What runs the provider.
+    /// The runner of the provider.
     public let runner: TunnelRunner<Provider>
     private let monitor: LinuxPathMonitor
 
-    /// A tunnel that is down, in the network namespace of the calling thread.
+    /// Creates a tunnel that is down, in the network namespace of the calling thread.
     ///
     /// - Parameters:
-    ///   - name: the tunnel's and its interface's name: 1 to 15 letters, digits and the signs `_=+.-`.
-    ///   - options: how it is set up, beside its settings.
-    ///   - secrets: where the secrets of profiles are.
-    ///   - deadlines: how long things may take.
-    ///   - clock: what deadlines are measured on. It should count while the machine sleeps.
-    ///   - logger: where host and provider write.
-    ///   - log: the file that `logger` writes to, for apps that ask for its lines (`LogRequest`, `LogSubscription`).
-    ///   - makeProvider: makes a provider, once for each start. The mark for its own sockets is in
+    ///   - name: The name of the tunnel and its interface: 1 to 15 letters, digits and the characters `_=+.-`.
+    ///   - options: The setup of the tunnel beyond its settings.
+    ///   - secrets: The store of the profiles' secrets.
+    ///   - deadlines: The time limits of operations.
+    ///   - clock: The clock of the deadlines. It should continue while the machine sleeps.
+    ///   - logger: The logger of host and provider.
+    ///   - log: The file that `logger` writes to, for apps that ask for its lines (`LogRequest`, `LogSubscription`).
+    ///   - makeProvider: Makes a provider, once for each start. The mark for its own sockets is in
     ///     `ProviderContext.socketMark`.
     /// - Throws: `.invalidTunnelName`; `.netlink` without netlink or threads.
     public convenience init(
@@ -39,7 +38,7 @@ public final class LinuxHost<Provider: PacketTunnelProvider>: RunnerHost {
             clock: clock, logger: logger, log: log, wrap: { $0 }, makeProvider: makeProvider)
     }
 
-    /// - Parameter wrap: stands between the runner and the platform, for tests.
+    /// - Parameter wrap: Wraps the platform, for tests.
     package init(
         _ platform: LinuxPlatform, secrets: (any SecretStore)? = nil,
         deadlines: TunnelDeadlines = TunnelDeadlines(), clock: any Clock<Duration> = ContinuousClock(),
@@ -60,7 +59,7 @@ public final class LinuxHost<Provider: PacketTunnelProvider>: RunnerHost {
                 runner?.pathChanged(platform?.completed(path) ?? path)
             },
             woke: { [weak runner] in
-                // Nobody could be told before; the provider sees both, in order.
+                // The provider gets both events in order, and only from now on.
                 Task {
                     await runner?.sleep()
                     runner?.wake()
@@ -72,8 +71,8 @@ public final class LinuxHost<Provider: PacketTunnelProvider>: RunnerHost {
 }
 
 extension TunnelDeadlines {
-    /// Those of a tunnel on Linux, where programs are run that may wait for one another: 30 seconds for settings, and 45
-    /// for undoing them.
+    /// The deadlines of a tunnel on Linux, where programs may wait for each other: 30 seconds for settings, and 45 for
+    /// undoing them.
     public static func linux(start: Duration = .seconds(60)) -> TunnelDeadlines {
         TunnelDeadlines(start: start, settings: .seconds(30), tearDown: .seconds(45))
     }

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// What to do where a host cannot do something that a tunnel's settings ask for.
+/// The behaviour if a host cannot do what a tunnel's settings ask for.
 public enum Requirement: String, Hashable, Sendable, Codable, CaseIterable {
     /// The settings are refused.
     case required
-    /// The rest of the settings is brought into force, and the log has a warning.
+    /// The rest of the settings is applied, and a warning is logged.
     case wanted
 }
 
-/// How a tunnel is set up on Linux, beside its settings.
+/// The setup of a tunnel on Linux beyond its settings.
 public struct LinuxHostOptions: Hashable, Sendable {
-    /// Whether a tunnel may come up without its name servers where nothing manages them.
+    /// Whether a tunnel may come up without its name servers if no program manages them.
     public var nameServers: Requirement
-    /// The folder of the journals. Nobody else may write to it.
+    /// The folder of the journals. No other user may have write permission.
     public var journalFolder: String
     /// The mark of the tunnel's own packets and the number of its routing table; nil takes the first that is free from
     /// 51820 on.
     public var mark: UInt32?
-    /// The table that the routes go to, other than the host's choice. There are no policy rules then: who names a table
-    /// says which packets it is for, and the strict leak policies, which promise more, are refused. nil, and the main table's number 254: the main table
-    /// and, where it is due, one of the tunnel's own with rules, so that the host's default route stays what it is.
+    /// The table of the routes. With a table, there are no policy rules: your own rules choose its packets, and the strict
+    /// leak policies, which promise more, are refused. `nil`, or the main table's number 254, uses the main table and, if
+    /// necessary, a separate table with rules, so that the host's default route stays unchanged.
     public var routeTable: UInt32?
 
     /// Options.
@@ -34,6 +34,6 @@ public struct LinuxHostOptions: Hashable, Sendable {
         self.routeTable = routeTable
     }
 
-    /// The table that the routes go to without rules; nil where the host chooses.
+    /// The table of the routes without policy rules, or `nil` if the host chooses.
     var namedTable: UInt32? { routeTable == Route.mainTable ? nil : routeTable }
 }

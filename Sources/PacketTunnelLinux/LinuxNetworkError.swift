@@ -6,7 +6,7 @@ import PacketTunnel
 import TunnelIO
 import TunnelSystem
 
-/// What went wrong while the host's network was read or changed, and what can be done about it.
+/// An error while the host's network was read or changed, and its remedy.
 public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The kinds of failure.
     public enum Code: Hashable, Sendable {
@@ -20,21 +20,21 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
         case programNotStarted(path: String)
         /// The program did not end in time, and was killed.
         case programTimedOut(path: String, seconds: Int)
-        /// The program ended with a status other than zero; `output` is the end of what it wrote.
+        /// The program ended with a status other than zero; `output` is the end of its output.
         case programFailed(path: String, status: Int32, output: String)
         /// The journal could not be written or read; `operation` says which.
         case journal(path: String, operation: String)
         /// The journal belongs to a tunnel that is running.
         case tunnelRunning(name: String, processID: Int32)
-        /// The tunnel's name is no file and interface name: 1 to 15 letters, digits and `_=+.-`.
+        /// The name is not valid for a file and an interface: 1 to 15 letters, digits and `_=+.-`.
         case invalidTunnelName(String)
         /// Nothing on this host manages name servers.
         case noResolverManager
-        /// The manager of name servers cannot do what the settings ask for.
+        /// The manager of name servers does not support the settings.
         case resolverLimit(manager: String, reason: String)
         /// No free number was found for a routing table.
         case noFreeTable(from: UInt32)
-        /// The mark that was asked for is already the number of another tunnel or routing table; `user` says of which.
+        /// The requested mark is already the number of another tunnel or routing table, which `user` names.
         case markTaken(UInt32, user: String)
         /// Another running tunnel or this one would not carry its packets; `reason` says which.
         case tunnelConflict(tunnel: String, reason: String)
@@ -44,7 +44,7 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
         case strictReversePath(interface: String)
         /// A strict leak policy, where the routes are in a table that the host makes no rules for.
         case leakPolicyNeedsRules
-        /// Not everything could be undone; the journal is kept for another try.
+        /// Some changes could not be undone; the journal is kept for another try.
         case incompleteUndo(steps: [String])
         /// The journal was deleted or damaged. The changes that the kernel listed were undone; `unknown` names the settings whose
         /// previous values are lost.
@@ -53,7 +53,7 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
 
     /// The kind of failure.
     public let code: Code
-    /// The system's error number, or zero where there is none.
+    /// The system's error number, or zero if there is none.
     public let errno: Int32
 
     /// An error with the system's error number.
@@ -72,7 +72,7 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
         if case .journal(_, JournalDirectory.distrust) = code { true } else { false }
     }
 
-    /// What happened, with which input, what the system said and what to do.
+    /// The failure, its input, the system's error and the remedy.
     public var description: String {
         var text = what
         if errno != 0 { text += ": \(SystemError.text(errno))" }
@@ -88,7 +88,7 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
             + (steps.count > mostSteps ? "\(separator)and \(steps.count - mostSteps) more" : "")
     }
 
-    /// What happened, without what the system said.
+    /// The failure without the system's error.
     var what: String {
         switch code {
         case .netlink(let operation): "cannot \(operation)"
@@ -101,7 +101,7 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
         case .journal(let path, let operation): "journal \(path): cannot \(operation)"
         case .tunnelRunning(let name, let processID): "tunnel '\(name)' is running as process \(processID)"
         case .invalidTunnelName(let name):
-            "'\(name)' is no tunnel name: 1 to 15 letters, digits and the signs _ = + . -"
+            "'\(name)' is not a valid tunnel name: use 1 to 15 letters, digits and the characters _ = + . -"
         case .noResolverManager: "nothing on this host manages name servers"
         case .resolverLimit(let manager, let reason): "\(manager) \(reason)"
         case .noFreeTable(let first): "no routing table from number \(first) on is free"
@@ -112,7 +112,7 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
             "answers of the tunnel's server would be dropped: rp_filter is 1 (strict) on \(interface), and nft, by which they "
                 + "are marked as the tunnel's, is not installed"
         case .leakPolicyNeedsRules:
-            "a strict leak policy does not go with routes in a table of one's own, which only one's own rules ask for"
+            "a strict leak policy cannot be used with Table, because your own rules choose the packets for that table"
         case .incompleteUndo(let steps): "not undone: \(Self.list(steps))"
         case .journalLost(let undone, let unknown):
             "the tunnel's journal was deleted or damaged; undone as the kernel listed it: \(Self.list(undone)); not restored, "
@@ -123,7 +123,7 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
     /// The operation of a thread that the system does not start.
     static let threadStart = "start a thread"
 
-    /// What to do; nil where there is nothing to say.
+    /// The remedy, or `nil` if there is none.
     var advice: String? {
         switch code {
         case .kernelSetting(let path) where errno == EPERM && !path.hasPrefix("/proc/"):
@@ -141,7 +141,7 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
             switch errno {
             case EPERM, EACCES: "run as root or with CAP_NET_ADMIN"
             case EEXIST: "something else has made it already; remove that or choose another"
-            case ENODEV: "the interface is gone"
+            case ENODEV: "the interface was removed"
             case ENETUNREACH: "there is no route to the gateway"
             case EWOULDBLOCK: "let the process continue that has it, or kill it"
             case EROFS: "the file system is read-only; in a container, let it be writable"

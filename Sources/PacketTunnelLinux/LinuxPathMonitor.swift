@@ -7,26 +7,26 @@ import PacketTunnel
 import Synchronization
 import TunnelIO
 
-/// What the kernel says of the ways out of this host, outside of one tunnel.
+/// Reads the host's network path, outside one tunnel, from the kernel.
 struct LinuxPathReader {
     let netlink: RouteSocket
     /// The tunnel's interface, which is no way out.
     let tunnel: String
-    /// Where the kernel says what interfaces are.
+    /// The folder in which the kernel describes interfaces.
     var interfaceFolder = "/sys/class/net"
 
-    /// A way out, and what it depends on.
+    /// A network path, and the facts that it depends on.
     struct Reading: Hashable {
         var path: NetworkPath
         /// Gateways and the host's own addresses: when they change, so does the way, even by the same interface.
         var details: Set<String>
     }
 
-    /// As many networks are told where there is no way to everywhere, and as many are looked at.
+    /// The most networks that are examined and reported if there is no default route.
     private static let mostNetworks = 256
     private static let mostNetworksRead = 65_536
 
-    /// The way out, without name servers: the kernel knows none.
+    /// Returns the network path without name servers, which the kernel does not know.
     func read() throws(LinuxNetworkError) -> Reading {
         let links = try netlink.links().filter { $0.isUp && !$0.isLoopback && $0.name != tunnel }
         var ways: [(metric: UInt32, isIPv6: Bool, link: RouteSocket.Link)] = []
@@ -85,7 +85,7 @@ struct LinuxPathReader {
         .prefix(mostNetworks)
     }
 
-    /// What there is without a way to everywhere.
+    /// The path of a host without a default route.
     private func withoutDefault(
         _ attached: [(network: IPPrefix, link: RouteSocket.Link)]
     ) throws(LinuxNetworkError) -> Reading {
@@ -103,7 +103,7 @@ struct LinuxPathReader {
         return Reading(path: path, details: [])
     }
 
-    /// Drivers of radio say so (uevent's `DEVTYPE`); the rest that has Ethernet's addresses is a cable.
+    /// Wireless drivers set `DEVTYPE` in uevent; any other interface with Ethernet addresses is wired.
     private func kind(of link: RouteSocket.Link) -> NetworkPath.InterfaceKind {
         let text = (try? SmallFile.text("\(interfaceFolder)/\(link.name)/uevent")) ?? nil
         let type = text?.split(separator: "\n").first { $0.hasPrefix("DEVTYPE=") }?.dropFirst(8)
@@ -116,9 +116,9 @@ struct LinuxPathReader {
     }
 }
 
-/// Notices that a machine slept, by the two clocks of which one stops meanwhile.
+/// Detects that the machine slept by comparing two clocks, one of which stops during sleep.
 struct SleepDetector {
-    /// What the clocks said: the one that counts sleep, and the one that does not, in nanoseconds.
+    /// The times of the clock that counts sleep and the one that does not, in nanoseconds.
     struct Clocks: Hashable {
         var boot: Int64
         var awake: Int64
@@ -133,7 +133,7 @@ struct SleepDetector {
     }
 
     private var last: Clocks
-    /// Shorter sleep is not told from the time between two readings.
+    /// Shorter sleep cannot be distinguished from the time between two readings.
     private static let least: Int64 = 1_000_000_000
 
     init(_ now: Clocks = .now) {
@@ -152,7 +152,7 @@ final class LinuxPathMonitor: Sendable {
     private let loop: EventLoop
     private let shared: OnLoop
 
-    /// What is used on the loop's thread only, after the start.
+    /// The state that only the loop's thread uses after the start.
     private final class OnLoop: @unchecked Sendable {
         let reader: LinuxPathReader
         let routes: RouteMonitor?
@@ -160,7 +160,7 @@ final class LinuxPathMonitor: Sendable {
         var sleep = SleepDetector()
         var registration: EventLoop.Registration?
         var timer: EventLoop.Timer?
-        /// When the last reading was, whether another is due, and what waits for it.
+        /// The time of the last reading, whether another is due, and its waiters.
         var last = Int64.min / 2
         var isDue = false
         var nextReading: EventLoop.Timer?
@@ -175,7 +175,7 @@ final class LinuxPathMonitor: Sendable {
     /// The way out when the monitor was made.
     let path: NetworkPath
 
-    /// How often the clocks are compared. After sleep this is due at once.
+    /// The interval between comparisons of the clocks, in nanoseconds. After sleep one is due immediately.
     private static let interval: Int64 = 10_000_000_000
     /// From a change to the reading, and the least time between two: a tunnel to many networks makes thousands of routes.
     private static let settling: Int64 = 20_000_000
@@ -228,7 +228,7 @@ final class LinuxPathMonitor: Sendable {
         loop.set(timer, deadline: LaneClock.now() + Self.interval)
     }
 
-    /// Tells nothing any more.
+    /// Stops all reports.
     func stop() {
         if let registration = shared.registration { loop.unregister(registration) }
         for timer in [shared.timer, shared.nextReading].compactMap({ $0 }) { loop.remove(timer) }

@@ -6,21 +6,21 @@ public import PacketTunnel
 
 /// A policy that holds without a process: before a tunnel's start, after its failure, from the machine's start on.
 extension LinuxPlatform {
-    /// Puts the firewall of a policy in place for a tunnel that does not run, in the calling thread's network namespace. The
-    /// tunnel that starts next takes it over without a moment in between, and leaves it behind, whatever it ends with.
-    /// ``cleanUp(name:options:)`` takes it away, and so does ``letGo()``.
+    /// Loads the firewall of a policy for a tunnel that does not run, in the calling thread's network namespace. The tunnel
+    /// that starts next takes it over without a gap, and leaves it however it ends. ``cleanUp(name:options:)`` and
+    /// ``letGo()`` remove it.
     ///
-    /// What a process that is gone has left otherwise is undone. The local networks are those of this moment: without a
-    /// process nobody follows them, and nobody loads the firewall again that others delete.
+    /// All other changes of an ended process are undone. The local networks are those of this moment: without a process, new
+    /// networks are not followed, and a deleted firewall is not loaded again.
     /// - Parameters:
-    ///   - policy: what may leave. `LeakPolicy.routeBased` holds nothing.
-    ///   - settings: the settings that the tunnel will have: its routes, and what is let through.
-    ///   - name: the tunnel's.
-    ///   - untilReleased: whether it lasts also when the tunnel is taken down, until ``release(name:options:)``. Tunnels
-    ///     of this name then have this policy at least.
-    ///   - options: those of its host.
-    /// - Throws: `.tunnelRunning`: then the tunnel's process takes the policy over, where it is stricter than its own;
-    ///   `.tunnelConflict` if a running tunnel and this one, about to start, do not go together.
+    ///   - policy: The packets that may leave. `LeakPolicy.routeBased` holds nothing.
+    ///   - settings: The settings that the tunnel will have: its routes and exceptions.
+    ///   - name: The tunnel's name.
+    ///   - untilReleased: Whether the policy stays when the tunnel is taken down, until ``release(name:options:)``. Tunnels
+    ///     of this name then have at least this policy.
+    ///   - options: The options of its host.
+    /// - Throws: `.tunnelRunning`: the tunnel's process then adopts the policy if it is stricter than its own;
+    ///   `.tunnelConflict` if a running tunnel and this one, about to start, exclude each other.
     public static func hold(
         _ policy: LeakPolicy, settings: TunnelSettings, name: String, untilReleased: Bool = false,
         options: LinuxHostOptions = LinuxHostOptions()
@@ -31,7 +31,7 @@ extension LinuxPlatform {
         let (before, held, isNew) = try directory.locked { () throws(LinuxNetworkError) in
             let before = try directory.heldPolicy(name)
             var held = HeldPolicy(policy: policy, isUntilReleased: untilReleased)
-            // What was said to last stays.
+            // A policy that is held until it is released stays.
             if !untilReleased, let before, before.isUntilReleased {
                 held = HeldPolicy(policy: max(policy, before.policy), isUntilReleased: true)
             }
@@ -56,9 +56,8 @@ extension LinuxPlatform {
         }
     }
 
-    /// Takes back what ``hold(_:settings:name:untilReleased:options:)`` said, and undoes what is there of a tunnel that does
-    /// not run.
-    /// - Returns: what was undone, for people.
+    /// Revokes ``hold(_:settings:name:untilReleased:options:)``, and undoes the changes of a tunnel that does not run.
+    /// - Returns: The undone changes, for people.
     /// - Throws: `.incompleteUndo`, after which it can be tried again.
     public static func release(
         name: String, options: LinuxHostOptions = LinuxHostOptions()
@@ -75,11 +74,11 @@ extension LinuxPlatform {
         }
     }
 
-    /// The policy that holds for a tunnel also when it is down; nil for none.
+    /// Returns the policy that is held for a tunnel even when it is down, or `nil` if there is none.
     /// - Parameters:
-    ///   - name: the tunnel's.
-    ///   - untilReleased: whether it has to last also when the tunnel is taken down.
-    ///   - options: those of its host.
+    ///   - name: The tunnel's name.
+    ///   - untilReleased: Whether only a policy counts that stays when the tunnel is taken down.
+    ///   - options: The options of its host.
     public static func heldPolicy(
         name: String, untilReleased: Bool = false, options: LinuxHostOptions = LinuxHostOptions()
     ) throws(LinuxNetworkError) -> LeakPolicy? {
@@ -87,14 +86,14 @@ extension LinuxPlatform {
         return untilReleased && held?.isUntilReleased != true ? nil : held?.policy
     }
 
-    /// Whether the firewall of a policy that holds for a tunnel is there, in the calling thread's network namespace. Without a
-    /// process nobody loads it again.
+    /// Whether the firewall of a held policy exists, in the calling thread's network namespace. Without a process it is not
+    /// loaded again.
     public static func isGuardLoaded(name: String) throws(LinuxNetworkError) -> Bool {
         try LinuxNetwork().holdsBack(LeakGuard.tableName(name))
     }
 
-    /// Undoes what is left of this tunnel, which is down: the firewall of a policy that was to hold until the user takes the
-    /// tunnel down. One that was to hold until it is released stays.
+    /// Undoes the remaining changes of this tunnel, which is down: the firewall of a policy that was held until the user
+    /// takes the tunnel down. A policy that is held until it is released stays.
     public func letGo() async {
         do throws(LinuxNetworkError) {
             let directory = JournalDirectory(path: options.journalFolder)
@@ -102,7 +101,7 @@ extension LinuxPlatform {
             await tearDown(leavingBlocked: false)
             _ = try LinuxPlatform.cleanUp(name: name, options: options)
         } catch {
-            // What could not be undone is its own, and was said.
+            // The error concerns this tunnel's own process, which has already reported it.
             if case .tunnelRunning = error.code { return }
             logger.error("\(error)")
         }

@@ -9,12 +9,12 @@ public import TunnelIO
 
 /// A tunnel's part of a Linux host: a TUN interface, addresses, routes, policy rules, name servers and a firewall.
 ///
-/// Every change is written to a journal before it is made, and undone when the tunnel ends; after a crash the next start,
-/// or ``cleanUp(name:options:)``, undoes it. Under the strict leak policies the firewall stays after a crash until then,
-/// so that nothing leaks meanwhile.
+/// Every change is written to a journal before it is made, and undone when the tunnel ends; after a crash the next start, or
+/// ``cleanUp(name:options:)``, undoes it. Under the strict leak policies the firewall stays until then, so that no packet
+/// leaks.
 ///
-/// The tunnel is in the network namespace of the thread that makes this object. It has a thread of its own, so that nobody
-/// waits for the kernel or for programs on another one.
+/// The tunnel is in the network namespace of the thread that creates this object. It has its own thread, so that no other
+/// thread waits for the kernel or for programs.
 public final class LinuxPlatform: TunnelPlatform {
     /// The tunnel's name, which its interface has as well.
     public let name: String
@@ -22,7 +22,7 @@ public final class LinuxPlatform: TunnelPlatform {
     let loop: EventLoop
     private let core: OnLoop
 
-    /// What is used on the loop's thread only.
+    /// The state that only the loop's thread uses.
     private final class OnLoop: @unchecked Sendable {
         let core: LinuxPlatformCore
         init(_ core: LinuxPlatformCore) { self.core = core }
@@ -49,11 +49,11 @@ public final class LinuxPlatform: TunnelPlatform {
     }
     private let resolver: ResolverControl
 
-    /// A platform for the tunnel of this name.
+    /// Creates a platform for the tunnel of this name.
     /// - Parameters:
-    ///   - name: 1 to 15 letters, digits and the signs `_=+.-`.
-    ///   - options: what is not in the tunnel's settings.
-    ///   - logger: where it says what it could not do.
+    ///   - name: 1 to 15 letters, digits and the characters `_=+.-`.
+    ///   - options: The setup beyond the tunnel's settings.
+    ///   - logger: Where failures are logged.
     /// - Throws: `.invalidTunnelName`; `.netlink` without netlink or threads.
     public convenience init(
         name: String, options: LinuxHostOptions = LinuxHostOptions(), logger: Logger = Logger(label: "tunnel")
@@ -105,7 +105,7 @@ public final class LinuxPlatform: TunnelPlatform {
         }
         if !watch.unwatched.isEmpty {
             logger.warning(
-                "what others undo of the tunnel's network is not all noticed here: the kernel does not tell of it")
+                "some changes of the tunnel's network by other processes will not be noticed: the kernel does not report them")
         }
     }
 
@@ -114,7 +114,7 @@ public final class LinuxPlatform: TunnelPlatform {
         loop.stop()
     }
 
-    /// What others have undone of the tunnel's network, and was made again.
+    /// The changes by other processes that were repaired.
     public var repairs: NetworkRepairs { shared.repairs }
 
     /// The parts of the tunnel's network that are not in effect at present, and since when.
@@ -134,12 +134,12 @@ public final class LinuxPlatform: TunnelPlatform {
     /// through its firewall; nil before the first start. It stays the same while the tunnel is up.
     public var socketMark: UInt32? { mark.withLock { $0 } }
 
-    /// Undoes what a tunnel of this name has left that ended without doing so itself. For the calling thread's network
-    /// namespace. Waits for the kernel and for programs: for seconds, or a minute or two where resolvconf is stuck.
-    /// It also removes changes that only the kernel lists: a journal may have been deleted or damaged.
-    /// - Returns: what was undone, for people; empty where there was nothing.
-    /// - Throws: `.tunnelRunning`; `.incompleteUndo`, after which it can be tried again; `.journalLost` if previous
-    ///   values are lost.
+    /// Undoes the changes of a tunnel of this name that ended without undoing them, in the calling thread's network
+    /// namespace. It also removes changes that only the kernel lists, since a journal may have been deleted or damaged. Waits
+    /// for the kernel and for programs: seconds, or a minute or two if resolvconf hangs.
+    /// - Returns: The undone changes, for people; empty if there were none.
+    /// - Throws: `.tunnelRunning`; `.incompleteUndo`, after which it can be tried again; `.journalLost` if previous values
+    ///   are lost.
     public static func cleanUp(
         name: String, options: LinuxHostOptions = LinuxHostOptions()
     ) throws(LinuxNetworkError) -> [String] {
@@ -160,7 +160,7 @@ public final class LinuxPlatform: TunnelPlatform {
 
     // MARK: - TunnelPlatform
 
-    /// Undoes what a crash left behind, and holds back everything where the policy says so from the start on.
+    /// Undoes the changes that a crash left, and blocks all packets from the start on if the policy demands it.
     public func prepare(_ policy: LeakPolicy) async throws(TunnelError) {
         try await onThread { (core) throws(TunnelError) in
             do throws(LinuxNetworkError) {
@@ -171,30 +171,30 @@ public final class LinuxPlatform: TunnelPlatform {
         }
     }
 
-    /// Brings settings into force instead of those before; where that fails, those before stay.
+    /// Replaces the present settings; if that fails, the present ones stay.
     public func apply(_ settings: TunnelSettings) async throws(TunnelError) -> any TunDevice {
         let watch = watch
         return try await onThread { (core) throws(TunnelError) in
             do throws(TunnelError) {
                 return try core.apply(settings)
             } catch {
-                // Those before may be there in part only.
+                // The previous settings may be in effect only in part.
                 watch.lookAgain()
                 throw error
             }
         }
     }
 
-    /// Undoes everything, or all but what holds packets back.
+    /// Undoes all changes, or all but those that block packets.
     public func tearDown(leavingBlocked: Bool) async {
         do throws(TunnelError) {
             try await onThread { (core) throws(TunnelError) in core.tearDown(leavingBlocked: leavingBlocked) }
         } catch {
-            // The thread is gone with the object, which nobody can call then.
+            // The thread ends with the object, so the call cannot happen then.
         }
     }
 
-    /// Those of the machine's manager of name servers, without the tunnel's own.
+    /// The name servers of the machine's manager, without those of the tunnel.
     public func outsideNameServers() async -> [IPAddress] {
         do throws(TunnelError) {
             return try await onThread { (core) throws(TunnelError) in core.outsideNameServers() }
@@ -218,7 +218,7 @@ public final class LinuxPlatform: TunnelPlatform {
         do throws(LinuxNetworkError) {
             path.dnsServers = try resolver.outsideServers(tunnel: name, record: nil)
         } catch {
-            // Whoever needs them asks again, and finds the reason in the log.
+            // The caller asks again, and the log has the reason.
         }
         return path
     }

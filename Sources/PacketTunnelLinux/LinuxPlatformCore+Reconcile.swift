@@ -149,7 +149,7 @@ extension LinuxPlatformCore {
             default: break
             }
         }
-        let reason = "it was renamed or moved to another network namespace"
+        let reason = "the interface was renamed or moved to another network namespace"
         report("interface \(name)", reason)
         guard !isInterfaceLost else { return false }
         isInterfaceLost = true
@@ -211,7 +211,7 @@ extension LinuxPlatformCore {
         guard !made.isEmpty else { return }
         let text = made.map(\.summary).joined(separator: ", ") + (culprit.map { " (by \($0))" } ?? "")
         repairs.note(text)
-        logger.warning("others have undone this of the tunnel's network, and it was made again: \(text)")
+        logger.warning("restored network settings that another process changed: \(text)")
     }
 
     var resolverInForce: Change? {
@@ -283,7 +283,7 @@ extension LinuxPlatformCore {
                 "\(network) is a local network now: \(isAllowed ? "reached beside the tunnel" : "not let through")")
         }
         for network in before where !localNetworks.contains(network) {
-            logger.notice("\(network) is no local network any more")
+            logger.notice("\(network) is no longer a local network")
         }
     }
 

@@ -7,8 +7,7 @@ import NetworkAddresses
 import PacketTunnel
 import TunnelIO
 
-/// What ``LinuxPlatform`` does, without its thread: for one thread at a time, in the network namespace that it was made
-/// in.
+/// The work of ``LinuxPlatform`` without its thread: for one thread at a time, in the network namespace of its creation.
 final class LinuxPlatformCore {
     let name: String
     let options: LinuxHostOptions
@@ -20,11 +19,11 @@ final class LinuxPlatformCore {
     private(set) var device: LinuxTun?
     var policy: LeakPolicy = .routeBased
     private(set) var settings: TunnelSettings?
-    /// The settings that the firewall was made for, which stays when the rest goes.
+    /// The settings of the firewall, which stays when the other changes are undone.
     private(set) var guardedSettings: TunnelSettings?
     var plan: [Change] = []
     private(set) var localNetworks: [IPPrefix] = []
-    /// What was said already.
+    /// The warnings that were logged already.
     private var warnings: Set<String> = []
     /// The policy rules that refuse packets while the firewall is not in effect; empty otherwise. They are kept like the plan.
     var protection: [Change] = []
@@ -34,7 +33,7 @@ final class LinuxPlatformCore {
     var isAdopted = false
     /// The routes of the present settings that other tunnels have and keep.
     var sharedRoutes: [SharedRoute] = []
-    /// What others undid of the tunnel's network.
+    /// The repaired changes of other processes.
     var repairs = NetworkRepairs()
     /// The parts that are not in effect, as the last check has found them.
     var problems = NetworkProblems()
@@ -82,7 +81,7 @@ final class LinuxPlatformCore {
     /// Reads the notices of deleted rules while the thread waits; it does nothing without a thread that follows them.
     var readNotices: () -> Void = {}
 
-    /// - Parameter wrap: stands between the ledger and the network, for tests.
+    /// - Parameter wrap: Wraps the network of the ledger, for tests.
     init(
         name: String, options: LinuxHostOptions, logger: Logger = Logger(label: "tunnel"), network: LinuxNetwork,
         owner: JournalOwner = .current, wrap: (any NetworkSystem) -> any NetworkSystem = { $0 }
@@ -114,7 +113,7 @@ final class LinuxPlatformCore {
         }
         let ledger = try requireLedger()
         if numbers == nil { _ = try requireNumbers() }
-        // A guard that holds back what a tunnel carried stays until the new settings are there.
+        // A guard that blocks a tunnel's packets stays until the new settings are in effect.
         guard !plan.contains(where: \.isFirewall) || isAdopted, let table = try leakGuard().table else { return }
         isAdopted = false
         plan = [.firewall(table)]
@@ -151,14 +150,14 @@ final class LinuxPlatformCore {
         }
     }
 
-    /// - Throws: where a policy is asked for that needs rules, and there are none for the table that was named.
+    /// - Throws: An error if the policy needs rules, and the user chose a table, which has none.
     func checkTable(_ policy: LeakPolicy) throws(LinuxNetworkError) {
         guard options.namedTable == nil || policy.leavesDecisionToRoutes else {
             throw LinuxNetworkError(.leakPolicyNeedsRules)
         }
     }
 
-    /// - Throws: where the tunnel's name is that of an interface that is no tunnel's.
+    /// - Throws: An error if an interface of another kind has the tunnel's name.
     private func checkInterface() throws(LinuxNetworkError) {
         guard device == nil, let link = try network.netlink.link(named: name), link.hardware != Self.tunnelHardware
         else { return }
@@ -178,7 +177,7 @@ final class LinuxPlatformCore {
         let keep = { [unowned self, unowned ledger] in keepWhileWaiting(ledger) }
         (network.whileWaiting, ledger.whileWaiting) = (keep, keep)
         plan = []
-        // Nobody has looked after it since its process went.
+        // No process has repaired it since its own ended.
         if let left = ledger.firewall, let table = try network.presentTable(left) {
             ledger.adopt(.firewall(table))
             plan = [.firewall(table)]
@@ -256,7 +255,7 @@ final class LinuxPlatformCore {
     }
 
     func tearDown(leavingBlocked: Bool) {
-        // Its owner has closed it, and with it went what the kernel keeps by interfaces.
+        // Its owner has closed it, and the kernel has removed the addresses and routes of the interface.
         device?.close()
         device = nil
         settings = nil
@@ -267,7 +266,7 @@ final class LinuxPlatformCore {
             // Before anything is undone.
             try followHeldPolicy(ledger, hasInterface: false)
         } catch {
-            logger.error("the leak policy that is held for this tunnel is not in force: \(error)")
+            logger.error("cannot apply the leak policy that is held for this tunnel: \(error)")
         }
         do throws(LinuxNetworkError) {
             let isHeld = try directory.heldPolicy(name) != nil
@@ -326,8 +325,9 @@ final class LinuxPlatformCore {
         return steps
     }
 
-    /// The interface at which the kernel drops answers to packets that are routed by the tunnel's mark: without nft the answers have
-    /// none, so that they seem to come from the wrong side, which a strict rp_filter does not take. Nil where it takes them.
+    /// Returns the interface at which the kernel drops answers to packets that are routed by the tunnel's mark, or `nil` if
+    /// there is none. Without nft the answers have no mark, so their source seems to be on the wrong side, which a strict
+    /// rp_filter refuses.
     private func strictInterface(_ settings: TunnelSettings) throws(LinuxNetworkError) -> String? {
         guard SystemProgram("nft") == nil else { return nil }
         var ways: Set<UInt32> = []
@@ -356,7 +356,7 @@ final class LinuxPlatformCore {
         let support = try ipv6Support(interface.name)
         if support != .on, settings.addresses.contains(where: \.isIPv6) {
             warnOnce(
-                "IPv6 is switched off on this host: the tunnel's addresses of IPv6 are left out, and what is routed into it is "
+                "IPv6 is disabled on this host: the tunnel has no IPv6 addresses, and packets routed into it are "
                     + "refused")
         }
         var settings = settings
@@ -365,7 +365,7 @@ final class LinuxPlatformCore {
         if policy.leavesDecisionToRoutes, !settings.effectiveRoutes.contains(where: { $0.length <= 1 }),
             try strictInterface(settings) != nil
         {
-            // Routes that leave the servers out need no mark. What programs send to a server goes beside the tunnel then.
+            // Routes that exclude the servers need no mark. Packets of programs to a server then leave outside the tunnel.
             settings.excludedRoutes += settings.serverAddresses.map(IPPrefix.init(host:))
             settings.serverAddresses = []
         }
@@ -375,11 +375,11 @@ final class LinuxPlatformCore {
             localNetworks: settings.allowsLocalNetwork ? localNetworks : [], namedTable: options.namedTable)
     }
 
-    /// What the kernel does about IPv6.
+    /// The kernel's support of IPv6.
     enum IPv6Support {
-        /// It knows nothing of it: no such packet leaves the host.
+        /// The kernel has no IPv6: no such packet leaves the host.
         case absent
-        /// The tunnel's interface does not carry it; others may.
+        /// The tunnel's interface does not carry IPv6; others may.
         case off
         case on
     }
@@ -448,7 +448,7 @@ final class LinuxPlatformCore {
         return found
     }
 
-    /// The MTU of the way to the server less what the tunnel adds, as wg-quick(8) has it.
+    /// The MTU of the path to the server minus the tunnel's overhead, as in wg-quick(8).
     private func mtu(for settings: TunnelSettings) throws(LinuxNetworkError) -> Int {
         if let mtu = settings.mtu { return mtu }
         let targets = serverTargets(settings)
@@ -461,8 +461,8 @@ final class LinuxPlatformCore {
         return settings.effectiveMTU()
     }
 
-    /// Where the tunnel's packets go. Where the server is known by name only, by the default routes: no packet is sent to these
-    /// addresses, which are for documentation (RFC 5737, RFC 3849).
+    /// The destinations of the tunnel's packets. If the server is known only by name, these are documentation addresses (RFC
+    /// 5737, RFC 3849), which follow the default routes; no packet is sent to them.
     private func serverTargets(_ settings: TunnelSettings) -> [IPAddress] {
         if let address = ServerText.address(in: settings.remoteAddress) { return [address] }
         let known = settings.serverAddresses.prefix(16)
@@ -471,7 +471,7 @@ final class LinuxPlatformCore {
 }
 
 extension TunnelSettings {
-    /// The settings for a host that knows nothing of IPv6.
+    /// The settings for a host without IPv6.
     fileprivate var withoutIPv6: TunnelSettings {
         var settings = self
         settings.addresses.removeAll(where: \.isIPv6)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// What others undid of a tunnel's part of the network (routes, rules, addresses, its firewall), and the host made again.
+/// The changes of a tunnel's network (routes, rules, addresses, its firewall) by other processes that the host repaired.
 public struct NetworkRepairs: Hashable, Sendable, Codable {
     /// How often something had to be made again.
     public private(set) var count = 0
-    /// What the last time was about, for people; nil before there was one.
+    /// The last repair, for people; `nil` before the first.
     public private(set) var last: String?
 
     /// None.

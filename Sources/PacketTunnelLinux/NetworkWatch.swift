@@ -11,7 +11,7 @@ import TunnelSystem
 ///
 /// Sources: rtnetlink(7), inotify(7), linux/netfilter/nfnetlink.h and nf_tables.h.
 package final class NetworkWatch: Sendable {
-    /// What may have changed.
+    /// The parts of the network that may have changed.
     package struct Parts: OptionSet, Sendable {
         package let rawValue: UInt8
 
@@ -21,7 +21,7 @@ package final class NetworkWatch: Sendable {
         package static let routing = Parts(rawValue: 1)
         /// The table.
         package static let firewall = Parts(rawValue: 2)
-        /// The policy that is to hold whether or not the tunnel runs.
+        /// The policy that is held whether or not the tunnel runs.
         package static let heldPolicy = Parts(rawValue: 4)
         /// resolv.conf, or a file of the program that makes it.
         package static let resolver = Parts(rawValue: 8)
@@ -32,19 +32,19 @@ package final class NetworkWatch: Sendable {
     private let resolver: String?
     private let shared: OnLoop
 
-    /// What is used on the loop's thread only, after the start.
+    /// The state that only the loop's thread uses after the start.
     private final class OnLoop: @unchecked Sendable {
         let routing: WatchedSocket?
         let firewall: WatchedSocket?
         let notices: FolderNotices?
         let table: String
         var pending: Parts = []
-        /// When the last look was, and when the next one is due; nil for none.
+        /// The time of the last check, and of the next one; `nil` for none.
         var last = Int64.min / 2
         var due: Int64?
         var timer: EventLoop.Timer?
         var registrations: [EventLoop.Registration] = []
-        /// Who changed the table, and whether the message that says so is still to come.
+        /// The process that changed the table, and whether the message that names it is still to arrive.
         var culprit: String?
         var awaitsCulprit = false
         /// Compares the file at resolv.conf: the kernel reports no mount by inotify.
@@ -77,11 +77,11 @@ package final class NetworkWatch: Sendable {
         }
     }
 
-    /// From a change to the look: changes come in groups.
+    /// The time from a change to the check: changes arrive in groups. In nanoseconds.
     private static let settling: Int64 = 20_000_000
-    /// The least time between two looks.
+    /// The least time between two checks, in nanoseconds.
     private static let interval: Int64 = 250_000_000
-    /// From settings that could not be brought into force to a look at those before.
+    /// The time from a failed change of settings to a check of the previous ones, in nanoseconds.
     private static let retry: Int64 = 1_000_000_000
 
     /// Parts that cannot be watched here (without nf_tables, or the right to follow it).
@@ -94,10 +94,10 @@ package final class NetworkWatch: Sendable {
     }
 
     /// - Parameters:
-    ///   - tunnel: its name.
-    ///   - folder: where policies are held.
+    ///   - tunnel: The tunnel's name.
+    ///   - folder: The folder of held policies.
     ///   - settings: The files of the kernel settings that the tunnel depends on.
-    ///   - resolver: The path of resolv.conf; nil if the tunnel does not depend on it.
+    ///   - resolver: The path of resolv.conf; `nil` if the tunnel does not depend on it.
     package init(
         tunnel: String, folder: JournalDirectory, settings: [String] = [], resolver: String? = nil, loop: EventLoop
     ) throws(LinuxNetworkError) {
@@ -180,7 +180,7 @@ package final class NetworkWatch: Sendable {
         loop.set(timer, deadline: LaneClock.now() + LaneClock.nanosecondsPerSecond)
     }
 
-    /// Has everything looked at soon, since something may not be as it should. On the loop's thread.
+    /// Schedules a check of all parts. On the loop's thread.
     package func lookAgain() {
         Self.note([.routing, .firewall], after: Self.retry, shared, loop)
     }
@@ -221,7 +221,7 @@ package final class NetworkWatch: Sendable {
         for timer in [shared.timer, shared.mountTimer] { if let timer { loop.remove(timer) } }
     }
 
-    /// - Parameter parts: what messages tell of; nil are messages that were lost.
+    /// - Parameter parts: The parts that a message concerns; `nil` if messages were lost.
     private func register(
         _ watched: WatchedSocket, _ parts: @escaping @Sendable ([NetlinkReply]?) -> Parts
     ) throws(TunnelIOError) {
@@ -258,11 +258,11 @@ enum RuleNotice {
     }
 }
 
-/// What the kernel says when rules of nftables change.
+/// The kernel's messages about changes of nftables.
 enum FirewallNotice {
     /// `NFNL_SUBSYS_NFTABLES`.
     private static let subsystem: UInt16 = 10
-    /// `NFT_MSG_NEWGEN`, which ends what belongs together and says who did it.
+    /// `NFT_MSG_NEWGEN`, which ends a group of changes and names the process that made them.
     private static let generation: UInt16 = 15
     /// `struct nfgenmsg`.
     private static let headerLength = 4

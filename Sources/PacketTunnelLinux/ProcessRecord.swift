@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// What proc_pid_stat(5) and proc_pid_status(5) tell of a process.
+/// The facts about a process in proc_pid_stat(5) and proc_pid_status(5).
 struct ProcessRecord: Hashable {
-    /// In ticks since the machine's start.
+    /// The start time in ticks since boot.
     var startTime: UInt64
-    /// Whether it runs no code of its own any more: it was killed, or is about to be gone.
+    /// Whether it runs no code any more: it was killed, or is about to end.
     var isEnding: Bool
     /// Whether it was stopped, by a signal or a debugger.
     var isStopped: Bool
-    /// Whether it is gone but for its parent, who has yet to look.
+    /// Whether it has ended but its parent has not reaped it.
     var isZombie: Bool
 
-    /// - Returns: nil where there is no such process.
+    /// - Returns: `nil` if there is no such process.
     static func read(_ process: Int32) -> ProcessRecord? {
         func file(_ name: String) -> [UInt8]? { (try? SmallFile.read("/proc/\(process)/\(name)")) ?? nil }
-        // In this order: a signal that a thread has taken by the second look has marked the process.
+        // In this order: a thread that has received a signal by the second read has marked the process.
         guard let status = file("status"), let stat = file("stat") else { return nil }
         return ProcessRecord(stat: stat, status: status)
     }
 
-    /// Takes the 3rd, 9th and 22nd field of `stat`, whose second is a name in parentheses that may hold anything, and the
-    /// signals of `status`: one that was sent to the whole process stays pending there until the process is gone. Not every
-    /// system tells of them.
+    /// Reads the 3rd, 9th and 22nd field of `stat`, whose second is a name in parentheses that may contain any character, and
+    /// the signals of `status`: a signal to the whole process stays pending there until the process ends. Not every system
+    /// lists them.
     init?(stat: [UInt8], status: [UInt8]) {
         guard let end = stat.lastIndex(of: UInt8(ascii: ")")) else { return nil }
         let fields = stat[(end + 1)...].split(separator: UInt8(ascii: " "))

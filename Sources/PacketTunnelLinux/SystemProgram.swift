@@ -7,8 +7,8 @@ package import Synchronization
 import TunnelIO
 import TunnelSystem
 
-/// A program of the system: run without a shell, from the system's folders, with an environment of its own, for a
-/// limited time. What is secret is never among its arguments.
+/// A program of the system. It runs without a shell, from the system's folders, with a fixed environment and a time limit.
+/// Secrets are never among its arguments.
 package struct SystemProgram: Hashable, Sendable {
     /// The program's file.
     package let path: String
@@ -18,7 +18,7 @@ package struct SystemProgram: Hashable, Sendable {
     /// Where programs are looked for; `PATH` is not asked, since it may be another user's.
     static let folders = ["/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/usr/local/bin"]
 
-    /// The program of this name; nil where it is not installed.
+    /// Finds the program of this name. Returns `nil` if it is not installed.
     init?(
         _ name: String, folders: [String] = Self.folders, purpose: ProgramClient.Purpose = .system
     ) {
@@ -36,12 +36,12 @@ package struct SystemProgram: Hashable, Sendable {
 
     package typealias Outcome = ChildProcess.Outcome
 
-    /// Runs it to its end.
+    /// Runs the program to its end.
     /// - Parameters:
-    ///   - input: what it reads from standard input.
-    ///   - seconds: how long it may take.
-    ///   - outputLimit: how many bytes of what it writes are kept.
-    ///   - meanwhile: called on the calling thread every 5 milliseconds until the program has ended.
+    ///   - input: Its standard input.
+    ///   - seconds: The time limit.
+    ///   - outputLimit: The number of bytes of output to keep.
+    ///   - meanwhile: Called on the calling thread every 5 milliseconds until the program has ended.
     /// - Throws: `.programNotStarted`, `.programTimedOut`.
     package func run(
         _ arguments: [String], input: String = "", seconds: Int = 10, outputLimit: Int = 65_536,
@@ -81,17 +81,17 @@ package struct SystemProgram: Hashable, Sendable {
     private func start(
         _ arguments: [String], input: [UInt8], outputLimit: Int
     ) throws(SystemError) -> ChildProcess {
-        // Nobody has to write while waiting, however much it is.
+        // A memory file needs no writer during the wait, whatever its size.
         let file = try Self.memoryFile(input)
         return try ChildProcess(
             path, arguments: [path] + arguments, environment: Self.environment, input: file.number,
             outputLimit: outputLimit)
     }
 
-    /// What programs get as their environment.
+    /// The environment of programs.
     static var environment: [String] { ["PATH=" + folders.joined(separator: ":"), "LC_ALL=C"] }
 
-    /// Who starts programs for this process, where it may not do so itself; nil: it does.
+    /// The client that starts programs for this process, or `nil` if it starts them itself.
     package static let runner = Mutex<ProgramClient?>(nil)
 
     /// A file without a name that holds these bytes, to be read from its start.
@@ -103,8 +103,8 @@ package struct SystemProgram: Hashable, Sendable {
         return file
     }
 
-    /// Runs it to its end, which must be a good one.
-    /// - Throws: as ``run(_:input:seconds:)``; `.programFailed`.
+    /// Runs the program to its end, and requires status 0.
+    /// - Throws: Like ``run(_:input:seconds:)``; `.programFailed`.
     @discardableResult
     package func check(
         _ arguments: [String], input: String = "", seconds: Int = 10, outputLimit: Int = 65_536,

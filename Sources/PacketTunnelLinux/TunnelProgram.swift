@@ -7,10 +7,11 @@ import TunnelSystem
 /// A program that is one tunnel, or a few.
 public enum TunnelProgram {
     /// Runs `body` in a task, which SIGINT, SIGTERM and SIGHUP cancel, and ends the process when it has returned: with status
-    /// 0, or with 1 and the error on standard error. Another of these signals, more than a second later, ends it at once.
+    /// 0, or with 1 and the error on standard error. Another of these signals, more than a second later, ends the process
+    /// immediately.
     ///
-    /// It is the first thing that `main` does: a thread made before would take the signals. And it is the last: it does not return.
-    /// - Parameter body: for example `run(_:leakPolicy:profileID:)` of a ``LinuxHost``.
+    /// Call it first in `main`: a thread created before would receive the signals. It does not return.
+    /// - Parameter body: For example `run(_:leakPolicy:profileID:)` of a ``LinuxHost``.
     public static func run(_ body: @escaping @Sendable () async throws -> Void) -> Never {
         exit(
             SignalledTask.run {

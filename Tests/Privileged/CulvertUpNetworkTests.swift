@@ -91,7 +91,7 @@
                 try scene.succeed("up", file, "--leak-policy", "everything")
                 try scene.ping()
                 // The guard was made before there was an interface to ask.
-                #expect(try !scene.succeed("log", scene.name).contains("IPv6 is switched off"))
+                #expect(try !scene.succeed("log", scene.name).contains("IPv6 is disabled"))
                 let process = try #require(scene.processes.first)
                 try scene.world.host.run("ip", "link", "delete", "dev", scene.name)
                 try eventually("it is up again", within: .seconds(120)) {

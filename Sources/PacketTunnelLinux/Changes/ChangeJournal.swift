@@ -7,8 +7,8 @@ import Synchronization
 import TunnelIO
 import TunnelSystem
 
-/// The folder of the journals, `/run/culvert`: one file a tunnel, readable by its owner only. What is in /run is gone
-/// when the machine starts anew, and so is all that a journal tells of.
+/// The folder of the journals, `/run/culvert`: one file for each tunnel, which only its owner can read. A reboot removes
+/// /run, and with it every change that a journal lists.
 package struct JournalDirectory: Hashable, Sendable {
     /// The folder.
     package let path: String
@@ -26,18 +26,18 @@ package struct JournalDirectory: Hashable, Sendable {
 
     func file(_ name: String) -> String { "\(path)/\(name).journal" }
 
-    /// - Throws: `.invalidTunnelName` for what cannot name an interface and a file.
+    /// - Throws: `.invalidTunnelName` if the text cannot name an interface and a file.
     static func validate(_ name: String) throws(LinuxNetworkError) {
         guard FileName.isInterface(name) else { throw LinuxNetworkError(.invalidTunnelName(name)) }
     }
 
-    /// Makes the folder where it is missing, and sees to it that nobody else can write to it.
+    /// Creates the folder if it is missing, and checks that no other user can write to it.
     package func prepare() throws(LinuxNetworkError) {
         if unsafe mkdir(path, 0o700) != 0, errno != EEXIST {
             throw LinuxNetworkError(.journal(path: path, operation: "make its folder"), errno: errno)
         }
         guard let status = FileStatus(of: path, followsLinks: false) else {
-            throw LinuxNetworkError(.journal(path: path, operation: "look at its folder"), errno: errno)
+            throw LinuxNetworkError(.journal(path: path, operation: "examine its folder"), errno: errno)
         }
         guard status.kind == .folder, status.owner == geteuid(), status.mode & 0o022 == 0 else {
             throw LinuxNetworkError(
@@ -48,8 +48,8 @@ package struct JournalDirectory: Hashable, Sendable {
     /// The operation that fails if other users can write to the folder.
     static let distrust = "trust its folder, which other users can write to"
 
-    /// Lets everybody through to files that he may open, such as a control socket. Nobody else may list the folder, nor take its
-    /// lock, for which it has to be opened.
+    /// Sets the folder's mode to 0711, so that other users reach files that they may open, such as a control socket. They
+    /// cannot list the folder or open it to take its lock.
     package func letThrough() throws(LinuxNetworkError) {
         try prepare()
         guard unsafe chmod(path, 0o711) == 0 else {
@@ -105,7 +105,7 @@ package struct JournalDirectory: Hashable, Sendable {
                 throw LinuxNetworkError(.journal(path: path, operation: "lock its folder" + holder), errno: reason)
             }
             Self.refusals.withLock { $0[path] = nil }
-            // The lock is that of a folder which somebody may have removed meanwhile: then there is another one.
+            // Another process may have removed the folder of this lock meanwhile, and created it again.
             if FileStatus(of: descriptor.number)?.identity == FileIdentity(of: path) {
                 return SharedDescriptor(descriptor)
             }
@@ -156,7 +156,7 @@ package struct JournalDirectory: Hashable, Sendable {
         return files.filter { $0.hasSuffix(".journal") }.map { String($0.dropLast(8)) }.sorted()
     }
 
-    /// What a tunnel's journal says; nil where there is none.
+    /// Reads the journal of a tunnel. Returns `nil` if it does not exist.
     package func read(_ name: String) throws(LinuxNetworkError) -> JournalLine.Contents? {
         try Self.validate(name)
         let file = file(name)
@@ -164,8 +164,8 @@ package struct JournalDirectory: Hashable, Sendable {
         return JournalLine.read(bytes)
     }
 
-    /// The bytes of a file in this folder; nil where it does not exist. What a journal lists is undone with this process's rights,
-    /// so only a file that this user or root has made is read.
+    /// Returns the bytes of a file in this folder, or `nil` if it does not exist. The changes in a journal are undone with
+    /// this process's rights, so the file must belong to this user or to root.
     private func ownBytes(_ file: String) throws(LinuxNetworkError) -> [UInt8]? {
         let number = SystemCall.open(file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
         guard number >= 0 else {
@@ -177,7 +177,7 @@ package struct JournalDirectory: Hashable, Sendable {
             status.owner == geteuid() || status.owner == 0
         else {
             throw LinuxNetworkError(
-                .journal(path: file, operation: "trust it, which somebody else has made"), errno: EPERM)
+                .journal(path: file, operation: "trust it: it belongs to another user"), errno: EPERM)
         }
         guard let bytes = SystemCall.readAll(descriptor.number, limit: Self.byteLimit) else {
             throw LinuxNetworkError(.journal(path: file, operation: "read it"), errno: errno)
@@ -198,14 +198,14 @@ package struct JournalDirectory: Hashable, Sendable {
 
     private func mark(_ name: String) -> String { "\(path)/\(name)\(Self.markEnding)" }
 
-    /// The policy that holds for a tunnel whether or not it runs; nil for none.
+    /// The policy that is held for a tunnel whether or not it runs, or `nil` if there is none.
     package func heldPolicy(_ name: String) throws(LinuxNetworkError) -> HeldPolicy? {
         guard let text = try SmallFile.text(mark(name)) else { return nil }
-        // What cannot be read is no reason to let packets out.
+        // A damaged file must not let packets out.
         return HeldPolicy(text: text) ?? HeldPolicy(policy: .everything, isUntilReleased: true)
     }
 
-    /// Says which policy holds for a tunnel from now on. For who has the lock.
+    /// Stores the policy that is held for a tunnel from now on. The caller must have the lock.
     package func hold(_ held: HeldPolicy, _ name: String) throws(LinuxNetworkError) {
         try Self.validate(name)
         try prepare()
@@ -217,8 +217,8 @@ package struct JournalDirectory: Hashable, Sendable {
         file.hasSuffix(markEnding) ? String(file.dropLast(markEnding.count)) : nil
     }
 
-    /// Puts a file in place of another of this folder, all at once and on the disk.
-    /// - Returns: its descriptor, at its end.
+    /// Replaces a file of this folder atomically, and syncs it to the disk.
+    /// - Returns: The descriptor of the new file, at its end.
     fileprivate func replace(_ file: String, with bytes: [UInt8]) throws(LinuxNetworkError) -> OwnedDescriptor {
         let new = file + ".new"
         unsafe _ = unlink(new)
@@ -240,7 +240,7 @@ package struct JournalDirectory: Hashable, Sendable {
         unsafe _ = unlink(mark(name))
     }
 
-    /// The same, but for a policy that lasts longer than the tunnel.
+    /// Releases a policy that is not held longer than the tunnel runs.
     func releaseWithTunnel(_ name: String) throws(LinuxNetworkError) {
         if try heldPolicy(name)?.isUntilReleased == false { release(name) }
     }
@@ -311,7 +311,7 @@ package final class ChangeJournal {
         try append(.owner(owner, version: Self.version))
     }
 
-    /// Writes down whose journal it is from now on, and of what was done only what is not undone.
+    /// Rewrites the journal with its present owner and the changes that are not undone.
     func record(
         _ owner: JournalOwner, _ pending: [ChangeEntry]
     ) throws(LinuxNetworkError) {
@@ -319,11 +319,11 @@ package final class ChangeJournal {
         try compact(pending)
     }
 
-    /// How much a journal grows until it is written anew.
+    /// The number of bytes by which a journal grows before it is rewritten.
     static let growth = 262_144
 
-    /// Writes the journal anew where it has grown long: others may undo what it tells of for as long as they like. Where that
-    /// cannot be, it goes on as it is.
+    /// Rewrites the journal if it has grown long: repairs of changes that another process undoes add entries without limit.
+    /// If rewriting fails, the journal stays as it is.
     func compactIfLong(_ pending: [ChangeEntry]) {
         if isBehind || lengths.now > lengths.compacted + Self.growth { try? compact(pending) }
     }
@@ -336,8 +336,8 @@ package final class ChangeJournal {
         (isTorn, isBehind, refusal) = (false, false, 0)
     }
 
-    /// Goes on with the journal of a process that is gone.
-    /// - Returns: nil where the tunnel has none.
+    /// Opens the journal of a process that has ended, to continue it.
+    /// - Returns: `nil` if the tunnel has no journal.
     static func resume(
         _ name: String, directory: JournalDirectory
     ) throws(LinuxNetworkError) -> (journal: ChangeJournal, contents: JournalLine.Contents)? {
@@ -369,8 +369,8 @@ package final class ChangeJournal {
         self.lastID = lastID
     }
 
-    /// Writes down changes that are about to be made, all at once.
-    /// - Returns: their entries.
+    /// Records all changes before they are made, with one write.
+    /// - Returns: Their entries.
     func record(_ changes: [(Change, PreviousState)]) throws(LinuxNetworkError) -> [ChangeEntry] {
         let entries = changes.enumerated().map { ChangeEntry(id: lastID + 1 + $0, $1.0, $1.1) }
         lastID += changes.count
@@ -415,7 +415,7 @@ package final class ChangeJournal {
         }
         lengths.now += bytes.count
         let number = descriptor.number
-        // What was written in part only is a line of its own.
+        // An entry that was written in part must end as a separate line.
         guard SystemCall.writeAll(number, isTorn ? [UInt8(ascii: "\n")] + bytes : bytes), fsync(number) == 0 else {
             isTorn = true
             throw LinuxNetworkError(.journal(path: directory.file(name), operation: "write it"), errno: errno)

@@ -27,9 +27,8 @@ package final class ChangeLedger {
         }
     }
 
-    /// A ledger for a tunnel that starts. What an earlier process of that name has left is undone first.
-    /// - Parameter keepsFirewall: whether a firewall that such a process has left stays, and is this one's from then on:
-    ///   without a moment in between.
+    /// Creates the ledger of a tunnel that starts, after it undoes the changes that an earlier process of that name left.
+    /// - Parameter keepsFirewall: Whether this ledger takes over such a process's firewall, without a gap.
     /// - Throws: `.tunnelRunning` while a process of that name runs.
     package convenience init(
         name: String, directory: JournalDirectory, system: any NetworkSystem, owner: JournalOwner = .current,
@@ -55,9 +54,10 @@ package final class ChangeLedger {
         self.entries = entries
     }
 
-    /// Undoes what a process that is gone has left.
-    /// - Returns: what was undone, for people; empty where there was nothing.
-    /// - Throws: `.tunnelRunning` while the process runs; `.incompleteUndo`, and the journal is kept for another try.
+    /// Undoes the changes that an ended process left.
+    /// - Returns: The changes, for people; empty if there were none.
+    /// - Throws: `.tunnelRunning` while the process runs; `.incompleteUndo` if a change could not be undone: the journal is
+    ///   kept for another try.
     package static func cleanUp(
         name: String, directory: JournalDirectory, system: any NetworkSystem
     ) throws(LinuxNetworkError) -> [String] {
@@ -81,7 +81,7 @@ package final class ChangeLedger {
         return undone.map(\.summary)
     }
 
-    /// The ledger of a process that is gone; nil where there is none.
+    /// Returns the ledger of an ended process, or `nil` if there is none.
     private static func resume(
         name: String, directory: JournalDirectory, system: any NetworkSystem
     ) throws(LinuxNetworkError) -> ChangeLedger? {
@@ -93,9 +93,9 @@ package final class ChangeLedger {
         return ChangeLedger(journal, contents.pending, system: system)
     }
 
-    /// Takes a number for this tunnel alone, also among those that start at the same moment. The one that a firewall has which an
-    /// earlier process has left stays.
-    /// - Parameter choose: is given the numbers of others.
+    /// Reserves a number for this tunnel alone, even if other tunnels start at the same moment. If an earlier process's
+    /// firewall uses a number, that number is kept.
+    /// - Parameter choose: Called with the numbers of the other tunnels.
     package func reserve(
         _ choose: (Set<UInt32>) throws(LinuxNetworkError) -> UInt32
     ) throws(LinuxNetworkError) -> UInt32 {
@@ -108,7 +108,7 @@ package final class ChangeLedger {
         }
     }
 
-    /// The name of the firewall table that is there; nil for none.
+    /// The name of the firewall table that exists, or `nil` if there is none.
     var firewall: String? {
         for entry in entries { if case .firewall(let table) = entry.change { return table.name } }
         return nil
@@ -121,7 +121,7 @@ package final class ChangeLedger {
         entries[index].isMade = true
     }
 
-    /// What the manager of name servers was told; nil while it was told nothing.
+    /// The record of the name servers that were set, or `nil` before that.
     package var resolverRecord: ResolverRecord? {
         for entry in entries { if case .resolver(let record) = entry.previous { return record } }
         return nil
@@ -148,11 +148,11 @@ package final class ChangeLedger {
     /// A change that failed, and its error.
     package typealias Failure = (change: Change, error: LinuxNetworkError)
 
-    /// Replaces the present plan: undoes the changes that are not in `plan`, and makes those that are new, in its order.
+    /// Replaces the present plan: undoes the changes that are not in `plan`, and makes the new ones, in its order.
     ///
-    /// A change of a slot (the firewall's table, the name servers) replaces the one before, so that no moment is without one. The
-    /// firewall is made first and undone last.
-    /// - Throws: the first failure. What was made until then stays, and can be undone.
+    /// A change of a slot (the firewall's table, the name servers) replaces the one before without a gap. The firewall is
+    /// made first and undone last.
+    /// - Throws: The first failure. The changes made until then stay, and can be undone.
     package func apply(_ plan: [Change]) throws(LinuxNetworkError) {
         try locked { () throws(LinuxNetworkError) in
             try change(to: plan) { _, error throws(LinuxNetworkError) in throw error }
@@ -187,8 +187,8 @@ package final class ChangeLedger {
         journal.compactIfLong(entries)
     }
 
-    /// Makes some more changes, and leaves the rest.
-    /// - Throws: the first failure. What was made until then stays, and can be undone.
+    /// Makes more changes, and keeps the present ones.
+    /// - Throws: The first failure. The changes made until then stay, and can be undone.
     package func add(_ changes: [Change]) throws(LinuxNetworkError) {
         guard !changes.isEmpty else { return }
         try locked { () throws(LinuxNetworkError) in
@@ -197,8 +197,8 @@ package final class ChangeLedger {
         }
     }
 
-    /// Undoes some of the changes that were made, the latest first, and leaves the rest. All are tried.
-    /// - Throws: the first failure.
+    /// Undoes some of the changes, the latest first, and keeps the rest. All are tried.
+    /// - Throws: The first failure.
     package func remove(_ changes: [Change]) throws(LinuxNetworkError) {
         guard !changes.isEmpty else { return }
         try locked { () throws(LinuxNetworkError) in
@@ -243,7 +243,7 @@ package final class ChangeLedger {
             entries.lazy.filter(\.isMade).map { ($0.change, $0.previous) }, uniquingKeysWith: { first, _ in first })
         // An interface whose MTU is too small for IPv6 takes no address of it: links come first.
         for change in undone.filter(\.isLink) + undone.filter({ !$0.isLink }) {
-            // The journal has it, and need not be waited for while somebody else has the lock.
+            // The journal has its entry, so the repair need not wait for a lock that another process holds.
             guard let previous = made[change] else {
                 unmade.append(change)
                 continue
@@ -252,7 +252,7 @@ package final class ChangeLedger {
                 try system.make(change, previous)
                 repair.made.append(change)
             } catch {
-                // Somebody else was quicker, or the address is there with another prefix.
+                // Another process was faster, or the address exists with another prefix length.
                 if error.errno != EEXIST { repair.failures.append((change, error)) }
             }
         }
@@ -297,8 +297,8 @@ package final class ChangeLedger {
         return failures
     }
 
-    /// Undoes some changes until ``restore(_:)`` makes them again. The journal has them still. All are tried.
-    /// - Throws: the first failure.
+    /// Undoes some changes until ``restore(_:)`` makes them again. Their journal entries stay. All are tried.
+    /// - Throws: The first failure.
     package func suspend(_ changes: [Change]) throws(LinuxNetworkError) {
         var failure: LinuxNetworkError?
         for entry in entries.reversed() where entry.isMade && changes.contains(entry.change) {

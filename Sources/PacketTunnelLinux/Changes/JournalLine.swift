@@ -30,7 +30,7 @@ package enum JournalLine {
         return padding + Array(digits.utf8) + [UInt8(ascii: " ")] + bytes + [UInt8(ascii: "\n")]
     }
 
-    /// The entry of a line without its line feed; nil where it is not whole.
+    /// Decodes a line without its line feed. Returns `nil` if the line is incomplete.
     package static func decode(_ line: ArraySlice<UInt8>) -> JournalRecord? {
         let digits = line.prefix(8)
         guard line.count > 9, line[line.startIndex + 8] == UInt8(ascii: " "),
@@ -55,7 +55,7 @@ package enum JournalLine {
     package struct Contents: Hashable, Sendable {
         /// The owner of the journal, or `nil` if its first line is not whole.
         package var owner: JournalOwner?
-        /// The changes that were not undone, in the order in which they were to be made.
+        /// The changes that were not undone, in the order of their making.
         package var pending: [ChangeEntry] = []
         /// The number of lines that are not whole.
         package var damagedLines = 0

@@ -5,8 +5,8 @@ import CTunnelSystem
 import TunnelIO
 import TunnelSystem
 
-/// Which process a journal belongs to. A process number is used again; together with the time that the process started
-/// at it is not.
+/// The process that a journal belongs to. Process numbers are reused; a number together with the start time of its process is
+/// unique.
 package struct JournalOwner: Hashable, Sendable, Codable {
     /// The process.
     package var processID: Int32
@@ -20,7 +20,7 @@ package struct JournalOwner: Hashable, Sendable, Codable {
 }
 
 extension JournalOwner {
-    /// No process: what the journal tells of waits for one to take it over.
+    /// No process: the changes in the journal wait for a process that takes them over.
     static let nobody = JournalOwner(processID: 0, startTime: 0)
 
     /// This process.
@@ -28,18 +28,18 @@ extension JournalOwner {
         JournalOwner(processID: getpid(), startTime: ProcessRecord.read(getpid())?.startTime ?? 0)
     }
 
-    /// Whether the process is still there. One that was killed and is still ending is waited for, some seconds at most: the kernel
-    /// may still be at what it did last.
+    /// Whether the process runs. Waits a few seconds at most for a killed process to end: the kernel may still carry out its
+    /// last call.
     package func isAlive() -> Bool {
         guard let record = ProcessRecord.read(processID), record.startTime == startTime else { return false }
         guard record.isEnding else { return true }
         let deadline = LaneClock.now() + Self.secondsToEnd * LaneClock.nanosecondsPerSecond
         if ChildProcess.wait(forEndOf: processID, until: deadline) { return false }
-        // It may be gone although there was nothing to wait by.
+        // The process may have ended although it could not be waited for.
         guard let last = ProcessRecord.read(processID), last.startTime == startTime else { return false }
         return !last.isZombie
     }
 
-    /// What remains of a killed process is its memory and its devices: it takes milliseconds. Other tunnels wait meanwhile.
+    /// The end of a killed process frees its memory and devices, which takes milliseconds. Other tunnels wait for it.
     private static let secondsToEnd: Int64 = 2
 }

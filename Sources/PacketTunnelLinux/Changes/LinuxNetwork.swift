@@ -10,7 +10,7 @@ package final class LinuxNetwork: NetworkSystem {
     /// Links, addresses, routes and rules.
     package let netlink: RouteSocket
     let resolver: ResolverControl
-    /// What nft lists of the tables that were loaded, right after that.
+    /// The listing of each loaded table by nft, read right after the load.
     private var listings: [String: Listing] = [:]
 
     /// The number of rules that each table had right after it was loaded.
@@ -19,9 +19,9 @@ package final class LinuxNetwork: NetworkSystem {
     var whileWaiting: (() -> Void)?
 
     private struct Listing {
-        /// What was loaded.
+        /// The loaded text.
         var body: String
-        /// What nft made of it, as far as it does not change while the table stays.
+        /// The part of nft's listing that does not change while the table exists.
         var text: [UInt8]
     }
 
@@ -163,7 +163,7 @@ package final class LinuxNetwork: NetworkSystem {
         return missing
     }
 
-    /// The table of this name as it is now: later looks compare with it. Nil where no such table exists.
+    /// Returns the table of this name as it is now, or `nil` if it does not exist. Later checks compare with this listing.
     func presentTable(_ name: String) throws(LinuxNetworkError) -> FirewallTable? {
         let listing = try listing(name)
         // table inet NAME { ... }
@@ -187,11 +187,11 @@ package final class LinuxNetwork: NetworkSystem {
         return count < wanted
     }
 
-    /// Whether a table is there that refuses packets, at each of the places where they leave.
+    /// Whether a table exists that refuses packets in each of the chains through which packets leave.
     func holdsBack(_ name: String) throws(LinuxNetworkError) -> Bool {
         let text = try listing(name)
         guard !text.isEmpty else {
-            // Where nothing can be listed, nobody knows.
+            // If nft cannot list tables, the answer is unknown.
             try SystemProgram.required("nft").check(["list", "tables"])
             return false
         }
@@ -218,13 +218,13 @@ package final class LinuxNetwork: NetworkSystem {
         return Self.fixed(try listing(table.name, table.form), table.form) == loaded.text
     }
 
-    /// What does not change while the table stays.
+    /// The part of a listing that does not change while the table exists.
     private static func fixed(_ text: String, _ form: FirewallTable.Form) -> [UInt8] {
         form == .json ? TableListing(text).fixed : Array(text.utf8)
     }
 
-    /// A table as it is now, without what is in sets and maps.
-    /// - Returns: also whether what does not change is as it was loaded.
+    /// Lists a table as it is now, without the elements of sets and maps.
+    /// - Returns: The listing, and whether its fixed part equals that of the loaded table.
     package func present(_ table: String) throws(LinuxNetworkError) -> (listing: TableListing, isFixed: Bool) {
         let listing = TableListing(try listing(table, .json))
         return (listing, listings[table]?.text == listing.fixed)
@@ -235,7 +235,7 @@ package final class LinuxNetwork: NetworkSystem {
         TableListing(try SystemProgram.required("nft").check(["--stateless", "list", "chain", "inet", table, name]))
     }
 
-    /// What nft lists of a table, without counters; empty where no such table exists.
+    /// Returns nft's listing of a table without counters; empty if the table does not exist.
     private func listing(
         _ name: String, _ form: FirewallTable.Form = .statements
     ) throws(LinuxNetworkError) -> String {

@@ -10,7 +10,7 @@ package enum SmallFile {
     /// The most that is read.
     static let limit = 4 << 20
 
-    /// A file's bytes; nil where there is none.
+    /// Reads a file. Returns `nil` if it does not exist.
     /// - Throws: `EFBIG` for more than `limit` bytes; `ELOOP` for a symbolic link to itself.
     static func read(_ path: String, limit: Int = Self.limit) throws(LinuxNetworkError) -> [UInt8]? {
         // Opening a named pipe in its place must not block.
@@ -25,14 +25,14 @@ package enum SmallFile {
         throw LinuxNetworkError(.kernelSetting(path: path), errno: errno)
     }
 
-    /// A file's text without white space at its ends; nil where there is none.
+    /// Reads the text of a file without white space at its ends. Returns `nil` if it does not exist.
     package static func text(_ path: String) throws(LinuxNetworkError) -> String? {
         guard let bytes = try read(path) else { return nil }
         let text = String(decoding: bytes, as: UTF8.self)
         return String(text.drop { $0.isWhitespace }.reversed().drop { $0.isWhitespace }.reversed())
     }
 
-    /// Writes over what a file holds, which must exist, and stays the same file.
+    /// Overwrites the contents of an existing file in place: its inode stays the same.
     static func overwrite(_ path: String, with bytes: [UInt8]) throws(LinuxNetworkError) {
         let number = SystemCall.open(path, O_WRONLY | O_TRUNC)
         guard number >= 0 else { throw LinuxNetworkError(.kernelSetting(path: path), errno: errno) }

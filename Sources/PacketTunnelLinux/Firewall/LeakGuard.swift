@@ -4,22 +4,22 @@
 package import NetworkAddresses
 package import PacketTunnel
 
-/// What a firewall adds to a tunnel's routes: that nothing gets around them (``LeakPolicy``), and that nobody on the
-/// local network reaches the tunnel's addresses from outside of it.
+/// The firewall of a tunnel. It blocks packets that bypass the tunnel's routes (``LeakPolicy``), and packets from the local
+/// network to the tunnel's addresses that do not arrive through the tunnel.
 ///
-/// It is one table of nftables of the tunnel's own. It judges packets when they leave for good, forwarded ones as well, and
-/// refuses the machine's own where they begin, so that programs get an error at once. Sockets that make frames
-/// themselves (`AF_PACKET`), as some DHCP clients do, are not seen by any firewall of this kind.
+/// It is one table of nftables. It decides about packets when they leave the host, forwarded ones as well, and refuses the
+/// host's own packets where they are created, so that programs get an error immediately. No firewall of this kind sees
+/// sockets that create frames themselves (`AF_PACKET`), as some DHCP clients do.
 package struct LeakGuard: Hashable, Sendable {
     /// The tunnel.
     package var name: String
-    /// The policy in force.
+    /// The policy in effect.
     package var policy: LeakPolicy
     /// The mark of the tunnel's own packets.
     package var mark: UInt32
-    /// The settings in force; nil before there are any.
+    /// The settings in effect, or `nil` before there are any.
     package var settings: TunnelSettings?
-    /// The networks that are the tunnel's, nothing excluded among them.
+    /// The networks that are routed into the tunnel, without excluded ones.
     package var tunnelled: [IPPrefix]
     /// The networks that count as local (``LocalNetworks``).
     package var localNetworks: [IPPrefix]
@@ -39,8 +39,8 @@ package struct LeakGuard: Hashable, Sendable {
         self.routesByMark = routesByMark
     }
 
-    /// The table's name, of each tunnel another one. Two signs that interfaces may have in their names are none that tables may, and
-    /// stand behind one that interfaces may not.
+    /// The name of the table, unique for each tunnel. Two characters that interface names may contain are not valid in table
+    /// names; an escape character that interface names cannot contain precedes their replacement.
     package static func tableName(_ name: String) -> String {
         "culvert_"
             + name.map { character in
@@ -61,7 +61,7 @@ package struct LeakGuard: Hashable, Sendable {
         return lines.contains { $0.hasPrefix("counter ") } ? .everything : .enforcedRoutes
     }
 
-    /// The table; nil where there is nothing to guard.
+    /// The table, or `nil` if there is nothing to guard.
     package var table: FirewallTable? {
         let holdsBack = policy.holdsBeforeSettings || (!policy.leavesDecisionToRoutes && settings != nil)
         guard holdsBack || routesByMark else { return nil }
@@ -79,7 +79,7 @@ package struct LeakGuard: Hashable, Sendable {
             (settings?.allowsLocalNetwork == true ? localNetworks + Self.linkScope : [])
             + (settings?.allowedNetworks ?? [])
         text += Self.set("local4", local, isIPv6: false) + Self.set("local6", local, isIPv6: true)
-        // Leases are renewed also where the local network is not let through.
+        // DHCP leases are renewed even if the local network is not reached directly.
         let servers = localNetworks + Self.leaseServers
         text += Self.set("dhcp4", servers, isIPv6: false) + Self.set("dhcp6", servers, isIPv6: true)
         if policy.refusesTunnelledOnly {
@@ -88,12 +88,12 @@ package struct LeakGuard: Hashable, Sendable {
         }
         text += Self.chain("own", own) + Self.chain("beside", beside(local))
         let judged = ["jump own", "jump beside"]
-        // Before others change addresses on the way out, and after all routing is done.
+        // The chain runs before other address translation on output, and after all routing.
         text += Self.chain(
             "output",
             ["type filter hook output priority filter; policy accept;"] + judged
                 + refused.map { "\($0)counter reject with icmpx admin-prohibited" })
-        // What others send through this host has none of its own exceptions.
+        // None of the host's own exceptions applies to forwarded packets.
         text += Self.chain(
             "forwarding",
             [
@@ -106,7 +106,7 @@ package struct LeakGuard: Hashable, Sendable {
         return text
     }
 
-    /// What the host itself sends: to itself, into the tunnel, to the tunnel's server, and what its links need.
+    /// The rules for the host's own packets: to itself, into the tunnel, to the tunnel's server, and for its links.
     private var own: [String] {
         [
             "oifname \"lo\" accept",
@@ -114,17 +114,17 @@ package struct LeakGuard: Hashable, Sendable {
             "meta l4proto udp meta mark \(mark) accept",
             "udp sport 68 udp dport 67 ip daddr @dhcp4 accept",
             "udp sport 546 udp dport 547 ip6 daddr @dhcp6 accept",
-            // RFC 4861: not what came over a router.
+            // RFC 4861: a router has not forwarded the packet.
             "ip6 hoplimit 255 icmpv6 type { nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert } accept",
-            // RFC 3810: switches that listen forward neighbour discovery only to who asked for it.
+            // RFC 3810: a switch with snooping forwards neighbour discovery only to hosts that joined the group.
             "ip6 hoplimit 1 icmpv6 type { mld-listener-report, mld-listener-done, mld2-listener-report } accept",
         ]
     }
 
-    /// What is reached beside the tunnel.
+    /// The rules for networks that are reached outside the tunnel.
     private func beside(_ local: [IPPrefix]) -> [String] {
         var rules: [String] = []
-        // Name servers of the local network are no exception to whom names are asked of.
+        // Lookups may not go to name servers of the local network either.
         if policy.refusesAllLookups || asksTunnelForAllNames { rules += Self.lookups.map { $0 + "return" } }
         if local.contains(where: { !$0.isIPv6 }) { rules.append("ip daddr @local4 accept") }
         if local.contains(where: \.isIPv6) { rules.append("ip6 daddr @local6 accept") }
@@ -133,13 +133,13 @@ package struct LeakGuard: Hashable, Sendable {
 
     private static let lookups = ["udp dport { 53, 853 } ", "tcp dport { 53, 853 } "]
 
-    /// Which name is asked for cannot be seen here.
+    /// The firewall cannot see the name in a lookup.
     private var asksTunnelForAllNames: Bool {
         guard let dns = settings?.dns else { return false }
         return !dns.servers.isEmpty && dns.matchDomains.isEmpty
     }
 
-    /// What comes before the verdict for packets that are refused.
+    /// The rules that precede the verdict for refused packets.
     private var refused: [String] {
         guard policy.refusesTunnelledOnly else { return [""] }
         var matches: [String] = []
@@ -148,19 +148,20 @@ package struct LeakGuard: Hashable, Sendable {
         return matches + (asksTunnelForAllNames ? Self.lookups : [])
     }
 
-    /// What no router forwards: groups, broadcasts, and link-local addresses of IPv6. Those of IPv4 are routed where nobody is
-    /// careful (clouds answer at one of them), and count where the host has such an address itself.
+    /// Destinations that no router forwards: groups, broadcasts, and link-local addresses of IPv6. Some routers forward
+    /// link-local addresses of IPv4 (clouds answer at one of them), so these count only if the host has such an address
+    /// itself.
     private static let linkScope = [
         "224.0.0.0/24", "255.255.255.255/32", "fe80::/10", "ff02::/16",
     ].compactMap { try? IPPrefix($0) }
 
-    /// Where leases are asked for: at everybody on the link, and at servers on it (RFC 2131, RFC 8415).
+    /// The destinations of DHCP: all hosts on the link, and servers on it (RFC 2131, RFC 8415).
     private static let leaseServers = ["255.255.255.255", "fe80::/10", "ff02::1:2"].compactMap { try? IPPrefix($0) }
 
     // MARK: - Spoofing
 
-    /// As wg-quick(8) has it: packets for the tunnel's addresses come out of the tunnel; and the answers to the tunnel's
-    /// own packets have its mark, by which the kernel finds their source to be on the right side.
+    /// As in wg-quick(8): packets for the tunnel's addresses must arrive through the tunnel; and answers to the tunnel's own
+    /// packets get its mark, by which the kernel accepts their source.
     private var spoofingChains: String {
         let drops = (settings?.addresses ?? []).map { address in
             "iifname != \"\(name)\" \(address.isIPv6 ? "ip6" : "ip") daddr \(address.address) "

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// What nft lists of a table, taken apart. There may be thousands of chains in it.
+/// The parsed listing of a table, which may have thousands of chains.
 package struct TableListing: Hashable, Sendable {
     /// All but the chains that their owner makes and takes away while the table stays (``FirewallTable/ownedChains``).
     package private(set) var fixed: [UInt8] = []
     /// Those chains: of each name its lines.
     package private(set) var owned: [String: [UInt8]] = [:]
 
-    /// - Parameter text: what `nft list table` or `nft list chain` writes.
+    /// - Parameter text: The output of `nft list table` or `nft list chain`.
     package init(_ text: String) {
         var name = ""
         var lines: [UInt8] = []
@@ -34,7 +34,8 @@ package struct TableListing: Hashable, Sendable {
     private static let opening = Array("\tchain \(FirewallTable.ownedChains)".utf8)
     private static let closing = Array("\t}".utf8)
 
-    /// How many rules a chain of these has: nft writes each on a line of its own, between the first and the last.
+    /// Returns the number of rules of a chain: nft prints each rule on one line, between the first and the last line of the
+    /// chain.
     package func ruleCount(_ chain: String) -> Int {
         max((owned[chain]?.count { $0 == UInt8(ascii: "\n") } ?? 0) - 2, 0)
     }

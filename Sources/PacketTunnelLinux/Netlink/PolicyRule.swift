@@ -6,17 +6,17 @@ import TunnelSystem
 
 /// A policy rule: which packets a routing table is for (ip-rule(8)).
 package struct PolicyRule: Hashable, Sendable, Codable, CustomStringConvertible {
-    /// Which family it is of.
+    /// Whether the rule is for IPv6 rather than IPv4.
     package var isIPv6: Bool
-    /// Rules are asked in the order of these, the lowest first.
+    /// The preference: the kernel evaluates rules in ascending order.
     package var priority: UInt32
-    /// The table that is asked; zero where packets are refused (``isProhibition``).
+    /// The table that is searched; zero if packets are refused (``isProhibition``).
     package var table: UInt32
     /// The mark of the packets it is for; nil for all packets.
     package var mark: UInt32?
     /// Whether it is for the packets without the mark.
     package var isInverted: Bool
-    /// Matches of the table that are no longer than this many bits do not count; nil for none.
+    /// Matches of the table with at most this many bits are ignored; `nil` for none.
     package var suppressedPrefixLength: UInt32?
     /// Whether packets are refused, and no table asked.
     package var isProhibition = false
@@ -58,7 +58,7 @@ package struct PolicyRule: Hashable, Sendable, Codable, CustomStringConvertible 
         static let protocolNumber: UInt16 = 21
     }
 
-    /// All that a rule may be found by and that this type does not know: such a rule is somebody else's.
+    /// The attributes that this type reads. A rule with any other attribute belongs to another program.
     private static let known: Set<UInt16> = [
         Attribute.priority, Attribute.mark, Attribute.suppressedPrefixLength, Attribute.table, Attribute.mask,
         Attribute.protocolNumber, 13,
@@ -93,7 +93,7 @@ package struct PolicyRule: Hashable, Sendable, Codable, CustomStringConvertible 
         return request
     }
 
-    /// A rule that the kernel told of, and whether it is told wholly by what this type knows.
+    /// A rule that the kernel listed, and whether this type describes it completely.
     struct Found: Hashable {
         var rule: PolicyRule
         var isWhole: Bool
@@ -104,7 +104,7 @@ package struct PolicyRule: Hashable, Sendable, Codable, CustomStringConvertible 
         var isForAllPackets: Bool
     }
 
-    /// The rule of a message of type `RTM_NEWRULE`; nil where it is none of IPv4 or IPv6.
+    /// Parses a message of type `RTM_NEWRULE`. Returns `nil` if the rule is not for IPv4 or IPv6.
     static func parse(_ body: [UInt8]) -> Found? {
         let reader = NetlinkReader(bytes: body)
         guard body.count >= fixedLength, let family = reader.number(at: 0, as: UInt8.self),

@@ -8,11 +8,11 @@ import TunnelSystem
 
 /// An entry of a routing table, as far as a tunnel makes any (ip-route(8)).
 package struct Route: Hashable, Sendable, Codable, CustomStringConvertible {
-    /// What becomes of packets.
+    /// The treatment of packets.
     package enum Kind: String, Sendable, Codable, CaseIterable {
         /// They go out of the interface.
         case unicast
-        /// The search goes on with the next policy rule, as though this table had no match.
+        /// The search continues with the next policy rule, as if this table had no match.
         case `throw`
         /// They are refused.
         case unreachable
@@ -29,16 +29,16 @@ package struct Route: Hashable, Sendable, Codable, CustomStringConvertible {
 
     /// The destinations.
     package var destination: IPPrefix
-    /// What becomes of packets to them.
+    /// The treatment of packets to the destination.
     package var kind: Kind
-    /// The number of the interface that they leave by; zero where they do not leave.
+    /// The number of the interface through which packets leave; zero if they do not leave.
     package var interface: UInt32
     /// The routing table's number.
     package var table: UInt32
     /// The lower, the more it is preferred among routes to the same destinations.
     package var metric: UInt32
 
-    /// The number of the table that routes are in unless something else is said.
+    /// The number of the main table, the default of routes.
     package static let mainTable: UInt32 = 254
     /// The table of the host's own addresses, which the kernel fills.
     static let localTable: UInt32 = 255
@@ -51,7 +51,7 @@ package struct Route: Hashable, Sendable, Codable, CustomStringConvertible {
         self.kind = kind
         self.interface = interface
         self.table = table
-        // The best that there is: the kernel reads an IPv6 metric of zero as 1024.
+        // The highest priority: the kernel treats an IPv6 metric of zero as 1024.
         self.metric = metric ?? (destination.isIPv6 ? 1 : 0)
     }
 
@@ -81,7 +81,7 @@ package struct Route: Hashable, Sendable, Codable, CustomStringConvertible {
 
     /// The message that makes or deletes the route.
     func request(type: UInt16, flags: UInt16) -> NetlinkRequest {
-        // Scope: a unicast route of IPv4 without a gateway is a matter of the link; anything else is not looked at.
+        // Scope: link for a unicast route of IPv4 without a gateway; the kernel ignores it for others.
         let scope: UInt8 = kind == .unicast && !destination.isIPv6 ? 253 : 0
         var request = NetlinkRequest(
             type: type, flags: flags,
@@ -97,12 +97,12 @@ package struct Route: Hashable, Sendable, Codable, CustomStringConvertible {
     }
 }
 
-/// A route that someone else made, with all that the kernel said of it, so that it can be made again exactly.
+/// A route of another program, with everything that the kernel reported, so that it can be restored exactly.
 package struct ForeignRoute: Hashable, Sendable, Codable {
     /// The body of the kernel's message about it: `struct rtmsg` and attributes.
     package var body: [UInt8]
 
-    /// What the route is found by.
+    /// The fields that identify a route.
     struct Key: Hashable {
         var destination: IPPrefix
         var table: UInt32
@@ -116,13 +116,13 @@ package struct ForeignRoute: Hashable, Sendable, Codable {
             self.typeOfService = typeOfService
         }
 
-        /// What one of ours is found by.
+        /// The key of one of our routes.
         init(of route: Route) {
             self.init(destination: route.destination, table: route.table, metric: route.metric, typeOfService: 0)
         }
     }
 
-    /// What the route is found by; nil where the body is no route.
+    /// The key of the route, or `nil` if the body is not a route.
     var key: Key? {
         let reader = NetlinkReader(bytes: body)
         guard body.count >= Route.fixedLength, let family = reader.number(at: 0, as: UInt8.self),
@@ -149,11 +149,11 @@ package struct ForeignRoute: Hashable, Sendable, Codable {
         NetlinkReader(bytes: body).attributes(from: Route.fixedLength).number(Route.Attribute.interface) ?? 0
     }
 
-    /// The interface that packets leave by; zero where they do not leave, though the kernel names the loopback interface for
-    /// some of these routes.
+    /// The interface through which packets leave; zero if they do not leave, though the kernel names the loopback interface
+    /// for some of these routes.
     var wayOut: UInt32 { type == Route.Kind.unicast.number ? interface : 0 }
 
-    /// The gateway; nil where destinations are on the link.
+    /// The gateway, or `nil` if destinations are on the link.
     var gateway: IPAddress? {
         NetlinkReader(bytes: body).attributes(from: Route.fixedLength)[Route.Attribute.gateway]
             .flatMap { IPAddress(bytes: $0) }
@@ -162,13 +162,13 @@ package struct ForeignRoute: Hashable, Sendable, Codable {
     /// `RTN_UNICAST` and its like.
     var type: UInt8 { NetlinkReader(bytes: body).number(at: 7, as: UInt8.self) ?? 0 }
 
-    /// Whether it is what the kernel remembers of one destination, and no entry of a table.
+    /// Whether the kernel cached it for one destination, so that it is not an entry of a table.
     var isCached: Bool { (NetlinkReader(bytes: body).number(at: 8, as: UInt32.self) ?? 0) & 0x200 != 0 }
 
     /// The message that makes the route again, in place of one with the same key.
     var restoration: NetlinkRequest {
         var fixed = Array(body.prefix(Route.fixedLength))
-        // RTNH_F_DEAD, RTNH_F_LINKDOWN and their like are what the kernel found, not what it was told.
+        // RTNH_F_DEAD, RTNH_F_LINKDOWN and similar flags are the kernel's findings, not part of the request.
         if fixed.count == Route.fixedLength { fixed[8] &= 0x04 }
         var request = NetlinkRequest(
             type: Netlink.newRoute, flags: Netlink.create | Netlink.replace | Netlink.acknowledge, body: fixed)

@@ -9,14 +9,14 @@ import TunnelSystem
 // MARK: - Links and addresses
 
 extension RouteSocket {
-    /// What the kernel says of an interface.
+    /// An interface as the kernel reports it.
     package struct Link: Hashable, Sendable {
         package var index: UInt32
         package var name: String
         package var isUp: Bool
         package var isLoopback: Bool
         package var mtu: Int
-        /// What it is, by the numbers of linux/if_arp.h: 1 is Ethernet, and what looks like it.
+        /// Its hardware type, by the numbers of linux/if_arp.h: 1 is Ethernet and compatible hardware.
         package var hardware: UInt16
     }
 
@@ -54,7 +54,7 @@ extension RouteSocket {
             .compactMap(Self.link)
     }
 
-    /// The interface of this name; nil where there is none.
+    /// Returns the interface of this name, or `nil` if it does not exist.
     package func link(named name: String) throws(LinuxNetworkError) -> Link? {
         var request = Self.linkRequest(type: Netlink.getLink, index: 0)
         request.append(LinkAttribute.name, name)
@@ -79,7 +79,7 @@ extension RouteSocket {
     package func bringUp(index: UInt32, mtu: Int?) throws(LinuxNetworkError) {
         var quiet = Self.linkRequest(type: Netlink.newLink, index: index)
         quiet.append(Self.familiesAttribute, Self.noGeneratedAddress)
-        // Without IPv6 there is nobody to tell.
+        // Without IPv6 the setting does not exist.
         let isQuiet = (try? perform(quiet, "keep interface \(index) quiet")) != nil
         var request = Self.linkRequest(type: Netlink.newLink, index: index, flags: 1, change: 1)
         if let mtu { request.append(LinkAttribute.mtu, UInt32(clamping: mtu)) }
@@ -95,7 +95,7 @@ extension RouteSocket {
     private static let addressAttribute: UInt16 = 1
     private static let localAttribute: UInt16 = 2
     private static let addressFlagsAttribute: UInt16 = 8
-    /// `IFA_F_NODAD`: nobody else is on a tunnel's link to have the address.
+    /// `IFA_F_NODAD`: no other host on a tunnel's link can have the address.
     private static let noDuplicateDetection: UInt32 = 0x02
 
     private func addressRequest(_ address: InterfaceAddress, index: UInt32, type: UInt16) -> NetlinkRequest {
@@ -159,8 +159,8 @@ extension RouteSocket {
             route.request(type: Netlink.newRoute, flags: Netlink.create | Netlink.replace), "make \(route)")
     }
 
-    /// Makes a route.
-    /// - Throws: `EEXIST` where there is one to the same destinations with the same metric in the same table.
+    /// Adds a route.
+    /// - Throws: `EEXIST` if a route to the same destination with the same metric is in the same table.
     package func add(_ route: Route) throws(LinuxNetworkError) {
         try perform(
             route.request(type: Netlink.newRoute, flags: Netlink.create | Netlink.exclusive), "make \(route)")
@@ -171,7 +171,7 @@ extension RouteSocket {
         try perform(route.request(type: Netlink.deleteRoute, flags: 0), "delete \(route)")
     }
 
-    /// Makes a route again that was there before.
+    /// Adds a route again that existed before.
     package func restore(_ route: ForeignRoute) throws(LinuxNetworkError) {
         try perform(route.restoration, "restore a route")
     }
@@ -187,8 +187,8 @@ extension RouteSocket {
         .map(ForeignRoute.init).filter { !$0.isCached }
     }
 
-    /// Makes a policy rule.
-    /// - Throws: `EEXIST` where there is one just like it.
+    /// Adds a policy rule.
+    /// - Throws: `EEXIST` if an equal rule exists.
     package func add(_ rule: PolicyRule) throws(LinuxNetworkError) {
         try perform(rule.request(type: Netlink.newRule, flags: Netlink.create | Netlink.exclusive), "make \(rule)")
     }
@@ -198,7 +198,7 @@ extension RouteSocket {
         try perform(rule.request(type: Netlink.deleteRule, flags: 0), "delete \(rule)")
     }
 
-    /// The policy rules of a family, in the order they are asked.
+    /// Returns the policy rules of a family, in the order of their evaluation.
     func rules(isIPv6: Bool) throws(LinuxNetworkError) -> [PolicyRule.Found] {
         var body = [UInt8](repeating: 0, count: 12)
         body[0] = UInt8(isIPv6 ? AF_INET6 : AF_INET)
@@ -213,7 +213,7 @@ extension RouteSocket {
     package struct Way: Hashable, Sendable {
         /// The interface that they leave by.
         package var interface: UInt32
-        /// The router that they are handed to; nil where the destination is on the link.
+        /// The next router; `nil` if the destination is on the link.
         package var gateway: IPAddress?
         /// The address that they are sent from.
         package var source: IPAddress?
@@ -221,7 +221,7 @@ extension RouteSocket {
         package var mtu: Int
     }
 
-    /// The way to an address for packets with this mark; nil where there is none.
+    /// Returns the route to an address for packets with this mark, or `nil` if there is none.
     package func way(to address: IPAddress, mark: UInt32 = 0) throws(LinuxNetworkError) -> Way? {
         var request = NetlinkRequest(
             type: Netlink.getRoute, flags: 0,

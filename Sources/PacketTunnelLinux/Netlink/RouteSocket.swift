@@ -25,7 +25,7 @@ package final class RouteSocket {
         _ = try exchange(request, operation())
     }
 
-    /// How often a list is asked for that changes while it is read.
+    /// The number of attempts to read a list that changes while it is read.
     private static let mostLists = 16
 
     /// Sends a request for everything of a kind; again, where it changed while it was read.
@@ -40,7 +40,7 @@ package final class RouteSocket {
                 return replies.filter { $0.type == answer }.map(\.body)
             }
         }
-        throw RouteSocket.failure("\(operation()), which others change all the time", EAGAIN)
+        throw RouteSocket.failure("\(operation()): other processes change it all the time", EAGAIN)
     }
 
     /// Sends a request for one thing.

@@ -4,12 +4,13 @@
 import CTunnelSystem
 import TunnelSystem
 
-/// What a process gives up that reads what comes from a network.
+/// The restrictions of a process that reads data from a network.
 package enum ProcessConfinement {
-    /// Keeps `CAP_NET_ADMIN` alone, forbids new privileges, core dumps and debuggers, and has the kernel refuse every system call that
-    /// a running tunnel does not need: no program can be started (see ``ProgramClient``). For a process with one thread.
-    /// - Parameter bindsLowPort: keeps `CAP_NET_BIND_SERVICE` as well.
-    /// - Returns: what could not be done, for people.
+    /// Keeps only `CAP_NET_ADMIN`, forbids new privileges, core dumps and debuggers, and installs a filter that refuses every
+    /// system call that a running tunnel does not need: no program can be started (see ``ProgramClient``). For a process with
+    /// one thread.
+    /// - Parameter bindsLowPort: Whether to keep `CAP_NET_BIND_SERVICE` as well.
+    /// - Returns: The restrictions that failed, for people.
     package static func enter(bindsLowPort: Bool) -> [String] {
         let netBindService: UInt64 = 1 << 10
         let netAdmin: UInt64 = 1 << 12

@@ -24,7 +24,7 @@ package final class ProgramClient: Sendable {
     private let relay: ProgramRelay?
     /// The seconds that a reply may come after the end of its request's time, which the process keeps.
     private let patience: Int
-    /// What it was told at its start.
+    /// The scope of the process, fixed at its start.
     package let scope: ProgramScope
     /// The supervisor's process.
     package let process: Int32
@@ -118,7 +118,7 @@ package final class ProgramClient: Sendable {
 
     // MARK: - Requests
 
-    /// Has one of the system's programs be run to its end.
+    /// Asks for one of the system's programs and waits for its end.
     func run(
         system program: String, _ arguments: [String], input: [UInt8], seconds: Int, outputLimit: Int,
         by purpose: Purpose = .system
@@ -137,19 +137,19 @@ package final class ProgramClient: Sendable {
         }
     }
 
-    /// How a command went.
+    /// The result of a command.
     package enum Ending: Sendable {
         case ended(ChildProcess.Outcome)
         case interrupted(ChildProcess.Outcome)
         case timedOut
-        /// It cannot be started, or its process is gone.
+        /// It cannot be started, or the process that starts programs has ended.
         case notStarted(errno: Int32)
     }
 
-    /// Has one of the commands that the process was told be run to its end.
+    /// Asks for one of the commands in the scope and waits for its end.
     /// - Parameters:
-    ///   - index: its place among them.
-    ///   - cancellation: ends it when it polls readable.
+    ///   - index: Its position in the scope.
+    ///   - cancellation: A descriptor that ends the command when it polls readable.
     package func run(
         command index: Int, input: [UInt8] = [], seconds: Int, outputLimit: Int = 65_536, by purpose: Purpose,
         cancellation: Int32? = nil
@@ -170,7 +170,7 @@ package final class ProgramClient: Sendable {
         }
     }
 
-    /// The file that the process was told, as it is now; nil where there is none, or the process is gone.
+    /// Reads the file of the scope as it is now. Returns `nil` if there is none, or the process has ended.
     package func file() -> (file: ProgramFile, bytes: [UInt8])? {
         guard case .reply(.file(let file), let bytes) = exchange(.file, [], by: .system, within: 30) else {
             return nil

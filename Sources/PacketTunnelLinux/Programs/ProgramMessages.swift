@@ -4,13 +4,13 @@
 import FoundationEssentials
 import TunnelSystem
 
-/// What a process that may start no programs asks of the one beside it that does. It understands nothing else.
+/// A request of a process that may not start programs to the process that does. No other request is understood.
 enum ProgramRequest: Codable, Sendable {
-    /// What it was told at its start; the first request on each of its sockets.
+    /// The scope; the first request on each socket.
     case scope
     /// A program of the system with arguments of a known form. The bytes are its standard input.
     case system(SystemProgramCall)
-    /// One of the commands that it was told at its start, by its place. The bytes are its standard input.
+    /// One of the commands in the scope, by its position. The bytes are its standard input.
     case command(Int, seconds: Int, outputLimit: Int)
     /// The file that the tunnel is described by.
     case file
@@ -26,19 +26,19 @@ enum ProgramRequest: Codable, Sendable {
     }
 }
 
-/// What came of a request; the bytes are what a program wrote, or the file's.
+/// The result of a request; the bytes are the program's output, or the file's contents.
 enum ProgramReply: Codable, Sendable {
     case scope(ProgramScope)
     case ended(status: Int32)
     case timedOut
     case interrupted
     case notStarted(errno: Int32)
-    /// It is no request of those that are understood.
+    /// The request is not one of those above.
     case refused(String)
     case file(ProgramFile)
 }
 
-/// What the process that starts programs was told at its start: it runs nothing else but some of the system's.
+/// The programs, commands and file that the process may use, fixed at its start.
 package struct ProgramScope: Codable, Sendable, Equatable {
     /// A program with its arguments and its environment.
     package struct Command: Codable, Sendable, Equatable {
@@ -153,7 +153,7 @@ enum ProgramFrame {
         return (headerLength, byteCount)
     }
 
-    /// The next message; nil where the other side is gone, or does not keep to the form.
+    /// Receives the next message. Returns `nil` if the other side has ended or sent a malformed message.
     static func receive<Header: Decodable>(_ type: Header.Type, from descriptor: Int32) -> (Header, [UInt8])? {
         guard let first = read(lengthsByteCount, from: descriptor), let (headerLength, byteCount) = lengths(first),
             let text = read(headerLength, from: descriptor), let bytes = read(byteCount, from: descriptor),

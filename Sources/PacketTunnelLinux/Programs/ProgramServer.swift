@@ -5,14 +5,15 @@ import CTunnelSystem
 import TunnelIO
 import TunnelSystem
 
-/// Starts programs for a process beside it that may not: the system's, in forms that a tunnel needs (``SystemProgramCall``), and
-/// commands that it was told at its start. It reads nothing that comes from a network.
+/// Starts programs for another process that may not: the system's programs, in forms that a tunnel needs
+/// (``SystemProgramCall``), and the commands of its scope. It reads no data from a network.
 package struct ProgramServer: Sendable {
     private let scope: ProgramScope
 
     package init(_ scope: ProgramScope) { self.scope = scope }
 
-    /// Serves these sockets, each on a thread of its own, until the process at their other ends is gone. What runs then is ended.
+    /// Serves these sockets, each on its own thread, until the process at the other ends has ended. Then it ends the programs
+    /// that run.
     package func serve(_ sockets: [Int32]) {
         var threads: [LoopThread] = []
         for socket in sockets {
@@ -81,7 +82,7 @@ package struct ProgramServer: Sendable {
             let file = try SystemProgram.memoryFile(input)
             let child = try ChildProcess(
                 program, arguments: arguments, environment: environment, input: file.number, outputLimit: outputLimit)
-            // What the other side says meanwhile can only be that nobody waits any more, and so can its end.
+            // Any byte from the other side, or its end, means that it no longer waits.
             switch child.wait(until: deadline, interruption: socket) {
             case .ended(let outcome):
                 output = Array(outcome.output.utf8)

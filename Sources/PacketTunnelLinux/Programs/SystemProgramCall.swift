@@ -11,7 +11,7 @@ struct SystemProgramCall: Codable, Sendable, Equatable {
     var seconds: Int
     var outputLimit: Int
 
-    /// What is not as it should be; nil where the call may be made for this tunnel.
+    /// The reason to refuse the call, or `nil` if it may be made for this tunnel.
     func problem(for tunnel: String, input: [UInt8]) -> String? {
         guard (1...120).contains(seconds), (0...ProgramFrame.mostBytes).contains(outputLimit) else { return "bounds" }
         guard arguments.count <= 512, arguments.allSatisfy({ $0.utf8.count <= 1024 }) else { return "length" }
@@ -21,7 +21,7 @@ struct SystemProgramCall: Codable, Sendable, Equatable {
         return nil
     }
 
-    /// What a program may be asked.
+    /// A permitted form of a program's arguments.
     struct Form {
         enum Word {
             case word(String)
@@ -29,9 +29,9 @@ struct SystemProgramCall: Codable, Sendable, Equatable {
             case interface
             /// The tunnel's firewall table.
             case table
-            /// What resolvconf knows the tunnel by: its interface, perhaps behind a word and a dot.
+            /// The name of the tunnel in resolvconf: its interface, perhaps after a word and a dot.
             case label
-            /// What resolvconf knows any interface by.
+            /// The name of any interface in resolvconf.
             case anyLabel
             /// Some words of text, or none.
             case names

@@ -9,18 +9,18 @@ import TunnelSystem
 
 // The name servers of the network outside of a tunnel.
 extension ResolverControl {
-    /// Where Debian's resolvconf keeps what it was told, by interface.
+    /// The folder in which Debian's resolvconf stores records by interface.
     static let debianRecords = "/run/resolvconf/interface"
 
-    /// The name servers that the machine would ask if it were not for `tunnel`, the preferred ones first.
-    /// - Parameter record: what the tunnel's own servers were made known with; nil where they were not.
+    /// Returns the name servers that the machine would use without `tunnel`, the preferred ones first.
+    /// - Parameter record: The record of the tunnel's own servers, or `nil` if they are not set.
     func outsideServers(tunnel: String, record: ResolverRecord?) throws(LinuxNetworkError) -> [IPAddress] {
         var known = record?.manager
         if known == nil { known = try manager() }
         guard let known else { return try inFile() }
         switch known {
         case .resolved:
-            // Programs ask it at an address of the machine's own, and what it asks itself is held back.
+            // Programs ask it at an address of the machine itself, and its own lookups are blocked.
             let program = try required("resolvectl")
             return Self.addresses(inResolvectl: try program.check(["dns"], seconds: patience), without: tunnel)
         case .openresolv:
@@ -59,7 +59,7 @@ extension ResolverControl {
         return found
     }
 
-    /// The addresses that `resolvectl dns` prints: a line for what holds for all links, and one for each link.
+    /// Parses the addresses that `resolvectl dns` prints: a line for all links, and one for each link.
     static func addresses(inResolvectl text: String, without tunnel: String) -> [IPAddress] {
         var found: [IPAddress] = []
         for line in text.split(separator: "\n") {

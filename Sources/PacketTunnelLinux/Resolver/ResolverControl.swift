@@ -7,15 +7,15 @@ import NetworkAddresses
 import PacketTunnel
 import TunnelSystem
 
-/// Tells the host's manager of name servers what a tunnel wants.
+/// Sets a tunnel's name servers in the host's manager of name servers.
 struct ResolverControl: Sendable {
     /// The file that programs read.
     var file = "/etc/resolv.conf"
-    /// Where programs are looked for.
+    /// The folders that are searched for programs.
     var folders = SystemProgram.folders
-    /// A socket that is there while systemd-resolved runs.
+    /// A socket that exists while systemd-resolved runs.
     var resolvedSocket = "/run/systemd/resolve/io.systemd.Resolve"
-    /// Where Debian's resolvconf is told which interfaces come first.
+    /// The file that orders interfaces for Debian's resolvconf.
     var interfaceOrder = "/etc/resolvconf/interface-order"
     /// How long one run of a manager may take, in seconds. openresolv waits ten for its own lock, and starts more than a
     /// hundred programs; killed in between, it leaves resolv.conf half done.
@@ -23,9 +23,9 @@ struct ResolverControl: Sendable {
     /// The purpose of its programs.
     var purpose = ProgramClient.Purpose.system
 
-    /// Who manages name servers here; nil for nobody.
+    /// Returns the manager of name servers of this host, or `nil` if there is none.
     ///
-    /// systemd-resolved where it runs and programs ask it; else resolvconf; else systemd-resolved where it runs.
+    /// That is systemd-resolved if it runs and programs ask it; otherwise resolvconf; otherwise systemd-resolved if it runs.
     func manager() throws(LinuxNetworkError) -> ResolverManager? {
         let runsResolved = find("resolvectl") != nil && isResolvedRunning
         if runsResolved, try asksResolved() { return .resolved }
@@ -64,7 +64,7 @@ struct ResolverControl: Sendable {
         return outcome?.output.hasPrefix("openresolv") ?? false
     }
 
-    /// What a symbolic link leads to in the end; nil where there is nothing.
+    /// Resolves a symbolic link. Returns `nil` if the target does not exist.
     static func target(_ path: String) -> String? {
         guard let resolved = unsafe realpath(path, nil) else { return nil }
         defer { unsafe free(resolved) }
@@ -88,7 +88,7 @@ struct ResolverControl: Sendable {
             manager: manager, interface: InterfaceReference(name: name, index: 0), label: label, before: nil)
     }
 
-    /// What is to be known before the manager is told.
+    /// Returns the facts that a later undo needs.
     /// - Throws: ``LinuxNetworkError`` if the file cannot be read, since it could not be restored.
     func record(for plan: ResolverPlan) throws(LinuxNetworkError) -> ResolverRecord {
         let present = try SmallFile.read(file, limit: ResolverFile.limit)
@@ -137,7 +137,7 @@ struct ResolverControl: Sendable {
     /// The interfaces that openresolv knows of.
     func openresolvInterfaces(_ program: SystemProgram) throws(LinuxNetworkError) -> [Substring] {
         let outcome = try program.run(["-i"], seconds: patience)
-        // One is for none.
+        // Status 1 means that there was none.
         guard outcome.status == 0 || outcome.status == 1 else { throw Self.failure(of: program, outcome) }
         return outcome.output.split(whereSeparator: \.isWhitespace)
     }
@@ -154,7 +154,7 @@ struct ResolverControl: Sendable {
             let program = try required("resolvectl")
             for run in plan.resolvectlRuns { try program.check(run, seconds: patience) }
         case .openresolv:
-            // First of all, and nobody else's servers beside it.
+            // The first and exclusive servers of the host.
             try required("resolvconf")
                 .check(["-a", record.label, "-m", "0", "-x"], input: plan.resolvConf, seconds: patience)
         case .debianResolvconf:
@@ -182,7 +182,7 @@ struct ResolverControl: Sendable {
     private func forget(_ record: ResolverRecord) throws(LinuxNetworkError) -> Bool {
         switch record.manager {
         case .resolved:
-            // It forgets an interface that is gone, and another may have its name by now.
+            // resolvconf forgets a removed interface, and another may have its name now.
             guard unsafe if_nametoindex(record.interface.name) == record.interface.index,
                 let program = find("resolvectl")
             else { return true }
@@ -190,7 +190,7 @@ struct ResolverControl: Sendable {
             guard outcome.status == 0 || !isResolvedRunning else { throw Self.failure(of: program, outcome) }
         case .debianResolvconf:
             guard let program = find("resolvconf") else { return true }
-            // It says with its status that there was nothing to forget.
+            // Its status shows that there was no such record.
             let outcome = try program.run(["-d", record.label], seconds: patience)
             if unsafe access("\(Self.debianRecords)/\(record.label)", F_OK) == 0 {
                 throw Self.failure(of: program, outcome)
@@ -213,7 +213,7 @@ struct ResolverControl: Sendable {
         if left.contains(where: { $0 == record.label }) { throw Self.failure(of: program, outcome) }
         let before = left.isEmpty ? record.bytesAfter : nil
         if let before, try ResolverFile(at: file).bytes == before { return true }
-        // A run that was killed, this one or one before it, may have forgotten the interface and told nobody.
+        // A killed run, of now or before, may have removed the record without updating resolv.conf.
         if !isKnown || outcome.status != 0 { try updateOpenresolv(program, record, restores: before != nil) }
         guard let before, try ResolverFile(at: file).bytes != before, unsafe access(file, F_OK) == 0 else {
             return left.isEmpty
@@ -222,7 +222,7 @@ struct ResolverControl: Sendable {
         return true
     }
 
-    /// Makes openresolv tell everybody what it knows; nothing where the file was written by somebody else, and stays.
+    /// Makes openresolv update its subscribers. Does nothing if another program wrote the file, which then stays.
     private func updateOpenresolv(
         _ program: SystemProgram, _ record: ResolverRecord, restores: Bool
     ) throws(LinuxNetworkError) {
@@ -230,7 +230,7 @@ struct ResolverControl: Sendable {
         guard restores || isByResolvconf else { return }
         let outcome = try program.run(["-u"], seconds: patience)
         if outcome.status == 0 || restores { return }
-        // It may say so of other programs, which may be broken for good: what counts is the file.
+        // The status may come from a subscriber that always fails: only the file counts.
         let servers = try ResolverFile(at: file).servers
         if servers.contains(where: { record.servers?.contains($0) ?? false }) {
             throw Self.failure(of: program, outcome)

@@ -5,7 +5,7 @@ import FoundationEssentials
 import NetworkAddresses
 package import PacketTunnel
 
-/// Who manages the host's name servers.
+/// The program that manages the host's name servers.
 package enum ResolverManager: String, Hashable, Sendable, Codable {
     /// systemd-resolved, through resolvectl(1).
     case resolved
@@ -14,7 +14,7 @@ package enum ResolverManager: String, Hashable, Sendable, Codable {
     /// Debian's resolvconf(8).
     case debianResolvconf
 
-    /// What people call it.
+    /// Its usual name.
     package var title: String {
         switch self {
         case .resolved: "systemd-resolved"
@@ -28,7 +28,7 @@ package enum ResolverManager: String, Hashable, Sendable, Codable {
 package struct ResolverPlan: Hashable, Sendable, Codable {
     /// The tunnel's interface.
     package var interface: InterfaceReference
-    /// Who is told.
+    /// The manager.
     package var manager: ResolverManager
     /// The settings.
     package var settings: DNSSettings
@@ -58,7 +58,7 @@ package struct ResolverPlan: Hashable, Sendable, Codable {
         ]
     }
 
-    /// What resolvconf is given to read (resolv.conf(5)).
+    /// The text for resolvconf (resolv.conf(5)).
     var resolvConf: String {
         var text = settings.servers.map { "nameserver \($0)\n" }.joined()
         var domains = settings.searchDomains
@@ -73,14 +73,14 @@ package struct ResolverPlan: Hashable, Sendable, Codable {
     }
 }
 
-/// What making a manager forget a tunnel's name servers takes.
+/// The facts that removing a tunnel's name servers needs.
 package struct ResolverRecord: Hashable, Sendable, Codable {
     package var manager: ResolverManager
     package var interface: InterfaceReference
-    /// What resolvconf knows the tunnel by.
+    /// The name of the tunnel in resolvconf.
     package var label: String
-    /// What /etc/resolv.conf held, in Base64, where resolvconf had nothing to make it from; nil where it is not to be
-    /// written again.
+    /// The contents of /etc/resolv.conf in Base64, if resolvconf had no records to create it from; `nil` if it must not be
+    /// restored.
     package var before: String?
     /// The tunnel's servers, by which a file is known that still names them; nil in older journals.
     package var servers: [String]?

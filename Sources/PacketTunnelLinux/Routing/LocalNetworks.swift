@@ -3,19 +3,18 @@
 
 package import NetworkAddresses
 
-/// Which networks count as local, so that they are reached beside a tunnel whose settings allow it.
+/// The networks that count as local, so that they are reached outside a tunnel whose settings allow it.
 ///
-/// The routing table is not asked. A DHCP server (option 121, RFC 3442) or a router (RFC 4861) may put half of the Internet
-/// on the link, and so may whoever runs the wireless network. An own address in a private range is what nobody on the
-/// way can turn into somebody else's network.
+/// The routing table does not count. A DHCP server (option 121, RFC 3442) or a router (RFC 4861) could put half of the
+/// Internet on the link, and so could the operator of a wireless network. Nobody on the path can turn a private network that
+/// contains one of the host's addresses into a public one.
 package enum LocalNetworks {
     /// Private (RFC 1918), link-local (RFC 3927, RFC 4291), shared (RFC 6598) and unique-local (RFC 4193) addresses.
     static let ranges = [
         "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "100.64.0.0/10", "fe80::/10", "fc00::/7",
     ].compactMap { try? IPPrefix($0) }
 
-    /// The least number of bits that a local network's addresses have in common: whoever gives out addresses cannot make
-    /// it larger.
+    /// The least prefix length of a local network: a DHCP server cannot make it larger.
     private static func leastLength(isIPv6: Bool) -> Int { isIPv6 ? 64 : 16 }
 
     /// The local networks of a host with these addresses: each address's network, as far as it is in a private range, and no

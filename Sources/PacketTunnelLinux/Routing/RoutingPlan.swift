@@ -11,7 +11,7 @@ package struct RoutingNumbers: Hashable, Sendable {
     /// The first of the priorities for IPv4: the next is that of the tunnel's rule, and the one after that is for a rule that
     /// takes the firewall's place.
     package var priority4: UInt32
-    /// The same for IPv6.
+    /// The preference of the first IPv6 rule.
     package var priority6: UInt32
 
     package init(mark: UInt32, priority4: UInt32, priority6: UInt32) {
@@ -20,14 +20,14 @@ package struct RoutingNumbers: Hashable, Sendable {
         self.priority6 = priority6
     }
 
-    /// Where wg-quick(8) begins to look.
+    /// The first number that wg-quick(8) tries.
     static let firstTable: UInt32 = 51_820
     private static let tableCount: UInt32 = 4096
 
     /// Whether a number is one of those that the host chooses from.
     static func isInRange(_ number: UInt32) -> Bool { (firstTable..<(firstTable + tableCount)).contains(number) }
 
-    /// The first number from `first` on that is no table with routes and no table or mark of a rule.
+    /// Returns the first number from `first` on that is not a table with routes and not a table or mark of a rule.
     static func freeTable(
         from first: UInt32 = firstTable, rules: [PolicyRule], tables: Set<UInt32>
     ) throws(LinuxNetworkError) -> UInt32 {
@@ -42,19 +42,20 @@ package struct RoutingNumbers: Hashable, Sendable {
         return free
     }
 
-    /// Says whose a mark is that was asked for, where it cannot be this tunnel's: the mark is the number of its table as well.
+    /// Checks that a requested mark is free: it is also the number of the tunnel's table.
     ///
-    /// Rules that only look at the mark are no obstacle: by them others route the tunnel's own packets.
+    /// Rules that match only the mark are allowed: other programs use them to route the tunnel's own packets.
     /// - Parameters:
-    ///   - others: the marks of other tunnels of this kind.
-    ///   - tables: the tables with routes.
-    ///   - makesTable: whether the tunnel may have routes in a table of its own.
+    ///   - others: The marks of other tunnels of this kind.
+    ///   - tables: The tables with routes.
+    ///   - makesTable: Whether the tunnel may have routes in its own table.
+    /// - Throws: An error that names the user of the mark.
     static func check(
         _ mark: UInt32, others: Set<UInt32>, rules: [PolicyRule], tables: Set<UInt32>, makesTable: Bool
     ) throws(LinuxNetworkError) {
         if others.contains(mark) { throw LinuxNetworkError(.markTaken(mark, user: "another tunnel")) }
         guard makesTable else { return }
-        // Those that the kernel asks by itself, whatever is in them.
+        // The kernel always searches these tables.
         if (253...255).contains(mark) || tables.contains(mark) {
             throw LinuxNetworkError(.markTaken(mark, user: "the routing table of that number"))
         }
@@ -72,34 +73,35 @@ package struct RoutingNumbers: Hashable, Sendable {
     }
 }
 
-/// How packets are routed into a tunnel.
+/// The routes and rules that send packets into a tunnel.
 ///
-/// - Where networks that are attached directly are reached directly (``TunnelSettings/allowsLocalNetwork``) and only
-///   routes decide, it is done as wg-quick(8) does it: what is more specific than everything is in the main table;
-///   everything is in a table of its own, for packets without the tunnel's mark, after the main table was asked for all
-///   but its default route. What is more specific and has the tunnel's own server in it is in that table as well, since the
-///   server's packets have to get around it wherever in there the server goes.
-/// - Else all is in the tunnel's own table, and that is asked before the main one, whose other routes lead nowhere under
-///   the strict policies. Networks that are attached directly are exceptions in it, where the settings say so.
+/// - If attached networks are reached directly (``TunnelSettings/allowsLocalNetwork``) and only routes decide, the plan is
+///   that of wg-quick(8): routes more specific than the default are in the main table. The default is in a separate table,
+///   for packets without the tunnel's mark, after the main table was searched without its default route. A more specific
+///   network that contains the tunnel's own server is in that table as well, so that packets to the server bypass it at any
+///   of its addresses.
+/// - Otherwise all routes are in the tunnel's own table, which is searched before the main one. Under the strict policies the
+///   other routes of the main table then lead nowhere. Attached networks are exceptions in the table if the settings allow
+///   it.
 ///
-/// - Where a table was named for the routes, they are all in that one, as with `Table = N` of wg-quick(8), and there are no
-///   rules: which packets it is asked for is up to who named it.
+/// - If the user chose a table, all routes are in it, as with `Table = N` of wg-quick(8), and there are no rules: the user's
+///   rules choose its packets.
 ///
-/// In a table that is not the main one what is excluded is a `throw` route: the search goes on as though there were no tunnel.
-/// In the main table it is left out: the rest of an included network is several smaller ones.
+/// In a table other than the main one, an excluded network is a `throw` route: the search continues as if there were no
+/// tunnel. In the main table it is left out: the rest of an included network becomes several smaller ones.
 package struct RoutingPlan: Hashable, Sendable {
-    /// What is wanted.
+    /// The settings of the tunnel.
     package var settings: TunnelSettings
     /// The tunnel's interface.
     package var interface: InterfaceReference
     /// Table, mark and priorities.
     package var numbers: RoutingNumbers
-    /// Whether the tunnel's interface carries IPv6. Where it does not, what is routed into the tunnel is refused, so that it
-    /// does not go around it.
+    /// Whether the tunnel's interface carries IPv6. If not, packets that would be routed into the tunnel are refused, so that
+    /// they do not bypass it.
     package var carriesIPv6: Bool
     /// The networks that count as local (``LocalNetworks``).
     package var localNetworks: [IPPrefix]
-    /// The table that was named for the routes; nil where none was.
+    /// The table that the user chose for the routes, or `nil`.
     package var namedTable: UInt32?
 
     package init(
@@ -114,7 +116,7 @@ package struct RoutingPlan: Hashable, Sendable {
         self.namedTable = namedTable
     }
 
-    /// The kernel's switch that makes it look at marks when it asks whether a packet's source is on the right side.
+    /// The kernel setting that makes reverse-path filtering respect marks.
     package static let sourceValidation = "/proc/sys/net/ipv4/conf/all/src_valid_mark"
 
     /// The kernel settings that a tunnel's packets depend on and whose changes the kernel does not report by netlink.
@@ -160,7 +162,8 @@ package struct RoutingPlan: Hashable, Sendable {
     /// The networks that are the tunnel's in the end, nothing excluded among them.
     package var tunnelled: [IPPrefix] { Self.effective(included, without: excluded) }
 
-    /// What of `included` stays when the most specific of included and excluded counts, and of equal ones the excluded.
+    /// Returns the part of `included` that remains if the most specific network counts, and an excluded network wins over an
+    /// equal included one.
     static func effective(_ included: [IPPrefix], without excluded: [IPPrefix]) -> [IPPrefix] {
         included.flatMap { prefix in prefix.subtracting(excluded.filter { prefix.contains($0) }) }
     }
@@ -194,7 +197,7 @@ package struct RoutingPlan: Hashable, Sendable {
 
     private func routes(in table: UInt32) -> [Change] {
         let exceptions = Set(excluded.filter { exception in included.contains { $0.contains(exception) } })
-        // In their order, each once, and before what they are exceptions to.
+        // Keeps the order, each network once, and before the networks that it is an exception to.
         var seen: Set<IPPrefix> = []
         return excluded.filter { exceptions.contains($0) && seen.insert($0).inserted }
             .map { .route(Route(to: $0, kind: .throw, table: table)) }
@@ -218,7 +221,7 @@ package struct RoutingPlan: Hashable, Sendable {
         let toTunnel = PolicyRule(
             isIPv6: isIPv6, priority: priority + 1, table: numbers.mark, mark: numbers.mark, isInverted: true)
         guard asksMainTableFirst else { return [.rule(toTunnel)] }
-        // What the main table has for more specific networks than these comes first, as it does in one table.
+        // More specific routes of the main table take precedence over these, as in one table.
         let lengths = own.lazy.filter { $0.isIPv6 == isIPv6 }.map(\.length)
         let least = lengths.min() ?? 0
         let toMain = PolicyRule(
