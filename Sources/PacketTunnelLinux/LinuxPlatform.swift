@@ -105,7 +105,8 @@ public final class LinuxPlatform: TunnelPlatform {
         }
         if !watch.unwatched.isEmpty {
             logger.warning(
-                "some changes of the tunnel's network by other processes will not be noticed: the kernel does not report them")
+                "some changes of the tunnel's network by other processes will not be noticed: the kernel does not report them"
+            )
         }
     }
 
