@@ -26,7 +26,7 @@ struct ChangeLedgerTests {
         try ChangeLedger(name: name, directory: folder.directory, system: network, owner: owner)
     }
 
-    @Test("What was made is undone, the latest first, and the journal is gone")
+    @Test("Changes are undone in reverse order, and the journal is deleted")
     func wholeLife() throws {
         let network = FakeNetwork(before)
         let ledger = try ledger(network)
@@ -63,7 +63,7 @@ struct ChangeLedgerTests {
         #expect(network.state == before)
     }
 
-    @Test("What others undid is made again, each once and in its order, and all is undone in the end")
+    @Test("Changes that another process undid are made again, once and in order, and all are undone at the end")
     func restore() throws {
         let network = FakeNetwork(before)
         let ledger = try ledger(network)
@@ -90,7 +90,7 @@ struct ChangeLedgerTests {
         #expect(network.state == before)
     }
 
-    @Test("What is suspended is as it was before, is made again like what others undid, and is undone in the end")
+    @Test("Suspended changes are undone, restored like repaired ones, and undone at the end")
     func suspended() throws {
         let network = FakeNetwork(before)
         let ledger = try ledger(network)
@@ -110,7 +110,7 @@ struct ChangeLedgerTests {
         #expect(network.state == before)
     }
 
-    @Test("What was so already, and is not any more, is made and undone like the rest")
+    @Test("A change that was in effect before, and no longer is, is made and undone like the rest")
     func restoreWhatWasThere() throws {
         let network = FakeNetwork(before)
         network.state.settings[LinuxSamples.setting] = "1"
@@ -126,7 +126,7 @@ struct ChangeLedgerTests {
     }
 
     @Test(
-        "A policy that is held outlives cleaning up, unless it was to last until the tunnel's end only",
+        "A held policy survives cleaning up, unless it was to last only until the tunnel's end",
         arguments: [true, false])
     func held(_ isUntilReleased: Bool) throws {
         let network = FakeNetwork(before)
@@ -166,14 +166,14 @@ struct ChangeLedgerTests {
         #expect(try manager.attributesOfItem(atPath: file)[.posixPermissions] as? Int == 0o600)
     }
 
-    @Test("A folder that others can write to is refused")
+    @Test("A folder that other users can write to is refused")
     func untrustedFolder() throws {
         try folder.directory.prepare()
         try FileManager.default.setAttributes([.posixPermissions: 0o777], ofItemAtPath: folder.directory.path)
         #expect(throws: LinuxNetworkError.self) { try ledger(FakeNetwork(before)) }
     }
 
-    @Test("A journal that is a link, or that somebody else has made, is not read, and nothing in it is undone")
+    @Test("A journal that is a link, or belongs to another user, is not read, and nothing in it is undone")
     func untrustedJournal() throws {
         let network = FakeNetwork(before)
         try ledger(network).apply(plan)
@@ -195,7 +195,7 @@ struct ChangeLedgerTests {
         refuses()
         try manager.removeItem(atPath: file)
         try manager.moveItem(atPath: target, toPath: file)
-        // Nobody but root can give a file away.
+        // Only root can change the owner of a file.
         if geteuid() == 0 {
             let isGiven = unsafe chown(file, 65_534, gid_t.max) == 0
             #expect(isGiven)
@@ -245,14 +245,14 @@ struct ChangeLedgerTests {
         }
     }
 
-    @Test("A journal that ends anywhere is cleaned up as far as it goes")
+    @Test("A truncated journal is cleaned up as far as it is complete")
     func tornJournal() throws {
         let network = FakeNetwork(before)
         try ledger(network).apply(plan)
         let text = try folder.bytes("cvt0")
         let lineEnds = text.indices.filter { text[$0] == UInt8(ascii: "\n") }
         for cut in stride(from: lineEnds[1], through: text.count, by: 3) {
-            // What is not whole in the journal was not made.
+            // A change whose entry is incomplete was not made.
             let wholeLines = lineEnds.count { $0 <= cut } - 1
             let other = FakeNetwork(before)
             let scratch = try JournalFolder()
@@ -295,7 +295,7 @@ struct ChangeLedgerTests {
         #expect(folder.files.isEmpty)
     }
 
-    @Test("Without settings only the firewall may stay, until all goes")
+    @Test("Without settings only the firewall may stay, until everything is undone")
     func blocked() throws {
         let network = FakeNetwork(before)
         let ledger = try ledger(network)
@@ -359,7 +359,7 @@ struct ChangeLedgerTests {
         }
     }
 
-    @Test("What is there already when it is made again is no failure")
+    @Test("A repair does not fail if the change is in effect already")
     func restoredByOthers() throws {
         let network = FakeNetwork(before)
         let ledger = try ledger(network)
@@ -449,7 +449,7 @@ struct ChangeLedgerTests {
         #expect(error.description.utf8.count < 500)
     }
 
-    @Test("A journal stays short, however often the network changes")
+    @Test("A journal stays short however often the network changes")
     func journalLength() throws {
         let network = FakeNetwork(before)
         let ledger = try ledger(network)
@@ -462,7 +462,7 @@ struct ChangeLedgerTests {
             }
         }
         #expect(longest > 100_000 && longest < 2 * ChangeJournal.growth, "\(longest) bytes")
-        // What is in the short one is all there is to undo.
+        // The short journal lists every change that is still to be undone.
         #expect(
             try ChangeLedger.cleanUp(name: "cvt0", directory: folder.directory, system: network).count > plan.count / 2)
         #expect(network.state == before)
@@ -493,7 +493,7 @@ struct ChangeLedgerTests {
         let dead = try ledger(network)
         _ = try dead.reserve { _ in 51_820 }
         try dead.apply(plan)
-        // Taken over, cleaned up under a guard, and taken over again: nobody else gets it meanwhile.
+        // Taken over, cleaned up under a guard, and taken over again: no other tunnel gets the number meanwhile.
         for _ in 0..<2 {
             let next = try ChangeLedger(
                 name: "cvt0", directory: folder.directory, system: network, owner: LinuxSamples.dead,
@@ -513,7 +513,7 @@ struct ChangeLedgerTests {
         #expect(folder.files.isEmpty)
     }
 
-    @Test("A step that is undone for ever is left alone for a while after ten times")
+    @Test("A change that is always undone is no longer repaired for a while after ten repairs")
     func contest() {
         var contest = Contest()
         let step = Change.setting(path: LinuxSamples.setting, value: "1")
@@ -529,12 +529,12 @@ struct ChangeLedgerTests {
         #expect(isMade(.firewall(LinuxSamples.table), at: 38), "others are not concerned")
         // From then on every half a minute, and not ten times again.
         #expect(isMade(step, at: 39) && !isMade(step, at: 40) && !isMade(step, at: 68) && isMade(step, at: 69))
-        // Until nobody has touched it for as long again.
+        // Until it was undisturbed for the same time again.
         for second in Int64(129)..<139 { #expect(isMade(step, at: second)) }
         #expect(!isMade(step, at: 139))
     }
 
-    @Test("What cannot be undone does not keep the rest, and is told and kept for another try")
+    @Test("A change that cannot be undone does not stop the others, is reported, and kept for another try")
     func incompleteUndo() throws {
         let network = FakeNetwork(before)
         let ledger = try ledger(network)
@@ -585,7 +585,7 @@ struct ChangeLedgerTests {
         #expect(network.state == before)
     }
 
-    @Test("What others changed since is left alone")
+    @Test("A change that another process replaced is left alone")
     func changedByOthers() throws {
         let network = FakeNetwork(before)
         let ledger = try ledger(network)
@@ -596,7 +596,7 @@ struct ChangeLedgerTests {
     }
 
     @Test(
-        "A setting that two tunnels made lasts as long as either, in whatever order they end",
+        "A setting of two tunnels lasts until both have ended, in either order",
         arguments: [true, false])
     func sharedSetting(_ firstEndsFirst: Bool) throws {
         let network = FakeNetwork(before)
@@ -612,7 +612,7 @@ struct ChangeLedgerTests {
     }
 
     @Test(
-        "Names that are no interface name or lead elsewhere are refused",
+        "Invalid interface names and paths are refused",
         arguments: ["", ".", "..", "a/b", "é", "1234567890123456"])
     func names(_ name: String) throws {
         #expect(throws: LinuxNetworkError(.invalidTunnelName(name))) { try ledger(FakeNetwork(before), name) }

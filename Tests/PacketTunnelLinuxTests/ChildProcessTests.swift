@@ -16,11 +16,11 @@ struct ChildProcessTests {
             input: input, descriptors: descriptors, outputLimit: outputLimit)
     }
 
-    /// Far enough away for whatever is waited for.
+    /// A deadline far in the future.
     private static var patience: Int64 { LaneClock.now() + 30 * LaneClock.nanosecondsPerSecond }
     private static var soon: Int64 { LaneClock.now() + LaneClock.nanosecondsPerSecond / 5 }
 
-    @Test("A program's status and all that it wrote come back")
+    @Test("A program's status and whole output are returned")
     func outcome() throws {
         guard
             case .ended(let outcome) = try Self.start("echo $GREETING; echo err >&2; exit 3").wait(until: Self.patience)
@@ -89,7 +89,7 @@ struct ChildProcessTests {
         #expect(outcome.output == "other\n")
     }
 
-    @Test("The end of a program is noticed while what it started holds its output open")
+    @Test("The end of a program is detected while its child holds the output open")
     func background() throws {
         let child = try Self.start("sleep 1000 & echo $!")
         guard case .ended(let outcome) = child.wait(until: Self.patience) else {
@@ -101,7 +101,7 @@ struct ChildProcessTests {
         #expect(ChildProcess.wait(forEndOf: left, until: Self.patience))
     }
 
-    @Test("A program gets its input and further descriptors under the numbers that were asked for")
+    @Test("A program gets its input, and further descriptors under the requested numbers")
     func descriptors() throws {
         let (input, report) = (try DescriptorPipe(), try DescriptorPipe())
         SystemCall.writeAll(input.writer.number, Array("words".utf8))

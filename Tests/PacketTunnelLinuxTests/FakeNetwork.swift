@@ -8,7 +8,7 @@ import PacketTunnel
 
 /// A network that is a few tables, with the rules of the real one, which can be cut off after any number of operations.
 final class FakeNetwork: NetworkSystem {
-    /// All that there is.
+    /// The whole state of the network.
     struct State: Equatable {
         var addresses: [String: Set<InterfaceAddress>] = [:]
         var routes: [RouteKey: Entry] = [:]
@@ -42,7 +42,7 @@ final class FakeNetwork: NetworkSystem {
     var life: (operations: Int, doesLast: Bool) = (.max, false)
     /// Steps that fail once they are reached.
     var failing: (Operation) -> Bool = { _ in false }
-    /// What they fail with.
+    /// The error number of failing calls.
     var failure: Int32 = 1
 
     init(_ state: State = State()) {

@@ -8,7 +8,7 @@ import TunnelSystem
 
 @testable import PacketTunnelLinux
 
-@Suite("What the kernel tells of changed firewall tables")
+@Suite("Kernel messages about changed firewall tables")
 struct FirewallNoticeTests {
     /// A message of nf_tables: `struct nfgenmsg` and attributes.
     private func message(_ kind: UInt16, family: UInt8 = 1, _ attributes: (inout NetlinkRequest) -> Void)
@@ -19,7 +19,7 @@ struct FirewallNoticeTests {
         return NetlinkReply(type: request.type, body: request.body)
     }
 
-    @Test("A message about the table, or something in it, is told from those about others")
+    @Test("A message about the table, or a part of it, is distinguished from messages about other tables")
     func about() {
         // Table, chain, rule and set, new and deleted.
         for kind: UInt16 in [0, 2, 3, 5, 6, 8, 9, 11] {
@@ -32,7 +32,7 @@ struct FirewallNoticeTests {
         #expect(!FirewallNotice.isAbout("culvert_wg0", []))
     }
 
-    @Test("Who changed rules is told with what ends the change")
+    @Test("The end-of-change message names the process that changed the rules")
     func culprit() {
         let end = message(15, family: 0) { request in
             request.append(1, UInt32(7).bigEndian)
@@ -59,7 +59,7 @@ struct FirewallNoticeTests {
     }
 }
 
-@Suite("What inotify tells of a folder")
+@Suite("Inotify messages about a folder")
 struct FolderNoticesTests {
     private func event(_ name: String, mask: UInt32 = 0x80, padding: Int = 1) -> [UInt8] {
         let text = Array(name.utf8) + [UInt8](repeating: 0, count: padding)
@@ -84,7 +84,7 @@ struct FolderNoticesTests {
         }
     }
 
-    @Test("A tunnel's mark is told from other files")
+    @Test("A tunnel's mark is distinguished from other files")
     func marks() {
         #expect(JournalDirectory.tunnel(ofMark: "home.guard") == "home")
         for file in ["home.guard.new", "home.journal", "guard", ""] {
@@ -92,7 +92,7 @@ struct FolderNoticesTests {
         }
     }
 
-    @Test("A file that is put into a folder is told")
+    @Test("A new file in a folder is reported")
     func real() throws {
         let folder = try JournalFolder()
         try folder.directory.prepare()

@@ -29,7 +29,7 @@ struct JournalLineTests {
     }
 
     @Test(
-        "A setting that is no file under /proc/sys is none, whatever its checksum",
+        "A setting outside /proc/sys is rejected, even with a valid checksum",
         arguments: [
             "/etc/passwd", "/proc/sys", "/proc/sys/", "/proc/sys/../../etc/passwd", "/proc/sys/net/./x",
             "/proc/sys//net",
@@ -79,7 +79,7 @@ struct JournalLineTests {
         }
     }
 
-    @Test("What was undone is not pending")
+    @Test("An undone change is not pending")
     func undone() throws {
         let text = try Self.records().flatMap { try #require(JournalLine.encode($0)) }
         let contents = JournalLine.read(text)

@@ -21,7 +21,7 @@ struct LeakGuardTests {
     @Test("Routes that need no mark and a policy that holds nothing back need no firewall")
     func none() throws {
         #expect(LeakGuard(name: "cvt0", policy: .routeBased, mark: 5).table == nil)
-        // Before there are settings nothing is the tunnel's.
+        // Before there are settings, no network belongs to the tunnel.
         #expect(LeakGuard(name: "cvt0", policy: .enforcedRoutes, mark: 5).table == nil)
         #expect(LeakGuard(name: "cvt0", policy: .everything, mark: 5).table != nil)
     }
@@ -86,7 +86,7 @@ struct LeakGuardTests {
                 """)
     }
 
-    @Test("Enforced routes hold back what is the tunnel's, and lookups that it answers")
+    @Test("Enforced routes block packets of the tunnel's networks, and lookups that it answers")
     func enforced() throws {
         let guardian = LeakGuard(
             name: "cvt0", policy: .enforcedRoutes, mark: 51_820,
@@ -103,7 +103,7 @@ struct LeakGuardTests {
         #expect(forwarding.prefix { $0 != "}" }.contains("ip daddr @tunnelled4 counter drop"))
     }
 
-    @Test("Split name lookups are not told apart here, so they are not held back")
+    @Test("Split name lookups cannot be distinguished here, so they are not blocked")
     func splitLookups() throws {
         var dns = try LinuxSamples.dns()
         dns.matchDomains = ["corp.example"]
@@ -113,7 +113,7 @@ struct LeakGuardTests {
         #expect(try #require(guardian.table).body.contains("dport { 53") == false)
     }
 
-    @Test("The local network is let out where the settings say so", arguments: LeakPolicy.allCases.dropFirst())
+    @Test("The local network is reached if the settings allow it", arguments: LeakPolicy.allCases.dropFirst())
     func local(_ policy: LeakPolicy) throws {
         let network = try IPPrefix("192.168.7.0/24")
         for isAllowed in [true, false] {

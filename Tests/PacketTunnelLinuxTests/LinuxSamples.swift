@@ -8,7 +8,7 @@ import Testing
 
 @testable import PacketTunnelLinux
 
-/// A folder of its own for journals, deleted when this object goes.
+/// A separate folder for journals, deleted with this object.
 final class JournalFolder {
     let directory: JournalDirectory
 

@@ -21,7 +21,7 @@ struct LocalNetworksTests {
     }
 
     @Test(
-        "Whatever a DHCP server or a router hands out, a public network is not local",
+        "A public network is not local, whatever a DHCP server or a router announces",
         arguments: [
             "8.8.8.8/1", "128.0.0.1/1", "203.0.113.5/24", "11.0.0.1/7", "172.32.0.1/12", "100.128.0.1/10",
             "192.169.0.1/15", "2001:db8::1/3", "2001:db8::1/64", "2000::1/128", "127.0.0.1/8", "::1/128",
@@ -30,7 +30,7 @@ struct LocalNetworksTests {
         #expect(LocalNetworks.of([try InterfaceAddress(address)]).isEmpty)
     }
 
-    @Test("Each network is there once, and in the same order whatever the order of the addresses")
+    @Test("Each network is listed once, in an order that does not depend on that of the addresses")
     func order() throws {
         let addresses = try ["192.168.7.5/24", "10.0.0.1/24", "192.168.7.6/24"].map { try InterfaceAddress($0) }
         #expect(LocalNetworks.of(addresses).map(\.description) == ["10.0.0.0/24", "192.168.7.0/24"])

@@ -33,7 +33,7 @@ struct NetlinkTests {
         #expect(attributes.text(7) == "ab")
     }
 
-    @Test("A route is found again by what the kernel says of it")
+    @Test("A route is found again by the kernel's description")
     func foreignRoute() throws {
         for text in ["10.1.0.0/16", "0.0.0.0/0", "2001:db8::/32", "::/0"] {
             let route = Route(to: try IPPrefix(text), interface: 9, table: 51_820, metric: 5)
@@ -120,7 +120,7 @@ struct NetlinkTests {
         #expect(NetlinkReply(type: Netlink.done, sequence: 1, body: [0, 0, 0, 0]).errorNumber == nil)
     }
 
-    @Test("Whatever bytes come, nothing is read beyond them")
+    @Test("Parsers never read beyond the bytes of a message")
     func anyBytes() {
         var random = SeededGenerator(seed: 99)
         for _ in 0..<3000 {

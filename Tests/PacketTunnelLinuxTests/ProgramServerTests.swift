@@ -25,7 +25,7 @@
                     tunnel: "wg0", commands: commands.map(Self.command), file: file, bindsLowPort: false))
         }
 
-        @Test("A command that was told runs with its own environment and input; others do not, and a long one is ended")
+        @Test("A command in the scope runs with its environment and input; others are refused, and a slow one is ended")
         func commands() throws {
             let client = try client(["echo $A; cat; exit 3", "sleep 1000"])
             guard
@@ -43,7 +43,7 @@
                 Issue.record("it was not ended")
                 return
             }
-            // One that nobody waits for any more, and what comes after it is answered by itself.
+            // The cancelled command's late reply must not answer the next one.
             let pipe = try DescriptorPipe()
             pipe.writer.close()
             guard
@@ -60,7 +60,7 @@
             #expect(again.status == 3)
         }
 
-        @Test("A file that was told is read for the other process, and no other")
+        @Test("Only the file in the scope is read for the other process")
         func files() throws {
             let none = try client([])
             #expect(none.file() == nil)
@@ -71,7 +71,7 @@
             #expect(missing.errno == ENOENT && nothing.isEmpty)
         }
 
-        @Test("Where the process is gone, nothing is started, and nobody waits")
+        @Test("If the process has ended, no program starts and no call waits")
         func gone() throws {
             let (ours, theirs) = try ProgramClient.pair()
             let client = ProgramClient(
@@ -179,7 +179,7 @@
             thread.join()
         }
 
-        @Test("What a tunnel asks of the system's programs is let through, for that tunnel")
+        @Test("The requests of a tunnel to the system's programs are permitted for that tunnel")
         func forms() throws {
             func problem(_ program: String, _ arguments: [String], _ input: String = "", tunnel: String = "a=")
                 -> String?
@@ -236,7 +236,7 @@
         }
 
         @Test(
-            "Under the filter no program starts, no process begins and nobody else is signalled; threads, files and sockets work"
+            "Under the filter no program starts, no process is created or signalled; threads, files and sockets work"
         )
         func filter() throws {
             let results = Mutex<[String]>([])

@@ -122,7 +122,7 @@ struct ResolverTests {
         #expect(try others.control.manager() == .resolved)
     }
 
-    @Test("Debian's resolvconf is told of the tunnel as the first kind of interface that it knows")
+    @Test("Debian's resolvconf gets the tunnel under the first kind of interface that it orders")
     func debianOrder() throws {
         let log = "echo \"$@\" >> \"$(dirname \"$0\")/log\"; cat >> \"$(dirname \"$0\")/log\"\n"
         let programs = try Programs([
@@ -139,7 +139,7 @@ struct ResolverTests {
                 == "-a tun.cvt0\nnameserver 10.9.0.1\nsearch example.org\n-d tun.cvt0\n")
     }
 
-    @Test("A file that resolvconf wrote over is as it was, byte for byte, when nobody else is left in it")
+    @Test("A file that resolvconf overwrote is restored byte for byte when it lists no other interface")
     func restored() throws {
         let script = """
             #!/bin/sh
@@ -163,7 +163,7 @@ struct ResolverTests {
         #expect(try programs.read("resolv.conf") == before)
     }
 
-    @Test("What resolvconf did not forget is an error, so that it is tried again")
+    @Test("A record that resolvconf did not remove is an error, so that it is tried again")
     func notForgotten() throws {
         let script = """
             #!/bin/sh
@@ -207,13 +207,13 @@ struct ResolverTests {
         if isBefore { try programs.write("", "forgotten") }
         try programs.control.clear(record)
         #expect(try programs.read("resolv.conf") == "nameserver 192.0.2.1\n")
-        // What somebody wrote by hand is not resolvconf's to bring up to date.
+        // resolvconf must not update a file that an administrator wrote.
         try programs.write("nameserver 192.0.2.99\n", "resolv.conf")
         try programs.control.clear(record)
         #expect(try programs.read("resolv.conf") == "nameserver 192.0.2.99\n")
     }
 
-    @Test("An update is an error while the file names the tunnel's servers, whatever its status says of others")
+    @Test("An update fails while the file names the tunnel's servers, whatever its status reports")
     func updateFails() throws {
         for (update, isError) in [
             ("kill -9 $$", true), ("exit 1", true), (Self.update + "; exit 2", false), (Self.update, false),
@@ -309,7 +309,7 @@ struct ResolverTests {
         #expect(try ResolverFile(at: programs.path("resolv.conf")).servers.isEmpty)
     }
 
-    @Test("A file that is as it was needs nobody to bring it up to date")
+    @Test("An unchanged file needs no update")
     func neverSet() throws {
         let script = "#!/bin/sh\n[ \"$1\" != -i ] || exit 0\n[ \"$1\" = -d ] || touch \"$(dirname \"$0\")/$1\"\n"
         let programs = try Programs(["resolvconf": script, "resolv.conf": "before"])
@@ -318,7 +318,7 @@ struct ResolverTests {
         #expect(throws: (any Error).self) { try programs.read("-u") }
     }
 
-    @Test("A list that was not given to its end is no empty one")
+    @Test("A truncated list is not an empty list")
     func brokenList() throws {
         let script = "#!/bin/sh\n[ \"$1\" != -i ] || kill -9 $$\n"
         let programs = try Programs(["resolvconf": script, "resolv.conf": "before"])
@@ -329,7 +329,7 @@ struct ResolverTests {
         #expect(try programs.read("resolv.conf") == "before")
     }
 
-    @Test("Programs are limited in time, told apart by how they end, and their output is kept")
+    @Test("Programs have a time limit, a distinct error for each end, and their output is kept")
     func program() throws {
         let programs = try Programs([
             "good": "#!/bin/sh\ncat; echo \"$LC_ALL $HOME\"; pwd >/dev/null\n",

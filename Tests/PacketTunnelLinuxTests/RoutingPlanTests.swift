@@ -51,7 +51,7 @@ struct RoutingPlanTests {
             ])
     }
 
-    @Test("Everything, the local network as well: the tunnel's table is asked first")
+    @Test("For all packets with the local network, the tunnel's table is searched first")
     func everythingLocal() throws {
         #expect(
             text(try plan("0.0.0.0/0 10.0.0.0/8", without: "10.1.0.0/16", local: false).steps()) == [
@@ -79,7 +79,7 @@ struct RoutingPlanTests {
             ])
     }
 
-    @Test("What is excluded of some networks, and the server in them, is left out in the main table")
+    @Test("In the main table, excluded networks and the server are left out of included networks")
     func specificWithout() throws {
         #expect(
             text(
@@ -87,7 +87,7 @@ struct RoutingPlanTests {
                 == ["10.0.0.0/32 in 254", "10.0.0.3/32 in 254", "172.16.0.0/16 in 254"])
     }
 
-    @Test("A network that a server is in is in the tunnel's own table, behind what the main table has for smaller ones")
+    @Test("A network with a server is in the tunnel's own table, after more specific routes of the main table")
     func serverInside() throws {
         var plan = try plan("200.0.0.0/5 10.50.0.0/16 fd00::/8", without: "203.0.113.0/25", local: true, server: "name")
         plan.settings.serverAddresses = [.v4(203, 0, 113, 7), .v4(192, 0, 2, 1)]
@@ -98,7 +98,7 @@ struct RoutingPlanTests {
                 "10.50.0.0/16 in 254", "fd00::/8 in 254",
             ])
         #expect(plan.usesOwnTable(isIPv6: false) && !plan.usesOwnTable(isIPv6: true))
-        // Beside everything, which has its own way.
+        // In addition to the default route, which has its own rule.
         plan.settings.includedRoutes = try Self.prefixes("0.0.0.0/0 200.0.0.0/5 203.0.0.0/8 10.50.0.0/16")
         #expect(
             text(plan.steps()) == [
@@ -129,7 +129,7 @@ struct RoutingPlanTests {
         #expect(steps.contains("IPv4 rule 101: not mark 51820 table 51820"))
     }
 
-    @Test("The policy of everything routes both families, whatever the routes are")
+    @Test("The policy for everything routes both families, whatever the routes are")
     func strict() throws {
         let plan = try plan("10.50.0.0/16", local: false, policy: .everything)
         #expect(plan.usesOwnTable(isIPv6: false) && plan.usesOwnTable(isIPv6: true))
@@ -155,7 +155,8 @@ struct RoutingPlanTests {
     }
 
     @Test(
-        "What the tunnel's interface cannot carry is refused, and does not go around it", arguments: LeakPolicy.allCases
+        "Packets that the tunnel's interface cannot carry are refused, and do not bypass it",
+        arguments: LeakPolicy.allCases
     )
     func withoutIPv6(_ policy: LeakPolicy) throws {
         for included in ["0.0.0.0/0 ::/0", "10.50.0.0/16 fd00::/8"] {
@@ -169,19 +170,19 @@ struct RoutingPlanTests {
     }
 
     @Test(
-        "The main table is none that was named: exceptions, server and default route are seen to as without a name")
+        "Naming the main table equals no name: exceptions, server and default route are handled as usual")
     func mainTableByName() throws {
         #expect(LinuxHostOptions(routeTable: Route.mainTable).namedTable == nil)
         #expect(LinuxHostOptions(routeTable: 253).namedTable == 253)
         #expect(LinuxHostOptions().namedTable == nil)
     }
 
-    @Test("A host where nothing is included is left as it is", arguments: [true, false])
+    @Test("Without included networks the host stays unchanged", arguments: [true, false])
     func nothing(_ local: Bool) throws {
         #expect(try plan("", local: local).steps().isEmpty)
     }
 
-    @Test("What is the tunnel's in the end is what the settings say of every address")
+    @Test("The plan agrees with the settings for every address")
     func agreesWithSettings() throws {
         var random = SeededGenerator(seed: 4711)
         func prefix() throws -> IPPrefix {
@@ -205,7 +206,7 @@ struct RoutingPlanTests {
         }
     }
 
-    @Test("A mark that was asked for is refused where it is another tunnel's, or another's table; rules may look at it")
+    @Test("A requested mark is refused if another tunnel or table has it; rules may match it")
     func markTaken() throws {
         let rule = PolicyRule(isIPv6: false, priority: 1, table: 7, mark: 9)
         func problem(_ mark: UInt32, makesTable: Bool = true) -> LinuxNetworkError.Code? {
@@ -226,7 +227,7 @@ struct RoutingPlanTests {
         #expect(problem(5, makesTable: false) != nil)
     }
 
-    @Test("The first number that is neither table nor mark of anybody")
+    @Test("The first number that is not a table or a mark is chosen")
     func freeTable() throws {
         let rules = [
             PolicyRule(isIPv6: false, priority: 1, table: 51_821),
@@ -251,7 +252,7 @@ struct RoutingPlanTests {
     }
 }
 
-@Suite("Networks without others")
+@Suite("Networks without excluded ones")
 struct NetworkPrefixTests {
     @Test(
         "The rest of a network is as few networks as can be",

@@ -5,18 +5,18 @@
     import Foundation
     import WireGuardCore
 
-    /// A culvert-wg, and mitmproxy in a namespace beside it: boringtun, with a TCP/IP stack in its own process, that passes
-    /// HTTP on to a server. As yet there is no session.
+    /// A culvert-wg, and mitmproxy in a neighbouring namespace: boringtun, with a TCP/IP stack in its process, which forwards
+    /// HTTP to a server. There is no session yet.
     ///
     /// `dev/machine boringtun` installs mitmproxy into the folder that `CULVERT_BORINGTUN_PEER` names.
     final class BoringtunPeer {
-        /// mitmproxy's folder; nil where there is none to be had.
+        /// The folder of mitmproxy, or `nil` if it is not installed.
         static let folder: String? = {
             let path = ProcessInfo.processInfo.environment["CULVERT_BORINGTUN_PEER"] ?? ""
             return path.isEmpty ? nil : path
         }()
 
-        /// What the server sends, and what is sent to it.
+        /// The number of bytes that the server sends and receives.
         static let bodyByteCount = 8 << 20
 
         let namespace: Namespace
@@ -61,7 +61,7 @@
             return process
         }
 
-        /// Gives the daemon keys, of its own and of its peer, and no session.
+        /// Sets the daemon's and its peer's keys, which creates no session.
         func configure(_ own: StaticKeys, _ other: PublicKey) throws {
             try Wg.configure(
                 daemon.name,
@@ -76,16 +76,16 @@
                 """)
         }
 
-        /// Ends boringtun's process and starts another one with the same keys.
+        /// Restarts boringtun's process with the same keys.
         func restart() throws {
             mitmproxy.kill()
             mitmproxy = try Self.start(in: peerNamespace, files)
         }
 
-        /// What the daemon knows of boringtun.
+        /// The daemon's state of boringtun as a peer.
         func peer() throws -> WgDump.Peer { try Wg.peer(peerKeys.publicKey, of: daemon.name) }
 
-        /// What mitmproxy has written.
+        /// The output of mitmproxy.
         var log: String { mitmproxy.outputSoFar }
 
         /// Pings the server's address, which boringtun's side answers itself; every echo must come back once and whole.

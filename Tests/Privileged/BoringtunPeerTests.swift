@@ -34,13 +34,13 @@
             #expect(after.latestHandshake == before.latestHandshake, "it was one session")
         }
 
-        @Test("After boringtun was started anew a new session comes up by itself, and HTTP passes whole")
+        @Test("After a restart of boringtun a new session is created, and HTTP passes unchanged")
         func restart() throws {
             let pair = try BoringtunPeer()
             try pair.exchange()
             let before = try pair.peer().latestHandshake
             try pair.restart()
-            // The daemon notices that nothing comes back, fifteen seconds after what it sent.
+            // The daemon detects the loss fifteen seconds after its last packet.
             try eventually("an echo comes back", within: .seconds(60)) { (try? pair.ping("-c 1 -W 1")) != nil }
             #expect(try pair.peer().latestHandshake > before)
             try pair.exchange()
@@ -74,7 +74,7 @@
             let second = try pair.peer().latestHandshake
             #expect((119...135).contains(second - first), "\(second - first) seconds between the handshakes")
             try pair.exchange()
-            // Sessions die of age in this time: what is measured is time itself.
+            // Sessions expire in this time, so the test must wait.
             try pair.namespace.run("sleep", "185", deadline: .seconds(240))
             try pair.ping("-i 0.05 -c 20 -W 20")
             #expect(try pair.peer().latestHandshake > second)

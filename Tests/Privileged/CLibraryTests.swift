@@ -30,7 +30,7 @@
                 let program = try CLibrary.dynamic.link("Examples/CPackets/main.c", in: folder)
                 let result = try PrivilegedTests.run([program], deadline: .seconds(300))
                 #expect(result.output == "culvert \(CulvertVersion.text)\n20 of 20 packets came back\n")
-                // What the page shows stands in the example.
+                // The code on the page must be in the example.
                 let page = try String(contentsOfFile: CLibrary.root + "/docs/culvert-c.md", encoding: .utf8)
                 let source = try String(contentsOfFile: CLibrary.root + "/Examples/CPackets/main.c", encoding: .utf8)
                 let samples = page.components(separatedBy: "```c\n").dropFirst().map {
@@ -70,14 +70,14 @@
         }
     }
 
-    /// A library that C programs link, as the build made it beside this test bundle.
+    /// A library that C programs link, built with this test bundle.
     enum CLibrary: String, CaseIterable, CustomTestStringConvertible {
         case dynamic
         case `static`
 
         var testDescription: String { rawValue }
 
-        /// Where the libraries are.
+        /// The folder of the libraries.
         static let folder: String = {
             let bundle = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
             let candidates = [bundle, CommandLine.arguments.first ?? ""].map {

@@ -54,7 +54,7 @@
                 #expect(result.output.contains("ended: 2"))
             }
 
-            /// The example beside this test bundle.
+            /// The example built with this test bundle.
             private static let path: String = {
                 let bundle = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
                 let candidates = [bundle, CommandLine.arguments.first ?? ""].map {

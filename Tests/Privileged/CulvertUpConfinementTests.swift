@@ -114,7 +114,7 @@
                 #expect(scene.remains.isEmpty)
             }
 
-            @Test("A file that only its user may read is read for it, also by a reload; a low port can be had")
+            @Test("A file that only its user may read is read, also on reload; a low port is available")
             func othersFile() throws {
                 let scene = try CulvertUpScene()
                 let file = try scene.writeFile(interface: "ListenPort = 53\nMTU = 1400")
@@ -192,7 +192,7 @@
                 let helpers = (supervisors(scene), servers(scene))
                 for process in helpers.0 + helpers.1 { kill(process, SIGKILL) }
                 try scene.ping()
-                // The firewall cannot be loaded again by it: what is left are the policy rules.
+                // It cannot load the firewall again, so only the policy rules remain.
                 try scene.world.host.run("nft", "delete", "table", "inet", "culvert_\(scene.name)")
                 try eventually("the log says what holds now") {
                     try scene.succeed("log", scene.name).contains("policy rules hold back")
@@ -245,7 +245,7 @@
                 #expect(scene.remains.isEmpty)
             }
 
-            @Test("When its process is killed, what runs programs ends, the policy holds, and down undoes everything")
+            @Test("When its process is killed, the program runner ends, the policy holds, and down undoes everything")
             func processKilled() throws {
                 let scene = try CulvertUpScene()
                 let mark = scene.files.path + "/hook"

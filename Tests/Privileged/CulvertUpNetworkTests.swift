@@ -6,7 +6,7 @@
     import Testing
 
     extension CulvertUpTests {
-        /// Networks that are not the usual one: a default route to the server, which is outside of what is routed.
+        /// Unusual networks: without a default route to the server, which is outside the routed networks.
         @Suite("Any network", .timeLimit(.minutes(5)))
         struct NetworkTests {
             private static let name = "vpn.culvert.test"
@@ -19,7 +19,7 @@
             }
 
             @Test(
-                "A server in the midst of what is routed into the tunnel, by number and by name, known before or after the start",
+                "A server inside the routed networks is reached, by number and by name, known before or after the start",
                 arguments: ["203.0.113.7", "vpn.culvert.test", "vpn.culvert.test later"])
             func serverInside(_ server: String) throws {
                 let scene = try CulvertUpScene()
@@ -33,7 +33,7 @@
                 try eventually("it is connected", within: .seconds(120)) {
                     try scene.status()["state"] as? String == "connected"
                 }
-                // What programs send there goes through the tunnel, and what the tunnel sends does not.
+                // Packets of programs to it go through the tunnel, and the tunnel's own do not.
                 #expect(try scene.way(to: Self.far) == scene.name)
                 #expect(try scene.way(to: "198.51.100.7") == "eth0")
                 let before = try scene.peer.received
@@ -45,7 +45,7 @@
             }
 
             @Test(
-                "Without a default route a server on the attached network is reached, and another is said to have no route"
+                "Without a default route a server on the attached network is reached; for another, the error names the missing route"
             )
             func attached() throws {
                 let scene = try CulvertUpScene()
@@ -65,7 +65,7 @@
             }
 
             @Test(
-                "Another address on the same interface is another network: the server learns of it without a packet of anybody's"
+                "Another address on the same interface is another network: the server learns it without user traffic"
             )
             func otherAddress() throws {
                 let scene = try CulvertUpScene()
@@ -115,7 +115,7 @@
                 #expect(scene.remains.isEmpty)
             }
 
-            @Test("Where the kernel would drop the server's answers, since nothing marks them, the start says so")
+            @Test("If the kernel would drop the server's unmarked answers, the start fails with the reason")
             func strictReversePath() throws {
                 let scene = try CulvertUpScene()
                 let folders = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"]
@@ -137,7 +137,7 @@
                 #expect(
                     strict.output.contains("fix: install nftables, or run 'sysctl -w net.ipv4.conf.eth0.rp_filter=2'"))
                 #expect(!strict.output.contains("no answer from"))
-                // Where the server can be left out of what is routed, no mark is needed.
+                // If the server can be excluded from the routes, no mark is needed.
                 try scene.writeFile(server: Self.far, allowedIPs: "200.0.0.0/5, 10.77.0.0/24")
                 try scene.succeed("up", file)
                 #expect(try scene.way(to: Self.far) == "eth0" && scene.way(to: "203.0.113.8") == scene.name)

@@ -6,7 +6,8 @@
     import Testing
     import WireGuardCore
 
-    /// A host and, behind its router, a wireguard-go server that is everybody's way out; with a wg-quick file for it.
+    /// A host and, behind its router, a wireguard-go server that is the default gateway of its clients; with a wg-quick file
+    /// for it.
     final class CulvertUpScene {
         let world: LinuxHostWorld
         let server: DaemonProcess
@@ -51,7 +52,7 @@
         }
 
         deinit {
-            // Only what a failed test left.
+            // Only remains of a failed test.
             guard !remains.isEmpty else { return }
             for process in processes { kill(process, SIGKILL) }
             _ = try? eventually("the processes have ended") { processes.isEmpty }
@@ -84,7 +85,7 @@
 
         var privateKey: String { keys.text }
 
-        /// Has the server hear nothing any more, or again.
+        /// Makes the server ignore all datagrams, or answer again.
         func setServer(isSilent: Bool) throws {
             guard isSilent else {
                 try world.router.run("nft", "delete", "table", "inet", "silence")
@@ -97,7 +98,7 @@
 
         // MARK: - The program
 
-        /// Beside this test bundle; `CULVERT` names another build of it.
+        /// The program built with this test bundle; `CULVERT` names another build.
         static let program: String = {
             if let path = ProcessInfo.processInfo.environment["CULVERT"], !path.isEmpty { return path }
             let bundle = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
@@ -113,13 +114,13 @@
                 + [Self.program] + arguments
         }
 
-        /// Runs the program, whatever its status.
+        /// Runs the program and accepts any status.
         @discardableResult
         func run(_ arguments: String..., deadline: Duration = .seconds(120)) throws -> CommandResult {
             try PrivilegedTests.runAllowingFailure(command(arguments), deadline: deadline)
         }
 
-        /// Runs the program, which must succeed; returns what it wrote.
+        /// Runs the program, which must succeed; returns its output.
         @discardableResult
         func succeed(_ arguments: String..., deadline: Duration = .seconds(120)) throws -> String {
             try PrivilegedTests.run(command(arguments), deadline: deadline).output
@@ -169,7 +170,7 @@
             try world.host.run("nft", "list", "tables").output.contains("culvert_\(name)")
         }
 
-        /// Expects the network to be as it was before there was a tunnel; shows the tunnels' logs where it is not.
+        /// Expects the network to equal its state before the tunnel; otherwise prints the tunnels' logs.
         func expectUnchanged(sourceLocation: SourceLocation = #_sourceLocation) throws {
             let changes = try world.changes(since: before)
             guard !changes.isEmpty else { return }
@@ -195,13 +196,13 @@
             }
         }
 
-        /// What tunnels leave, other than logs and locks.
+        /// The remains of tunnels, other than logs and locks.
         var remains: [String] {
             let names = (try? FileManager.default.contentsOfDirectory(atPath: runtime.path)) ?? []
             return names.filter { !$0.hasSuffix(".log") && !$0.hasSuffix(".lock") } + processes.map { "process \($0)" }
         }
 
-        /// Pings far away, through whatever the default route is.
+        /// Pings a distant host through the current default route.
         func ping(_ address: String = "203.0.113.7") throws {
             try world.host.run("ping", "-n", "-q", "-c", "3", "-i", "0.02", "-W", "9", address)
         }

@@ -8,7 +8,7 @@
     extension CulvertUpTests {
         @Suite("Watched, and as a service", .timeLimit(.minutes(5)))
         struct ServiceTests {
-            @Test("Status --watch on a pipe: a line for each look, until the tunnel goes")
+            @Test("On a pipe, status --watch prints a line for each check, until the tunnel ends")
             func watchPipe() throws {
                 let scene = try CulvertUpScene()
                 try scene.succeed("up", try scene.writeFile())
@@ -70,7 +70,7 @@
             }
 
             @Test(
-                "What has no end of its own ends when nobody reads it any more",
+                "An endless command ends when its reader closes the pipe",
                 arguments: [["status", "--watch", "--interval", "0.1"], ["log", "--follow"]])
             func readerGone(_ arguments: [String]) throws {
                 let scene = try CulvertUpScene()
@@ -82,7 +82,7 @@
                 try scene.succeed("down", scene.name)
             }
 
-            @Test("Log --follow shows what is written, until it is interrupted")
+            @Test("Log --follow prints new lines until it is interrupted")
             func followLog() throws {
                 let scene = try CulvertUpScene()
                 let file = try scene.writeFile()
@@ -118,12 +118,12 @@
                 #expect(words.contains("STOPPING=1\n"))
                 try scene.expectUnchanged()
                 #expect(scene.remains.isEmpty)
-                // What the unit may not start again for.
+                // The exit statuses for which the unit is not restarted.
                 let failed = try scene.run("up", try scene.writeFile(port: 9), "--foreground", "--timeout", "1")
                 #expect(failed.status == 6)
             }
 
-            @Test("With --no-wait its service manager is told once the settings are in force, and how it goes on")
+            @Test("With --no-wait, the service manager is notified when the settings are applied, and of later changes")
             func foregroundWithoutServer() throws {
                 let scene = try CulvertUpScene()
                 let file = try scene.writeFile()
@@ -148,7 +148,7 @@
                 try scene.expectUnchanged()
             }
 
-            @Test("The tunnel's process is of no terminal, and keeps nothing open")
+            @Test("The tunnel's process has no terminal, and keeps no descriptor open")
             func background() throws {
                 let scene = try CulvertUpScene()
                 try scene.succeed("up", try scene.writeFile())
@@ -190,7 +190,7 @@
 
         deinit { close(descriptor) }
 
-        /// What was sent, if anything.
+        /// The next message, if there is one.
         func next() -> String? {
             var bytes = [UInt8](repeating: 0, count: 512)
             let count = unsafe recv(descriptor, &bytes, bytes.count, 0)

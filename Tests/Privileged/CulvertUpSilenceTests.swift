@@ -8,7 +8,7 @@
     extension CulvertUpTests {
         @Suite("Without an answer", .timeLimit(.minutes(5)))
         struct SilenceTests {
-            /// Constants by which a dead server is noticed within seconds. What is pinged is the server's end of the tunnel.
+            /// Constants with which a dead server is detected within seconds. The pings go to the server's end of the tunnel.
             static let watchful = [
                 "--ping", CulvertUpScene.gateway4, "--connectivity-interval", "1", "--max-connection-attempts", "2",
                 "--ping-interval", "0.2",
@@ -40,7 +40,7 @@
                 try eventually("it is noticed", within: .seconds(60)) {
                     try scene.status()["state"] as? String == "reasserting"
                 }
-                // After a whole round of healing it is as it was.
+                // After a whole round of healing the state is unchanged.
                 try eventually("another round of healing", within: .seconds(120)) {
                     try scene.succeed("log", scene.name).components(separatedBy: "healing, rebind").count > 2
                 }
@@ -57,7 +57,7 @@
                 try scene.expectUnchanged()
             }
 
-            @Test("Told to end, a tunnel with a dead server ends by itself, and leaves the network as it was")
+            @Test("With --end-when-dead, a tunnel with a dead server ends by itself, and the network is restored")
             func ends() throws {
                 let scene = try CulvertUpScene()
                 let result = try up(
@@ -77,7 +77,7 @@
             }
 
             @Test(
-                "Up --no-wait returns with the settings in force, and the tunnel connects once it can",
+                "Up --no-wait returns when the settings are applied, and the tunnel connects later",
                 arguments: Missing.allCases)
             func doesNotWait(_ missing: Missing) throws {
                 let scene = try CulvertUpScene()
@@ -127,7 +127,7 @@
                 #expect(scene.remains.isEmpty)
             }
 
-            @Test("IPv6 that goes out beside the tunnel is told at the terminal, with the way to mend it; once")
+            @Test("IPv6 that leaves outside the tunnel is reported on the terminal once, with the remedy")
             func ipv6Outside() throws {
                 let scene = try CulvertUpScene()
                 let open = try scene.run("up", try scene.writeFile(allowedIPs: "0.0.0.0/0"))
@@ -145,7 +145,7 @@
                 try scene.expectUnchanged()
             }
 
-            @Test("What the tunnel's process warns of while it starts is told at the terminal, once")
+            @Test("Warnings of the tunnel's process during the start are printed on the terminal once")
             func warnings() throws {
                 let scene = try CulvertUpScene()
                 try scene.world.host.run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")

@@ -11,7 +11,7 @@
         .enabled(if: Privileged.isAvailable && PrivateEtc.isPossible, "needs root and a mount namespace"),
         .timeLimit(.minutes(5)))
     struct CulvertUpTests {
-        @Test("A stock wg-quick file: everything through the tunnel, name servers too; down, and all is as it was")
+        @Test("A stock wg-quick file routes everything and name servers through the tunnel; down restores all of it")
         func wholeLife() throws {
             let scene = try CulvertUpScene()
             let file = try scene.writeFile()
@@ -21,7 +21,7 @@
                 #expect(words.contains("\(scene.name): connected after"))
                 #expect(try scene.way(to: "203.0.113.7") == scene.name)
                 #expect(try scene.way(to: "2001:db8:7::7") == scene.name)
-                // The local network stays beside the tunnel.
+                // The local network stays outside the tunnel.
                 #expect(try scene.way(to: "192.0.2.1") == "eth0")
                 for address in ["203.0.113.7", "2001:db8:7::7", CulvertUpScene.gateway4, "192.0.2.1"] {
                     try scene.ping(address)
@@ -169,7 +169,7 @@
         }
 
         @Test(
-            "Interrupted while a command of the file runs: it ends at once, and nothing is left",
+            "An interruption during a hook ends the start immediately, and nothing remains",
             arguments: [true, false])
         func interruptedHook(_ isDown: Bool) throws {
             let scene = try CulvertUpScene()
@@ -187,7 +187,7 @@
             #expect(scene.remains.isEmpty)
         }
 
-        @Test("What resolvconf does not undo is told, and undone by the next try")
+        @Test("A change that resolvconf does not undo is reported, and undone by the next try")
         func stuckResolvconf() throws {
             let scene = try CulvertUpScene()
             try scene.succeed("up", try scene.writeFile())
@@ -203,7 +203,7 @@
             #expect(scene.remains.isEmpty)
         }
 
-        @Test("What the tunnel's process could not undo, its end does: down says so")
+        @Test("The changes that the tunnel's process could not undo are undone at its end, and down reports it")
         func stuckForAWhile() throws {
             let scene = try CulvertUpScene()
             try scene.succeed("up", try scene.writeFile())
@@ -217,7 +217,7 @@
             #expect(scene.remains.isEmpty)
         }
 
-        @Test("Table = N: the routes are in that table only, for rules of one's own, and gone with the tunnel")
+        @Test("With Table = N the routes are only in that table, for the user's own rules, and end with the tunnel")
         func routingTable() throws {
             let scene = try CulvertUpScene()
             let file = try scene.writeFile(interface: "Table = 1234")
@@ -247,7 +247,7 @@
             try scene.expectUnchanged()
         }
 
-        @Test("Mistakes are told, each with its status, and nothing is changed")
+        @Test("Mistakes are reported, each with its status, and change nothing")
         func mistakes() throws {
             let scene = try CulvertUpScene()
             let file = try scene.writeFile(interface: "Adress = 10.0.0.1/24")
@@ -287,7 +287,7 @@
             let file = try scene.writeFile(port: 9)
             let command = try SpawnedProcess(scene.command(["up", file]))
             try command.waitForOutput(containing: "connecting to")
-            // The settings are in force while the answer is waited for.
+            // The settings are in effect during the wait for the answer.
             try eventually("routes are set") { try scene.way(to: "203.0.113.7") == scene.name }
             command.signal(signal)
             let result = try command.wait(deadline: .seconds(60))
@@ -302,7 +302,7 @@
         }
 
         @Test(
-            "After a process that was killed, each of these leaves the network as it was",
+            "After a killed process, each of these restores the network",
             arguments: [["down"], ["cleanup"], ["up"]], ["route-based", "enforced", "everything"])
         func killed(_ mender: [String], _ policy: String) throws {
             let scene = try CulvertUpScene()
@@ -316,7 +316,7 @@
             #expect(try scene.succeed("status", scene.name).contains("culvert down \(scene.name)"))
             #expect(try !scene.world.changes(since: scene.before).isEmpty)
             if policy != "route-based" {
-                // Nothing leaks meanwhile.
+                // No packet leaks meanwhile.
                 #expect(throws: CommandFailure.self) {
                     try scene.world.host.run("ping", "-n", "-q", "-c", "1", "-W", "1", "203.0.113.7")
                 }

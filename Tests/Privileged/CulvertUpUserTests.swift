@@ -9,7 +9,7 @@
         @Suite("By users other than root", .timeLimit(.minutes(5)))
         struct UserTests {
             @Test(
-                "A user whom the profile names may look at the tunnel, read its log and stop it, and no more; others may not"
+                "A user in the profile may query the tunnel, read its log and stop it, and no more; other users may not"
             )
             func permitted() throws {
                 let scene = try CulvertUpScene()

@@ -49,7 +49,7 @@
                 #expect(dump.peers.contains { $0.publicKey == added.publicKey.base64 })
                 try scene.ping()
 
-                // Who tidies up in /run ends no tunnel.
+                // Deleting the socket in /run does not end the tunnel.
                 try FileManager.default.removeItem(atPath: "\(Self.socketFolder)/\(scene.name).sock")
                 try eventually("the log says so") {
                     try scene.succeed("log", scene.name).contains("the management socket was removed")
@@ -61,7 +61,7 @@
             }
 
             @Test(
-                "Whatever wg does, nothing leaves beside a tunnel that a policy holds, and down takes its socket away")
+                "No command of wg lets packets leave outside a tunnel with a policy, and down removes its socket")
             func policyHolds() throws {
                 let scene = try CulvertUpScene()
                 try scene.succeed("up", try scene.writeFile(), "--leak-policy", "enforced")

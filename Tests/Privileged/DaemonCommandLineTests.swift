@@ -17,7 +17,7 @@
             // MARK: - Words
 
             @Test(
-                "The options --version and --help print what they should",
+                "The options --version and --help print the expected text",
                 arguments: [["--version"], ["-v"], ["--help"], ["-h"], ["--help", "x"]])
             func words(_ arguments: [String]) throws {
                 let result = try runAllowingFailure([program] + arguments)
@@ -27,7 +27,7 @@
             }
 
             @Test(
-                "Wrong usage: status 2 and what is wrong",
+                "Wrong usage ends with status 2 and the error",
                 arguments: [
                     ([], "an interface name is missing"),
                     (["--nonsense"], "unknown option '--nonsense'"),
@@ -55,13 +55,13 @@
                 #expect(result.output.contains(message), "\(result.output)")
             }
 
-            // MARK: - What fails
+            // MARK: - Failures
 
             @Test("Without root: status 1 and what to do", arguments: [[], ["-f"]])
             func withoutRoot(_ option: [String]) throws {
                 let namespace = try Namespace()
                 let folder = try TemporaryFolder()
-                // Where anybody may read it, wherever it was built.
+                // Other users may read this folder, wherever the build is.
                 let copy = folder.path + "/culvert-wg"
                 try run(["cp", program, copy])
                 try run(["chmod", "755", folder.path, copy])
@@ -77,7 +77,7 @@
                 #expect(try DaemonRemains.of(name, in: namespace) == [])
             }
 
-            @Test("Descriptors that are none: status 1", arguments: ["WG_TUN_FD=77", "WG_TUN_FD=0", "WG_UAPI_FD=77"])
+            @Test("Invalid descriptors end with status 1", arguments: ["WG_TUN_FD=77", "WG_TUN_FD=0", "WG_UAPI_FD=77"])
             func wrongDescriptors(_ variable: String) throws {
                 let namespace = try Namespace()
                 let name = UniqueInterface.next()
@@ -107,7 +107,7 @@
 
             // MARK: - The background
 
-            @Test("Returns when interface and socket are there, and leaves a daemon on its own")
+            @Test("The command returns when interface and socket exist, and leaves a daemon in the background")
             func background() throws {
                 let namespace = try Namespace()
                 let daemon = try BackgroundDaemon(in: namespace)
@@ -155,10 +155,10 @@
                 }
             }
 
-            @Test("The management socket is its owner's alone")
+            @Test("Only its owner can open the management socket")
             func socketMode() throws {
                 let namespace = try Namespace()
-                // Whatever mask the daemon is started with.
+                // With any umask of the daemon.
                 let daemon = try DaemonProcess(
                     .culvert, in: namespace, environment: ["sh", "-c", "umask 0; exec \"$@\"", "sh"])
                 let socket = try FileManager.default.attributesOfItem(atPath: ManagementClient.path(daemon.name))
@@ -192,7 +192,7 @@
                 if !isVerbose { #expect(result.output == (level == "warn" ? warning : "")) }
             }
 
-            @Test("A daemon in the background that is asked to log keeps its output", arguments: ["verbose", "silent"])
+            @Test("A daemon in the background with a log level keeps its output", arguments: ["verbose", "silent"])
             func backgroundLog(_ level: String) throws {
                 let namespace = try Namespace()
                 let name = UniqueInterface.next()
@@ -261,7 +261,7 @@
                 #expect(try DaemonRemains.of(name, in: namespace) == [])
             }
 
-            @Test("Descriptors of a parent go on to the background, whatever their numbers")
+            @Test("A parent's descriptors reach the background process, whatever their numbers")
             func descriptorsInBackground() throws {
                 let namespace = try Namespace()
                 let name = UniqueInterface.next()
@@ -271,7 +271,8 @@
                 let tun = try namespace.perform {
                     try LinuxTun.open(name: name, framing: TunFraming(), kind: 1).take()
                 }
-                // Out of the way of the numbers that they are to have, which are those of the background process, crossed.
+                // Numbers that do not collide with the requested ones, which are swapped descriptors of the background
+                // process.
                 let high = [tun, socket].map { fcntl($0, F_DUPFD_CLOEXEC, 100) }
                 defer {
                     for process in DaemonRemains.processes(of: "culvert-wg", with: name) { kill(process, SIGKILL) }

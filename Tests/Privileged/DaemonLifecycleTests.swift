@@ -9,7 +9,7 @@
     extension DaemonTests {
         @Suite("Life and end", .timeLimit(.minutes(5)))
         struct DaemonLifecycleTests {
-            /// What ends a daemon.
+            /// The events that end a daemon.
             enum End: CaseIterable, Sendable {
                 case interrupt, termination, linkDeletion, socketRemoval, socketReplacement
 
@@ -58,7 +58,7 @@
             }
 
             @Test(
-                "A daemon whose namespace is deleted ends, also when it may not follow its interface there",
+                "A daemon whose namespace is deleted ends, even without permission to follow its interface there",
                 arguments: [true, false])
             func namespaceDeletion(_ mayFollow: Bool) throws {
                 let birth = try Namespace()
@@ -96,7 +96,7 @@
                 #expect(try right.peer(left).latestHandshake > 0)
             }
 
-            @Test("A second daemon of the same name is refused, and the first one goes on", arguments: [true, false])
+            @Test("A second daemon of the same name is refused, and the first continues", arguments: [true, false])
             func secondDaemon(_ isInSameNamespace: Bool) throws {
                 let namespace = try Namespace()
                 let other = isInSameNamespace ? namespace : try Namespace()
@@ -117,7 +117,7 @@
                 #expect(try DaemonRemains.of(first.name, in: namespace, other) == [])
             }
 
-            @Test("A socket that nobody answers at is replaced")
+            @Test("A socket without a listener is replaced")
             func staleSocket() throws {
                 let namespace = try Namespace()
                 let name = UniqueInterface.next()
@@ -131,7 +131,7 @@
                 #expect(try DaemonRemains.of(name, in: namespace) == [])
             }
 
-            @Test("A file that is no socket is nobody's to remove: status 1, and it stays")
+            @Test("A file that is not a socket is not removed, and the status is 1")
             func foreignFile() throws {
                 let namespace = try Namespace()
                 let name = UniqueInterface.next()
@@ -160,7 +160,7 @@
             }
 
             @Test(
-                "A port that is taken when the interface comes up: another one works, and so does this one once it is free"
+                "If the port is in use when the interface comes up, another works, and so does the first once it is free"
             )
             func portTakenOnTheWayUp() throws {
                 let pair = try TunnelPair(.culvert, .wireguardGo)
@@ -181,7 +181,7 @@
                 #expect(try pair.right.peer(left).endpoint.hasSuffix(":7777"))
             }
 
-            @Test("wg says what is missing when there is no daemon")
+            @Test("Without a daemon, wg reports the missing interface")
             func missingInterface() throws {
                 let name = UniqueInterface.next()
                 let shown = try Wg.attempt("show", name)

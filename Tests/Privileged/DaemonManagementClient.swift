@@ -9,10 +9,10 @@
         private let descriptor: Int32
         private var received: [UInt8] = []
 
-        /// Where the management socket of an interface is.
+        /// The path of an interface's management socket.
         static func path(_ interface: String) -> String { "/var/run/wireguard/\(interface).sock" }
 
-        /// Whether somebody answers there.
+        /// Whether a process answers at the socket.
         static func isAnswered(_ path: String) -> Bool { (try? ManagementClient(path)) != nil }
 
         /// Connects to the socket at `path`.
@@ -55,7 +55,7 @@
             }
         }
 
-        /// Writes text, at once or as the other side takes it.
+        /// Writes text, all together or in the portions that the other side accepts.
         func write(_ text: String) throws {
             let bytes = Array(text.utf8)
             var written = 0

@@ -5,7 +5,7 @@
     import Foundation
     import PacketTunnelTesting
 
-    /// A daemon in the foreground, killed with all that it has when this object goes.
+    /// A daemon in the foreground, killed with its remains when this object is released.
     final class DaemonProcess {
         let program: DaemonProgram
         /// The interface's name.
@@ -15,8 +15,8 @@
 
         /// Starts a daemon in `namespace` and waits until it serves.
         /// - Parameters:
-        ///   - environment: what is set beside `LOG_LEVEL=verbose`, as `NAME=value`.
-        ///   - wrapper: a command that runs the daemon in its stead.
+        ///   - environment: Variables in addition to `LOG_LEVEL=verbose`, as `NAME=value`.
+        ///   - wrapper: A command that runs the daemon as its child.
         init(
             _ program: DaemonProgram, name: String = UniqueInterface.next(), in namespace: Namespace,
             environment: [String] = [], wrapper: [String] = []
@@ -43,7 +43,7 @@
             unsafe _ = unlink(ManagementClient.path(name))
         }
 
-        /// What the daemon has logged.
+        /// The log of the daemon.
         var log: String { process.outputSoFar }
 
         /// Waits until the daemon ends.
@@ -57,7 +57,7 @@
         }
     }
 
-    /// What a daemon could leave behind.
+    /// The possible remains of a daemon.
     enum DaemonRemains {
         /// Processes of a program that were given an argument.
         static func processes(of program: String, with argument: String) -> [pid_t] {
@@ -89,7 +89,7 @@
             try namespace.runAllowingFailure("ip", "link", "show", "dev", name).status == 0
         }
 
-        /// What is left of the daemon of an interface: nothing, when it ended well.
+        /// Returns the remains of an interface's daemon: none after a clean end.
         static func of(_ name: String, in namespaces: Namespace...) throws -> [String] {
             var remains = processes(of: "culvert-wg", with: name).map { "process \($0)" }
             if FileManager.default.fileExists(atPath: ManagementClient.path(name)) { remains.append("socket") }
@@ -100,11 +100,11 @@
         }
     }
 
-    /// A culvert-wg that went to the background, ended by name when this object goes.
+    /// A culvert-wg in the background, ended by name when this object is released.
     final class BackgroundDaemon {
         let name: String
         let namespace: Namespace
-        /// What its start became.
+        /// The result of the start command.
         let start: CommandResult
 
         init(
@@ -121,7 +121,7 @@
             unsafe _ = unlink(ManagementClient.path(name))
         }
 
-        /// The daemon's process, of which there is one while it runs.
+        /// The daemon's processes: one while it runs.
         var processes: [pid_t] { DaemonRemains.processes(of: "culvert-wg", with: name) }
     }
 #endif

@@ -18,14 +18,14 @@
     enum DaemonProgram: String, CaseIterable, Sendable, CustomTestStringConvertible {
         /// This package's.
         case culvert = "culvert-wg"
-        /// The one that all others are measured by.
+        /// The reference for all others.
         case wireguardGo = "wireguard-go"
 
         var testDescription: String { rawValue }
 
-        /// The program's file, or its name when it is to be looked up.
+        /// The program's file, or its name to search.
         ///
-        /// Ours lies beside this test bundle; `CULVERT_WG` names another build of it.
+        /// Our program was built with this test bundle; `CULVERT_WG` names another build.
         var path: String {
             switch self {
             case .culvert: Self.culvertPath
@@ -43,7 +43,7 @@
         }()
     }
 
-    /// Names of interfaces, of which no two are alike on this machine.
+    /// Unique names of interfaces on this machine.
     enum UniqueInterface {
         private static let count = Mutex(0)
 
@@ -72,7 +72,7 @@
         return ContinuousClock.now - began
     }
 
-    /// A folder that goes, with what is in it, when this object does.
+    /// A folder that is deleted with its contents when this object is released.
     final class TemporaryFolder: Sendable {
         let path: String
 

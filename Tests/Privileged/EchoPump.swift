@@ -7,7 +7,7 @@
 
     @testable import TunnelIO
 
-    /// Answers echo requests that arrive at a device, on a thread of its own.
+    /// Answers echo requests that arrive at a device, on its own thread.
     final class EchoPump: Sendable {
         private let tun: LinuxTun
 

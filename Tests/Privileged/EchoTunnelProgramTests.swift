@@ -9,7 +9,7 @@
         @Suite("The echo tunnel on Linux", .timeLimit(.minutes(5)))
         struct EchoTunnelProgramTests {
             @Test(
-                "The example's program answers pings of the system, and leaves nothing when it is told to end",
+                "The example's program answers the system's pings, and leaves nothing after a signal",
                 arguments: [[], ["--descriptor"]])
             func answers(_ options: [String]) throws {
                 let namespace = try Namespace()
@@ -31,7 +31,7 @@
                 #expect(result.output.contains("error: "))
             }
 
-            /// The program beside this test bundle.
+            /// The program built with this test bundle.
             private static let path: String = {
                 let bundle = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
                 let candidates = [bundle, CommandLine.arguments.first ?? ""].map {

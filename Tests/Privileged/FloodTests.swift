@@ -8,15 +8,15 @@
     import Testing
 
     extension DaemonTests {
-        /// More offered than a tunnel can carry. `CULVERT_FLOOD_SECONDS` says for how long: 5 without it, 100 at most, so that
-        /// no session comes of an age to be renewed.
+        /// More traffic than a tunnel can carry. `CULVERT_FLOOD_SECONDS` sets the duration: 5 by default, 100 at most, so
+        /// that no session is renewed.
         @Suite("Floods", .timeLimit(.minutes(5)))
         struct FloodTests {
             static let seconds =
                 ProcessInfo.processInfo.environment["CULVERT_FLOOD_SECONDS"]
                 .flatMap(Int.init).map { min(max($0, 2), 100) } ?? 5
 
-            @Test("Ten times of what the link carries, one way: memory stays flat and the session alive")
+            @Test("With ten times the link's capacity, one way, memory stays flat and the session alive")
             func narrowLink() throws {
                 let pair = try TunnelPair(.culvert, .culvert)
                 for end in [pair.left, pair.right] {
@@ -40,7 +40,7 @@
                 var description: String { "\(offered) bytes offered, \(carried) carried" }
             }
 
-            /// Floods from some ends at once, watching the memory of both daemons.
+            /// Floods from some ends at the same time, and measures the memory of both daemons.
             private func flood(_ pair: TunnelPair, from ends: [PairEnd]) throws -> Result {
                 try pair.ping(from: pair.left)
                 // The first packet from the other side makes the session whole for both.
@@ -53,7 +53,7 @@
                 }
                 defer { for sender in senders { sender.stop() } }
 
-                // Once everything was in use that is ever used, nothing more may come.
+                // When everything that is ever used is in use, memory must not grow.
                 var settled: [Int] = []
                 var most = [0, 0]
                 let start = ContinuousClock.now
@@ -72,7 +72,7 @@
                 var result = Result(offered: senders.reduce(0) { $0 + $1.sentBytes })
                 for (end, before) in zip(ends, before) { result.carried += try received(pair.other(end)) - before }
 
-                // What was on its way is gone when a ping comes through.
+                // Queued packets have passed when a ping returns.
                 try PrivilegedTests.eventually("a ping comes back after the flood") {
                     try pair.isReached(from: pair.left)
                 }
@@ -80,7 +80,7 @@
                 let after = try [pair.right.peer(pair.left), pair.left.peer(pair.right)].map(\.latestHandshake)
                 #expect(after == handshakes, "no session was lost")
 
-                // What was dropped can be asked for.
+                // Drops are counted.
                 for daemon in daemons.map(\.daemon) {
                     daemon.process.signal(SIGUSR1)
                     try daemon.process.waitForOutput(containing: "dropped: ")
@@ -89,7 +89,7 @@
             }
 
             private func anonymousKiB(_ end: PairEnd) -> Int {
-                // The command replaced itself by the daemon, so the process is the daemon's.
+                // The command replaced itself with the daemon, so the process is the daemon's.
                 let text = DaemonRemains.status("RssAnon", of: end.daemon.process.processID) ?? ""
                 return text.split(separator: " ").first.flatMap { Int($0) } ?? 0
             }

@@ -13,13 +13,13 @@
 
     @testable import Gateway
 
-    /// `CULVERT_GATEWAY_LOAD=1` is for a build with optimizations: then there are as many peers as a gateway is made for, and figures
-    /// are held against what is aimed at.
+    /// `CULVERT_GATEWAY_LOAD=1` is for an optimised build: then the number of peers is that of a full gateway, and the
+    /// figures are compared with the aims.
     @Suite("Load on a gateway's tunnel", .enabled(if: Privileged.isAvailable), .serialized, .timeLimit(.minutes(10)))
     struct GatewayLoadTests {
         private static let isEarnest = ProcessInfo.processInfo.environment["CULVERT_GATEWAY_LOAD"] == "1"
 
-        /// What one connection of TCP carries in a second, in Gbit/s.
+        /// The throughput of one TCP connection, in Gbit/s.
         private func throughput(from namespace: Namespace, isDown: Bool, seconds: Int) throws -> Double {
             var command = [
                 "ip", "netns", "exec", namespace.name, "iperf3", "-J", "-c", "203.0.113.7", "-t", "\(seconds)",
@@ -88,7 +88,7 @@
             }
             let added = Self.memory - memory
             let connected = try clock.measure { try crowd.connect() }
-            // Idle ones say that they are there; busy ones send all the time.
+            // Idle peers send keepalives; busy ones send without pause.
             crowd.begin(busy: busy)
             let among = try roundTrip(anna)
             let sent = crowd.end()
@@ -117,7 +117,7 @@
             return try #require(figures.count > 1 ? Double(figures[1]) : nil)
         }
 
-        /// What the process has in memory, in KiB.
+        /// The resident memory of the process, in KiB.
         private static var memory: Int {
             let text = DaemonRemains.status("RssAnon", of: getpid()) ?? ""
             return text.split(separator: " ").first.flatMap { Int($0) } ?? 0
@@ -149,7 +149,7 @@
         }
     }
 
-    /// Many peers of one gateway behind one address, each an engine of its own.
+    /// Many peers of one gateway behind one address, each with its own engine.
     private final class GatewayCrowd: @unchecked Sendable {
         // Unchecked: the test's thread has it, or the one between `begin` and `end`.
         private final class Member {
@@ -225,7 +225,7 @@
             post(member.engine.drainAll(at: now, wall: wall), of: number)
         }
 
-        /// Makes a session of each. What is lost is sent again.
+        /// Creates a session for each. Lost datagrams are sent again.
         func connect() throws {
             for member in members { member.engine.setUp(true, at: now, wall: wall) }
             var isDone = [Bool](repeating: false, count: members.count)

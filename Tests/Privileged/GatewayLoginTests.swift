@@ -17,7 +17,7 @@
     @testable import Gateway
 
     @Suite(
-        "The login tunnel beside WireGuard in a gateway", .enabled(if: Privileged.isAvailable), .serialized,
+        "The login tunnel together with WireGuard in a gateway", .enabled(if: Privileged.isAvailable), .serialized,
         .timeLimit(.minutes(5)))
     struct GatewayLoginTests {
         private let admin = Caller.local(0)
@@ -66,7 +66,7 @@
 
             func start() async throws { try await scene.start(service, loginKeys: keys) }
 
-            /// Logs in, and gives the client's interface what the gateway says.
+            /// Logs in, and configures the client's interface with the assignment.
             @discardableResult
             func logIn() throws -> Body.Assignment {
                 let assignment = try login.logIn("ben", password).get()
@@ -74,7 +74,7 @@
                 return assignment
             }
 
-            /// Whether pings of ben are answered once what was changed is in force.
+            /// Whether ben's pings are answered once the change is in effect.
             func pings(_ address: String) throws -> Bool {
                 try waitUntil(timeout: Privileged.patience, pollEvery: .milliseconds(50)) {
                     try login.pings(address, patience: 1)
@@ -92,7 +92,7 @@
             try await made.start()
             #expect(try made.wireGuard.pings("203.0.113.7", patience: 9))
             let assignment = try made.logIn()
-            // The first addresses are the device's, of the same pool.
+            // The device has the first addresses of the shared pool.
             #expect(assignment.addresses.map(\.description) == ["10.66.0.3/32", "fd66::3/128"])
             for address in ["10.66.0.1", "fd66::1", "203.0.113.7", "2001:db8:7::7"] {
                 #expect(try made.pings(address), "\(address)")
@@ -100,7 +100,7 @@
             #expect(try made.wireGuard.pings("203.0.113.7", patience: 9))
             #expect(try !made.login.pings("10.55.1.1", patience: 1), "a private network behind the gateway")
 
-            // Neither reaches the other, unless both say so.
+            // Neither reaches the other unless the rules of both allow it.
             #expect(try !made.login.pings("10.66.0.2", patience: 1))
             _ = try await service.setRules(
                 of: .user(made.ben.id), [RuleDraft(AccessRule(.allow, networks: [try IPPrefix("10.66.0.2/32")]))], admin
@@ -178,7 +178,7 @@
             try await made.start()
             let first = try made.logIn()
             #expect(try made.pings("203.0.113.7"))
-            // What others delete is made again.
+            // A route that another process deletes is restored.
             try scene.world.host.run("ip", "route", "delete", "10.66.0.3/32", "dev", "login0")
             try eventually("packets pass again") { try made.login.pings("203.0.113.7", patience: 1) }
             try await scene.stop()

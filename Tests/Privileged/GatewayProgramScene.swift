@@ -6,8 +6,8 @@
     import Foundation
     import Testing
 
-    /// The programs as docs/gateway.md has them, at their own places: a gateway that `culvert gateway run` serves in a host's
-    /// namespace as a user without privileges, and devices beyond the host's router. Only in a sandbox, whose /run is its own.
+    /// The programs of docs/gateway.md at their installed paths: a gateway that `culvert gateway run` serves in a host's
+    /// namespace as a user without privileges, and devices beyond the host's router. Only in a sandbox with a separate /run.
     final class GatewayProgramScene {
         let network: GatewayTunnelScene
         let files: TemporaryFolder
@@ -35,7 +35,7 @@
                 .write(toFile: "/etc/passwd", atomically: false, encoding: .utf8)
             network = try GatewayTunnelScene()
             files = try TemporaryFolder()
-            // As udev makes it: open to all, of whom none can do anything with it but who may make interfaces.
+            // As udev creates it: every user can open it, but only a privileged one can create interfaces.
             try PrivilegedTests.run(["mknod", "-m", "666", "\(files.path)/tun", "c", "10", "200"])
             try PrivilegedTests.run(["mount", "--bind", "\(files.path)/tun", Self.driver])
             before = try network.world.snapshot()
@@ -64,8 +64,8 @@
             ["ip", "netns", "exec", (namespace ?? network.world.host).name, CulvertUpScene.program] + arguments
         }
 
-        /// Runs the program, which must succeed; returns what it wrote.
-        /// - Parameter namespace: where; nil for the gateway's host.
+        /// Runs the program, which must succeed; returns its output.
+        /// - Parameter namespace: The namespace; `nil` for the gateway's host.
         @discardableResult
         func culvert(
             _ arguments: String..., more: [String] = [], in namespace: Namespace? = nil
@@ -73,7 +73,7 @@
             try PrivilegedTests.run(command(arguments + more, in: namespace), deadline: .seconds(120)).output
         }
 
-        /// Runs the program, whatever its status.
+        /// Runs the program and accepts any status.
         func attempt(_ arguments: String..., in namespace: Namespace? = nil) throws -> CommandResult {
             try PrivilegedTests.runAllowingFailure(command(arguments, in: namespace), deadline: .seconds(120))
         }
@@ -95,7 +95,7 @@
             try process.waitForOutput(containing: "serving \(Self.host)", deadline: .seconds(60))
         }
 
-        /// What the gateway has logged since it was started.
+        /// The gateway's log since its start.
         var log: String { running?.outputSoFar ?? "" }
 
         /// Ends the gateway as systemd does.
@@ -121,7 +121,7 @@
             }
         }
 
-        /// What the administrators' listener says, for which a request from the host itself needs no token.
+        /// The metrics of the administrators' listener, which needs no token for a request from the host itself.
         func metrics() throws -> String { try get("/metrics") }
 
         /// The body of a reply of the administrators' listener.
@@ -146,7 +146,7 @@
             return false
         }
 
-        /// Whose datagrams the server far away sees when a device's come there: the source's IPv4 address.
+        /// The IPv4 source address that a distant server sees for a device's datagrams.
         func seenSource(of device: Namespace) throws -> String {
             let server = try TestSocket.datagrams(in: network.world.router, at: Self.server, port: 7100)
             let socket = try TestSocket.datagrams(in: device, at: "0.0.0.0")

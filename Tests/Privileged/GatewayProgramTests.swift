@@ -11,7 +11,7 @@
         .enabled(if: Privileged.isAvailable && PrivateEtc.isPossible, "needs root and a mount namespace"),
         .timeLimit(.minutes(5)))
     struct GatewayProgramTests {
-        @Test("Init, run, invite, enrol, up; rules, a restart, a revoked device; down, and all is as it was")
+        @Test("Init, run, invite, enrol, up; rules, a restart, a revoked device; down restores everything")
         func wholeLife() async throws {
             let scene = try GatewayProgramScene()
             let anna = scene.network.anna
@@ -30,11 +30,11 @@
             for address in [GatewayProgramScene.inner, "fd66::1", GatewayProgramScene.server, "2001:db8:7::7"] {
                 #expect(try scene.pings(address, from: anna, patience: 9), "\(address)")
             }
-            // Behind NAT: the server sees the gateway, and not the device, which has a way of its own.
+            // Behind NAT the server sees the gateway's address; the device's own path would show another.
             #expect(try scene.seenSource(of: anna) == GatewayProgramScene.host)
             let device = try shownDevice(scene)
 
-            // Rules, in force at once.
+            // Rules take effect immediately.
             let server = GatewayProgramScene.server
             let blocked = try await scene.network.cutOff(anna) {
                 try scene.culvert("gateway", "rule", "add", "deny", "--user", "anna", "--to", "203.0.113.0/24")
@@ -45,7 +45,7 @@
             try scene.culvert("gateway", "rule", "add", "allow", "--user", "anna", "--to", "\(server)/32", "--first")
             #expect(try scene.pings(server, from: anna, patience: 9))
 
-            // The gateway is another process, which knows nothing of the session.
+            // The restarted gateway is another process without the session.
             try scene.stop()
             #expect(try !scene.pings(server, from: anna))
             try scene.run()
@@ -120,7 +120,7 @@
             try scene.stop()
         }
 
-        @Test("A second gateway on a folder is refused before it changes anything of the host")
+        @Test("A second gateway on a folder is refused before it changes the host")
         func second() throws {
             let scene = try GatewayProgramScene()
             try scene.run()
@@ -179,7 +179,7 @@
                 let result = try process.wait(deadline: .seconds(60))
                 #expect(result.status == 130 && result.output.contains("was not typed to its end"), "\(result)")
             }
-            // Nobody to ask.
+            // Without a terminal the command cannot ask.
             let alone = try PrivilegedTests.runAllowingFailure(
                 ["setsid", "--wait", CulvertUpScene.program, "gateway", "backup", file + "2"])
             #expect(alone.status == 2 && alone.output.contains("--passphrase-file"), "\(alone)")
@@ -224,7 +224,7 @@
             try scene.stop()
         }
 
-        @Test("Prometheus's own promtool has nothing to say against the metrics, and they count what is there")
+        @Test("Prometheus's promtool accepts the metrics, and they count what exists")
         func metrics() throws {
             let scene = try GatewayProgramScene()
             try scene.run()

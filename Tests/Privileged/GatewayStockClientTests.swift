@@ -6,13 +6,13 @@
     import Foundation
     import Testing
 
-    /// Clients that know nothing of gateways, with what the gateway's administrator gives out.
+    /// Stock WireGuard clients, with the files that the gateway's administrator exports.
     @Suite(
         "Stock clients of a gateway", .serialized,
         .enabled(if: Privileged.isAvailable && PrivateEtc.isPossible, "needs root and a mount namespace"),
         .timeLimit(.minutes(5)))
     struct GatewayStockClientTests {
-        /// A gateway that runs, and the configuration of a device, with what was written beside it.
+        /// A running gateway and a device's configuration, with the output of the export.
         private func made(
             _ more: String...
         ) throws -> (scene: GatewayProgramScene, configuration: String, output: String) {
@@ -28,7 +28,7 @@
             return (scene, try String(contentsOfFile: file, encoding: .utf8), output)
         }
 
-        /// Expects all that a device reaches, from the gateway's address.
+        /// Expects a device to reach everything it should, from the gateway's address.
         private func expectTunnel(_ scene: GatewayProgramScene) throws {
             let anna = scene.network.anna
             for address in [GatewayProgramScene.inner, "fd66::1", GatewayProgramScene.server, "2001:db8:7::7"] {
@@ -40,7 +40,7 @@
             #expect(document?["devices"]?.first?["name"] as? String == "phone")
         }
 
-        /// What a revoked device notices.
+        /// Expects a revoked device to lose its connection.
         private func expectRevocable(_ scene: GatewayProgramScene) throws {
             try scene.culvert("gateway", "peer", "revoke", "phone")
             try eventually("the device is cut off") {
@@ -55,7 +55,7 @@
             let daemon = try DaemonProcess(program, in: anna)
             let file = scene.files.path + "/\(daemon.name).conf"
             try FileManager.default.moveItem(atPath: scene.files.path + "/phone.conf", toPath: file)
-            // All that wg(8) knows, and what wg-quick(8) would do with the rest.
+            // Everything that wg(8) reads, and the work of wg-quick(8) for the rest.
             try Wg.configure(daemon.name, try PrivilegedTests.run(["wg-quick", "strip", file]).output)
             let line = try #require(text.split(separator: "\n").first { $0.hasPrefix("Address = ") })
             let addresses = line.dropFirst("Address = ".count).replacing(" ", with: "").split(separator: ",").map(

@@ -35,7 +35,7 @@
     struct GatewayStoreTunnelTests {
         private let admin = Caller.local(0)
 
-        /// A gateway with its store in a file, and a client with a key of its own.
+        /// A gateway with its store in a file, and a client with its own key.
         private struct Made {
             let scene: GatewayTunnelScene
             let folder: TemporaryFolder
@@ -114,7 +114,7 @@
         }
 
         @Test(
-            "After a restart a device goes on, with what was counted before; its grant names the next server key in time"
+            "After a restart a device continues with its earlier counters; its grant names the next server key in time"
         )
         func restartAndKey() async throws {
             let made = try await Made { $0.serverKeyOverlapSeconds = 2 }

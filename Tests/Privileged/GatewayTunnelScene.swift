@@ -15,7 +15,7 @@
     @testable import Gateway
     @testable import TunnelServer
 
-    /// A gateway's service as far as its tunnel needs one: what a test says is so.
+    /// The part of a gateway's service that its tunnel needs, scripted by a test.
     final class ScriptedPeers: PeerSource {
         let settings: GatewaySettings
 
@@ -41,9 +41,9 @@
 
         func isKnownLogin(_ login: String, from source: IPAddress) -> Bool { false }
 
-        // MARK: - What a test says
+        // MARK: - Script
 
-        /// Makes a device a peer, or makes it another one.
+        /// Adds or replaces the peer of a device.
         @discardableResult
         func set(
             _ id: DeviceID? = nil, key: PublicKey?, presharedKey: PresharedKey? = nil, addresses: [String],
@@ -85,7 +85,7 @@
             }
         }
 
-        /// What was counted of a device.
+        /// The recorded activity of a device.
         func activity(_ id: DeviceID) -> DeviceActivity? { state.withLock { $0.activity[id] } }
 
         @discardableResult
@@ -157,7 +157,7 @@
         }
     }
 
-    /// Sockets in a namespace, whichever thread asks for them.
+    /// Sockets in a namespace, from any thread.
     struct NamespaceDatagrams: DatagramNetwork {
         let namespace: Namespace
 
@@ -206,8 +206,8 @@
 
         /// Starts the gateway's tunnel, in this process and the host's namespace.
         /// - Parameters:
-        ///   - service: whose peers it has; nil for what the test says.
-        ///   - loginKeys: nil for no login tunnel.
+        ///   - service: The source of its peers; `nil` for the script of the test.
+        ///   - loginKeys: `nil` for no login tunnel.
         func start(_ service: (any PeerSource)? = nil, loginKeys: LoginTunnelKeys? = nil) async throws {
             var settings = source.settings.serverNetwork
             settings.journalFolder = world.folder
@@ -236,7 +236,7 @@
             let server = try TestSocket.datagrams(in: world.router, at: "203.0.113.7", port: 7100)
             let socket = try TestSocket.datagrams(in: client, at: "0.0.0.0")
             let there = try SocketAddress("203.0.113.7", 7100)
-            // The gateway has forgotten sessions of before: what is sent in one of them is lost until there is another.
+            // The gateway has forgotten earlier sessions: datagrams in one are lost until there is a new session.
             var first: SocketAddress?
             try eventually("a packet passes", within: .seconds(30)) {
                 socket.send([1], to: there)
@@ -261,7 +261,7 @@
 
         var figures: RuntimeFigures { runtime?.figures ?? RuntimeFigures() }
 
-        /// Waits until what the source has is in force.
+        /// Waits until the state of the source is in effect.
         func settled() throws {
             let wanted = source.sequence
             try eventually("the gateway is up to date", pollEvery: .milliseconds(2)) {
@@ -327,7 +327,8 @@
             try device.apply(update)
         }
 
-        /// Whether pings are answered, tried again for some seconds: what a session takes that the gateway has forgotten is lost.
+        /// Whether pings are answered, repeated for some seconds: datagrams in a session that the gateway has forgotten are
+        /// lost.
         func pings(_ address: String, source: String? = nil, patience: Int = 1) throws -> Bool {
             for _ in 0..<patience {
                 let result = try runAllowingFailure(

@@ -47,12 +47,12 @@
                 #expect(try client.pings("203.0.113.7", patience: 9))
                 #expect(try client.pings("2001:db8:7::7", patience: 9))
                 #expect(try client.pings("10.66.0.1"))
-                // What is behind the router without a tunnel to it: the client has no other way there.
+                // A network behind the router without a tunnel: the client has no other route to it.
                 #expect(try !client.pings("172.31.2.1"))
             }
             #expect(try !both.anna.pings("10.66.0.3"))
             #expect(try !both.ben.pings("fd66::2"))
-            // The router knows no way to them: it has seen the gateway's address alone.
+            // The router has no route to them: it has seen only the gateway's address.
             #expect(!before.contains("10.66.") && both.scene.figures.online == 2)
             let flow = try HeldFlow(
                 from: both.anna.namespace, to: both.scene.world.router, at: "203.0.113.7", port: 7001)
@@ -75,8 +75,8 @@
             try await both.scene.stop()
         }
 
-        /// Sends from a client and to it until nothing has come through for a while.
-        /// - Returns: how long after the beginning the last datagram came, each way.
+        /// Sends in both directions until no datagram has arrived for a while.
+        /// - Returns: The time from the beginning to the last datagram, in each direction.
         private func lastDatagrams(
             _ client: GatewayClient, _ router: Namespace, from address: String, _ begin: () throws -> Void
         ) throws -> (up: Duration, down: Duration) {
@@ -107,7 +107,7 @@
             return (up, down)
         }
 
-        @Test("Who is removed is cut off within a second, in both directions, and nobody else notices")
+        @Test("A removed client is cut off within a second, in both directions, without effect on others")
         func revoked() async throws {
             let both = try await Both()
             let router = both.scene.world.router
@@ -120,7 +120,7 @@
             #expect(try !both.anna.pings("10.66.0.1"))
             #expect(flow.carries(fromNear: true) && flow.carries(fromNear: false))
             #expect(both.scene.figures.handshakes == handshakes && both.scene.figures.peers == 1)
-            // What was counted until then is not lost.
+            // The counters until then are not lost.
             try await both.scene.stop()
             #expect(try #require(both.scene.source.activity(both.annaID)).traffic.received > 0)
         }
@@ -198,7 +198,7 @@
             try await both.scene.stop()
         }
 
-        @Test("A gateway that is started again has its peers, and what was counted goes on")
+        @Test("A restarted gateway has its peers, and their counters continue")
         func restarted() async throws {
             let both = try await Both()
             let source = both.scene.source
@@ -218,7 +218,7 @@
             #expect(second.traffic.received > first.traffic.received && second.traffic.sent > first.traffic.sent)
         }
 
-        @Test("With another server key whoever has followed goes on, and whoever has not is out until it does")
+        @Test("With another server key, clients that adopted it continue, and others are cut off until they do")
         func serverKey() async throws {
             let both = try await Both()
             let source = both.scene.source

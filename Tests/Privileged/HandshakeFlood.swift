@@ -8,7 +8,7 @@
     import Synchronization
     import WireGuardCore
 
-    /// A socket with an initiation of a key that nobody knows, but with a valid first MAC.
+    /// A socket that sends an initiation with an unknown key and a valid first MAC.
     final class HandshakeAttacker: @unchecked Sendable {
         // Unchecked: used by the flood's thread alone.
         private let socket: TestSocket
@@ -33,7 +33,7 @@
             target = try SocketAddress(address, port)
         }
 
-        /// Sends the initiation `count` times, and counts what has come back: cookie replies and other messages.
+        /// Sends the initiation `count` times, and counts the answers: cookie replies and other messages.
         func round(_ count: Int) -> (cookies: Int, others: Int) {
             for _ in 0..<count { socket.send(initiation, to: target) }
             var result = (cookies: 0, others: 0)
@@ -55,10 +55,10 @@
         var others: Int { counts.withLock { $0.others } }
 
         /// - Parameters:
-        ///   - burst: what each attacker sends at once. Without it 160 messages of 16 attackers every 20 milliseconds
-        ///     are 8,000 in a second at most.
-        ///   - pause: the time between the bursts.
-        ///   - bursts: how many there are at most.
+        ///   - burst: The messages of each attacker in one burst. The default, 160 messages of 16 attackers every 20
+        ///     milliseconds, is at most 8,000 per second.
+        ///   - pause: The time between bursts.
+        ///   - bursts: The largest number of bursts.
         init(
             _ attackers: [HandshakeAttacker], burst: Int = 10, pause: Duration = .milliseconds(20), bursts: Int = 1500
         ) {
@@ -85,7 +85,7 @@
         }
     }
 
-    /// What passes on the way between two ends, as who can listen there sees it.
+    /// The datagrams on the path between two ends, as an observer sees them.
     final class MessageCapture {
         /// A message of the protocol.
         enum Message: Equatable {
@@ -117,7 +117,7 @@
             try process.waitForOutput(containing: "listening on")
         }
 
-        /// What has passed so far, oldest first.
+        /// The captured messages so far, oldest first.
         func messages() throws -> [Message] {
             let bytes = [UInt8](FileManager.default.contents(atPath: file) ?? Data())
             // A header of 24 bytes; then, for each packet, one of 16 with the captured length at 8, and the packet.

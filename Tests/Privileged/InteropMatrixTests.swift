@@ -10,7 +10,7 @@
     extension DaemonTests {
         @Suite("Interoperation", .timeLimit(.minutes(5)))
         struct InteropMatrixTests {
-            /// Who initiates, and who responds.
+            /// The initiator and the responder.
             struct Ends: CustomTestStringConvertible, Sendable {
                 var initiator: DaemonProgram
                 var responder: DaemonProgram
@@ -24,7 +24,7 @@
                 ]
             }
 
-            /// What the packets of a handshake look like to who is on the way.
+            /// The packets of a handshake as an observer on the path sees them.
             enum Outside: CaseIterable, Sendable {
                 case v4, v6, v4WithPresharedKey, v6WithPresharedKey
 
@@ -63,7 +63,7 @@
                     "set", pair.left.name, "peer", pair.right.keys.publicKey.base64, "preshared-key", "/dev/null")
                 #expect(try !pair.isReached(from: pair.left))
                 #expect(try pair.left.peer(pair.right).latestHandshake == 0)
-                // What was sent is an initiation, and its answer is one that this end cannot use.
+                // An initiation was sent, and this end cannot use its answer.
                 #expect(try pair.right.peer(pair.left).received >= 148)
             }
 
@@ -74,7 +74,7 @@
                 try InteropTraffic.echo(pair, .v6, lengths: stride(from: 0, through: pair.options.innerMTU - 48, by: 7))
             }
 
-            /// MTUs at the ends of what there is: the least of IPv4 and of IPv6, and the most that links can have.
+            /// Extreme MTUs: the least of IPv4 and of IPv6, and the largest that links can have.
             struct Sizes: CustomTestStringConvertible, Sendable {
                 var inner: Int
                 var outer: Int
@@ -129,7 +129,7 @@
                         + direction
                     let report = try PrivilegedTests.run(command, deadline: .seconds(60)).output
                     let received = try #require(Self.received(report), "\(report)")
-                    // What is in buffers and under way when the client says that it is done does not count.
+                    // Buffered data at the end of the client's run does not count.
                     #expect(received > 10 << 20)
                     #expect(try server.wait().status == 0)
                 }

@@ -7,7 +7,7 @@
     import PacketTunnelTesting
     import WireGuardCore
 
-    /// What a tunnel between two daemons is made with.
+    /// The options of a tunnel between two daemons.
     struct PairOptions {
         /// The addresses that the endpoints have.
         var outer = IPFamily.v4
@@ -18,7 +18,7 @@
         var hasPresharedKey = false
         /// Whether the right end knows where the left end is. The left end always knows where the right end is.
         var rightKnowsLeft = false
-        /// What is set for both daemons, as `NAME=value`.
+        /// Variables of both daemons, as `NAME=value`.
         var environment: [String] = []
 
         var hasInnerIPv6: Bool { innerMTU >= 1280 }
@@ -31,7 +31,7 @@
         let namespace: Namespace
         let keys = StaticKeys()
         let port: Int
-        /// Replaced when the daemon is started anew.
+        /// Replaced at a restart of the daemon.
         var daemon: DaemonProcess
 
         init(_ number: Int, _ program: DaemonProgram, environment: [String] = []) throws {
@@ -59,7 +59,7 @@
             try namespace.run("sh", "-ec", script, deadline: deadline).output
         }
 
-        /// What this end knows of the other one.
+        /// This end's state of the other end.
         func peer(_ other: PairEnd) throws -> WgDump.Peer { try Wg.peer(other.keys.publicKey, of: name) }
     }
 
@@ -121,7 +121,7 @@
             try end.shell(script)
         }
 
-        /// Ends an end's daemon and starts another one in its place, with the same keys.
+        /// Ends an end's daemon and starts another in its place, with the same keys.
         func restart(_ end: PairEnd) throws {
             try end.daemon.stop()
             end.daemon = try DaemonProcess(end.daemon.program, in: end.namespace)
@@ -141,8 +141,8 @@
                 """, deadline: deadline)
         }
 
-        /// Pings from one end for longer than the twenty milliseconds in which a responder takes a second initiation for a
-        /// flood, so that the next handshake is answered at once.
+        /// Pings from one end for longer than the twenty milliseconds in which a responder treats a second initiation as a
+        /// flood, so that the next handshake is answered immediately.
         func pingForAWhile(from end: PairEnd) throws {
             try end.namespace.run("ping", "-n", "-q", "-c", "4", "-i", "0.02", "-W", "9", other(end).inner4)
         }

@@ -144,8 +144,8 @@
         /// Writes some bytes to a connection. Returns false when it is over.
         func write(_ bytes: [UInt8]) -> Bool { writeSome(bytes[...]) == bytes.count }
 
-        /// What there is to read of a connection.
-        /// - Throws: when it is over.
+        /// Returns the available bytes of a connection.
+        /// - Throws: An error at its end.
         func read() throws -> [UInt8] {
             var bytes: [UInt8] = []
             try readSome(into: &bytes)
@@ -172,10 +172,10 @@
         }
     }
 
-    /// What tests send through tunnels.
+    /// The traffic of tests through tunnels.
     enum InteropTraffic {
-        /// Sends `byteCount` random bytes each way at once over one TCP connection.
-        /// - Throws: `CommandFailure` unless each end gets exactly what the other one sent.
+        /// Sends `byteCount` random bytes in both directions at the same time over one TCP connection.
+        /// - Throws: `CommandFailure` unless each end gets exactly the bytes of the other.
         static func exchange(
             _ pair: TunnelPair, _ family: IPFamily, byteCount: Int = 1 << 20, within patience: Duration = .seconds(60)
         ) throws {

@@ -11,14 +11,14 @@
     /// the folder that `CULVERT_KERNEL_PEER` names.
     enum KernelPeerMachine {
         static let folder = VirtualMachine.folder("CULVERT_KERNEL_PEER")
-        /// One for all tests: it takes seconds to start.
+        /// One machine for all tests: its start takes seconds.
         static let shared = Result { try VirtualMachine(folder, ["-m", "384", "-no-reboot"]) }
         private static let pairs = Atomic<Int>(0)
 
         static func nextPair() -> Int { pairs.wrappingAdd(1, ordering: .relaxed).newValue }
     }
 
-    /// Who says first where the other is.
+    /// The end that learns the other's endpoint first.
     enum KernelPeerStart {
         case daemon, kernel, both
     }
@@ -95,10 +95,10 @@
 
         var namespace: Namespace { machine.namespace }
 
-        /// What the daemon knows of the kernel.
+        /// The daemon's state of the kernel as a peer.
         var peer: WgDump.Peer { get throws { try Wg.peer(kernelKeys.publicKey, of: daemon.name) } }
 
-        /// What the kernel knows of the daemon.
+        /// The kernel's state of the daemon as a peer.
         var kernelPeer: WgDump.Peer {
             get throws {
                 let text = try machine.shell("wg show \(link) dump")
@@ -118,15 +118,15 @@
             try Wg.configure(daemon.name, configuration)
         }
 
-        /// Pings the kernel's end; every echo must come back once and as it was.
-        /// - Parameter options: of ping(8).
+        /// Pings the kernel's end; every echo must return once and unchanged.
+        /// - Parameter options: Options of ping(8).
         func ping(_ address: String, _ options: String, deadline: Duration = .seconds(60)) throws {
             let result = try namespace.runAllowingFailure(
                 "sh", "-c", "exec ping -n -q \(options) \(address)", deadline: deadline)
             try Self.expectWhole(result)
         }
 
-        /// Has the kernel's end ping the daemon's; every echo must come back once and as it was.
+        /// Makes the kernel's end ping the daemon's; every echo must return once and unchanged.
         func pingFromKernel(_ address: String, _ options: String, deadline: Duration = .seconds(60)) throws {
             try Self.expectWhole(try machine.attempt("ping -n -q \(options) \(address)", deadline: deadline))
         }

@@ -154,7 +154,7 @@
             try pair.machine.shell("rm /tmp/file")
         }
 
-        @Test("When both begin at once, whoever's handshake stands, nothing is lost")
+        @Test("Crossing handshakes lose no packet, whichever one wins")
         func crossing() throws {
             let pair = try KernelPeerPair()
             // An initiation of the daemon up to 100 ms after the kernel's crosses it for certain.
@@ -182,7 +182,7 @@
             try KernelPeerPair.expectWhole(
                 try VirtualMachine.result(of: there, script, deadline: .seconds(400)))
             let before = try (ours.peer.latestHandshake, theirs.peer.latestHandshake)
-            // Sessions die of age in this time: what is measured is time itself.
+            // Sessions expire in this time, so the test must wait.
             try ours.namespace.run("sleep", "185", deadline: .seconds(240))
             try ours.ping(ours.kernelInner[0], "-i 0.05 -c 20 -W 20")
             try theirs.pingFromKernel(theirs.inner[1], "-i 0.05 -c 20 -W 20")

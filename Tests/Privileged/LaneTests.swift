@@ -13,7 +13,7 @@
     extension DaemonTests {
         @Suite("Lanes", .timeLimit(.minutes(5)))
         struct LaneTests {
-            /// A value of `CULVERT_LANES`, and what it comes to.
+            /// A value of `CULVERT_LANES`, and the resulting lanes.
             struct Layout: CustomTestStringConvertible, Sendable {
                 var text: String
                 var queues: Int
@@ -34,7 +34,7 @@
                 return try TunnelPair(.culvert, .wireguardGo, options)
             }
 
-            @Test("Threads, queues and sockets are those that were asked for", arguments: Layout.all)
+            @Test("The daemon has the requested threads, queues and sockets", arguments: Layout.all)
             func resources(_ layout: Layout) throws {
                 let pair = try pair(layout)
                 try pair.ping(from: pair.left)
@@ -134,14 +134,14 @@
                 try pair.pingForAWhile(from: pair.right)
                 try InteropTraffic.exchange(pair, .v4, byteCount: 1 << 18)
                 #expect(try pair.left.peer(pair.right).endpoint == "\(pair.right.outer4):4100")
-                // Down and up again: sockets go and come.
+                // After down and up, the sockets are closed and opened again.
                 try pair.left.shell("ip link set \(pair.left.name) down; ip link set \(pair.left.name) up")
                 try pair.ping(from: pair.left)
                 try pair.left.shell("ip link delete \(pair.left.name)")
                 #expect(try pair.left.daemon.waitUntilEnded().status == 0)
             }
 
-            @Test("A port that another daemon has is refused, whatever the lanes")
+            @Test("A port of another daemon is refused with any number of lanes")
             func takenPort() throws {
                 let namespace = try Namespace()
                 let environment = ["CULVERT_LANES=3"]
@@ -155,7 +155,7 @@
                 #expect(result.output.contains("Address already in use"), "\(result.output)")
             }
 
-            @Test("In the background, lanes are those that were asked for")
+            @Test("In the background, the daemon has the requested lanes")
             func background() throws {
                 let namespace = try Namespace()
                 let daemon = try BackgroundDaemon(in: namespace, environment: ["CULVERT_LANES=3"])
@@ -165,7 +165,7 @@
                 #expect(queues.trimmingCharacters(in: .whitespacesAndNewlines) == "3")
             }
 
-            @Test("A value that says nothing is refused at the start, by name", arguments: ["0", "many", "65", "1+"])
+            @Test("An invalid value is refused at the start, by name", arguments: ["0", "many", "65", "1+"])
             func badValue(_ value: String) throws {
                 let result = try PrivilegedTests.runAllowingFailure(
                     ["env", "CULVERT_LANES=\(value)", DaemonProgram.culvert.path, "-f", UniqueInterface.next()])
@@ -177,7 +177,7 @@
                 }
             }
 
-            @Test("A budget of memory is taken from the environment, also in the background")
+            @Test("A memory budget is read from the environment, in the background too")
             func budget() throws {
                 let namespace = try Namespace()
                 let daemon = try BackgroundDaemon(in: namespace, environment: ["CULVERT_MEMORY=8:2"])
@@ -199,7 +199,7 @@
             }
 
             @Test(
-                "A budget that is none, or too small, is refused at the start, by name",
+                "An invalid or too small budget is refused at the start, by name",
                 arguments: ["much", "1:100000"])
             func badBudget(_ value: String) throws {
                 let result = try PrivilegedTests.runAllowingFailure(
@@ -208,7 +208,7 @@
                 #expect(result.output.contains("CULVERT_MEMORY is '\(value)'"), "\(result.output)")
             }
 
-            @Test("A device with one queue is told of when many lanes are asked for")
+            @Test("A warning says that a device has one queue if many lanes are requested")
             func oneQueue() throws {
                 let namespace = try Namespace()
                 let name = UniqueInterface.next()

@@ -6,14 +6,14 @@
     import Testing
 
     extension CulvertUpTests {
-        /// The table in docs/culvert.md of what leaves beside the tunnel: each of its cells is an expectation here.
-        @Suite("What leaves beside the tunnel, event by event", .timeLimit(.minutes(5)))
+        /// The table in docs/culvert.md of packets that leave outside the tunnel: each cell is an expectation here.
+        @Suite("Packets outside the tunnel, event by event", .timeLimit(.minutes(5)))
         struct LeakTableTests {
-            /// What leaves in clear.
+            /// The packets that leave in clear.
             enum Clear: String {
                 /// Nothing.
                 case nothing
-                /// What binds to another interface.
+                /// Packets of a program that binds to another interface.
                 case bound
                 /// All.
                 case all
@@ -22,11 +22,11 @@
             /// The cells of a policy.
             struct Column {
                 var policy: String
-                /// While the tunnel's settings are in force, and its server answers or not.
+                /// While the tunnel's settings are in effect, with or without an answering server.
                 var running: Clear
-                /// Once its process is gone without undoing anything, and after a start that failed.
+                /// After its process ended without undoing anything, and after a failed start.
                 var without: Clear
-                /// With routes for half of everything on the link.
+                /// With routes for half of all addresses on the link.
                 var hostile: Clear
 
                 static let routeBased = Column(policy: "route-based", running: .bound, without: .all, hostile: .all)
@@ -37,10 +37,10 @@
             }
 
             private static let far = ["8.8.8.8", "2001:db8:7::7"]
-            /// One of each family, where routes are looked up.
+            /// A distant host of each family, for route lookups.
             private static let farHosts = ["203.0.113.7", "2001:db8:7::7"]
 
-            /// What leaves in clear now.
+            /// Returns the packets that leave in clear now.
             private func clear(_ scene: CulvertUpScene) throws -> Clear {
                 let lines = try scene.world.captured {
                     for address in Self.far {
@@ -51,7 +51,7 @@
                 func left(_ port: Int) -> Bool {
                     lines.contains { line in
                         Self.far.contains { line.contains("> \($0).\(port):") }
-                            // On the link, its neighbour is asked for first.
+                            // On the link, the destination's link address is requested first.
                             || Self.far.contains { line.contains("who-has \($0) ") || line.contains("who has \($0),") }
                     }
                 }
@@ -138,14 +138,15 @@
                 #expect(scene.remains.isEmpty, "\(scene.remains)")
             }
 
-            /// Routes for everything on the link: what a DHCP server's option 121 and a router's advertisement make.
+            /// Adds or removes routes for everything on the link, like those of a DHCP server's option 121 and a router's
+            /// advertisement.
             private func hostileRoutes(add: Bool, _ host: Namespace) throws {
                 let verb = add ? "add" : "del"
                 for route in ["0.0.0.0/1", "128.0.0.0/1"] { try host.run("ip", "route", verb, route, "dev", "eth0") }
                 try host.run("ip", "-6", "route", verb, "2000::/3", "dev", "eth0")
             }
 
-            /// Others undo what the tunnel made: it is made again within a second.
+            /// Another process undoes the tunnel's changes: they are restored within a second.
             private func undo(_ scene: CulvertUpScene, _ column: Column) throws {
                 let host = scene.world.host
                 let table = "culvert_\(scene.name)"
@@ -161,11 +162,11 @@
                     let began = ContinuousClock.now
                     try PrivilegedTests.run(["ip", "netns", "exec", host.name] + command)
                     if command.contains("rule") {
-                        // What is the kernel's own goes with it.
+                        // This also deletes rules of the kernel.
                         let family = command.contains("-6") ? "-6" : "-4"
                         try host.run("ip", family, "rule", "add", "from", "all", "table", "main", "priority", "32766")
                         if family == "-4" {
-                            // Others', which has a say in the tunnel's mark.
+                            // Another program's rule that matches the tunnel's mark.
                             try host.run(
                                 "ip", "rule", "add", "to", "198.18.0.0/15", "table", "51820", "priority", "900")
                         }
@@ -185,7 +186,7 @@
                 #expect(log.contains("firewall table \(table) (by 'nft', process "), "\(log)")
             }
 
-            /// Links that come later: their private networks are local, and nothing else leaves by them.
+            /// New links: their private networks are local, and no other packet leaves through them.
             private func newLinks(_ scene: CulvertUpScene, _ column: Column) throws {
                 let host = scene.world.host
                 try host.run("ip", "link", "add", "br0", "type", "bridge")
@@ -206,7 +207,7 @@
                 try host.run("ip", "link", "del", "br0")
             }
 
-            @Test("A policy that comes to be held while a laxer tunnel runs is the tunnel's at once, and outlives it")
+            @Test("A policy that a guard holds while a weaker tunnel runs is adopted immediately, and outlives it")
             func heldLater() throws {
                 let scene = try CulvertUpScene()
                 let file = try scene.writeFile()
@@ -229,7 +230,7 @@
                 try scene.killProcess()
                 try expect(.nothing, "killed", scene)
                 #expect(try scene.status()["state"] as? String == "held")
-                // Nobody is there to load it again, which status says.
+                // No process can load it again, and status reports this.
                 try scene.world.host.run("nft", "delete", "table", "inet", "culvert_\(scene.name)")
                 #expect(try scene.status()["state"] as? String == "dead")
                 #expect(try scene.succeed("status", scene.name).contains("somebody has deleted its firewall"))
@@ -251,7 +252,7 @@
                 try scene.world.host.run("ip", "link", "del", scene.name)
                 try expect(.all, "refused", scene)
                 #expect(scene.remains.isEmpty, "\(scene.remains)")
-                // What a killed process has left is not let go by a start that cannot take it over.
+                // A start that cannot take over a killed process's firewall does not release it.
                 try scene.succeed("up", file, "--leak-policy", "everything")
                 try scene.killProcess()
                 try scene.world.host.run("ip", "link", "add", scene.name, "type", "bridge")
@@ -274,7 +275,7 @@
                 try scene.succeed("guard", file, "--leak-policy", policy)
                 try expect(.nothing, "before the tunnel", scene)
                 #expect(try scene.succeed("status", scene.name).contains("\(policy), without the tunnel"))
-                // The tunnel has this policy at least.
+                // The tunnel has at least this policy.
                 try scene.succeed("up", file)
                 try scene.ping()
                 try expect(.nothing, "with the tunnel", scene)

@@ -8,17 +8,17 @@
 
     @testable import PacketTunnelLinux
 
-    /// What the router sees of a host is what leaves it.
+    /// The router sees every packet that leaves a host.
     extension LinuxHostWorld {
         /// Programs' ways to get out.
         enum Ways {
             /// All of them.
             case all
-            /// Those that leave it to the routes by which interface they go.
+            /// Sockets whose interface the routes choose.
             case routed
         }
 
-        /// A capture of what the router's interface gets, until it is read.
+        /// A capture of the packets at the router's interface, until it is read.
         final class Capture {
             private let world: LinuxHostWorld
             private let file: String
@@ -82,7 +82,7 @@
         }
     }
 
-    /// Runs work that waits on a thread of its own, so that tasks go on meanwhile.
+    /// Runs blocking work on a separate thread, so that tasks continue meanwhile.
     func onThread<Result: Sendable>(_ body: @escaping @Sendable () throws -> Result) async throws -> Result {
         try await withCheckedThrowingContinuation { continuation in
             Thread.detachNewThread { continuation.resume(with: Swift.Result { try body() }) }

@@ -16,7 +16,7 @@
             private static let limit = 100
 
             @Test(
-                "Dead at any operation, before or after it was done: cleaning up leaves the network as it was",
+                "After a crash at any operation, before or after it, cleaning up restores the network",
                 arguments: LeakPolicy.allCases)
             func everyOperation(_ policy: LeakPolicy) throws {
                 let world = try LinuxHostWorld()
@@ -77,7 +77,7 @@
             }
 
             @Test(
-                "The next start undoes what a crash left, and holds everything back meanwhile where the policy says so")
+                "The next start undoes a crash's changes, and blocks everything meanwhile if the policy demands it")
             func nextStart() throws {
                 let world = try LinuxHostWorld()
                 let before = try world.snapshot()
@@ -104,7 +104,7 @@
             private static let variable = "CULVERT_TEST_DIES_AT"
 
             @Test(
-                "Killed by a signal at any operation, in a process of its own",
+                "A process is killed by a signal at any operation",
                 arguments: LeakPolicy.allCases.dropFirst())
             func killed(_ policy: LeakPolicy) throws {
                 let world = try LinuxHostWorld()

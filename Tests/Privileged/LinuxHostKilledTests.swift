@@ -13,14 +13,14 @@
     @testable import PacketTunnelLinux
 
     extension LinuxHostTests {
-        /// A process of its own with the WireGuard provider in a ``LinuxHost``, killed while its tunnel is up.
+        /// A separate process with the WireGuard provider in a ``LinuxHost``, killed while its tunnel is up.
         @Suite(
             "A tunnel whose process is killed", .enabled(if: PrivateEtc.isPossible, "needs a mount namespace"),
             .timeLimit(.minutes(10)))
         struct KilledTests {
             private static let variable = "CULVERT_TEST_TUNNEL"
 
-            /// What the process is told.
+            /// The task of the process.
             private struct Task: Codable {
                 var folder: String
                 var key: String
@@ -29,7 +29,7 @@
             }
 
             @Test(
-                "Strict policies hold back all that they did until somebody cleans up; the routes of the other one are gone",
+                "Strict policies block the same packets until a clean-up; the routes of the other policy are removed",
                 arguments: LeakPolicy.allCases)
             func killed(_ policy: LeakPolicy) throws {
                 let etc = try PrivateEtc(resolvConf: WireGuardTests.resolvConf)
@@ -57,7 +57,7 @@
                 try world.tryEverything()
                 let lines = try capture.lines().filter { !LinuxHostWorld.isLinkConfiguration($0) }
                 if policy == .routeBased {
-                    // It knows no blocking: what it carried goes out as before.
+                    // The policy does not block: its packets leave as they did before the start.
                     #expect(lines.contains { $0.contains("> 8.8.8.8.80: Flags [S]") })
                 } else {
                     let leaks = lines.filter { !$0.contains("> 203.0.113.7.51820: UDP") }

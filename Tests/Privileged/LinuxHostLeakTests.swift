@@ -11,17 +11,17 @@
     @testable import PacketTunnelLinux
 
     extension LinuxHostTests {
-        /// What the router sees of a host is what leaves it.
+        /// The router sees every packet that leaves a host.
         @Suite("Leaks, seen from outside", .timeLimit(.minutes(5)))
         struct LeakTests {
-            @Test("Without a guard all of it leaves: the tests of it see what they should")
+            @Test("Without a guard every packet leaves, so the tests can detect leaks")
             func control() throws {
                 let world = try LinuxHostWorld()
                 let lines = try world.captured { try world.tryEverything() }
                 for text in ["> 10.55.1.1: ICMP", "> 8.8.8.8.53:", "> 8.8.8.8.80: Flags [S]", "> 2001:db8:7::7.53:"] {
                     #expect(lines.contains { $0.contains(text) }, "\(text)")
                 }
-                // A routed tunnel without a policy is got around by who binds to another interface.
+                // A program that binds to another interface bypasses a routed tunnel without a policy.
                 let core = try world.core()
                 let around = try world.captured {
                     try world.host.perform {
@@ -69,7 +69,7 @@
                 try world.expectUnchanged(since: before)
             }
 
-            @Test("Enforced routes hold back what is the tunnel's, by whatever interface, and nothing else")
+            @Test("Enforced routes block the tunnel's packets on every interface, and no others")
             func enforced() throws {
                 let world = try LinuxHostWorld()
                 let core = try world.core()
@@ -109,7 +109,7 @@
                     #expect(try world.host.perform { core.reconcile([.routing, .firewall]) == nil })
                     try world.tryEverything()
                 }
-                // On the link as those routes say, they would be asked for by ARP and neighbour discovery.
+                // If those routes made them on-link, ARP and neighbour discovery would ask for them.
                 #expect(
                     lines.allSatisfy { line in
                         !["8.8.8.8", "10.55.1.1", "2001:db8:7::7", "fd55::1"].contains { line.contains($0) }
@@ -167,7 +167,7 @@
                 try world.expectUnchanged(since: before)
             }
 
-            @Test("Leases are asked for on the link only")
+            @Test("DHCP leases are requested only on the link")
             func leases() throws {
                 let world = try LinuxHostWorld()
                 let core = try world.core()
@@ -199,7 +199,7 @@
                 try world.host.run("sysctl", "-qw", "net.ipv4.ip_forward=1")
                 func forward() throws {
                     _ = try inner.runAllowingFailure("ping", "-n", "-q", "-c", "1", "-W", "0.1", "8.8.8.8")
-                    // What a lease takes is the host's own business.
+                    // Only the host itself may send what a lease needs.
                     try inner.send(to: "8.8.8.8", port: 67, sourcePort: 68)
                 }
                 #expect(try world.captured(forward).contains { $0.contains("198.51.100.2 > 8.8.8.8: ICMP") })

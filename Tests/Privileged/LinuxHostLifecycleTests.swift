@@ -144,7 +144,7 @@
             }
 
             @Test(
-                "A step that fails is the start's error, and nothing of it is left",
+                "A failed step is the start's error, and leaves nothing",
                 arguments: [PlatformStep.prepare, .apply], LeakPolicy.allCases)
             func failures(_ step: PlatformStep, _ policy: LeakPolicy) async throws {
                 let world = try LinuxHostWorld()

@@ -25,7 +25,7 @@
             }
 
             @Test(
-                "Start, traffic both ways, stop: packets counted, and the network as it was",
+                "Start, traffic in both directions, stop: packets are counted, and the network is restored",
                 arguments: LeakPolicy.allCases)
             func wholeLife(_ policy: LeakPolicy) async throws {
                 let world = try LinuxHostWorld()
@@ -72,7 +72,7 @@
                 try world.expectUnchanged(since: before)
             }
 
-            @Test("The provider hears of ways out that come and go")
+            @Test("The provider is notified of network paths that appear and disappear")
             func pathChanges() async throws {
                 let world = try LinuxHostWorld()
                 let events = PingProvider.Events()
@@ -103,7 +103,7 @@
     final class PingProvider: PacketTunnelProvider {
         typealias Configuration = TunnelSettings
 
-        /// What tests see of it.
+        /// The events that tests observe.
         final class Events: Sendable {
             let answered = Atomic<Int>(0)
             let mark = Mutex<UInt32?>(nil)

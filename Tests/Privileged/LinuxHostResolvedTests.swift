@@ -11,10 +11,9 @@
     @testable import PacketTunnel
     @testable import PacketTunnelLinux
 
-    /// systemd-resolved in a host's namespace, on a bus of its own: only in a sandbox whose /run is its own
-    /// (scripts/sandbox).
+    /// systemd-resolved in a host's namespace, on a separate bus: only in a sandbox with a separate /run (scripts/sandbox).
     private final class SystemdResolved {
-        /// Where scripts/setup puts a package that would not live beside openresolv if it were installed.
+        /// The folder into which scripts/setup unpacks a package that cannot be installed together with openresolv.
         static let unpacked = "/usr/local/lib/culvert-tests/systemd-resolved"
 
         private static func find(_ name: String, in folders: [String]) -> String? {
@@ -41,7 +40,7 @@
             try FileManager.default.createSymbolicLink(
                 atPath: "/etc/resolv.conf", withDestinationPath: "/run/systemd/resolve/stub-resolv.conf")
             if try !String(contentsOfFile: "/etc/passwd", encoding: .utf8).contains("systemd-resolve:") {
-                // What it becomes once it has started.
+                // The name of the process after its start.
                 try PrivilegedTests.run([
                     "sh", "-ec",
                     """
@@ -91,14 +90,14 @@
 
         private var tool: String { Self.find("resolvectl", in: Self.folders) ?? "resolvectl" }
 
-        /// What resolvectl says, without the title of the line.
+        /// Returns the output of resolvectl, without the label of the line.
         func ask(_ question: String, _ interface: String = LinuxHostWorld.tunnel) throws -> String {
             let output = try world.host.run(tool, question, interface).output
             return output.split(separator: ":", maxSplits: 1).last
                 .map { $0.trimmingCharacters(in: .whitespacesAndNewlines) } ?? ""
         }
 
-        /// All that resolvectl knows of servers, domains and routes, but for links that are gone.
+        /// Returns all servers, domains and routes of resolvectl, except those of removed links.
         func snapshot() throws -> [String] {
             try ["dns", "domain", "default-route"].map { try world.host.run(tool, $0).output }
         }
@@ -119,7 +118,7 @@
                 DNSSettings(servers: [.v4(10, 9, 0, 1), .v6(0xfd09 << 48, 1)], searchDomains: ["corp.example"])
             }
 
-            @Test("The tunnel's link has its servers, domains and route for all names; then everything is as it was")
+            @Test("The tunnel's link has its servers, domains and route for all names; later everything is restored")
             func wholeLife() throws {
                 let world = try LinuxHostWorld()
                 let resolved = try SystemdResolved(world)
@@ -206,7 +205,8 @@
                 try world.expectUnchanged(since: before.0)
             }
 
-            @Test("Dead right before or after it was told: cleaning up leaves nothing", arguments: [true, false])
+            @Test(
+                "After a crash right before or after the change, cleaning up leaves nothing", arguments: [true, false])
             func crash(_ doesLast: Bool) throws {
                 let world = try LinuxHostWorld()
                 let resolved = try SystemdResolved(world)
@@ -234,7 +234,7 @@
                 #expect(count > 10)
             }
 
-            @Test("Programs' lookups go through the tunnel, and the server's name is asked for outside of it")
+            @Test("Programs' lookups go through the tunnel, and the server's name is resolved outside it")
             func lookups() async throws {
                 let scene = try WireGuardServerWorld()
                 let world = scene.world

@@ -23,7 +23,7 @@
                 return settings
             }
 
-            @Test("The tunnel's are the only ones while it is up; then the file is as it was")
+            @Test("The tunnel's servers are the only ones while it is up; later the file is restored")
             func wholeLife() throws {
                 let etc = try PrivateEtc(resolvConf: Self.before)
                 try withExtendedLifetime(etc) {
@@ -43,7 +43,7 @@
                 }
             }
 
-            @Test("Other interfaces' servers come back, and are known meanwhile")
+            @Test("Other interfaces' servers return, and are known meanwhile")
             func others() throws {
                 let etc = try PrivateEtc(resolvConf: Self.before)
                 try withExtendedLifetime(etc) {
@@ -64,7 +64,9 @@
                 }
             }
 
-            @Test("What resolvconf did not do, since another had its lock, stays in the journal until it is done")
+            @Test(
+                "A change that resolvconf did not make while another process had its lock stays in the journal until it is made"
+            )
             func lockHeld() throws {
                 let etc = try PrivateEtc(resolvConf: Self.before)
                 try withExtendedLifetime(etc) {
@@ -138,7 +140,7 @@
             }
 
             @Test(
-                "Dead right before or after the servers were told: cleaning up restores the file",
+                "After a crash right before or after the change of servers, cleaning up restores the file",
                 arguments: [true, false])
             func crash(_ doesLast: Bool) throws {
                 let etc = try PrivateEtc(resolvConf: Self.before)

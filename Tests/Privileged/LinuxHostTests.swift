@@ -10,11 +10,11 @@
     @testable import PacketTunnel
     @testable import PacketTunnelLinux
 
-    /// Tests of a tunnel's part of a host's network, in namespaces of their own.
+    /// Tests of a tunnel's part of a host's network, in separate namespaces.
     @Suite("The Linux host's network", .enabled(if: Privileged.isAvailable), .serialized, .timeLimit(.minutes(5)))
     struct LinuxHostTests {
         @Test(
-            "Up and down again, under each policy: the network is as it was",
+            "Up and down restore the network under each policy",
             arguments: LeakPolicy.allCases, [true, false])
         func wholeLife(_ policy: LeakPolicy, _ local: Bool) throws {
             let world = try LinuxHostWorld()
@@ -72,7 +72,7 @@
             try world.expectUnchanged(since: before)
         }
 
-        @Test("Settings that fail half-way leave those before in force, or nothing")
+        @Test("Settings that fail half-way leave the previous ones in effect, or nothing")
         func failure() throws {
             let world = try LinuxHostWorld()
             let before = try world.snapshot()
@@ -127,7 +127,7 @@
         }
 
         @Test(
-            "A table of one's own is not taken for a mark, and a strict policy with it is refused before anything is made"
+            "A chosen table is not used as a mark, and a strict policy with it is refused before any change"
         )
         func namedTable() throws {
             let world = try LinuxHostWorld()
@@ -148,7 +148,7 @@
         }
 
         @Test(
-            "Two tunnels at once have marks, tables and rules of their own, in whatever order they end",
+            "Two tunnels have separate marks, tables and rules, and may end in either order",
             arguments: [true, false])
         func twoTunnels(_ firstEndsFirst: Bool) throws {
             let world = try LinuxHostWorld()

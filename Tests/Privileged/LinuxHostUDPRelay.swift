@@ -25,7 +25,7 @@
         private let isEnded = Atomic<Bool>(false)
         private let ended = OneShot<Void>()
 
-        /// Serves on `port`, and sends on to a server from a port of its own.
+        /// Serves on `port`, and forwards to a server from a separate port.
         init(
             on network: any DatagramNetwork, port: UInt16, to server: IPAddress, _ serverPort: UInt16,
             loss: Double, delay: ClosedRange<Duration>, seed: UInt64 = 1
@@ -54,7 +54,7 @@
             await ended.value
         }
 
-        /// What it has done, both ways together.
+        /// The statistics of both directions together.
         var statistics: LinkStatistics {
             state.withLock { state in
                 var all = state.toServer.statistics

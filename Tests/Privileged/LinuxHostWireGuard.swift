@@ -15,7 +15,7 @@
     @testable import PacketTunnel
     @testable import PacketTunnelLinux
 
-    /// The sockets of a namespace, whatever thread asks for them.
+    /// The sockets of a namespace, from any thread.
     struct NamespaceNetwork: DatagramNetwork {
         let namespace: Namespace
 
@@ -30,7 +30,7 @@
         }
     }
 
-    /// A wireguard-go behind the router, and what a tunnel to it is made with.
+    /// A wireguard-go behind the router, and the parts of a tunnel to it.
     final class WireGuardServerWorld {
         static let port: UInt16 = 51_820
         static let inner = "10.9.0.1"
@@ -49,7 +49,7 @@
             try world.router.run("ip", "address", "add", "fd55::1/128", "dev", "lo", "nodad")
         }
 
-        /// Starts the server, anew where it ran before.
+        /// Starts the server, or restarts it.
         func startServer() throws {
             let daemon = try DaemonProcess(.wireguardGo, in: world.router)
             try Wg.configure(
@@ -106,7 +106,7 @@
             return store
         }
 
-        /// A host for it. The test's threads are not in the host's namespace, so that sockets have to be told.
+        /// A host for it. The test's threads are not in the host's namespace, so sockets need the namespace explicitly.
         func host(
             resolver: ResolverControl = ResolverControl()
         ) async throws -> (host: LinuxHost<WireGuardTunnelProvider>, provider: WireGuardTunnelProvider) {

@@ -24,7 +24,8 @@
             static let resolvConf = "nameserver 192.0.2.1\n"
             static let name = "vpn.example"
 
-            /// What is neither the link's own nor the tunnel's: datagrams to its server, and lookups of the server's name.
+            /// Returns the packets that belong neither to the link nor to the tunnel (datagrams to its server, and lookups of
+            /// the server's name).
             static func leaks(_ lines: [String], server: String = "203.0.113.7.51820") -> [String] {
                 lines.filter { line in
                     !LinuxHostWorld.isLinkConfiguration(line) && !line.contains("> \(server): UDP")
@@ -42,7 +43,7 @@
             }
 
             @Test(
-                "From start to stop nothing but the tunnel's own leaves, whatever happens",
+                "From start to stop only the tunnel's own packets leave, at every event",
                 arguments: LeakPolicy.allCases)
             func wholeLife(_ policy: LeakPolicy) async throws {
                 let etc = try PrivateEtc(resolvConf: Self.resolvConf)
@@ -53,7 +54,8 @@
                     on: NamespaceNetwork(namespace: world.router),
                     [Self.name: [.v4(203, 0, 113, 7)], "inside.example": [.v4(10, 9, 0, 77)]])
                 let (host, provider) = try await scene.host()
-                // Without blocking the system's resolver is asked before the tunnel is up; this process is elsewhere.
+                // Without blocking, the system's resolver is used before the tunnel is up; this process is in another
+                // namespace.
                 let endpoint = policy == .routeBased ? "203.0.113.7:51820" : "\(Self.name):51820"
                 let configuration = try scene.configuration(policy, endpoint: endpoint)
                 let ways = policy == .routeBased ? LinuxHostWorld.Ways.routed : .all
@@ -62,7 +64,7 @@
                 }
                 let capture = try LinuxHostWorld.Capture(world)
 
-                // While it starts: nobody answers, and the settings are in force.
+                // During the start the server does not answer, and the settings are in effect.
                 let starting = Task {
                     try await host.start(configuration, leakPolicy: policy, profileID: WireGuardServerWorld.profile)
                 }
@@ -82,7 +84,7 @@
                 try expectCarries(world)
                 try await tryEverything()
 
-                // While its server is dead, and it says so.
+                // While its server is dead, which the tunnel reports.
                 scene.killServer()
                 await host.reaches(.reasserting)
                 try await tryEverything()
@@ -139,7 +141,7 @@
                 try await host.start(configuration, leakPolicy: policy, profileID: WireGuardServerWorld.profile)
                 let capture = try LinuxHostWorld.Capture(world)
                 configuration.peers[0].endpoint = "\(Self.name):51820"
-                // Its old address is dead, and the name leads to another one.
+                // Its old address is dead, and the name resolves to another one.
                 try world.router.run("ip", "address", "delete", "203.0.113.7/32", "dev", "lo")
                 try world.router.run("ip", "address", "add", "203.0.113.8/32", "dev", "lo")
                 names.set(Self.name, [.v4(203, 0, 113, 8)])
@@ -177,7 +179,7 @@
                 await host.reaches(.blocked)
                 #expect(host.status.error?.code == .providerFailed)
                 try await onThread { try world.tryEverything() }
-                // What holds everything back also holds back the system's own lookups.
+                // A policy that blocks everything also blocks the system's own lookups.
                 try await host.start(configuration, leakPolicy: policy, profileID: WireGuardServerWorld.profile)
                 try await onThread {
                     _ = try world.host.run("ping", "-n", "-q", "-c", "2", "-i", "0.05", "-W", "9", "8.8.8.8")
@@ -190,7 +192,7 @@
                 withExtendedLifetime(etc) {}
             }
 
-            @Test("Told to end, a tunnel that lost its server ends with the reason, and the network is as it was")
+            @Test("With endWhenDead, a tunnel that lost its server ends with the reason, and the network is restored")
             func lost() async throws {
                 let etc = try PrivateEtc(resolvConf: Self.resolvConf)
                 let scene = try WireGuardServerWorld()
@@ -210,7 +212,7 @@
             }
 
             @Test(
-                "Name servers that are silent are a typed error in time, and no reason to ask others",
+                "Silent name servers cause a typed error in time, and no others are asked",
                 arguments: LeakPolicy.allCases.dropFirst())
             func silentNames(_ policy: LeakPolicy) async throws {
                 let etc = try PrivateEtc(resolvConf: Self.resolvConf)

@@ -10,7 +10,7 @@
     @testable import PacketTunnel
     @testable import PacketTunnelLinux
 
-    /// A host with a default route of both families through a router, each in a namespace of its own.
+    /// A host with a default route of both families through a router, each in a separate namespace.
     final class LinuxHostWorld: Sendable {
         let host: Namespace
         let router: Namespace
@@ -80,7 +80,7 @@
             return parts + journals
         }
 
-        /// Expects the network to be as it was.
+        /// Expects the network to be unchanged.
         func expectUnchanged(
             since before: [String], _ when: String = "", sourceLocation: SourceLocation = #_sourceLocation
         ) throws {
@@ -89,7 +89,7 @@
                 changes.isEmpty, "\(when)\n\(changes.joined(separator: "\n"))", sourceLocation: sourceLocation)
         }
 
-        /// What is not as it was: each command's lines that are new or gone.
+        /// Returns the differences: each command's lines that are new or missing.
         func changes(since before: [String]) throws -> [String] {
             let now = try snapshot()
             var changes: [String] = []
@@ -120,12 +120,12 @@
             }
         }
 
-        /// Undoes what a core left behind.
+        /// Undoes a core's changes.
         func cleanUp() throws -> [String] {
             try host.perform { try LinuxPlatform.cleanUp(name: Self.tunnel, options: options) }
         }
 
-        /// A process that is gone.
+        /// A process that has ended.
         static let dead = JournalOwner(processID: 1, startTime: .max)
 
         /// Settings with all kinds of changes in them.
@@ -149,7 +149,7 @@
             var operations: Int
             /// Whether the last operation is still done.
             var doesLast: Bool
-            /// What happens then.
+            /// The effect at that point.
             var end: @Sendable () -> Void = {}
         }
 

@@ -225,7 +225,7 @@
 
         deinit { close() }
 
-        /// A provider logs in again when the server has forgotten it, or has gone.
+        /// Handles an event: like a provider, logs in again if the server has ended or has forgotten the session.
         private func take(_ event: ClientEvent) {
             seen.withLock { $0.append(event) }
             switch event {
@@ -242,10 +242,10 @@
             device.logIn(CredentialClient.Configuration(keys: keys, login: login), at: [endpoint])
         }
 
-        /// What became of logins and session so far.
+        /// The events of logins and session so far.
         var events: [ClientEvent] { seen.withLock { $0 } }
 
-        /// Logs in and waits for the answer. With an interface it is given what the answer says.
+        /// Logs in and waits for the answer. If there is an interface, it is configured with the assignment.
         @discardableResult
         func logIn(_ name: String, _ password: String) throws -> Result<Body.Assignment, CredentialError> {
             let before = events.count
@@ -265,7 +265,7 @@
             return result
         }
 
-        /// Gives the interface its addresses, and routes to what is behind the server.
+        /// Sets the interface's addresses, and routes to the networks behind the server.
         func configure(_ assignment: Body.Assignment) throws {
             try namespace.run("ip", "address", "flush", "dev", name)
             try namespace.run("ip", "link", "set", name, "up")

@@ -31,7 +31,7 @@
             try client.configure(client.logIn("anna", password).get())
             #expect(try client.pings("203.0.113.7"))
             let before = scene.memory
-            // The same packets to a socket that nobody reads: what the kernel and the sender take is no fault of the server's.
+            // The same packets to a socket that is never read: the memory of kernel and sender is not the server's.
             let sink = try TestSocket.datagrams(in: scene.world.host, at: "0.0.0.0", port: 9)
             let hello = try hello(scene)
             let flood = try DatagramFlood(

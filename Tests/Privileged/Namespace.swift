@@ -6,9 +6,9 @@
     import Synchronization
     import TunnelIO
 
-    /// A network namespace that a test made, with its loopback interface up; deleted when this object goes.
+    /// A network namespace of a test, with its loopback interface up; deleted when this object is released.
     ///
-    /// Every device that a test makes is in one of these, so that nothing is left behind and no two tests meet.
+    /// Every device of a test is in such a namespace, so that nothing remains and tests do not interfere.
     final class Namespace: Sendable {
         /// The name for ip(8), unique on this machine.
         let name: String
@@ -45,14 +45,14 @@
             try PrivilegedTests.run(inside(arguments), deadline: deadline)
         }
 
-        /// Runs a command in the namespace, whatever its status.
+        /// Runs a command in the namespace and accepts any status.
         func runAllowingFailure(_ arguments: String..., deadline: Duration = Privileged.patience) throws
             -> CommandResult
         {
             try PrivilegedTests.runAllowingFailure(inside(arguments), deadline: deadline)
         }
 
-        /// Starts a command in the namespace, to run beside the test.
+        /// Starts a command in the namespace, concurrently with the test.
         func start(_ arguments: String...) throws -> SpawnedProcess {
             try SpawnedProcess(inside(arguments))
         }
@@ -69,7 +69,7 @@
             }
         }
 
-        /// Runs `body` on a thread that is in the namespace: devices and sockets that it makes are of the namespace.
+        /// Runs `body` on a thread in the namespace: its devices and sockets belong to the namespace.
         func perform<Result>(_ body: () throws -> Result) throws -> Result {
             let namespace = try NetworkNamespace(path: "/run/netns/\(name)")
             return try namespace.run { Swift.Result { try body() } }.get()

@@ -33,16 +33,16 @@
                     #expect(
                         left.daemon.log.contains("Receiving cookie response"), "the client came through with a cookie")
                 }
-                // A cookie reply is smaller than what it answers, and nobody gets more than was sent.
+                // A cookie reply is smaller than its message, and no source gets more bytes than it sent.
                 #expect(flood.cookies <= flood.sent)
                 #expect(flood.others == 0, "no stranger gets anything else")
 
-                // Afterwards all is as before: a peer that is new connects at once.
+                // Afterwards a new peer connects immediately.
                 try eventually("the load is over") { try pair.isReached(from: right) }
                 #expect(right.daemon.process.isRunning)
             }
 
-            @Test("A wireguard-go under a flood of initiations has our client show a cookie, and lets it in")
+            @Test("A wireguard-go under a flood of initiations makes our client send a cookie, and accepts it")
             func loadedWireGuardGo() throws {
                 var options = PairOptions()
                 // It would write a line for each stranger.

@@ -21,7 +21,7 @@
                 let handshake = try server.peer(client).latestHandshake
                 #expect(try server.peer(client).endpoint == client.endpoint(.v4))
 
-                // Another address of the same family: the old one goes away under the socket. wireguard-go sticks to it
+                // Another address of the same family: the old one is removed under the socket. wireguard-go keeps using it
                 // until its next handshake.
                 var address = client.outer4
                 if ends.initiator == .culvert {
@@ -49,7 +49,7 @@
             }
 
             @Test(
-                "The server's address and port change: the client follows as soon as it hears from it",
+                "When the server's address and port change, the client follows with the next datagram",
                 arguments: InteropMatrixTests.Ends.all)
             func serverRoams(_ ends: InteropMatrixTests.Ends) throws {
                 let pair = try TunnelPair(ends.initiator, ends.responder)
@@ -70,13 +70,13 @@
             // MARK: - Sticky source addresses
 
             @Test(
-                "Replies come from the address that was contacted, until that is gone", arguments: [IPFamily.v4, .v6])
+                "Replies come from the contacted address, until it is removed", arguments: [IPFamily.v4, .v6])
             func stickySource(_ family: IPFamily) throws {
                 let pair = try TunnelPair(.wireguardGo, .culvert)
                 let (client, server) = (pair.left, pair.right)
                 let (second, length) = family == .v4 ? ("10.9.0.100", 24) : ("fd09::100", 64)
                 let (first, extra) = family == .v4 ? (server.outer4, "") : (server.outer6, " nodad")
-                // Preferred for what the system chooses itself.
+                // The system prefers this address.
                 try server.shell("ip address add \(second)/\(length) dev veth\(extra)")
                 let text = family == .v4 ? "\(second):\(server.port)" : "[\(second)]:\(server.port)"
                 try Wg.run("set", client.name, "peer", server.keys.publicKey.base64, "endpoint", text)
@@ -90,7 +90,7 @@
                 try pair.ping(from: client)
                 try pair.ping(from: server)
                 #expect(try client.peer(server).endpoint == server.endpoint(family))
-                // Back once more, and then that address goes: traffic goes on from the one that remains.
+                // It returns, then the address is removed: traffic continues from the remaining one.
                 try Wg.run("set", client.name, "peer", server.keys.publicKey.base64, "endpoint", text)
                 try pair.ping(from: client)
                 try server.shell("ip address del \(second)/\(length) dev veth")
@@ -121,7 +121,7 @@
                 try eventually("the server sees the other link's address") {
                     try pair.isReached(from: client) && server.peer(client).endpoint == "10.7.0.1:\(client.port)"
                 }
-                // The link goes away altogether, and the first one is taken again.
+                // The link is removed, and the first one is used again.
                 try client.shell("ip link delete veth2; ip route replace 10.100.0.2/32 via \(server.outer4)")
                 try eventually("the server sees the first link's address") {
                     try pair.isReached(from: client)
@@ -178,7 +178,7 @@
                 try eventually("the server sees the new mapping") { try server.peer(client).endpoint != mapping }
                 try pair.ping(from: server)
 
-                // Without keepalives the mapping dies, and the server cannot reach the client any more.
+                // Without keepalives the mapping expires, and the server no longer reaches the client.
                 try Wg.run(
                     "set", client.name, "peer", server.keys.publicKey.base64, "persistent-keepalive", "off")
                 try router.run("conntrack", "-D", "-p", "udp")
@@ -197,7 +197,7 @@
                 for end in [pair.right, pair.left] {
                     try pair.ping(from: pair.left)
                     try pair.restart(end)
-                    // Traffic of the end that has lost its sessions makes a new one at once.
+                    // Traffic of the end that lost its sessions creates a new one immediately.
                     try pair.ping(from: end)
                     try pair.ping(from: pair.other(end))
                 }
@@ -208,7 +208,7 @@
                 let pair = try TunnelPair(.culvert, .culvert)
                 try pair.ping(from: pair.left)
                 let first = try pair.left.peer(pair.right).latestHandshake
-                // Nobody tells the initiator; it notices after fifteen seconds without an answer.
+                // The initiator gets no notice; it detects the restart fifteen seconds after its last answer.
                 try pair.restart(pair.right)
                 let socket = try TestSocket.datagrams(in: pair.left.namespace, at: pair.left.inner4)
                 let start = ContinuousClock.now

@@ -36,7 +36,7 @@
                         """)
                     try birth.run("ip", "link", "set", daemon.name, "netns", homes[index].name)
                     try homes[index].run("ip", "address", "add", "192.168.241.\(index + 1)/24", "dev", daemon.name)
-                    // The daemon is told of this by the namespace that the interface is in by now.
+                    // The daemon learns this from the interface's new namespace.
                     try homes[index].run("ip", "link", "set", daemon.name, "up")
                 }
                 try homes[0].run("ping", "-n", "-q", "-c", "3", "-i", "0.02", "-W", "9", "192.168.241.2")
@@ -45,7 +45,7 @@
                 #expect(sockets.contains(":1 ") && sockets.contains(":2 "), "\(sockets)")
                 #expect(try homes[0].run("ss", "-Hlun").output.isEmpty)
 
-                // Down in its new home: the sockets close. Up: they are there again, and so is the tunnel.
+                // Down in its new namespace, the sockets close. Up, they and the tunnel work again.
                 try homes[0].run("ip", "link", "set", daemons[0].name, "down")
                 try eventually("the socket is closed") { try !birth.run("ss", "-Hlun").output.contains(":1 ") }
                 try homes[0].run("ip", "link", "set", daemons[0].name, "up")
@@ -150,7 +150,7 @@
                 for _ in 0..<5 { liar.send([UInt8](repeating: 7, count: 100), to: target) }
                 honest.send([2], to: target)
                 #expect(socket.receive()?.bytes == [2], "the liar's datagrams were sent before this one")
-                // Counted as received, since they were the peer's: 128 bytes of UDP, and 32 around them.
+                // Counted as received, since the peer sent them: 128 bytes of UDP, and 32 of overhead.
                 #expect(try receiver.peer(sender).received - before >= 5 * 160)
                 #expect(socket.receive(within: .milliseconds(100)) == nil)
 
@@ -160,7 +160,7 @@
                 outward.send([3], to: try SocketAddress("192.168.241.77", 4000))
                 #expect(try receiver.peer(sender).sent - transmitted < 32)
 
-                // The nested network of another peer is that peer's, whoever has the larger one.
+                // The nested network belongs to the other peer, whichever has the larger one.
                 try Wg.run(
                     "set", receiver.name, "peer", sender.keys.publicKey.base64, "allowed-ips", "192.168.241.0/24")
                 liar.send([4], to: target)
@@ -198,7 +198,7 @@
                 let isWhole = Set(shown) == prefixes
                 #expect(isWhole)
                 #expect(duration < .seconds(20), "\(duration)")
-                // And away again, all at once.
+                // All are removed together.
                 try Wg.configure(daemon.name, "[Interface]")
                 #expect(try Wg.dump(daemon.name).peers == [])
             }

@@ -11,7 +11,7 @@
     extension DaemonTests {
         @Suite("Segmentation offload under load", .timeLimit(.minutes(5)))
         struct OffloadLoadTests {
-            /// Which way the bulk of the traffic goes, as seen from the end that goes away.
+            /// The direction of the bulk traffic, relative to the end that is closed.
             enum Direction: String, CaseIterable, Sendable {
                 case out, into, both
 
@@ -39,7 +39,7 @@
             }
 
             @Test(
-                "A daemon ends at once and cleanly, whatever ends it, with full load in either direction",
+                "A daemon ends immediately and cleanly at every event, with full load in either direction",
                 arguments: DaemonLifecycleTests.End.allCases, Direction.allCases)
             func ends(_ end: DaemonLifecycleTests.End, _ direction: Direction) throws {
                 let pair = try TunnelPair(.culvert, .culvert)
@@ -51,7 +51,7 @@
                 #expect(result.status == 0, "\(result)")
                 #expect(try DaemonRemains.of(daemon.name, in: daemon.namespace) == [])
                 #expect(try daemon.namespace.run("ss", "-Hlun").output == "")
-                // The other end is none the worse.
+                // The other end is not affected.
                 #expect(pair.right.daemon.process.isRunning)
                 #expect(try pair.right.daemon.stop().status == 0)
                 for process in traffic { process.kill() }
@@ -69,7 +69,7 @@
                 for process in traffic { process.kill() }
             }
 
-            @Test("Down and up again under load, ten times: traffic goes on")
+            @Test("Traffic continues after ten downs and ups under load")
             func downAndUp() throws {
                 let pair = try TunnelPair(.culvert, .culvert)
                 let traffic = try load(pair, .both)

@@ -11,7 +11,7 @@
     /// Offload on real sockets and devices: paths that refuse it, and descriptors that go away.
     @Suite("Segmentation offload on sockets and devices", .enabled(if: Privileged.isAvailable), .timeLimit(.minutes(5)))
     struct OffloadSocketTests {
-        /// Where the underlay's 1280 bytes come from.
+        /// The source of the underlay's 1280 bytes.
         enum Narrow: CaseIterable, Sendable {
             case link, route
 
@@ -91,14 +91,14 @@
                 #expect(try Self.receive(40, from: far) == datagrams)
                 #expect(near.statistics.takenApart == 1)
             }
-            // What is short enough is still joined, and not refused.
+            // Short packets are still joined, and not refused.
             let short = (0..<40).map { _ in [UInt8](repeating: 7, count: 1000) }
             #expect(try Self.send(short, to: endpoint, through: near).sent == 40)
             #expect(try Self.receive(40, from: far) == short)
             #expect(near.statistics.takenApart == 1)
         }
 
-        @Test("A path that becomes narrow while it is used goes on delivering", arguments: [false, true])
+        @Test("A path whose MTU shrinks while it is used still delivers", arguments: [false, true])
         func pathBecomesNarrow(_ isIPv6: Bool) throws {
             let link = try Link()
             let near = try link.near.perform { try LinuxUDPSocket(isIPv6: isIPv6, port: 0) }
@@ -115,7 +115,7 @@
         }
 
         @Test(
-            "What the firewall refuses is dropped and counted, all of it, and nothing else is given up",
+            "Packets that the firewall refuses are dropped and counted, and no offload is disabled",
             arguments: [false, true])
         func firewall(_ isIPv6: Bool) throws {
             let link = try Link()
@@ -133,7 +133,7 @@
             #expect(near.statistics.takenApart == 0)
         }
 
-        /// Runs `body` with a batch of its own on a thread until it throws.
+        /// Runs `body` with its own batch on a thread until it throws.
         private final class Worker: Sendable {
             private let ended = DispatchSemaphore(value: 0)
             private let error = Mutex<TunnelIOError?>(nil)
@@ -158,7 +158,7 @@
                 }
             }
 
-            /// What it threw; nil when it did not in time.
+            /// The thrown error, or `nil` if there was none in time.
             func wait() -> TunnelIOError? {
                 guard ended.wait(timeout: .now() + 20) == .success else { return nil }
                 return error.withLock { $0 }
@@ -187,7 +187,7 @@
                     reader.rounds.load(ordering: .relaxed) > 3 && writer.rounds.load(ordering: .relaxed) > 3
                 }
                 tun.close()
-                // Whatever gets the number now must be left alone.
+                // The next owner of the number must not be affected.
                 var ends: [Int32] = [-1, -1]
                 #expect(unsafe pipe(&ends) == 0)
                 #expect(reader.wait() == TunnelIOError(.closed))

@@ -4,8 +4,8 @@
 #if os(Linux)
     import Foundation
 
-    /// A copy of /etc in place of it, and a resolvconf that knows of nothing, until this object goes: only in a sandbox with
-    /// mounts of its own (scripts/sandbox).
+    /// A copy of /etc in its place, and a resolvconf without records, until this object is released: only in a sandbox with
+    /// separate mounts (scripts/sandbox).
     final class PrivateEtc {
         /// Whether this is such a sandbox, and resolvconf is openresolv's.
         static let isPossible: Bool = {
@@ -15,7 +15,7 @@
         }()
 
         private let folder: String
-        /// What resolvconf knows of interfaces: records that one test left would be the name servers of all that follow.
+        /// resolvconf's records of interfaces: those that one test left would be the name servers of all later ones.
         private static let records = "/run/resolvconf"
 
         init(resolvConf: String) throws {
@@ -38,7 +38,7 @@
         private static let folder = "/run/resolvconf/lock"
         private let holder: SpawnedProcess
 
-        /// - Parameter tries: after how many of them, a second apart, others give up.
+        /// - Parameter tries: The number of tries, a second apart, after which other processes give up.
         init(tries: Int = 1) throws {
             try "lock_timeout=\(tries)\n".write(toFile: "/etc/resolvconf.conf", atomically: false, encoding: .utf8)
             holder = try SpawnedProcess(["sleep", "1000"])

@@ -4,15 +4,15 @@
 #if os(Linux)
     import Foundation
 
-    /// What the tests in this folder need: root, the TUN driver and ip(8).
+    /// The requirements of the tests in this folder: root, the TUN driver and ip(8).
     ///
-    /// Suites say `.enabled(if: Privileged.isAvailable)`. With `CI=true` they are always enabled, so that on a build machine
-    /// something missing is a failure and not a silent skip.
+    /// Suites use `.enabled(if: Privileged.isAvailable)`. With `CI=true` they are always enabled, so that a missing
+    /// requirement is a failure on a build machine.
     enum Privileged {
         /// Whether to run privileged tests.
         static let isAvailable = ProcessInfo.processInfo.environment["CI"] == "true" || missing.isEmpty
 
-        /// What is not there.
+        /// The missing requirements.
         static let missing: [String] = {
             var missing: [String] = []
             if geteuid() != 0 { missing.append("root") }
@@ -25,13 +25,13 @@
         static let patience: Duration = .seconds(60)
     }
 
-    /// What became of a command.
+    /// The result of a command.
     struct CommandResult: Sendable, CustomStringConvertible {
         /// The command and its arguments.
         var arguments: [String]
         /// The exit status; 128 and the signal's number after a signal.
         var status: Int32
-        /// What it wrote to standard output and standard error, together.
+        /// Its standard output and standard error together.
         var output: String
 
         var description: String {
@@ -44,10 +44,10 @@
         var description: String
     }
 
-    /// Runs a command to its end.
+    /// Runs a command to completion.
     ///
-    /// - Returns: its result, with a status of zero.
-    /// - Throws: `CommandFailure`, with the output, when it fails or is not done in time; then it is killed.
+    /// - Returns: Its result, with status zero.
+    /// - Throws: `CommandFailure`, with the output, if it fails or exceeds the deadline; then it is killed.
     @discardableResult
     func run(_ arguments: [String], deadline: Duration = Privileged.patience) throws -> CommandResult {
         let result = try runAllowingFailure(arguments, deadline: deadline)
@@ -55,8 +55,8 @@
         return result
     }
 
-    /// Runs a command to its end, whatever its status.
-    /// - Throws: `CommandFailure`, with the output, when it cannot be started or is not done in time; then it is killed.
+    /// Runs a command to completion and accepts any status.
+    /// - Throws: `CommandFailure`, with the output, if it cannot be started or exceeds the deadline; then it is killed.
     func runAllowingFailure(_ arguments: [String], deadline: Duration = Privileged.patience) throws -> CommandResult {
         let process = try SpawnedProcess(arguments)
         return try process.wait(deadline: deadline)

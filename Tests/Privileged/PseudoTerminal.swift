@@ -7,7 +7,7 @@
     /// A terminal without a person.
     final class PseudoTerminal {
         private let master: Int32
-        /// What a program writes to, and reads from.
+        /// The program's end of the terminal.
         let slave: Int32
         private var bytes: [UInt8] = []
 
@@ -27,7 +27,7 @@
             close(master)
         }
 
-        /// What was written so far.
+        /// The output so far.
         var output: String {
             var chunk = [UInt8](repeating: 0, count: 4096)
             while true {

@@ -26,7 +26,7 @@
                 message: message(writer, number))
         }
 
-        /// The writer and the number in a message; nil where it is not whole.
+        /// The writer and the number in a message, or `nil` if it is incomplete.
         private static func parse(_ text: String) -> (writer: Int, number: Int)? {
             let words = text.prefix { $0 != " " }.split(separator: ".").compactMap { Int($0) }
             guard words.count == 2, text == message(words[0], words[1]) else { return nil }
@@ -41,7 +41,7 @@
             ])
         }
 
-        @Test("Nothing torn is shown, and nothing whole is lost but what the dead were writing over")
+        @Test("No torn record is shown, and only the records that the killed writers were overwriting are lost")
         func killed() throws {
             let folder = try TemporaryFolder()
             let path = folder.path + "/log"
@@ -49,7 +49,7 @@
             var first = 0
             for round in 0..<4 {
                 let writers = try [start(path, 2 * round), start(path, 2 * round + 1)]
-                // Both write, and the ring has gone round since.
+                // Both write, and the ring has wrapped since.
                 let goal = first + 3 * Self.geometry.slotCount / 2
                 try eventually("both write", within: .seconds(120), pollEvery: .milliseconds(200)) {
                     let newest = log.records().last.map { Int($0.sequence) } ?? 0
@@ -61,7 +61,7 @@
                 #expect(records == reader.records(), "nobody writes any more")
                 #expect(zip(records, records.dropFirst()).allSatisfy { $0.sequence < $1.sequence })
                 var numbers: [Int: [Int]] = [:]
-                // Where a writer was stopped before it wrote, what it would have pushed out is still there.
+                // If a writer was stopped before it wrote, the record that it would have replaced is still there.
                 let last = reader.content.lastSequence
                 let oldest = last - min(last, UInt64(Self.geometry.slotCount))
                 for record in records {
@@ -69,7 +69,7 @@
                     #expect(!record.isCut)
                     if record.sequence > oldest { numbers[parsed.writer, default: []].append(parsed.number) }
                 }
-                // A writer that was stopped for a whole lap of the ring writes over newer records: one of its own at most.
+                // A writer that was stopped for a whole lap of the ring overwrites newer records: at most one each.
                 var holes = 0
                 for (_, numbers) in numbers {
                     #expect(numbers == numbers.sorted())
@@ -79,7 +79,7 @@
                 print(
                     "round \(round): \(records.count) records of \(numbers.count) killed processes are whole,",
                     "\(holes) lost between them")
-                // Who comes after them goes on behind their last.
+                // Later writers continue after their last record.
                 let newest = try #require(records.last?.sequence)
                 let next = try #require(
                     try RingLogFile(path: path).append(

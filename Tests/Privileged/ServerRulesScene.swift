@@ -20,11 +20,11 @@
         }
     }
 
-    /// A tunnel server with two clients, each in a namespace of its own: what they send comes out of the server's tunnel. Behind
-    /// the second one is a network.
+    /// A tunnel server with two clients, each in a separate namespace: their packets arrive through the server's tunnel.
+    /// Behind the second one is a network.
     final class ServerRulesScene {
         let world: LinuxHostWorld
-        /// The other end of the tunnel, which hands packets to whose address they have.
+        /// The other end of the tunnel, which forwards packets to the owner of their address.
         private let far: Namespace
         let anna: Namespace
         let ben: Namespace
@@ -96,7 +96,7 @@
             for end in ends { end.close() }
         }
 
-        /// Lets both in, with these rules.
+        /// Admits both, with these rules.
         func allow(_ name: String, subnets: [String] = [], _ rules: [AccessRule] = []) async throws {
             try await network.allow(
                 (Self.addresses[name] ?? []).map { try IPAddress($0) }, subnets: subnets.map { try IPPrefix($0) },
@@ -108,7 +108,7 @@
                 (Self.addresses[name] ?? []).map { try IPAddress($0) }, subnets: subnets.map { try IPPrefix($0) })
         }
 
-        // MARK: - What they try
+        // MARK: - Attempts
 
         func pings(_ address: String, from: Namespace, source: String? = nil, patience: Int = 1) throws -> Bool {
             try runAllowingFailure(
@@ -117,7 +117,7 @@
             ).status == 0
         }
 
-        /// What comes of a TCP connection to where nobody listens.
+        /// The outcome of a TCP connection to a port without a listener.
         func connects(from: Namespace, to address: String, port: Int) throws -> TunnelServerScene.Outcome {
             let output = try from.runAllowingFailure(
                 "timeout", "2", "bash", "-c", "exec 3<>/dev/tcp/\(address)/\(port)"

@@ -20,7 +20,7 @@
             AccessRule(action, networks: try networks.map { try IPPrefix($0) }, transport: transport, ports: ports)
         }
 
-        @Test("A client's rules are asked in their order, before the policy for all, and hold for that client alone")
+        @Test("A client's rules are evaluated in order, before the common policy, and apply to that client alone")
         func ordered() async throws {
             let scene = try await ServerRulesScene()
             try await scene.allow(
@@ -39,12 +39,12 @@
             }
             #expect(try outcomes("203.0.113.7", 443) == [.reached, .reached])
             #expect(try outcomes("203.0.113.7", 80) == [.refused, .reached])
-            // What the policy for all denies may be allowed to one.
+            // A rule can allow one client what the common policy denies.
             #expect(try outcomes("192.168.77.1", 80) == [.reached, .refused])
             #expect(try outcomes("192.168.77.1", 91) == [.refused, .refused])
             #expect(try outcomes("10.66.0.1", 22) == [.reached, .refused])
             #expect(try outcomes("10.66.0.1", 8080) == [.reached, .reached])
-            // And what it allows may be denied.
+            // And can deny what it allows.
             #expect(try outcomes("10.55.1.1", 53) == [.refused, .reached])
             #expect(try !scene.pings("2001:db8:7::7", from: anna))
             #expect(try scene.pings("2001:db8:7::7", from: ben, patience: 9))
@@ -52,7 +52,7 @@
             await scene.stop()
         }
 
-        @Test("Nothing begins towards a client but what its rules name: from another client, and from elsewhere")
+        @Test("No flow to a client can start except by its rules, from another client or elsewhere")
         func towards() async throws {
             let scene = try await ServerRulesScene()
             let (anna, ben, router, host) = (scene.anna, scene.ben, scene.world.router, scene.world.host)
@@ -62,7 +62,7 @@
             #expect(try scene.pings("203.0.113.7", from: ben, patience: 9))
             #expect(try scene.connects(from: anna, to: "10.66.0.3", port: 8080) == .refused)
             #expect(try scene.connects(from: router, to: "10.66.0.3", port: 22) == .silent)
-            // What the server itself begins is answered.
+            // Flows that the server starts are answered.
             #expect(try scene.pings("10.66.0.3", from: host, patience: 9))
             try await scene.allow(
                 "ben",
@@ -80,10 +80,10 @@
             // That is no way back.
             #expect(try scene.connects(from: ben, to: "10.66.0.2", port: 8080) == .refused)
             #expect(try !scene.pings("fd66::2", from: ben))
-            // Both are asked: who may not begin it does not.
+            // Both clients' rules count: the first may not start it.
             try await scene.allow("anna", [rule(.deny, ["10.66.0.0/24"], .tcp)])
             #expect(try scene.connects(from: anna, to: "10.66.0.3", port: 8080) == .refused)
-            // And what one allows for itself is no right at the other.
+            // A client's own permission does not count at the other.
             try await scene.allow("anna", [rule(.allow)])
             #expect(try scene.connects(from: anna, to: "10.66.0.3", port: 8080) == .reached)
             #expect(try scene.connects(from: anna, to: "10.66.0.3", port: 8081) == .refused)
@@ -103,21 +103,21 @@
                 "ben", subnets: ["192.168.50.0/24"],
                 [rule(.allow, ["10.66.0.2/32"], .tcp, 445...445)].towardsClient)
             #expect(try scene.hasRoute(to: "192.168.50.0/24"))
-            // With the server's address as its source: the router knows no way back.
+            // With the server's address as source: the router has no route back.
             #expect(try scene.pings("203.0.113.7", from: ben, source: site, patience: 9))
             #expect(try scene.connects(from: anna, to: site, port: 445) == .reached)
             #expect(try scene.connects(from: anna, to: site, port: 446) == .refused)
             // What pretends to be from there but comes from elsewhere is dropped.
             try router.run("ip", "address", "add", "192.168.50.9/32", "dev", "lo")
             #expect(try !scene.pings("192.0.2.2", from: router, source: "192.168.50.9"))
-            // What cannot be behind a client.
+            // Networks that cannot be behind a client.
             for text in ["0.0.0.0/0", "10.66.0.0/25", "192.0.2.0/24", "192.168.50.128/25", "192.168.0.0/16"] {
                 let prefix = try IPPrefix(text)
                 await #expect(throws: TunnelServerError.self, "\(text)") {
                     try await scene.network.allow([], subnets: [prefix])
                 }
             }
-            // Routes that others delete are made again.
+            // Routes that another process deletes are restored.
             try scene.world.host.run("ip", "route", "delete", "192.168.50.0/24")
             try eventually("the route is there again", pollEvery: .milliseconds(5)) {
                 try scene.hasRoute(to: "192.168.50.0/24")
@@ -129,7 +129,7 @@
             await scene.stop()
         }
 
-        @Test("Other rules end the flows that they forbid, whichever way the next packet goes, and others go on")
+        @Test("New rules end the flows that they forbid, in either direction, and other flows continue")
         func endsFlows() async throws {
             let scene = try await ServerRulesScene()
             let (anna, router) = (scene.anna, scene.world.router)
@@ -139,7 +139,7 @@
                 try HeldFlow(from: anna, to: router, at: "203.0.113.7", port: port)
             }
             let flows = try (7001...7005).map(flow)
-            // Somebody who sends to the client and gets no answers.
+            // A sender to the client that gets no answers.
             let sender = try TestSocket.datagrams(in: router, at: "203.0.113.7", port: 7100)
             let receiver = try TestSocket.datagrams(in: anna, at: "10.66.0.2")
             receiver.send([1], to: try SocketAddress("203.0.113.7", 7100))
@@ -165,12 +165,12 @@
             #expect(flows[2].carries(fromNear: false) && flows[2].carries(fromNear: true))
             #expect(flows[3].carries(fromNear: true) && flows[3].carries(fromNear: false))
             #expect(receiver.receive(within: .milliseconds(300)) == nil)
-            // Back again: what was only refused goes on.
+            // Refused flows continue after they are allowed again.
             try await scene.allow("anna")
             #expect(flows[3].carries(fromNear: false) && flows[4].carries(fromNear: false))
             sender.send([4], to: client)
             #expect(receiver.receive()?.bytes == [4])
-            // A client that is gone has no flows, in or out.
+            // A removed client has no flows, in or out.
             try await scene.remove("anna")
             #expect(!flows[2].carries(fromNear: true, within: .milliseconds(300)))
             #expect(!flows[4].carries(fromNear: false, within: .milliseconds(300)))
@@ -193,12 +193,12 @@
             try await scene.allow("anna", [rule(.deny, ["10.66.0.3/32"], .tcp, 7002...7002)])
             #expect(flows[1].ends(writingAt: false))
             #expect(flows[2].carries(fromNear: false) && flows[2].carries(fromNear: true))
-            // Nobody begins anything towards anna now, whose answers still go.
+            // No one can start a flow to anna now; her answers still pass.
             #expect(try scene.connects(from: scene.ben, to: "10.66.0.2", port: 80) == .refused)
             await scene.stop()
         }
 
-        @Test("Chains of rules that others flush, change or delete are there again at once, with all clients")
+        @Test("Chains that another process flushes, changes or deletes are restored immediately, with all clients")
         func repaired() async throws {
             let scene = try await ServerRulesScene()
             let (network, host) = (scene.network, scene.world.host)
@@ -233,7 +233,7 @@
                 #expect(try scene.connects(from: scene.ben, to: "192.168.77.1", port: 80) == .refused, "\(command)")
                 #expect(try scene.connects(from: scene.anna, to: "10.66.0.3", port: 80) == .reached, "\(command)")
             }
-            // What this server changes itself is nothing to be repaired.
+            // The server's own changes are not repairs.
             let repairs = network.repairs.count
             try await scene.allow("anna", [rule(.deny, ["203.0.113.8/32"])])
             #expect(try scene.pings("203.0.113.7", from: scene.anna, patience: 9))
@@ -255,7 +255,7 @@
             await scene.stop()
         }
 
-        @Test("Among ten thousand clients with a thousand lists of rules, one change is in force within five seconds")
+        @Test("Among ten thousand clients with a thousand lists of rules, a change takes effect within five seconds")
         func manyClients() async throws {
             let scene = try await ServerRulesScene { settings in
                 settings.addresses = [.tenThousand]

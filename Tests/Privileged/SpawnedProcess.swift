@@ -7,17 +7,17 @@
     import TunnelIO
     import TunnelSystem
 
-    /// A process of its own process group, whose output is collected; killed with its group when this object goes.
+    /// A process in its own process group, whose output is collected; killed with its group when this object is released.
     ///
-    /// For one test at a time: not to be waited for on two threads at once.
+    /// For one test at a time: two threads must not wait for it at the same time.
     final class SpawnedProcess: @unchecked Sendable {
         let arguments: [String]
         private let child: ChildProcess
 
         var processID: pid_t { child.id }
 
-        /// Starts `arguments[0]`, looked up in PATH, with nothing to read.
-        /// - Parameter descriptors: what else the process is given: its numbers there, and those here.
+        /// Starts `arguments[0]`, searched in PATH, without standard input.
+        /// - Parameter descriptors: Further descriptors of the process: their numbers there, and those here.
         /// - Throws: `CommandFailure`.
         init(_ arguments: [String], descriptors: [Int32: Int32] = [:]) throws {
             self.arguments = arguments
@@ -41,7 +41,7 @@
             }
         }
 
-        /// What it has written so far.
+        /// The output so far.
         var outputSoFar: String { child.outputSoFar }
 
         /// Whether it has not ended.
@@ -86,7 +86,7 @@
 
     /// Waiting for descriptors, with a deadline and no sleeping.
     enum Poll {
-        /// Those of `descriptors` that are readable (or in error) by `end` at the latest; empty when none is.
+        /// Returns those of `descriptors` that are readable (or in error) by `end`; empty if there are none.
         static func readable(_ descriptors: [Int32], before end: ContinuousClock.Instant) -> Set<Int32> {
             var items = descriptors.map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
             while true {

@@ -22,7 +22,7 @@
             #expect(try run(["head", "-c", "1000000", "/dev/zero"]).output.utf8.count == 1_000_000)
         }
 
-        @Test("A command that takes too long is killed, and its output is told")
+        @Test("A command that exceeds its deadline is killed, and its output is reported")
         func deadline() throws {
             let failure = #expect(throws: CommandFailure.self) {
                 try run(["sh", "-c", "echo begun; exec sleep 1000"], deadline: .milliseconds(300))
@@ -31,14 +31,14 @@
             #expect(failure?.description.contains("begun") == true)
         }
 
-        @Test("A command ends when it ends, even if what it started in the background holds its output open")
+        @Test("A command ends with its process, even if a background child holds its output open")
         func background() throws {
             let result = try run(["sh", "-c", "sleep 30 & echo $!"])
             let child = try #require(Int32(result.output.split(separator: "\n")[0]))
             try run(["kill", "\(child)"])
         }
 
-        @Test("A command beside the test is waited for by what it writes, and killed when it goes")
+        @Test("A concurrent command is waited for by its output, and killed with its object")
         func beside() throws {
             let process = try SpawnedProcess(["sh", "-c", "echo ready; exec sleep 1000"])
             try process.waitForOutput(containing: "ready")

@@ -5,19 +5,19 @@
     import Foundation
     import WireGuardCore
 
-    /// A tunnel's unit in a virtual machine with Debian's systemd, to a culvert-wg beside it that is also the way to the Internet.
-    /// `dev/machine systemd` makes the files it boots from, in the folder that `CULVERT_SYSTEMD_MACHINE` names.
+    /// A tunnel's unit in a virtual machine with Debian's systemd, and a culvert-wg outside it that is also the route to the
+    /// Internet. `dev/machine systemd` creates the files it boots from, in the folder that `CULVERT_SYSTEMD_MACHINE` names.
     final class SystemdMachineScene {
         static let folder = VirtualMachine.folder("CULVERT_SYSTEMD_MACHINE")
-        /// One for all tests. What is written to its disk stays for as long as it runs, also when it starts anew.
+        /// One machine for all tests. Its disk keeps changes while it runs, across reboots too.
         static let shared = Result {
             try VirtualMachine(
                 folder, ["-m", "1024", "-drive", "file=\(folder ?? "")/disk,if=virtio,format=raw,snapshot=on"])
         }
 
-        /// What the tunnel's end has, and a name server of the other end.
+        /// The address of the tunnel's end, and a name server at the other end.
         static let server = "10.99.0.1"
-        /// Somebody on the Internet, in clear and through the tunnel.
+        /// A host on the Internet, in clear and through the tunnel.
         static let others = ["203.0.113.7", "2001:db8:7::7"]
 
         let machine: VirtualMachine
@@ -26,7 +26,7 @@
         private let daemon: DaemonProcess
         private let keys = StaticKeys()
         private let daemonKeys = StaticKeys()
-        /// What the machine's network was.
+        /// The machine's network before the test.
         let before: String
 
         var unit: String { "culvert@\(name)" }
@@ -97,7 +97,7 @@
             try machine.shell("culvert profile add \(file) --leak-policy \(policy) && rm \(file)")
         }
 
-        /// Somebody on the Internet answers, whatever the way, within the deadline.
+        /// Waits until a host on the Internet answers, by any route, within the deadline.
         func waitForAnswers() throws {
             for address in Self.others {
                 try eventually("\(address) answers", within: .seconds(120)) {
@@ -112,7 +112,7 @@
         /// The daemon's interface, on the tunnel's other end.
         var link: String { daemon.name }
 
-        /// What systemd says of a property of the tunnel's unit.
+        /// Returns a property of the tunnel's unit from systemd.
         func property(_ property: String) throws -> String {
             try machine.shell("systemctl show --value -p \(property) \(unit)").trimmingCharacters(
                 in: .whitespacesAndNewlines)
@@ -130,7 +130,7 @@
 
         var network: String { get throws { try Self.network(of: machine) } }
 
-        /// What leaves the machine's link for the Internet in clear, from now on.
+        /// Captures the packets that leave the machine's link for the Internet in clear, from now on.
         func capture() throws -> Capture { try Capture(machine) }
 
         final class Capture {
@@ -145,7 +145,7 @@
                 try process.waitForOutput(containing: "listening on")
             }
 
-            /// What was seen so far, a line each.
+            /// The captured packets so far, one line each.
             var soFar: [String] {
                 process.outputSoFar.split(separator: "\n").map(String.init).filter {
                     $0.hasPrefix("IP") && !$0.contains(".65000: ")

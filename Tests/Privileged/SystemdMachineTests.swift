@@ -16,7 +16,7 @@
             return (try? scene.machine.attempt(script).output) ?? "the machine does not answer"
         }
 
-        @Test("A unit starts, reloads in the same process, and stops: then all is as it was, name servers too")
+        @Test("A unit starts, reloads in the same process, and stops; then everything is restored, name servers too")
         func wholeLife() throws {
             let scene = try SystemdMachineScene("life")
             let machine = scene.machine
@@ -70,7 +70,7 @@
         }
 
         @Test(
-            "What networkd undoes when it starts anew is made again, and nothing goes past an enforced tunnel meanwhile",
+            "Changes that networkd undoes at its restart are restored, and no packet bypasses an enforced tunnel meanwhile",
             arguments: ["route-based", "enforced"])
         func networkd(_ policy: String) throws {
             let scene = try SystemdMachineScene("nwd")
@@ -99,7 +99,7 @@
         }
 
         @Test(
-            "Killed, a unit starts again by itself, and nothing goes past it meanwhile",
+            "A killed unit starts again by itself, and no packet bypasses it meanwhile",
             arguments: [
                 "kill -9 $(systemctl show --value -p MainPID culvert@kill)", "systemctl kill -s KILL culvert@kill",
             ])
@@ -136,7 +136,8 @@
             let scene = try SystemdMachineScene("boot")
             let machine = scene.machine
             try scene.addProfile(policy: "everything")
-            /// Crashes, and starts anew with its units; returns what left it in clear up to the time when they carry.
+            /// Crashes and reboots the machine with its units; returns the packets that left in clear until the units carry
+            /// traffic.
             func crash() throws -> [String] {
                 let capture = try scene.capture()
                 let boot = try machine.shell("sync; cat /proc/sys/kernel/random/boot_id")

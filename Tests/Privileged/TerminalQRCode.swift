@@ -6,13 +6,13 @@
 
     /// A QR code that was drawn on a terminal, as a scanner's camera would see it.
     struct TerminalQRCode {
-        /// Rows of what is dark.
+        /// Rows of dark modules.
         private let rows: [[Bool]]
         private static let signs: [Character: (Bool, Bool)] = [
             "█": (false, false), "▀": (false, true), "▄": (true, false), " ": (true, true),
         ]
 
-        /// The code in what a program wrote: the lines that are of nothing but blocks, of which each has two rows.
+        /// Finds the code in a program's output: the lines of block characters, each of which has two rows.
         init?(_ output: String) {
             let lines = output.split(separator: "\n").filter {
                 $0.contains("█") && $0.allSatisfy { Self.signs[$0] != nil }
@@ -35,7 +35,7 @@
             return Data("P1\n\(width) \(lines.count)\n\(lines.joined(separator: "\n"))\n".utf8)
         }
 
-        /// What zbar reads in it.
+        /// Returns zbar's reading of the code.
         func decoded() throws -> String {
             let folder = try TemporaryFolder()
             return try withExtendedLifetime(folder) {
@@ -44,7 +44,7 @@
                 let text = try PrivilegedTests.run(
                     ["zbarimg", "--quiet", "--raw", "--nodbus", "-Sdisable", "-Sqrcode.enable", file]
                 ).output
-                // zbarimg ends what it has read with a newline of its own.
+                // zbarimg adds a newline to its output.
                 guard text.hasSuffix("\n") else { throw CommandFailure(description: "zbarimg says: \(text)") }
                 return String(text.dropLast())
             }

@@ -56,7 +56,7 @@
             #expect(try Set(tun.addresses()).isSuperset(of: builder.addresses))
             #expect(try tun.txQueueLength() == 777)
             #expect(try tun.isRunning())
-            // sysfs is mounted anew by `ip netns exec`, so that it shows the namespace's own.
+            // `ip netns exec` mounts sysfs again, so that it shows the namespace's own interfaces.
             for (file, value) in [("owner", "1234"), ("group", "4321"), ("tx_queue_len", "777")] {
                 let text = try namespace.run("cat", "/sys/class/net/cv0/\(file)").output
                 #expect(text.trimmingCharacters(in: .whitespacesAndNewlines) == value)
@@ -65,7 +65,7 @@
             #expect(try TunTest.exists("cv0", in: namespace), "a persistent interface stays")
         }
 
-        @Test("Nothing of a persistent interface is inherited that was not asked for")
+        @Test("A persistent interface inherits only what was requested")
         func attachAgain() throws {
             let namespace = try Namespace()
             var builder = TunBuilder(name: "cv0")
@@ -124,7 +124,7 @@
             #expect(try tuns.map { try $0.currentName() } == ["cv0", "cv1", "tun0"])
         }
 
-        @Test("What is wrong is said before anything is made, and what fails leaves nothing behind")
+        @Test("Errors are reported before any change, and a failure leaves nothing")
         func failures() throws {
             let namespace = try Namespace()
             var builder = TunBuilder(name: "cv0")
@@ -147,7 +147,7 @@
             #expect(try !TunTest.exists("cv0", in: namespace))
         }
 
-        @Test("An interface made for one queue says so to who wants several, and the other way round")
+        @Test("An interface with one queue is refused for several, and the reverse")
         func queueMismatch() throws {
             let namespace = try Namespace()
             for isMultiQueue in [false, true] {
@@ -184,7 +184,7 @@
             #expect(tun.statistics == TunStatistics())
         }
 
-        @Test("A descriptor tells what stands in front of its packets", arguments: [false, true], [false, true])
+        @Test("A descriptor reports the header in front of its packets", arguments: [false, true], [false, true])
         func detection(_ hasVirtioHeader: Bool, _ hasPacketInformation: Bool) throws {
             let framing = TunFraming(hasVirtioHeader: hasVirtioHeader, hasPacketInformation: hasPacketInformation)
             let namespace = try Namespace()
@@ -198,7 +198,7 @@
             }
         }
 
-        @Test("Offloads that someone else left on are off for who does not want them")
+        @Test("Offloads that another process left on are disabled if they are not wanted")
         func offloadMask() throws {
             let namespace = try Namespace()
             // ETHTOOL_GTXCSUM and ETHTOOL_GTSO (linux/ethtool.h).
@@ -216,7 +216,7 @@
             tun.close()
         }
 
-        /// What the kernel says of one feature of an interface, by SIOCETHTOOL.
+        /// Returns the kernel's value of one feature of an interface, by SIOCETHTOOL.
         private func feature(_ command: UInt32, of name: String) throws -> UInt32 {
             let socket = OwnedDescriptor(socket(AF_INET, Int32(SOCK_DGRAM.rawValue), 0))
             var value = (command, UInt32.max)
@@ -260,7 +260,7 @@
             }
         }
 
-        @Test("Hundreds of addresses are listed, in however many messages they come")
+        @Test("Hundreds of addresses are listed, in any number of messages")
         func manyAddresses() throws {
             let namespace = try Namespace()
             let tun = try namespace.perform { try LinuxTun(name: "cv0", mtu: 1420) }
@@ -308,7 +308,7 @@
 
         // MARK: - Descriptors
 
-        @Test("A borrowed descriptor stays the lender's")
+        @Test("A borrowed descriptor still belongs to its lender")
         func borrowing() throws {
             let namespace = try Namespace()
             let lender = OwnedDescriptor(

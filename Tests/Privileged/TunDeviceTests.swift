@@ -137,7 +137,7 @@
             #expect(throws: gone) { try tun.currentMTU() }
         }
 
-        @Test("A loop that waits for its end alone hears that the interface of a device that is down was deleted")
+        @Test("A loop that waits only for the end is notified when the interface of a down device is deleted")
         func endAlone() throws {
             let namespace = try Namespace()
             let tun = try namespace.perform { try LinuxTun(name: "cv0", mtu: 1420) }
@@ -176,7 +176,7 @@
                 #expect(try linkEvents(of: tun, until: .down) == [.down])
                 #expect(try tun.currentName() == "cv0")
                 #expect(try tun.currentLinkState() == LinkState(isUp: false, mtu: 1420))
-                // One with the same name where the device was is none of its business.
+                // Another interface with the same name is ignored.
                 try here.run("ip", "link", "add", "cv0", "type", "veth")
                 try here.run("ip", "link", "set", "cv0", "up", "mtu", "900")
                 try next.run("ip", "link", "set", "cv0", "mtu", "1350")
@@ -267,7 +267,7 @@
             #expect(sizes.count > 1, "one batch of 128 KiB cannot hold all with room to spare: \(sizes)")
         }
 
-        @Test("What the system refuses is dropped and counted")
+        @Test("Packets that the system refuses are dropped and counted")
         func refusals() throws {
             let namespace = try Namespace()
             let tun = try namespace.perform { try LinuxTun(name: "cv0", mtu: 1420) }
@@ -340,7 +340,7 @@
             }
             let error = #expect(throws: TunnelIOError.self) { try LinuxTun(descriptor: descriptor) }
             #expect("\(try #require(error))".contains("'cv0' is a TAP device"))
-            // What was handed over is closed, and the interface went with it.
+            // The passed descriptor is closed, and the interface was removed with it.
             #expect(try namespace.runAllowingFailure("ip", "link", "show", "cv0").status != 0)
         }
 

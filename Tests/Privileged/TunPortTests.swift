@@ -128,14 +128,14 @@
             }
         }
 
-        /// What became of a thread.
+        /// The outcome of a thread.
         private final class Outcome: Sendable {
             private let code = Mutex<TunnelIOError.Code?>(nil)
             func set(_ new: TunnelIOError.Code) { code.withLock { $0 = new } }
             var value: TunnelIOError.Code? { code.withLock { $0 } }
         }
 
-        /// A port on an interface that is up and sends nothing of its own: without IPv6.
+        /// Opens a port on an interface that is up and sends no packets itself: without IPv6.
         private func make() throws -> (Namespace, PacketPort) {
             let namespace = try Namespace()
             let tun = try namespace.perform { try LinuxTun(name: "cv0", mtu: 1420) }

@@ -19,7 +19,7 @@
             }
             let second = try first.cloneQueue(inside: namespace)
             try TunTest.bringUp("cv0", in: namespace)
-            // Each datagram is a flow: its socket has a port of its own.
+            // Each datagram is a flow: its socket has a separate port.
             try namespace.perform {
                 for number in 0..<64 { try TunTest.sendDatagram(to: "10.9.0.2", payload: [UInt8(number)]) }
             }
@@ -33,7 +33,7 @@
             }
         }
 
-        @Test("The interface goes when its last queue is closed, whichever it is")
+        @Test("The interface is removed when its last queue is closed, whichever it is")
         func lifetime() throws {
             let namespace = try Namespace()
             let first = try namespace.perform { try LinuxTun(name: "cv0", mtu: 1420, isMultiQueue: true) }

@@ -9,7 +9,7 @@
 
     @testable import TunnelIO
 
-    /// What several suites of TUN devices do.
+    /// Helpers for several suites of TUN devices.
     enum TunTest {
         /// A batch that a TUN device can read into, with these packets.
         static func batch(_ packets: [[UInt8]] = [], byteCapacity: Int = 1 << 18) throws -> PacketBatch {
@@ -45,7 +45,7 @@
             try namespace.runAllowingFailure("ip", "link", "show", name).status == 0
         }
 
-        /// What ip(8) says of an interface: `ip -j -d link show`, or `address`.
+        /// The output of ip(8) for an interface: `ip -j -d link show`, or `address`.
         static func describe(_ name: String, in namespace: Namespace, _ object: String = "link") throws -> [String: Any]
         {
             let text = try namespace.run("ip", "-j", "-d", object, "show", "dev", name).output

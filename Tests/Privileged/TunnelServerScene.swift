@@ -11,11 +11,11 @@
     @testable import PacketTunnelLinux
     @testable import TunnelServer
 
-    /// Carries packets between two devices as they are, until this object goes: a tunnel without a protocol.
+    /// Forwards packets between two devices unchanged, until this object is released: a tunnel without a protocol.
     final class TunCable: Sendable {
         private let loop: EventLoop
 
-        /// What is used on the loop's thread only.
+        /// The state that only the loop's thread uses.
         private final class Way: @unchecked Sendable {
             let batch: PacketBatch
             init(_ batch: PacketBatch) { self.batch = batch }
@@ -37,13 +37,13 @@
         deinit { loop.stop() }
     }
 
-    /// A server between a router with the internet behind it, a local network, and a client in a namespace of its own whose
-    /// packets come out of the server's tunnel.
+    /// A server between a router with the internet behind it, a local network, and a client in a separate namespace whose
+    /// packets arrive through the server's tunnel.
     final class TunnelServerScene {
         static let name = "srv0"
         let world: LinuxHostWorld
         let client: Namespace
-        /// A machine beside the server, which has the server for its router.
+        /// A machine on the server's local network, which has the server as its router.
         let neighbour: Namespace
         private(set) var network: ServerNetwork?
         private var cable: TunCable?
@@ -53,12 +53,12 @@
             world = try LinuxHostWorld()
             client = try Namespace()
             neighbour = try Namespace()
-            // Behind the router too: what clients have no business in.
+            // Also behind the router: addresses that clients must not reach.
             for address in ["192.168.77.1/32", "169.254.169.254/32", "100.64.1.1/32"] {
                 try world.router.run("ip", "address", "add", address, "dev", "lo")
             }
             try world.router.run("ip", "address", "add", "fd55::1/128", "dev", "lo", "nodad")
-            // Each refusal is to be heard of, however many there are.
+            // Every refusal must be sent, without a rate limit.
             try world.host.run("sysctl", "-qw", "net.ipv4.icmp_ratelimit=0", "net.ipv6.icmp.ratelimit=0")
             try world.host.run(
                 "ip", "link", "add", "eth1", "type", "veth", "peer", "name", "eth0", "netns", neighbour.name)
@@ -85,8 +85,8 @@
             return settings
         }
 
-        /// Starts the server, with a client of 10.66.0.2 and fd66::2 behind it, and another one that is not there.
-        /// - Parameter endConnections: Replaces the end of connections.
+        /// Starts the server, with a client of 10.66.0.2 and fd66::2 behind it, and another one that does not exist.
+        /// - Parameter endConnections: Replaces the function that ends connections.
         func start(
             _ settings: ServerNetworkSettings, endConnections: ServerNetworkCore.EndConnections? = nil
         ) async throws {
@@ -116,7 +116,7 @@
             for end in ends { end.close() }
         }
 
-        // MARK: - What the client tries
+        // MARK: - Attempts of the client
 
         /// Whether pings are answered.
         func pings(_ address: String, from: Namespace? = nil, source: String? = nil, patience: Int = 1) throws -> Bool {
@@ -128,14 +128,14 @@
         }
 
         enum Outcome: String {
-            /// Nobody listens there, which only the machine itself can say.
+            /// The port has no listener, which only the machine itself can report.
             case reached = "Connection refused"
-            /// A firewall on the way says so.
+            /// A firewall on the path refuses.
             case refused = "No route to host"
             case silent
         }
 
-        /// What comes of a TCP connection to where nobody listens.
+        /// The outcome of a TCP connection to a port without a listener.
         func connects(to address: String, port: Int) throws -> Outcome {
             let output = try client.runAllowingFailure(
                 "timeout", "2", "bash", "-c", "exec 3<>/dev/tcp/\(address)/\(port)"
@@ -152,7 +152,7 @@
                 0, +)
         }
 
-        /// What a server may change of the host, beside interfaces, routes and rules.
+        /// The host's settings that a server may change, in addition to interfaces, routes and rules.
         func kernelSettings() throws -> String {
             try world.host.run(
                 "sh", "-c",

@@ -12,7 +12,7 @@
 
     @Suite("A tunnel server's network", .enabled(if: Privileged.isAvailable), .serialized, .timeLimit(.minutes(5)))
     struct TunnelServerTests {
-        @Test("The firewall lets a client reach the internet and what it was given, and nothing else")
+        @Test("The firewall lets a client reach only the internet and its assigned networks")
         func firewall() async throws {
             let scene = try TunnelServerScene()
             try await scene.start(scene.settings())
@@ -21,7 +21,7 @@
             #expect(try scene.pings("2001:db8:7::7", patience: 9))
             #expect(try scene.connects(to: "203.0.113.7", port: 443) == .reached)
             #expect(try scene.connects(to: "2001:db8:7::7", port: 443) == .reached)
-            // Port 53 of the name servers that were given out, which are in networks that are denied.
+            // Port 53 of the assigned name servers, which are in denied networks.
             #expect(try scene.connects(to: "10.55.1.1", port: 53) == .reached)
             #expect(try scene.connects(to: "fd55::1", port: 53) == .reached)
             #expect(try scene.connects(to: "10.55.1.1", port: 80) == .refused)
@@ -30,10 +30,10 @@
                 #expect(try scene.connects(to: address, port: 53) == .refused, "\(address)")
                 #expect(try !scene.pings(address), "\(address)")
             }
-            // Other clients, whether or not they are there.
+            // Other clients, whether or not they exist.
             #expect(try scene.connects(to: "10.66.0.3", port: 80) == .refused)
             #expect(try scene.connects(to: "fd66::3", port: 80) == .refused)
-            // The server itself, by any of its addresses: pings and what was allowed.
+            // The server itself, at each of its addresses: pings and what was allowed.
             #expect(try scene.pings("10.66.0.1"))
             #expect(try scene.pings("fd66::1"))
             for address in ["10.66.0.1", "192.0.2.2", "fd66::1", "2001:db8:2::2"] {
@@ -44,7 +44,7 @@
         }
 
         @Test(
-            "A source that no client has is dropped, in the tunnel and outside of it, and nobody begins a flow to a client"
+            "A source that no client has is dropped, inside and outside the tunnel, and no flow to a client can start"
         )
         func spoofing() async throws {
             let scene = try TunnelServerScene()
@@ -63,12 +63,12 @@
             #expect(try !scene.pings("192.0.2.2", from: scene.world.router, source: "10.66.0.2"))
             #expect(try scene.counted("outside") > outside)
             try scene.world.router.run("ip", "address", "delete", "10.66.0.2/32", "dev", "lo")
-            // The router knows the way to the pool, and is let in only as an answer.
+            // The router has a route to the pool, but only its answers are admitted.
             try scene.world.router.run("ip", "route", "add", "10.66.0.0/24", "via", "192.0.2.2")
             let forwarded = try scene.counted("towards")
             #expect(try !scene.pings("10.66.0.2", from: scene.world.router))
             #expect(try scene.counted("towards") > forwarded)
-            // A client that has gone is nobody.
+            // The address of a removed client has no rights.
             try await scene.network?.remove([IPAddress("10.66.0.2")])
             #expect(try !scene.pings("203.0.113.7"))
             try await scene.network?.allow([IPAddress("10.66.0.2")])
@@ -76,7 +76,7 @@
             await scene.stop()
         }
 
-        @Test("Forwarding for clients is no forwarding for others, and all is as it was at the end")
+        @Test("Forwarding applies to clients only, and everything is restored at the end")
         func forwardsNothingElse() async throws {
             let scene = try TunnelServerScene()
             #expect(try !scene.pings("203.0.113.7", from: scene.neighbour))
@@ -89,7 +89,7 @@
             await scene.stop()
             try scene.world.expectUnchanged(since: before)
             #expect(try scene.kernelSettings() == kernel)
-            // Where the host forwards already, it goes on to.
+            // A host that forwards already continues to.
             try scene.world.host.run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
             try await scene.start(scene.settings())
             #expect(try scene.pings("203.0.113.7", from: scene.neighbour, patience: 9))
@@ -98,7 +98,7 @@
             #expect(try scene.pings("203.0.113.7", from: scene.neighbour, patience: 9))
         }
 
-        @Test("A host that forwards one family already goes on to, and the other is forwarded for clients alone")
+        @Test("A host that forwards one family already continues to, and the other is forwarded for clients only")
         func forwardsOneFamily() async throws {
             let scene = try TunnelServerScene()
             for (is4, is6) in [(1, 0), (0, 1)] {
@@ -117,7 +117,7 @@
             }
         }
 
-        @Test("Rules that others flush are loaded again within a second, with all clients")
+        @Test("Flushed rules are loaded again within a second, with all clients")
         func repaired() async throws {
             let scene = try TunnelServerScene()
             try await scene.start(scene.settings())
@@ -162,7 +162,7 @@
             try eventually("nothing is forwarded", within: .seconds(2), pollEvery: .milliseconds(2)) { network.isHeld }
             #expect(try !scene.pings("203.0.113.7"))
             #expect(try !scene.pings("10.66.0.1"))
-            // Nor for others, whom no rule keeps back any more.
+            // Nor for other hosts, which no rule blocks any longer.
             let others = ["203.0.113.7", "2001:db8:7::7"]
             for address in others { #expect(try !scene.pings(address, from: scene.neighbour), "\(address)") }
             try run(["umount", nft])
@@ -189,7 +189,7 @@
             await scene.stop()
         }
 
-        @Test("Segments are clamped to the tunnel, whatever both ends believe")
+        @Test("Segments are clamped to the tunnel, whatever both ends announce")
         func clamped() async throws {
             let scene = try TunnelServerScene()
             try await scene.start(scene.settings())
@@ -306,7 +306,7 @@
             await scene.stop()
         }
 
-        @Test("Ten thousand clients come, are made again after a flush, and go")
+        @Test("Ten thousand clients are added, restored after a flush, and removed")
         func manyClients() async throws {
             let scene = try TunnelServerScene()
             var settings = try scene.settings()
@@ -315,7 +315,7 @@
             let network = try #require(scene.network)
             let ranges = try settings.addresses.map { try AddressRange(server: $0) }
             let clock = ContinuousClock()
-            // All at once, as after a restart of the gateway.
+            // All together, as after a restart of the gateway.
             var leases: [[IPAddress]] = []
             // The server's own are the first.
             for number in 1...10_000 as ClosedRange<UInt128> {
@@ -333,7 +333,7 @@
             print(
                 "clients: 10,000 let in within \(joined), one more within \(one), all loaded again \(repaired) after a flush"
             )
-            // The rules that keep everybody out are there before the clients are.
+            // The rules that block everyone are loaded before the clients.
             #expect(repaired < .seconds(10))
             #expect(try scene.pings("203.0.113.7", patience: 9))
             let left = try await clock.measure { try await network.remove(leases.flatMap(\.self)) }

@@ -22,7 +22,7 @@
                 #expect(v4.port == sockets.port)
                 #expect(try v4.send(batch(to: .loopback(port: v4.port)), in: 0..<1).sent == 1)
                 #expect(try receive(from: v4)?.address.low == 0x7f00_0001)
-                // Where the kernel still gives a socket, what is sent on it is dropped and nothing else happens.
+                // If the kernel still provides a socket, its datagrams are dropped and nothing else happens.
                 if let v6 = sockets.v6 {
                     let loopback6 = Endpoint(address: .v6(0, 1), port: sockets.port)
                     #expect(try v6.send(batch(to: loopback6), in: 0..<1).dropped == 1)
@@ -48,7 +48,7 @@
             }
         }
 
-        /// A link with nobody at the other end: sending succeeds and nothing answers.
+        /// A link without a host at the other end: sending succeeds and nothing answers.
         private static let deadLink = """
             ip link set lo up; ip link add d0 type veth peer name d1; ip link set d1 up;
             ip addr add 10.9.0.1/24 dev d0; ip link set d0 up;
@@ -88,7 +88,7 @@
                 try shell("ip addr del 10.9.0.5/24 dev d0")
                 #expect(try socket.send(outgoing, in: 0..<1).sent == 1)
                 #expect(socket.statistics.staleSources == 1)
-                // An interface that is gone, too.
+                // A removed interface, too.
                 endpoint.source.low = 0
                 endpoint.source.interfaceIndex = 4000
                 #expect(try socket.send(batch(to: endpoint), in: 0..<1).sent == 1)
@@ -172,7 +172,7 @@
         return batch
     }
 
-    /// The endpoint of the next datagram; nil when none comes within two seconds.
+    /// The endpoint of the next datagram, or `nil` if none arrives within two seconds.
     private func receive(from socket: any DatagramSocket) throws -> Endpoint? {
         var request = pollfd(fd: socket.readiness, events: Int16(POLLIN), revents: 0)
         guard unsafe poll(&request, 1, 2000) > 0 else { return nil }

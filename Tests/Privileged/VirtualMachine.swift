@@ -9,18 +9,18 @@
     ///
     /// It runs without hardware support, so it is slow, and everything in it has time.
     final class VirtualMachine: Sendable {
-        /// On the links' side that is not the machine's: 10.77.0.1 and fd77::1, where the machine is 10.77.0.2 and fd77::2.
+        /// The host's side of the links: 10.77.0.1 and fd77::1; the machine has 10.77.0.2 and fd77::2.
         let namespace: Namespace
         private let process: SpawnedProcess
 
-        /// The folder with `kernel` and `initrd` that a script names in a variable; nil where there is no machine to be had.
+        /// The folder with `kernel` and `initrd` that a script names in a variable, or `nil` if there is no machine.
         static func folder(_ variable: String) -> String? {
             let path = ProcessInfo.processInfo.environment[variable] ?? ""
             return path.isEmpty ? nil : path
         }
 
-        /// Boots what is in a folder, and waits for its shell.
-        /// - Parameter options: of qemu: its memory and its disks.
+        /// Boots the files of a folder, and waits for the machine's shell.
+        /// - Parameter options: Options of qemu: its memory and its disks.
         init(_ folder: String?, _ options: [String]) throws {
             namespace = try Namespace()
             for (link, address) in [("data", "10.77.0.1/24"), ("control", "10.78.0.1/24")] {
@@ -58,8 +58,8 @@
             }
         }
 
-        /// Runs a script in the machine, up to the first command that fails; returns what it wrote.
-        /// - Throws: `CommandFailure`, with the output, when a command fails.
+        /// Runs a script in the machine, up to the first command that fails; returns its output.
+        /// - Throws: `CommandFailure`, with the output, if a command fails.
         @discardableResult
         func shell(_ script: String, deadline: Duration = .seconds(60)) throws -> String {
             let result = try attempt(script, deadline: deadline)
@@ -67,20 +67,20 @@
             return result.output
         }
 
-        /// Runs a script in the machine, whatever its status.
+        /// Runs a script in the machine and accepts any status.
         func attempt(_ script: String, deadline: Duration = .seconds(60)) throws -> CommandResult {
             try Self.result(of: start(script), script, deadline: deadline)
         }
 
-        /// Starts a script in the machine, to run beside the test.
+        /// Starts a script in the machine, concurrently with the test.
         func start(_ script: String) throws -> SpawnedProcess {
-            // The shell there takes what it is sent for a script, and ends with its end.
+            // The shell there reads a script from the connection, and ends at its end.
             let sent = "(set -e\n\(script)\n) 2>&1; echo \"status $?\"\n"
             return try namespace.start(
                 "sh", "-c", "printf '%s' \"$1\" | exec ncat 10.78.0.2 9000", "sh", sent)
         }
 
-        /// What a script that was started became.
+        /// Returns the result of a started script.
         static func result(
             of process: SpawnedProcess, _ script: String, deadline: Duration
         ) throws -> CommandResult {

@@ -72,7 +72,7 @@
                 try quick.left.shell("ping -n -q -c 3 -i 0.02 -W 9 2001:db8::7")
                 // The tunnel's own packets do not go through it.
                 #expect(try Wg.dump(quick.name).peers.first?.endpoint == quick.right.endpoint(.v4))
-                // The link's network is reached beside the tunnel.
+                // The link's network is reached outside the tunnel.
                 try quick.left.shell("ping -n -q -c 1 -W 9 \(quick.right.outer4)")
                 try quick.run("down")
                 #expect(try quick.rules() == rules)
@@ -80,7 +80,7 @@
                 try quick.expectNothingLeft()
             }
 
-            @Test("A pre-shared key and keepalive, saved with what was set since")
+            @Test("A pre-shared key and keepalive are saved with later changes")
             func save() throws {
                 let quick = try WgQuick()
                 try quick.write(
@@ -130,10 +130,10 @@
         }
     }
 
-    /// wg-quick(8) with our daemon, in a namespace that is linked to another one with a peer in it.
+    /// wg-quick(8) with our daemon, in a namespace that is linked to another one with a peer.
     ///
-    /// wg-quick starts a daemon only where the kernel does not know WireGuard. So that it does everywhere, it gets to see
-    /// an ip(8) that makes no such interfaces, and no kernel modules, in the mount namespace that `ip netns exec` makes.
+    /// wg-quick starts a daemon only if the kernel has no WireGuard. To force this, its mount namespace, which `ip netns
+    /// exec` creates, has an ip(8) that cannot create such interfaces, and no kernel modules.
     private final class WgQuick {
         let folder: TemporaryFolder
         let name = UniqueInterface.next()
@@ -180,7 +180,7 @@
                 """, to: "\(name).conf")
         }
 
-        /// Runs `wg-quick VERB` whatever its status.
+        /// Runs `wg-quick VERB` and accepts any status.
         func attempt(_ verb: String) throws -> CommandResult {
             try left.namespace.runAllowingFailure(
                 "sh", "-ec",

@@ -5,14 +5,14 @@
     import Foundation
     import WireGuardCore
 
-    /// wg(8), which finds daemons by their management sockets, whatever their namespace.
+    /// wg(8), which finds daemons by their management sockets in any namespace.
     enum Wg {
         /// Runs `wg` with these arguments.
         /// - Throws: `CommandFailure` when it fails.
         @discardableResult
         static func run(_ arguments: String...) throws -> String { try PrivilegedTests.run(["wg"] + arguments).output }
 
-        /// Runs `wg` with these arguments, whatever its status.
+        /// Runs `wg` with these arguments and accepts any status.
         static func attempt(_ arguments: String...) throws -> CommandResult {
             try PrivilegedTests.runAllowingFailure(["wg"] + arguments)
         }
@@ -25,14 +25,14 @@
             }
         }
 
-        /// What `wg show NAME dump` says.
+        /// Parses `wg show NAME dump`.
         static func dump(_ name: String) throws -> WgDump {
             let text = try run("show", name, "dump")
             guard let dump = WgDump(text) else { throw CommandFailure(description: "not a dump:\n\(text)") }
             return dump
         }
 
-        /// What `wg show NAME dump` says of a peer.
+        /// Returns a peer in `wg show NAME dump`.
         static func peer(_ key: PublicKey, of name: String) throws -> WgDump.Peer {
             guard let peer = try dump(name).peers.first(where: { $0.publicKey == key.base64 }) else {
                 throw CommandFailure(description: "no peer \(key.base64) of \(name)")

@@ -7,7 +7,7 @@
     import WireGuardCore
 
     extension DaemonTests {
-        /// What wg(8) never does, but others may.
+        /// Requests that wg(8) never sends, but other clients may.
         @Suite("Management socket of a daemon", .timeLimit(.minutes(5)))
         struct WgToolSocketTests {
             private let daemon: DaemonProcess
@@ -32,7 +32,7 @@
                 #expect(try client.readReply() == "listen_port=1000\nerrno=0\n\n")
             }
 
-            @Test("Operations that come byte by byte are answered as well")
+            @Test("Operations that arrive byte by byte are answered")
             func byteByByte() throws {
                 let client = try connect()
                 let request =
@@ -83,7 +83,7 @@
                 #expect(try Wg.dump(daemon.name).listenPort == 1234)
             }
 
-            @Test("What is no operation ends the connection, and no other")
+            @Test("Bytes that are not an operation end the connection, and no other")
             func unknownOperation() throws {
                 let other = try connect()
                 let client = try connect()
@@ -92,7 +92,7 @@
                 #expect(try other.ask("get=1\n\n") == "errno=0\n\n")
             }
 
-            @Test("Many clients, of which most say nothing or do not read")
+            @Test("Many clients are served while most are silent or do not read")
             func manyClients() throws {
                 try Wg.configure(
                     daemon.name,
@@ -104,14 +104,14 @@
                 let client = try connect()
                 #expect(try client.ask("get=1\n\n").hasSuffix("errno=0\n\n"))
                 #expect(try Wg.dump(daemon.name).peers[0].allowedIPs.count == 8000)
-                // Those that read in the end get everything.
+                // The clients that read at the end get everything.
                 for client in deaf {
                     for _ in 0..<3 { #expect(try client.readReply().hasSuffix("errno=0\n\n")) }
                 }
                 #expect(try silent[0].ask("get=1\n\n").hasSuffix("errno=0\n\n"))
             }
 
-            @Test("What is malformed is refused whole")
+            @Test("A malformed update is refused as a whole")
             func malformed() throws {
                 let keys = StaticKeys()
                 let client = try connect()

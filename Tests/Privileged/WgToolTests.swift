@@ -23,7 +23,7 @@
                 try eventually("a port of the system's choice") { try Wg.dump(daemon.name).listenPort != 0 }
             }
 
-            @Test("Show says all there is to say")
+            @Test("Show prints every value")
             func show() throws {
                 var options = PairOptions()
                 options.hasPresharedKey = true
@@ -169,7 +169,7 @@
                 #expect(try peer() == nil)
             }
 
-            @Test("The private key's own public key is no peer")
+            @Test("A peer with the private key's own public key is refused")
             func selfPeer() throws {
                 let namespace = try Namespace()
                 let daemon = try DaemonProcess(.culvert, in: namespace)
@@ -200,7 +200,7 @@
                 #expect(try Wg.dump(left.name) == before)
                 try pair.ping(from: left)
                 #expect(taker.port == 7777)
-                // Another port is taken at once, and the other end follows.
+                // A change to another port takes effect immediately, and the other end follows.
                 try Wg.run("set", left.name, "listen-port", "7778")
                 #expect(try Wg.dump(left.name).listenPort == 7778)
                 try pair.ping(from: left)
@@ -235,7 +235,7 @@
                 #expect(first[0] == 0 && first[1] > 0)
                 try Wg.run("set", left.name, "fwmark", "0x2a")
                 try pair.ping(from: left)
-                // Also of sockets that are bound anew.
+                // On sockets that are bound again, too.
                 try Wg.run("set", left.name, "listen-port", "4444")
                 try pair.ping(from: left)
                 let second = try counts()
@@ -279,7 +279,7 @@
                 #expect(right.daemon.log.count >= initiations.count)
             }
 
-            @Test("Setconf replaces the peers, and the tunnel works again at once")
+            @Test("Setconf replaces the peers, and the tunnel works again immediately")
             func setconf() throws {
                 let pair = try TunnelPair(.culvert, .wireguardGo)
                 try pair.pingForAWhile(from: pair.left)
@@ -290,7 +290,7 @@
             }
 
             @Test(
-                "A peer that is removed is not heard any more; one that is added again is",
+                "A removed peer is ignored; one that is added again works",
                 arguments: [
                     DaemonProgram.culvert, .wireguardGo,
                 ])
@@ -306,7 +306,7 @@
                 try pair.ping(from: pair.left)
             }
 
-            @Test("A new private key ends the old identity; the other end is told, and it works again")
+            @Test("A new private key ends the old identity; the other end gets the new key, and the tunnel works again")
             func replaceKeys() throws {
                 let pair = try TunnelPair(.culvert, .wireguardGo)
                 let (left, right) = (pair.left, pair.right)
