@@ -3,10 +3,10 @@
 
 import Foundation
 
-// Draws the targets of the manifest and what they import: `dev/check architecture --update` calls it with the manifest as JSON, once or
-// several times for several platforms. What is drawn comes from there. Only the places and the words are here.
+// Draws the targets of the manifest and their imports: `dev/check architecture --update` calls it with the manifest as JSON,
+// once or several times for several platforms. The manifest determines the contents; this file has only positions and labels.
 
-/// Where a target stands, in columns and rows, and what it is in few words.
+/// The column and row of a target, and its label.
 struct Place {
     enum Family: String { case program, wireguard, tunnel, pinning, io, other }
     var column: Double
@@ -90,7 +90,7 @@ func fail(_ message: String) -> Never {
     exit(1)
 }
 
-/// What each target imports: targets, and packages without "swift-".
+/// The imports of each target: targets, and packages without "swift-".
 var imports: [String: Set<String>] = [:]
 var packages: [String: Set<String>] = [:]
 
@@ -109,12 +109,12 @@ for name in imports.keys.sorted() where places[name] == nil {
 }
 imports = imports.mapValues { $0.filter { imports[$0] != nil } }
 
-/// All that a target imports by way of others.
+/// Returns the transitive imports of a target.
 func reach(_ name: String) -> Set<String> {
     (imports[name] ?? []).reduce(into: []) { all, next in all.formUnion(reach(next).union([next])) }
 }
 
-/// What a target imports and none of its imports does: the rest follows.
+/// The imports of a target that none of its imports has: the rest follows.
 let arrows = imports.mapValues { direct in
     direct.filter { name in !direct.contains { $0 != name && reach($0).contains(name) } }
 }

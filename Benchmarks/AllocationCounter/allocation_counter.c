@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-// Counts what a program allocates from the heap, on all threads, between two calls. Preloaded into culvert-bench by
-// scripts/bench allocations; glibc only.
+// Counts the heap allocations of a program, on all threads, between two calls. scripts/bench allocations preloads it into
+// culvert-bench; glibc only.
 
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-// What all parts of the baseline share: options, descriptors, and the layout of a datagram.
+// The shared parts of the baseline: options, descriptors, and the layout of a datagram.
 
 #ifndef BASELINE_H
 #define BASELINE_H
@@ -21,7 +21,7 @@ enum {
     VNET_HEADER = 10,
     /// The longest IP packet, and so the longest superframe.
     LONGEST_PACKET = 65535,
-    /// The longest UDP payload over IPv4: what one message that the kernel cuts may hold.
+    /// The longest UDP payload over IPv4: the limit of one message that the kernel segments.
     LONGEST_MESSAGE = 65507,
     /// The most datagrams of one message, and the most packets of one superframe.
     MOST_SEGMENTS = 64,
@@ -61,11 +61,11 @@ struct transmitter;
 struct receiver;
 struct transmitter *transmitter_make(void);
 struct receiver *receiver_make(void);
-/// Reads one frame from the TUN device and seals what is in it. False when there was none.
+/// Reads one frame from the TUN device and seals its packets. Returns false if there was none.
 bool transmitter_read(struct transmitter *transmitter, bool waits);
-/// Sends what is sealed.
+/// Sends the sealed datagrams.
 void transmitter_flush(struct transmitter *transmitter);
-/// Receives one message and opens what is in it. False when there was none.
+/// Receives one message and opens its datagrams. Returns false if there was none.
 bool receiver_read(struct receiver *receiver, bool waits);
 /// Writes the packets that are joined so far.
 void receiver_flush(struct receiver *receiver);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-// A tunnel with WireGuard's data framing under a fixed key, and nothing else: no handshake, replay window, timers or
-// routing; IPv4 only. What is left is what no tunnel in user space can do without, so it is a yardstick for the data
-// path. See README.md.
+// A tunnel with WireGuard's data framing under a fixed key, and nothing else: no handshake, replay window, timers or routing;
+// IPv4 only. It contains only the work that every userspace tunnel must do, so it is a yardstick for the data path. See
+// README.md.
 
 #define _GNU_SOURCE
 #include "baseline.h"
@@ -139,7 +139,7 @@ _Noreturn static void run_single(void) {
         bool again = true;
         while (again) {
             again = false;
-            // The descriptor does not block, whatever is said here.
+            // The descriptor is non-blocking, so `true` does not wait.
             for (int turn = 0; turn < BURST && transmitter_read(transmitter, true); turn++) again = true;
             transmitter_flush(transmitter);
             for (int turn = 0; turn < BURST && receiver_read(receiver, false); turn++) again = true;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-// From the network to the TUN device: opens each datagram right behind what is there already, and where it continues the
-// flow only its headers are taken away again, so that the payloads of many make one superframe without a copy.
+// From the network to the TUN device: opens each datagram directly after the previous payload. If it continues the flow, its
+// headers are removed again, so that many payloads form one superframe without a copy.
 
 #define _GNU_SOURCE
 #include "baseline.h"
@@ -151,7 +151,7 @@ static inline void take(struct receiver *receiver, const uint8_t *datagram, size
         if (length > 0) begin(receiver, first, length);
         return;
     }
-    // The packet's headers come to lie over the end of the payload before it, which is kept meanwhile.
+    // The packet's headers overwrite the end of the payload before it, which is saved meanwhile.
     size_t headers = receiver->headers;
     uint8_t *packet = first + receiver->length - headers;
     uint8_t kept[LONGEST_HEADERS], own[LONGEST_HEADERS];

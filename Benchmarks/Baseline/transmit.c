@@ -62,7 +62,7 @@ void transmitter_flush(struct transmitter *transmitter) {
         header->cmsg_len = CMSG_LEN(sizeof(uint16_t));
         put16(CMSG_DATA(header), (uint16_t)transmitter->segment_size);
     }
-    // What the kernel refuses is lost, as on any network.
+    // A datagram that the kernel refuses is lost, as on any network.
     ssize_t sent = sendmsg(udp_descriptor, &message, 0);
     (void)sent;
     transmitter->used = 0;

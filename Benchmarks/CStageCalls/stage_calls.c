@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-// A build for another system, from Linux, has nothing of it.
+// A build for another system has an empty file.
 #ifdef __linux__
 
 #define _GNU_SOURCE
@@ -91,7 +91,7 @@ static int64_t now(void) {
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-/// Leaves what follows out of time and instructions.
+/// Excludes the following work from time and instructions.
 static int64_t pause_counting(void) {
 #if HAS_CALLGRIND
     if (is_collecting) CALLGRIND_TOGGLE_COLLECT;

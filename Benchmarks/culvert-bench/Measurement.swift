@@ -5,14 +5,14 @@ import Dispatch
 
 /// One thing that is measured.
 struct Case {
-    /// What it is called in the table.
+    /// The name in the table.
     let name: String
     let unit: Unit
-    /// Repeats the work for about as long as it is told and gives the figure in `unit`.
+    /// Repeats the work for about the given time and returns the figure in `unit`.
     let measure: (_ nanoseconds: Int) -> Double
 }
 
-/// What a figure counts.
+/// The unit of a figure.
 enum Unit: String, Codable {
     case nanosecondsPerPacket = "ns/packet"
     case nanoseconds = "ns"
@@ -34,14 +34,14 @@ enum Unit: String, Codable {
     case index = "of 1"
 }
 
-/// Cases that share what they work on and are measured in turns, so that what else the machine does hits all alike.
+/// Cases that share their data and are measured alternately, so that other load on the machine affects all alike.
 struct Suite {
     let name: String
-    /// Makes the cases when their turn comes; what they hold is gone before the next suite.
+    /// Makes the cases when their turn comes; their data is released before the next suite.
     let prepare: (_ isQuick: Bool) throws -> [Case]
     /// Further rows that follow from the figures.
     var derive: (_ rows: [Row]) -> [Row] = { _ in [] }
-    /// The most runs; nil for as many as were asked for.
+    /// The largest number of runs; `nil` for the requested number.
     var maximumRuns: Int?
 }
 
@@ -89,7 +89,7 @@ func timed(_ duration: Int, count: Int, _ body: () -> Void) -> Double {
     return Double(elapsed) / Double(operations)
 }
 
-/// Repeats `body`, which does `count` operations and says itself how long those took, until that comes to `duration`.
+/// Repeats `body`, which does `count` operations and returns their time, until that time reaches `duration`.
 func timedInside(_ duration: Int, count: Int, _ body: () -> Int) -> Double {
     let start = nanoseconds()
     var operations = 0
@@ -97,7 +97,7 @@ func timedInside(_ duration: Int, count: Int, _ body: () -> Int) -> Double {
     repeat {
         elapsed += body()
         operations += count
-        // Preparing may take longer than what is measured: an end to that, too.
+        // Preparation may take longer than the measured work, so it is limited too.
     } while elapsed < duration && nanoseconds() - start < 20 * duration
     return Double(elapsed) / Double(operations)
 }
@@ -111,7 +111,7 @@ func elapsed(_ body: () throws -> Void) rethrows -> Int {
 
 nonisolated(unsafe) private var sink: UInt64 = 0
 
-/// Keeps the compiler from leaving out work whose result nobody looks at.
+/// Prevents the compiler from removing work with an unused result.
 @inline(never)
 func keep(_ value: some BinaryInteger) {
     unsafe sink &+= UInt64(truncatingIfNeeded: value)

@@ -34,7 +34,7 @@ final class Pair {
         try connect()
     }
 
-    /// Lets so much time pass that the present session cannot be used any more.
+    /// Advances the time until the present session has expired.
     func expireSession() {
         now = now + .seconds(181)
         wall.seconds += 181
@@ -61,7 +61,7 @@ final class Pair {
     }
 }
 
-/// Why a benchmark cannot run.
+/// The reason that a benchmark cannot run.
 struct BenchmarkError: Error, CustomStringConvertible {
     let description: String
     init(_ description: String) { self.description = description }
@@ -127,7 +127,7 @@ final class Batch {
         }
     }
 
-    /// Plans, opens and commits what was sealed last.
+    /// Plans, opens and commits the datagrams that were sealed last.
     func open() {
         let endpoint = pair.leftEndpoint
         let views = unsafe UnsafeBufferPointer(datagramViews)
@@ -138,7 +138,7 @@ final class Batch {
             receivePlan, views, endpoints: { _ in endpoint }, at: pair.now, wall: pair.wall)
     }
 
-    /// Whether the whole batch that was opened last is there to be delivered.
+    /// Whether the whole last opened batch can be delivered.
     var isDelivered: Bool {
         (0..<Batch.count).allSatisfy { receivePlan.packetByteCount(at: $0) == packetByteCount }
     }

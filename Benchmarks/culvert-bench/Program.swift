@@ -69,7 +69,7 @@ enum Program {
         FileHandle.standardError.write(Data("culvert-bench: \(text)\n".utf8))
     }
 
-    /// Says how far it has come.
+    /// Prints the progress.
     static func note(_ text: String) {
         let time = nanoseconds() / 1_000_000_000 - began
         FileHandle.standardError.write(Data("[\(time) s] \(text)\n".utf8))
@@ -127,7 +127,7 @@ struct UsageError: Error {
     let message: String
 }
 
-/// What the arguments ask for.
+/// The options of the command line.
 struct Options {
     var isQuick = false
     var isJSON = false

@@ -44,7 +44,7 @@ enum Report {
     }
 }
 
-/// What figures are worth little without.
+/// The machine's properties, without which figures have little value.
 struct Machine: Codable {
     var processor: String
     var cores: Int

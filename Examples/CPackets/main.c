@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-// A protocol of one's own in the least program: it reads IP packets from a descriptor and writes them back with source and
-// destination changed places. The descriptor is one end of a socket pair, into whose other end this program writes; that of a
-// TUN device is read and written in the same way. It needs no privileges and no arguments. docs/culvert-c.md says how it is
-// linked.
+// A custom protocol in the smallest program: it reads IP packets from a descriptor and writes them back with source and
+// destination exchanged. The descriptor is one end of a socket pair, and this program writes into the other end; that of a
+// TUN device is read and written in the same way. It needs no privileges and no arguments. docs/culvert-c.md explains how to
+// link it.
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static void *answer(void *context) {
 int main(void) {
     printf("culvert %s\n", culvert_version());
     int ends[2];
-    // SOCK_SEQPACKET keeps packets apart and says when an end closes. Systems without it have SOCK_DGRAM.
+    // SOCK_SEQPACKET preserves message boundaries and reports the closing of an end. Systems without it have SOCK_DGRAM.
     if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) < 0) {
         perror("socketpair");
         return 1;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-// Two tunnels in one program, each on one end of a socket pair, which know each other: what is written into the other end
-// of the first pair comes out of that of the second, encrypted between them over UDP on this machine. It needs no
-// privileges and no arguments. docs/culvert-c.md says how it is linked.
+// Two tunnels in one program, each on one end of a socket pair, that are peers: packets written into the other end of the
+// first pair leave that of the second, encrypted between them over UDP on this machine. It needs no privileges and no
+// arguments. docs/culvert-c.md explains how to link it.
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 #include "culvert.h"
 
-// The key pairs of RFC 7748 section 6.1: everybody knows them, so they are good for examples only.
+// The key pairs of RFC 7748 section 6.1. They are public, so use them only in examples.
 static const char *const private_keys[] = {
     "77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a",
     "5dab087e624a8a4b79e17f8b83800ee66f3bb1292618b6fd1c2f8b27ff88e0eb",
@@ -24,7 +24,7 @@ static const char *const public_keys[] = {
 
 enum { count = 2, packet_size = 84, rounds = 10 };
 
-/// One tunnel: what this program holds of it.
+/// This program's state of one tunnel.
 struct side {
     culvert_tunnel *tunnel;
     int descriptor;
@@ -34,7 +34,7 @@ struct side {
 /// @param port where the other one listens; 0: it will find that out.
 static int start(struct side *side, int number, unsigned port) {
     int ends[2];
-    // SOCK_SEQPACKET keeps packets apart and says when an end closes. Systems without it have SOCK_DGRAM.
+    // SOCK_SEQPACKET preserves message boundaries and reports the closing of an end. Systems without it have SOCK_DGRAM.
     if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) < 0) {
         perror("socketpair");
         return 0;

@@ -5,13 +5,13 @@ import NetworkAddresses
 import PacketTunnel
 import TunnelIO
 
-/// A tunnel of one's own. Its protocol answers packets, as if every address behind it had a host that answers ping and echoes UDP.
+/// A custom tunnel. Its protocol answers packets as if every address behind it had a host that answers ping and echoes UDP.
 actor EchoTunnel: PacketTunnelProvider {
-    /// What it needs to know, kept in profiles as JSON.
+    /// The settings of the tunnel, stored in profiles as JSON.
     struct Configuration: Codable, Sendable {
-        /// The interface's address, and the network that is behind the tunnel.
+        /// The interface's address, and the network behind the tunnel.
         var address: InterfaceAddress
-        /// Whether packets go over the interface's descriptor rather than the packet flow.
+        /// Whether packets use the interface's descriptor rather than the packet flow.
         var usesDescriptor = false
     }
 
@@ -26,7 +26,7 @@ actor EchoTunnel: PacketTunnelProvider {
     }
 
     func start(_ configuration: Configuration, context: ProviderContext) async throws(TunnelError) {
-        // Say hello to your server here, and throw when it does not answer: once this returns, the tunnel is connected.
+        // Contact your server here, and throw if it does not answer: when this returns, the tunnel is connected.
         try await context.apply(
             TunnelSettings(
                 remoteAddress: "192.0.2.1", addresses: [InterfaceAddress(host: configuration.address.address)],
@@ -44,14 +44,14 @@ actor EchoTunnel: PacketTunnelProvider {
         }
     }
 
-    /// Packets of the flow: from the system, to your protocol, and back.
+    /// Forwards packets of the flow from the system to your protocol, and back.
     private func carry(_ flow: PacketFlow) async throws {
         for try await packet in flow.packets {
             if let answer = network.receive(packet) { try await flow.write(answer) }
         }
     }
 
-    /// The same on the interface's descriptor, which a port waits for.
+    /// Does the same on the interface's descriptor, with a port.
     private func carry(_ port: PacketPort) async throws {
         for try await packet in port.packets {
             if let answer = network.receive(packet) { try port.send(answer) }
@@ -64,7 +64,7 @@ actor EchoTunnel: PacketTunnelProvider {
     }
 }
 
-/// Asks what the tunnel has done.
+/// Requests the statistics of the tunnel.
 struct EchoStatus: TunnelMessage {
     struct Reply: Codable, Hashable, Sendable {
         var pings: Int

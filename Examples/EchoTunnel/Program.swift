@@ -8,7 +8,7 @@ import PacketTunnel
 #if os(Linux)
     import PacketTunnelLinux
 
-    /// The tunnel as a service of Linux, until it is told to end (SIGINT, SIGTERM):
+    /// The tunnel as a service on Linux, until SIGINT or SIGTERM:
     ///
     ///     sudo echo-tunnel-example echo0        and elsewhere: ping 10.77.0.1
     @main

@@ -8,11 +8,11 @@
     import PacketTunnelLinux
     import WireGuardTunnel
 
-    /// The least that a tunnel's service takes: a wg-quick file, the WireGuard provider, the host's network.
+    /// The parts that a tunnel service needs: a wg-quick file, the WireGuard provider, the host's network.
     ///
     ///     linux-tunnel-example wg0 wg0.conf
     ///
-    /// It runs until it is told to end (SIGINT, SIGTERM), or its tunnel has. `culvert up` is this with all that people need.
+    /// It runs until SIGINT or SIGTERM, or until its tunnel ends. `culvert up` is this with all that people need.
     @main
     enum LinuxTunnel {
         static func main() {

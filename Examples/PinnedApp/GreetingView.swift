@@ -5,7 +5,7 @@ import Foundation
 import SwiftUI
 import TrustPinningFoundation
 
-/// What a pinned server says, or why it is not believed.
+/// The reply of a pinned server, or the reason that it is not trusted.
 struct GreetingView: View {
     let client: PinnedSession
     let url: URL
@@ -17,7 +17,7 @@ struct GreetingView: View {
                 let (data, _) = try await client.data(from: url)
                 text = String(decoding: data, as: UTF8.self)
             } catch {
-                text = "\(error)"  // Names the key that the server showed, where no pin matches.
+                text = "\(error)"  // Names the server's key if no pin matches.
             }
         }
     }

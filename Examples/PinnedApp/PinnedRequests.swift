@@ -5,7 +5,7 @@ import Foundation
 import TrustPinning
 import TrustPinningFoundation
 
-// docs/trust-pinning.md: what is there on Apple's platforms alone.
+// Samples of docs/trust-pinning.md for Apple's platforms only.
 
 /// An app's own `URLSession`, with the delegate that answers its challenges about TLS.
 func makeSession(_ trust: TrustEvaluator) -> (URLSession, ChallengeResponder) {
@@ -22,7 +22,7 @@ func makeLoggingEvaluator(_ policies: PolicySet) -> TrustEvaluator {
     return trust
 }
 
-/// An identity that the app has put into the keychain with a tag of its own.
+/// An identity that the app stored in the keychain with its own tag.
 func makeIdentities() throws -> ClientIdentities {
     let identities = ClientIdentities()
     let hosts = [try HostPattern.exact("api.example.com")]

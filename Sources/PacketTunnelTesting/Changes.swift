@@ -3,10 +3,10 @@
 
 import Synchronization
 
-/// Says that something changed, so that a test that waits for a state looks again then, and only then.
+/// Notifies a waiting test of a change, so that it checks its condition again then, and only then.
 ///
-/// What a test plays with (a clock, a console, the far side of a tunnel) tells it; one may be shared by several of them,
-/// for a condition on all.
+/// The objects of a test (a clock, a console, the far side of a tunnel) notify it; several may share one, for a condition on
+/// all.
 package final class Changes: Sendable {
     private struct State {
         var count: UInt64 = 0
@@ -17,7 +17,7 @@ package final class Changes: Sendable {
 
     package init() {}
 
-    /// Says that something changed. What changed is to be seen already.
+    /// Reports a change, which must be visible already.
     package func tell() {
         let waiters = state.withLock { state in
             state.count += 1
@@ -37,14 +37,14 @@ package final class Changes: Sendable {
         }
     }
 
-    /// Waits until `condition` holds, which is looked at now and after each change, for at most `limit`; returns whether it
+    /// Waits until `condition` holds, which is checked now and after each change, for at most `limit`; returns whether it
     /// holds.
     package func wait(
         within limit: Duration = .seconds(60), until condition: () async throws -> Bool
     ) async rethrows -> Bool {
         let isOver = Flag()
         let timer = Task { [weak self] in
-            // In pieces: a process that was stopped meanwhile has not used up its time.
+            // In slices: a process that was suspended meanwhile has not used up its time.
             var left = limit
             while left > .zero {
                 let piece = min(left, .seconds(1))

@@ -7,9 +7,9 @@ import Synchronization
 public final class Eavesdropper<Message: Sendable>: Sendable {
     /// A message and when it passed, in nanoseconds on the test's clock.
     public struct Record: Sendable {
-        /// When it passed.
+        /// The time of the message.
         public let time: Int64
-        /// What passed.
+        /// The message.
         public let message: Message
     }
 
@@ -27,7 +27,7 @@ public final class Eavesdropper<Message: Sendable>: Sendable {
         storage.withLock { $0.append(Record(time: time, message: message)) }
     }
 
-    /// What was recorded, in order.
+    /// The recorded messages, in order.
     public var records: [Record] { storage.withLock { $0 } }
 
     /// The messages recorded, in order.
@@ -36,7 +36,7 @@ public final class Eavesdropper<Message: Sendable>: Sendable {
     /// The number of messages recorded.
     public var count: Int { storage.withLock { $0.count } }
 
-    /// Forgets what was recorded and returns it.
+    /// Returns and clears the records.
     @discardableResult
     public func take() -> [Record] {
         storage.withLock { records in

@@ -4,9 +4,9 @@
 internal import Dispatch
 import Synchronization
 
-/// Something that happens once and that threads or tasks can wait for, so that tests of real I/O need no sleep.
+/// An event that happens once and that threads or tasks can wait for, so that tests of real I/O need no sleep.
 ///
-/// Once it has happened it stays so: everyone who waits, then or later, goes on at once.
+/// Once it has happened, every waiter, then or later, continues immediately.
 public final class Event: Sendable {
     private let semaphore = DispatchSemaphore(value: 0)
     private let happened = Atomic<Bool>(false)
@@ -47,7 +47,7 @@ public final class Latch: Sendable {
     private let remaining: Atomic<Int>
     private let reachedZero = Event()
 
-    /// A latch that opens after `count` calls of ``countDown()``; at once when that is zero.
+    /// A latch that opens after `count` calls of ``countDown()``; immediately if that is zero.
     public init(count: Int) {
         remaining = Atomic(count)
         if count <= 0 { reachedZero.signal() }

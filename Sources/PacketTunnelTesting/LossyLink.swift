@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// How a ``LossyLink`` treats messages. Probabilities are from 0 to 1.
+/// The treatment of messages by a ``LossyLink``. Probabilities are from 0 to 1.
 public struct LinkConditions: Sendable {
     /// The probability that a message is lost.
     public var loss: Double
@@ -27,7 +27,7 @@ public struct LinkConditions: Sendable {
     public static let perfect = LinkConditions()
 }
 
-/// What a ``LossyLink`` has done so far.
+/// The statistics of a ``LossyLink``.
 public struct LinkStatistics: Hashable, Sendable {
     /// Messages handed to the link.
     public var sent = 0
@@ -46,9 +46,9 @@ public struct LinkStatistics: Hashable, Sendable {
     public init() {}
 }
 
-/// One direction of a bad network in memory, in virtual time: what happens to each message follows from the seed.
+/// One direction of a lossy network in memory, in virtual time: the seed determines the fate of each message.
 ///
-/// Times are nanoseconds on a clock of the caller's, as ``FakeClock/nanoseconds`` gives them.
+/// Times are nanoseconds on the caller's clock, like ``FakeClock/nanoseconds``.
 public struct LossyLink<Message> {
     private struct Copy {
         var arrival: Int64
@@ -61,7 +61,7 @@ public struct LossyLink<Message> {
 
     /// The conditions for messages sent from now on.
     public var conditions: LinkConditions
-    /// What the link has done.
+    /// The statistics of the link.
     public private(set) var statistics = LinkStatistics()
 
     private var generator: SeededGenerator
@@ -96,7 +96,7 @@ public struct LossyLink<Message> {
         }
     }
 
-    /// When the next message arrives; nil when none is on its way.
+    /// The time of the next message's arrival, or `nil` if none is in flight.
     public var nextDelivery: Int64? { inFlight.last?.arrival }
 
     /// The number of messages on their way.

@@ -57,7 +57,7 @@ public struct SeededGenerator: RandomNumberGenerator, Sendable {
         let width = UInt64(bitPattern: Int64(range.upperBound) &- Int64(range.lowerBound))
         guard width < .max else { return Int(truncatingIfNeeded: next()) }
         let count = width + 1
-        // The largest multiple of `count` below 2^64; what lies above would favour small results.
+        // The largest multiple of `count` below 2^64; larger values would favour small results.
         let limit = UInt64.max - UInt64.max % count
         var drawn = next()
         while drawn >= limit { drawn = next() }

@@ -3,9 +3,9 @@
 
 import Synchronization
 
-/// A `Clock` moved by hand: code that sleeps on it goes on when the test says so. All threads may use it.
+/// A `Clock` that the test advances: code that sleeps on it continues at the test's command. All threads may use it.
 ///
-/// A test first waits with ``waitForSleepers(_:)`` until the code under test sleeps, and then moves the clock: there is
+/// A test first waits with ``waitForSleepers(_:)`` until the code under test sleeps, and then advances the clock, so there is
 /// no race between the two.
 public final class VirtualClock: Clock {
     /// A reading: the time that has passed since the clock was made.
@@ -41,15 +41,15 @@ public final class VirtualClock: Clock {
     private struct State {
         var now = Instant(offset: .zero)
         var nextToken: UInt64 = 0
-        /// In order of deadline; equal ones in the order in which they came.
+        /// In order of deadline; equal ones in order of arrival.
         var sleepers: [Sleeper] = []
-        /// Those whose task was cancelled before it came to sleep or to wait.
+        /// Sleepers whose task was cancelled before it began to sleep or wait.
         var cancelled: Set<UInt64> = []
         var watchers: [Watcher] = []
     }
 
     private let state = Mutex(State())
-    /// Tells when it is moved, and when somebody came to sleep or was woken.
+    /// Notified when the clock advances, and when a task begins to sleep or is woken.
     package let changes = Changes()
 
     /// A clock at zero.
@@ -58,13 +58,13 @@ public final class VirtualClock: Clock {
     /// The reading now.
     public var now: Instant { state.withLock { $0.now } }
 
-    /// Zero.
+    /// Always zero.
     public var minimumResolution: Duration { .zero }
 
     /// How many tasks sleep.
     public var sleeperCount: Int { state.withLock { $0.sleepers.count } }
 
-    /// The earliest deadline that is slept for; nil when nobody sleeps.
+    /// The earliest deadline of a sleeper, or `nil` if there is none.
     public var nextDeadline: Instant? { state.withLock { $0.sleepers.first?.deadline } }
 
     /// Suspends until the clock was moved to `deadline` or beyond.
@@ -80,13 +80,13 @@ public final class VirtualClock: Clock {
         }
     }
 
-    /// Moves the clock and wakes whoever slept until then, the earliest first.
+    /// Advances the clock and wakes the sleepers whose deadline is reached, the earliest first.
     public func advance(by duration: Duration) {
         advance(to: Instant(offset: now.offset + duration))
     }
 
-    /// Moves the clock to the earliest deadline and wakes those who sleep until then.
-    /// - Returns: false, and nothing happens, when nobody sleeps.
+    /// Advances the clock to the earliest deadline and wakes its sleepers.
+    /// - Returns: `false`, without an effect, if there are no sleepers.
     @discardableResult
     public func advanceToNextDeadline() -> Bool {
         guard let deadline = nextDeadline else { return false }

@@ -4,13 +4,13 @@
 import Foundation
 import Testing
 
-/// What the documentation shows as Swift stands, word for word, in a Swift file that is compiled: here, in the examples, or
-/// among the samples for Apple's platforms, which the stand-ins' build compiles. `swift manifest` marks parts of a
-/// manifest, which is no file of ours.
+/// The Swift code in the documentation is, word for word, in a Swift file that is compiled: here, in the examples, or among
+/// the samples for Apple's platforms, which the stand-ins' build compiles. `swift manifest` marks parts of a manifest, which
+/// is not in such a file.
 @Suite("Samples of the documentation")
 struct SampleTests {
     struct Sample: CustomTestStringConvertible {
-        /// Where it begins: the file and the line.
+        /// The file and the line of its beginning.
         var place: String
         var lines: [String]
 
@@ -25,9 +25,9 @@ struct SampleTests {
             return rest.prefix(rest.count - rest.reversed().prefix { $0.isEmpty }.count)
         }
 
-        /// Whether it stands in a file of these lines, however far from the margin.
+        /// Whether a file of these lines contains it, with any indentation.
         func stands(in file: [String]) -> Bool {
-            // Those of one platform stand in a condition.
+            // Imports of one platform are inside a condition.
             let hasImports = imports.allSatisfy { wanted in file.contains { $0.drop { $0 == " " } == wanted } }
             guard let first = body.first, hasImports else { return false }
             return file.indices.contains { start in
@@ -50,7 +50,7 @@ struct SampleTests {
     }
 
     private static func lines(of file: URL) -> [String] {
-        // A file that cannot be read has no samples and holds none: the counts below say so.
+        // An unreadable file has no samples and contains none: the counts below detect this.
         let text = (try? String(contentsOf: file, encoding: .utf8)) ?? ""
         return text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
     }
@@ -78,7 +78,7 @@ struct SampleTests {
             ["README.md", "CONTRIBUTING.md", "SECURITY.md"].map { root.appending(path: $0) } + files(in: "docs", ".md")
             + files(in: "Sources", ".md") + files(in: "Examples", ".md")
         let comments = files(in: "Sources", ".swift").flatMap { file in
-            // What is no comment ends a sample's lines, not the sample: its fence does that.
+            // A line that is not a comment ends a sample's lines, not the sample: its fence does.
             let comments = lines(of: file).map { line in
                 let text = line.drop { $0 == " " }
                 return text.hasPrefix("///") ? String(text.dropFirst(text.hasPrefix("/// ") ? 4 : 3)) : ""
@@ -95,14 +95,14 @@ struct SampleTests {
         return samples.map(lines(of:))
     }()
 
-    @Test("Each stands in a file that is compiled", arguments: all)
+    @Test("Each sample is in a compiled file", arguments: all)
     func stands(_ sample: Sample) {
         #expect(
             Self.compiled.contains { sample.stands(in: $0) },
             "\(sample.place): put it, word for word, into a file in Tests/DocumentationTests/Samples")
     }
 
-    @Test("There are samples, and what is not in a compiled file is found")
+    @Test("There are samples, and a sample outside a compiled file is found")
     func finds() {
         #expect(Self.all.count >= 12)
         #expect(Set(Self.all.map { $0.place.prefix { $0 != ":" } }).contains("README.md"))

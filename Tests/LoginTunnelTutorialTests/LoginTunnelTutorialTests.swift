@@ -40,7 +40,7 @@ struct LoginTunnelTutorialTests {
             try await host.start(configuration, profileID: "test")
         }
 
-        /// What a start throws.
+        /// The error of a start.
         func failure(password: String = "123456", port: Int = 4500) async -> TunnelError.Code? {
             do {
                 try await start(password: password, port: port)
@@ -51,7 +51,7 @@ struct LoginTunnelTutorialTests {
         }
 
         func passes() async -> Bool { await LoginTunnelTutorialTests.passes(host.platform, clock.changes) }
-        /// Whether it is up after so many logins.
+        /// Whether it is up after this number of logins.
         func logins(_ count: Int) async -> Bool {
             await clock.changes.wait {
                 server.state.withLock { $0.logins } == count && host.status.status == .connected
@@ -67,7 +67,7 @@ struct LoginTunnelTutorialTests {
         return await changes.wait { platform.takeDelivered().contains { $0 == answer } }
     }
 
-    @Test("An empty provider starts and stops, one with settings has them in force, and one with a network answers")
+    @Test("An empty provider starts and stops, one with settings applies them, and one with a network answers")
     func withoutServer() async throws {
         #expect(try await runInMemory() == [.connected, .disconnected])
         let addressed = MemoryHost<AddressedTunnel>()
@@ -81,7 +81,7 @@ struct LoginTunnelTutorialTests {
         await answering.stop(.userInitiated)
     }
 
-    @Test("A login brings the server's settings into force, and packets pass both ways under the session's keys")
+    @Test("A login applies the server's settings, and packets pass in both directions under the session's keys")
     func login() async throws {
         let first = try Scene { LoginTunnel(network: $0) }
         try await first.start()
@@ -94,7 +94,7 @@ struct LoginTunnelTutorialTests {
         #expect(await second.clock.changes.wait { second.server.state.withLock { $0.goodbyes } == 1 })
     }
 
-    @Test("The last step logs in again on another network, and when the server says nothing any more")
+    @Test("The last step logs in again on another network, and when the server stops answering")
     func lasting() async throws {
         let scene = try Scene { LastingTunnel(network: $0) }
         try await scene.start()
@@ -102,7 +102,7 @@ struct LoginTunnelTutorialTests {
         scene.host.pathChanged(NetworkPath(interfaces: [.init(name: "pdp0", kind: .cellular, index: 2)]))
         #expect(await scene.logins(2))
         #expect(await scene.passes())
-        // The server is started again: it knows no session. Three keepalives go unanswered, the fourth time the link ends.
+        // The restarted server has no session. Three keepalives go unanswered, and at the fourth the link ends.
         scene.server.state.withLock { $0.sessions = [:] }
         for _ in 0..<4 {
             await scene.clock.waitForSleepers()
@@ -114,7 +114,8 @@ struct LoginTunnelTutorialTests {
     }
 
     @Test(
-        "A wrong password is refused, silence is told after ten seconds, and a server with another key gets no session")
+        "A wrong password is refused, silence is reported after ten seconds, and a server with another key gets no session"
+    )
     func errors() async throws {
         let scene = try Scene { LastingTunnel(network: $0) }
         #expect(await scene.failure(password: "wrong") == .authenticationFailed)

@@ -12,7 +12,7 @@ struct ChangesTests {
         #expect(await Changes().wait { true })
     }
 
-    @Test("It is looked at again after each change, from whatever task, and not in between")
+    @Test("A condition is checked after each change by any task, and not in between")
     func looks() async {
         let changes = Changes()
         let number = Atomic<Int>(0)
@@ -33,7 +33,7 @@ struct ChangesTests {
         #expect(looks <= 101)
     }
 
-    @Test("What never holds ends at the limit, and with the task")
+    @Test("Waiting for a false condition ends at the limit, and with the task")
     func ends() async {
         let changes = Changes()
         #expect(await !changes.wait(within: .milliseconds(20)) { false })
@@ -58,7 +58,7 @@ struct ChangesTests {
         #expect(seen)
     }
 
-    @Test("A clock tells who comes to sleep on it and who goes on")
+    @Test("A clock notifies of each task that begins to sleep or is woken")
     func clock() async {
         let clock = VirtualClock()
         let sleeping = Task { try await clock.sleep(until: .init(offset: .seconds(1))) }

@@ -9,7 +9,7 @@ struct EventTests {
     /// Long enough never to run out on a busy machine; no test waits for it to.
     private let patience: Duration = .seconds(30)
 
-    @Test("An event that has happened lets everyone through, before and after")
+    @Test("An event that has happened admits every waiter, before and after")
     func event() async {
         let event = Event()
         #expect(!event.hasHappened)
@@ -23,7 +23,7 @@ struct EventTests {
         #expect(await event.wait(timeout: .zero))
     }
 
-    @Test("Waiting for what does not happen ends with the timeout")
+    @Test("Waiting for an event that does not happen ends at the timeout")
     func timeout() {
         let event = Event()
         #expect(!event.wait(timeout: .zero))
@@ -66,7 +66,7 @@ struct EventTests {
         #expect(checks == 4)
     }
 
-    @Test("An eavesdropper keeps what its filter accepts")
+    @Test("An eavesdropper records what its filter accepts")
     func eavesdropper() {
         let eavesdropper = Eavesdropper<[UInt8]> { $0.first == 1 }
         eavesdropper.observe([1, 2], at: 10)

@@ -83,7 +83,7 @@ struct LossyLinkTests {
         #expect(arrived[1] == [])
     }
 
-    @Test("A network that goes down loses what is on its way, and conditions can change")
+    @Test("A network that goes down loses its datagrams in flight, and conditions can change")
     func goesDown() {
         var link = link(LinkConditions(delay: .seconds(1) ... .seconds(1)))
         link.send(1, at: 0)

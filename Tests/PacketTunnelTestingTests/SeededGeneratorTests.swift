@@ -15,7 +15,7 @@ struct SeededGeneratorTests {
         #expect(expected.map { _ in generator.next() } == expected)
     }
 
-    @Test("Equal seeds give equal sequences, other seeds others")
+    @Test("Equal seeds give equal sequences, and different seeds different ones")
     func seeds() {
         var (a, b, c) = (SeededGenerator(seed: 3), SeededGenerator(seed: 3), SeededGenerator(seed: 4))
         let first = (0..<100).map { _ in a.next() }

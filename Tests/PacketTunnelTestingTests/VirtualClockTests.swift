@@ -6,7 +6,7 @@ import Testing
 
 @Suite("A clock to sleep on, moved by hand")
 struct VirtualClockTests {
-    @Test("Sleepers wake when their time has come, and not before")
+    @Test("Sleepers wake at their deadline, and not before")
     func sleepersWake() async throws {
         let clock = VirtualClock()
         let woken = Eavesdropper<Int>()
@@ -40,7 +40,7 @@ struct VirtualClockTests {
         #expect(clock.sleeperCount == 0)
     }
 
-    @Test("Waiting for sleepers ends with the task that waits, also when it was cancelled before")
+    @Test("Waiting for sleepers ends with the waiting task, even if it was cancelled before")
     func cancelledWait() async {
         let clock = VirtualClock()
         let waiting = Task { await clock.waitForSleepers() }
@@ -54,7 +54,7 @@ struct VirtualClockTests {
         #expect(clock.sleeperCount == 0)
     }
 
-    @Test("A cancelled sleeper goes on at once, also when it was cancelled before it slept")
+    @Test("A cancelled sleeper continues immediately, even if it was cancelled before it slept")
     func cancellation() async {
         let clock = VirtualClock()
         let sleeper = Task { try await clock.sleep(for: .seconds(1)) }

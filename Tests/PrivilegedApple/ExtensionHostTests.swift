@@ -45,7 +45,7 @@
             }
         }
 
-        /// wireguard-go in the far namespace, with addresses; killed when it goes.
+        /// wireguard-go in the far namespace, with addresses; killed when it is released.
         private func startPeer(_ key: PrivateKey, client: PublicKey) throws -> (process: SpawnedProcess, name: String) {
             let name = "wgx\(getpid())"
             let process = try SpawnedProcess([

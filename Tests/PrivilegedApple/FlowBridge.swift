@@ -7,8 +7,8 @@
     import Synchronization
     import TunnelIO
 
-    /// Does what the system of a device does between its network stack and a packet flow, with a TUN interface of a
-    /// namespace: it brings settings into force, and carries packets both ways on a thread of its own.
+    /// Does the work of a device's system between its network stack and a packet flow, with a TUN interface of a namespace:
+    /// it applies settings, and forwards packets in both directions on a separate thread.
     final class FlowBridge: Sendable {
         private let namespace: Namespace
         private let tun: LinuxTun
@@ -41,7 +41,7 @@
             }
         }
 
-        /// Brings settings into force as the system does: addresses, MTU, routes.
+        /// Applies settings as the system does: addresses, MTU, routes.
         func apply(_ settings: NEPacketTunnelNetworkSettings) throws {
             let mtu = settings.mtu.map { "\($0)" } ?? "\(1_500 - (settings.tunnelOverheadBytes?.intValue ?? 0))"
             try namespace.run("ip", "link", "set", name, "up", "mtu", mtu)
@@ -69,7 +69,7 @@
             mask.split(separator: ".").reduce(0) { $0 + (UInt8($1)?.nonzeroBitCount ?? 0) }
         }
 
-        /// Ends the bridge; the interface goes.
+        /// Ends the bridge and removes the interface.
         func end() {
             isEnded.store(true, ordering: .releasing)
             flow.setWriteHandler(nil)

@@ -3,14 +3,14 @@
 
 import Foundation
 
-/// One system: its SDK, its modules, and what compilers say of them.
+/// One system: its SDK, its modules, and the compilers' messages about them.
 struct Check: Sendable {
     /// Object code instead of modules.
     let makesObjects: Bool
     let system: System
     let sdk: SDK
     let out: String
-    /// The package's modules and all that they need, each after its own.
+    /// The package's modules and their dependencies, each after its own.
     let order: [Module]
     let modules: [String: Module]
     private let marks: [String: String]
@@ -103,8 +103,8 @@ struct Check: Sendable {
 
     // MARK: - Compilers
 
-    /// What compilers say of a module, with some files replaced by others. What they make of it stays where others find it,
-    /// unless it goes into another folder.
+    /// Returns the compilers' messages about a module, with some files replaced by others. The result is stored where other
+    /// modules find it, unless it goes into another folder.
     func problems(of module: Module, replacing: [String: String] = [:], into folder: String? = nil) async throws
         -> [String]
     {
@@ -157,7 +157,7 @@ struct Check: Sendable {
         let done = try await run(sdk.toolchain.frontend + command + strictness + flags + sources)
         let problems = try Self.problems(done, place: module.name)
         if !problems.isEmpty, folder == nil {
-            // Others need the module all the same: without the checks that were failed it can often be had.
+            // Other modules still need this one: without the failed checks it can often be built.
             let lenient = ["-emit-module", "-o", output, "-disable-availability-checking", "-suppress-warnings"]
             _ = try await run(sdk.toolchain.frontend + lenient + flags + sources)
         }
@@ -178,8 +178,8 @@ struct Check: Sendable {
     }
 }
 
-/// Compiles all modules of all systems, each once what it needs is there, and says a line of each. How many problems each
-/// system had is returned.
+/// Compiles all modules of all systems, each after its dependencies, and prints a line for each. Returns the number of
+/// problems of each system.
 func compile(_ checks: [Check], jobs: Int) async throws -> [Int] {
     struct Key: Hashable, Sendable {
         var check: Int
@@ -220,7 +220,7 @@ func compile(_ checks: [Check], jobs: Int) async throws -> [Int] {
     }
 }
 
-/// A line, and some of what belongs to it.
+/// Prints a line, and some of its details.
 func say(_ line: String, _ more: [String], limit: Int = 60) {
     print(([line] + more.prefix(limit)).joined(separator: "\n  "))
     if more.count > limit { print("  and \(more.count - limit) more") }

@@ -3,7 +3,7 @@
 
 import Foundation
 
-/// How much of the sources is compiled for Apple's systems, and where it runs: lines with code, by what `#if` lets through.
+/// The lines of code that are compiled for Apple's systems, and where they run, after `#if`.
 struct Counts {
     /// A build: its system, and which modules it finds. None are named where they are all but Linux's.
     private struct Build {
@@ -89,7 +89,7 @@ struct Counts {
         }
     }
 
-    /// Writes the counts, what is left out, and what stand-ins rest on, into the page, and prints the counts.
+    /// Writes the counts, the omissions, and the foundations of the stand-ins into the page, and prints the counts.
     static func write(_ plan: Plan) throws {
         let page = "\(root)/docs/apple.md"
         let counts = try table(plan)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-// What the package writes down by hand of Darwin, held against Apple's headers: scripts/apple compiles this for each system.
+// Compares Darwin values that the package declares itself with Apple's headers: scripts/apple compiles this for each system.
 #define __APPLE_USE_RFC_3542 1
 #include <TargetConditionals.h>
 #include <errno.h>

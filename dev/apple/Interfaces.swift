@@ -7,7 +7,7 @@ import Foundation
 // availability is really checked. What differs is little: the C library's name, `Mutex` (futexes there, `os_unfair_lock`
 // here) and Float80, which only x86 has.
 
-/// The interface of one of Swift's own modules.
+/// Returns the interface of one of Swift's own modules.
 func interface(_ original: String, of module: String, for target: String) throws -> String {
     var lines = original.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
     // The flags are on the third line.
@@ -59,9 +59,10 @@ private func withUnfairLock(_ text: String) throws -> String {
     return text[..<start.lowerBound] + handle + text[end.lowerBound...]
 }
 
-/// What `swift-synthesize-interface` prints of FoundationEssentials, which has no interface, as one for any target.
+/// Converts the output of `swift-synthesize-interface` for FoundationEssentials, which has no interface, into one for any
+/// target.
 ///
-/// What is left out (predicates, templates of URLs) nothing here names, and it does not survive being printed.
+/// The omitted parts (predicates, templates of URLs) are not used here, and cannot be parsed from the output.
 func essentials(_ printed: String) -> String {
     let text =
         printed.replacing(pattern: "(?m)^\\s*///.*\\n", with: "")
@@ -82,12 +83,12 @@ func essentials(_ printed: String) -> String {
         !["Predicate", "VariableName", "URL.Template"].contains { line.contains($0) }
             || line.count(of: "{") != line.count(of: "}")
     }
-    // An attribute whose declaration went.
+    // An attribute whose declaration was removed.
     return lines.joined(separator: "\n").replacing(pattern: "(?m)^\\s*@available\\([^\\n]*\\)\\n(?=\\})", with: "")
         + "\n"
 }
 
-/// Foundation's values as a module of their own, from what `essentials` made.
+/// Makes a separate module of Foundation's values from the result of `essentials`.
 func values(_ essentials: String, module: String, for target: String) -> String {
     """
     // swift-interface-format-version: 1.0

@@ -3,7 +3,7 @@
 
 import Foundation
 
-/// What a Mac's own libraries define: Swift's runtime, and symbols of Swift's and Apple's modules (`s` and `S` are Swift's
+/// The symbols of a Mac's own libraries: Swift's runtime, and symbols of Swift's and Apple's modules (`s` and `S` are Swift's
 /// own).
 private let apples =
     "^(_?_swift_|_\\$s(s|S|15Synchronization|10Foundation|16FoundationValues|9CryptoKit|12_Concurrency|6Darwin|"

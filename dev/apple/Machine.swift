@@ -3,12 +3,12 @@
 
 import Foundation
 
-/// The root of the repository, from which `scripts/apple` calls this, and where everything that is made goes.
+/// The root of the repository, from which `scripts/apple` calls this, and the folder of all results.
 let root = FileManager.default.currentDirectoryPath
 let build = "\(root)/.build-apple"
 let standIns = "\(root)/Tests/StandIns"
 
-/// A step that went wrong, with what it printed.
+/// A failed step, with its output.
 struct Failed: Error {
     var text: String
     init(_ text: String) { self.text = text }
@@ -22,7 +22,7 @@ struct System: Sendable {
     var folder: String
     /// In a target triple, and in the names of module files.
     var os, moduleOS: String
-    /// Of the SDK: any that is newer than the floor.
+    /// The version of the SDK: any that is newer than the minimum.
     var version: String
 
     static let all = [
@@ -41,7 +41,7 @@ struct Output: Sendable {
     var out, err: String
 }
 
-/// Runs a program to its end. What it prints goes through files: pipes would have to be read meanwhile.
+/// Runs a program to completion. Its output goes through files: pipes would need a reader meanwhile.
 func run(_ command: [String], environment: [String: String] = [:]) async throws -> Output {
     let folder = "\(build)/output/\(UUID())"
     try makeFolder(folder)
@@ -61,7 +61,7 @@ func run(_ command: [String], environment: [String: String] = [:]) async throws 
     return Output(status: process.terminationStatus, out: try read("\(folder)/out"), err: try read("\(folder)/err"))
 }
 
-/// Runs a program that has to succeed, and returns what it printed.
+/// Runs a program that must succeed, and returns its output.
 @discardableResult
 func need(_ command: [String], environment: [String: String] = [:]) async throws -> String {
     let done = try await run(command, environment: environment)
@@ -101,7 +101,7 @@ func read(_ path: String) throws -> String {
     return text
 }
 
-/// Writes a file, unless it says just that: what is compiled with it would be older.
+/// Writes a file unless its contents are the same: a rewritten file would be newer than its results.
 func write(_ text: String, to path: String) throws {
     if (try? String(contentsOfFile: path, encoding: .utf8)) == text { return }
     try makeFolder(path.folder)
@@ -114,7 +114,7 @@ func files(in folder: String, _ endings: String...) -> [String] {
     return names.filter { name in endings.contains { name.hasSuffix($0) } }.sorted().map { "\(folder)/\($0)" }
 }
 
-/// Tells whether things are as they were; not a cryptographic digest.
+/// Detects changes; not a cryptographic digest.
 struct Fingerprint {
     private var state: UInt64 = 0xCBF2_9CE4_8422_2325
 

@@ -8,7 +8,7 @@ struct Module: Sendable {
     enum Kind: Sendable {
         /// Apple's SDK has it, and it is a stand-in here.
         case system
-        /// Another package's, of which only the declarations are wanted: bodies are not looked at.
+        /// A module of another package, of which only the declarations are needed: bodies are skipped.
         case foreign
         case ours, test
     }
@@ -20,7 +20,7 @@ struct Module: Sendable {
     var flags: [String] = []
     var isProgram = false
 
-    /// As compilers have to be told.
+    /// The name in the form for compilers.
     var identifier: String { name.replacing("-", with: "_") }
     var isExample: Bool { files.first?.hasPrefix("\(root)/Examples/") == true }
     var isOurs: Bool { kind == .ours || kind == .test }
@@ -29,7 +29,7 @@ struct Module: Sendable {
     var cFiles: [String] { files.filter { $0.hasSuffix(".c") } }
 }
 
-/// What `swift package dump-package` says.
+/// The output of `swift package dump-package`.
 private struct Manifest: Decodable {
     struct Platform: Decodable { var platformName, version: String }
     struct Name: Decodable { var name: String }
@@ -42,7 +42,7 @@ private struct Manifest: Decodable {
 
             init(from decoder: any Decoder) throws {
                 let container = try decoder.container(keyedBy: Key.self)
-                // What has other values than texts says nothing here.
+                // Settings with other values than text have no meaning here.
                 kind = (try? container.decode([String: [String: String]].self, forKey: .kind)) ?? [:]
             }
         }
@@ -96,9 +96,9 @@ private struct Manifest: Decodable {
     }
 }
 
-/// Which modules are compiled for which system, with which files and flags: what the manifest says, and little besides.
+/// The modules for each system, with their files and flags: from the manifest, and a few additions.
 struct Plan: Sendable {
-    // MARK: - What the manifest does not say
+    // MARK: - Additions to the manifest
 
     private static let checkouts = "\(root)/.build/checkouts"
     private static let own = ["CRYPTO_IN_SWIFTPM", "CRYPTO_IN_SWIFTPM_FORCE_BUILD_API"]
@@ -122,7 +122,7 @@ struct Plan: Sendable {
     static let foreignC = ["CCryptoBoringSSL", "CCryptoBoringSSLShims", "CXKCP", "CXKCPShims"].map {
         (name: $0, folder: "\(checkouts)/swift-crypto/Sources/\($0)/include")
     }
-    /// The stand-ins. Whatever of ours is compiled may find those that Apple's SDK has.
+    /// The stand-ins. All of our code may use those of frameworks in Apple's SDK.
     private static let system: [String: [String]] = [
         "Dispatch": [], "Foundation": ["Dispatch"], "os": ["Foundation"], "Network": ["Foundation"],
         "Security": ["Foundation"], "NetworkExtension": ["Foundation", "Network"], "SwiftUI": ["Foundation"],
@@ -184,7 +184,7 @@ struct Plan: Sendable {
         return copy
     }
 
-    /// What of the package is compiled for a system: everything but what needs NIO, or is Linux's; in order.
+    /// The parts of the package for a system: everything except code for NIO and Linux; in order.
     func ownModules(_ system: String) -> [Module] {
         let known = Set(Self.foreign.map(\.name)).union(Self.system.keys).union(["CryptoKit"])
         var refused = Self.elsewhere
@@ -264,7 +264,7 @@ struct Plan: Sendable {
         return found
     }
 
-    /// These modules and all that they need.
+    /// Returns these modules and their dependencies.
     static func reach(_ names: Set<String>, _ modules: [Module]) -> Set<String> {
         let more = modules.filter { names.contains($0.name) }.reduce(into: names) { $0.formUnion($1.dependencies) }
         return more == names ? names : reach(more, modules)
@@ -274,7 +274,7 @@ struct Plan: Sendable {
         let folder = target.folder
         let excluded = (target.exclude ?? []).map { "\(folder)/\($0)" }
         let sources = files(in: folder, ".swift", ".c").filter { file in
-            // What a tutorial shows is a target of its own, as for SwiftPM.
+            // The files of a tutorial are a separate target, as in SwiftPM.
             !Self.elsewhereFiles.contains(file.lastPart) && !file.dropFirst(folder.count).contains(".docc/")
                 && !excluded.contains { file == $0 || file.hasPrefix($0 + "/") }
         }

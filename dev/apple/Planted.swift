@@ -4,7 +4,7 @@
 /// A test of the check itself: one error of its kind in each kind of file, every one of which has to be found.
 struct Planted {
     var title, module, file, old, new: String
-    /// A part of what a compiler has to say.
+    /// A part of the expected compiler message.
     var said: String
 
     init(_ title: String, _ module: String, _ file: String, _ old: String, _ new: String, finds said: String) {

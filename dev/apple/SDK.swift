@@ -7,7 +7,7 @@ import Foundation
 let ziglang = "\(build)/ziglang"
 let tool = "\(root)/dev/apple"
 
-/// What takes the place of Apple's SDK, for one target: a sysroot of its open-source headers, and Swift's modules.
+/// A replacement of Apple's SDK for one target: a sysroot of its open-source headers, and Swift's modules.
 struct SDK: Sendable {
     let system: System
     let target: String
@@ -38,7 +38,7 @@ struct SDK: Sendable {
         ]
     }
 
-    /// Makes all of it, unless it is there.
+    /// Makes all parts, unless they exist.
     func make(testing: Bool) async throws {
         let mark = "\(folder)/stamp"
         if (try? read(mark)) != stamp {
@@ -103,7 +103,7 @@ struct SDK: Sendable {
             }
 
             """, to: "\(include)/module.modulemap")
-        // A type of the name of Swift's own, which Apple's SDK hides too.
+        // A type with the name of a Swift type, which Apple's SDK hides too.
         try write(
             "---\nName: Darwin\nTypedefs:\n- Name: Duration\n  Availability: nonswift\n",
             to: "\(sysroot)/usr/lib/swift/apinotes/Darwin.apinotes")
@@ -116,7 +116,7 @@ struct SDK: Sendable {
             "MaximumDeploymentTarget": system.version + ".99",
         ]
         if system.name == "visionos" {
-            // By which what is there since a version of iOS is there since one of visionOS.
+            // Makes availability of visionOS follow from that of iOS.
             let since = [
                 "17.0": "1.0", "17.4": "1.1", "17.5": "1.2", "18.0": "2.0", "18.2": "2.2", "18.4": "2.4", "18.5": "2.5",
                 "26.0": "26.0",
@@ -172,7 +172,7 @@ struct SDK: Sendable {
                 + more + ["-o", module(name)])
     }
 
-    /// One of Swift's own modules.
+    /// Makes one of Swift's own modules.
     private func own(_ name: String, _ more: String...) async throws {
         let folder = "\(toolchain.folder)/lib/swift/linux/\(name).swiftmodule"
         guard let source = files(in: folder, "-unknown-linux-gnu.swiftinterface").first else {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-// What stands in for the kernel while single stages are measured, so that their own work is all that counts: the linker
-// sends the program's calls of read, write and the like here, and those of two descriptors get no further.
+// Replaces the kernel while single stages are measured, so that only their own work counts: the linker redirects the
+// program's calls of read, write and similar functions to this code, which answers those for two descriptors itself.
 
 #ifndef STAGE_CALLS_H
 #define STAGE_CALLS_H
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/// Answers the calls for these two descriptors from here on; negative numbers for none.
+/// Answers the calls for these two descriptors from now on; negative numbers for none.
 void stage_calls_begin(int tun, int udp);
 
 /// The next read of the TUN device gives these bytes, once; they must stay where they are.
@@ -30,7 +30,7 @@ uint64_t stage_calls_messages(void);
 int stage_callgrind_is_known(void);
 /// Begins or ends counting instructions.
 void stage_callgrind_toggle(void);
-/// Has callgrind write what it counted, under a name, and begin from zero.
+/// Makes callgrind write its counts under a name and restart from zero.
 void stage_callgrind_dump(const char *name);
 
 /// Whether this processor, as the program sees it, has AVX2, and AVX-512.

@@ -7,7 +7,7 @@ import Foundation
 enum AllocationCount {
     static let suite = "Heap allocations on the data path"
     static let control = "control: one deliberate allocation per packet"
-    /// What is allowed: nothing by the engine, and by a device pair what its timers and its kernel calls' failures take.
+    /// The permitted allocations: none by the engine, and by a device pair those of its timers and of failed kernel calls.
     private static let engineBound = 0.0
     private static let deviceBound = 0.01
 

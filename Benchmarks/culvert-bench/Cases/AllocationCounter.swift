@@ -9,7 +9,7 @@ struct AllocationCounter {
     private let watch: @convention(c) (Int32) -> Void
     private let end: @convention(c) () -> UInt64
 
-    /// - Returns: nil where the library is not loaded.
+    /// - Returns: `nil` if the library is not loaded.
     init?() {
         guard let watch = unsafe dlsym(UnsafeMutableRawPointer(bitPattern: 0), "culvert_allocations_watch"),
             let end = unsafe dlsym(UnsafeMutableRawPointer(bitPattern: 0), "culvert_allocations_end")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Sealing and opening through the engine's plans, in batches of 64, beside the AEAD by itself.
+/// Sealing and opening through the engine's plans, in batches of 64, compared with the AEAD alone.
 enum DataPath {
     static func suiteName(_ size: Int) -> String { "Data path, \(size)-byte packets, batches of \(Batch.count)" }
 
@@ -28,7 +28,7 @@ enum DataPath {
                 }
             },
         ]
-        // What is sealed is padded, so the AEAD by itself gets as many bytes.
+        // Sealed packets are padded, so the AEAD alone gets the same number of bytes.
         for (name, aead) in rawAEADs(byteCount: min((size + 15) & ~15, max(size, 1420))) {
             cases.append(
                 Case(name: "\(name) seal", unit: .nanosecondsPerPacket) { duration in

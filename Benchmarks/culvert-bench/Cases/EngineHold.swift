@@ -5,7 +5,8 @@ import NetworkAddresses
 import PacketTunnelTesting
 import WireGuardCore
 
-/// How long the engine is held at once, while traffic waits for it: by a dump of all peers, and by timers that are due together.
+/// The longest time that the engine is held while traffic waits for it: by a dump of all peers, and by timers that are due
+/// together.
 enum EngineHold {
     private static let count = 10_000
 
@@ -47,7 +48,7 @@ enum EngineHold {
 
         /// Has every peer be greeted, as after the machine woke up.
         func greet(_ perHold: Int) -> Double {
-            // Nobody is greeted twice within five seconds.
+            // A peer does not send two initiations within five seconds.
             now = now + .seconds(10)
             engine.setUp(false, at: now, wall: wall)
             engine.setUp(true, at: now, wall: wall)

@@ -15,7 +15,7 @@ final class LoginPair {
     private let server: CredentialServerDevice
     private let stream: PacketStream
 
-    /// Lets everybody in.
+    /// Accepts every login.
     private struct OpenStore: CredentialStore {
         func verdict(on attempt: LoginAttempt) async -> LoginVerdict {
             .accepted(Body.Assignment(addresses: [InterfaceAddress(host: .v4(10, 0, 0, 1))], keepalive: 0))
@@ -56,7 +56,7 @@ final class LoginPair {
     }
 }
 
-/// The login tunnel beside WireGuard: the same packets through two whole devices each, in turns.
+/// The login tunnel compared with WireGuard: the same packets through two whole devices each, alternately.
 enum LoginTunnel {
     static let suite = "Login tunnel beside WireGuard, two devices each, 1420-byte packets"
     static let ratio = "login tunnel / WireGuard"

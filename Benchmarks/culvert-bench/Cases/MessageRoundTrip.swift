@@ -13,7 +13,7 @@ enum MessageRoundTrip {
         [Suite(name: name) { _ in try cases() }]
     }
 
-    /// About as large as what a tunnel with a few peers tells of itself.
+    /// About as large as the status of a tunnel with a few peers.
     private struct Question: TunnelMessage {
         struct Reply: Codable, Sendable {
             var state: String
@@ -53,8 +53,8 @@ enum MessageRoundTrip {
         }
     }
 
-    /// Asks again and again for `duration` nanoseconds.
-    /// - Returns: what `share` of the round trips took at most, in microseconds.
+    /// Sends requests for `duration` nanoseconds.
+    /// - Returns: The time that `share` of the round trips did not exceed, in microseconds.
     private static func roundTrip(_ client: MessageClient, _ duration: Int, _ share: Double) -> Double {
         Waiter.run {
             var times: [Int] = []
@@ -72,7 +72,7 @@ enum MessageRoundTrip {
         }
     }
 
-    /// A server on a socket in a folder of its own, and a client of it.
+    /// A server on a socket in a separate folder, and its client.
     private final class SocketPair: Sendable {
         let client: MessageClient
         private let server: UnixMessageServer

@@ -49,7 +49,7 @@ final class PacketStream {
             }
             usleep(50)
             let idle = nanoseconds() - idleSince
-            // Loopback may drop as well: what has not come by now is lost.
+            // Loopback may drop too: packets that have not arrived by now are lost.
             if idle > 100_000_000 { sent = arrived }
             guard idle < 5_000_000_000 else { throw BenchmarkError("packets do not arrive") }
         }

@@ -6,8 +6,8 @@ import NetworkAddresses
 import PacketTunnelTesting
 import WireGuardCore
 
-/// Resident memory per peer that was configured and never heard from. Measured in a process of its own, so that nothing
-/// that was freed before is used again.
+/// The resident memory per peer that was configured and never contacted. Measured in a separate process, so that freed memory
+/// is not reused.
 enum PeerMemory {
     static let command = "measure-peer-memory"
 
@@ -38,7 +38,7 @@ enum PeerMemory {
         return Double(String(decoding: data, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines))
     }
 
-    /// What the child does.
+    /// The measurement of the child process.
     static func measure(_ count: Int) {
         var random = SeededGenerator(seed: 21)
         var engine = Engine(random: SeededGenerator(seed: 3))
@@ -52,7 +52,7 @@ enum PeerMemory {
             engine.addPeer(key)
             engine.addAllowedIP(network, to: key)
         }
-        // What is allocated once belongs to no peer.
+        // One-time allocations do not count for a peer.
         add(0, &engine)
         guard let before = residentBytes() else { return }
         for number in 1...count { add(number, &engine) }
@@ -61,7 +61,7 @@ enum PeerMemory {
         keep(engine.peerCount)
     }
 
-    /// From the second field of `/proc/self/statm`; nil where there is no such file.
+    /// Reads the second field of `/proc/self/statm`. Returns `nil` if there is no such file.
     private static func residentBytes() -> Int? {
         guard let text = try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8) else { return nil }
         let fields = text.split(separator: " ")

@@ -4,7 +4,7 @@
 import Crypto
 import Foundation
 
-/// ChaCha20-Poly1305 by itself over as many buffers as a batch has packets: what the engine cannot be faster than.
+/// ChaCha20-Poly1305 alone over as many buffers as a batch has packets: a lower bound for the engine.
 protocol RawAEAD {
     func seal()
     func open()

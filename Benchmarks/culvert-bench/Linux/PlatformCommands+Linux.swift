@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// What only some systems can measure.
+/// The measurements of single systems.
 enum PlatformCommands {
     static let usage = """
                culvert-bench stages [--quick] [--json] [--save FILE]         single stages of the data path (root)
@@ -9,7 +9,7 @@ enum PlatformCommands {
 
         """
 
-    /// What this system can measure inside one process beside the suites of all.
+    /// The measurements of this system within one process, in addition to the common suites.
     static func suites(isQuick: Bool) -> [Suite] { InitiationFlood.suites(isQuick: isQuick) }
 
     /// - Returns: false for a command that this system does not know.
@@ -17,7 +17,7 @@ enum PlatformCommands {
         switch command {
         case "tunnel": try TunnelComparison.run(Array(arguments))
         case "stages": try StageReport.run(try Options(Array(arguments)))
-        // What follows is started by this program itself, inside of namespaces.
+        // This program starts the following commands itself, inside namespaces.
         case StageReport.countCommand: try StageReport.countInstructions()
         case UDPFlood.command: try UDPFlood.run(arguments)
         case UDPCount.command: try UDPCount.run(arguments)
@@ -29,7 +29,7 @@ enum PlatformCommands {
         return true
     }
 
-    /// Allocations of single stages; none where no TUN device can be made.
+    /// Allocations of single stages; none if no TUN device can be created.
     static func stageAllocations(_ counter: AllocationCounter, isQuick: Bool) throws -> [Row] {
         guard let pipeline = try? StagePipeline() else {
             Program.note("no TUN device here: the stages at it are not counted one by one")

@@ -26,10 +26,10 @@ struct Aim: Sendable {
 
     let title: String
     let bound: Bound
-    /// What was measured; nil when it was not.
+    /// The measured value, or `nil` if it was not measured.
     let value: @Sendable ([Results]) -> Double?
 
-    /// In the order of the table.
+    /// All aims, in the order of the table.
     static let all: [Aim] = [
         Aim(title: "TCP, one stream, to the newest wireguard-go measured", bound: .atLeast(2)) { results in
             newestWireGuardGo(results).flatMap { results.ratio(.tcpOne, to: $0) }

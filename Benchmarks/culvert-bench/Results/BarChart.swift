@@ -4,7 +4,7 @@
 /// Bar charts with whiskers, as SVG.
 struct BarChart {
     struct Bar {
-        /// Which colour, and which entry of the legend.
+        /// The colour and the entry of the legend.
         var series: Int
         var value: Double
         var least: Double

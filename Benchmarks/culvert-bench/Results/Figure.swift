@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// What is measured of a whole tunnel.
+/// The figures of a whole tunnel.
 enum Figure: String, CaseIterable {
     case tcpOne, tcpFour, tcpBothWays, udp, udpLost, smallPackets, smallPacketsLost
     case idleMedian, idleLate, loadedMedian, loadedLate

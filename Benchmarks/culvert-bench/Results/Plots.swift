@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The plots that are kept beside the tables.
+/// The plots that accompany the tables.
 enum Plots {
     /// Whole tunnels: nil when none were measured.
     static func tunnels(_ results: [Results]) -> String? {
@@ -45,7 +45,7 @@ enum Plots {
         return charts.isEmpty ? nil : BarChart.draw(charts, series: names, caption: caption(result))
     }
 
-    /// The stages of the data path beside the bare AEAD.
+    /// The stages of the data path next to the bare AEAD.
     static func stages(_ results: [Results]) -> String? {
         guard let result = results.first(where: { $0.title == "stages" }) else { return nil }
         var names: [String] = []

@@ -3,9 +3,9 @@
 
 import Foundation
 
-/// What one run measured, as it is kept.
+/// The stored measurements of one run.
 struct Results: Codable {
-    /// Which part of the suite it is.
+    /// The part of the suite.
     var title: String
     /// When it was measured, in UTC.
     var date: String

@@ -12,14 +12,14 @@ import TrustPinning
 import TrustPinningNIO
 import X509
 
-/// What it costs to judge a server, beside the handshake in which that is done.
+/// The cost of evaluating a server, compared with the handshake that contains it.
 enum TrustEvaluation {
     static let name = "TLS trust"
 
     static func suites(isQuick: Bool) -> [Suite] {
         [
             Suite(name: "\(name), one connection") { _ in try cases() },
-            // What was allocated once is not given back: a second run would find it there.
+            // One-time allocations are not released: a second run would reuse them.
             Suite(name: "\(name), memory", prepare: { _ in try memory() }, maximumRuns: 1),
         ]
     }
@@ -178,7 +178,7 @@ struct BenchmarkChain: Sendable {
     }
 }
 
-/// A TLS server on loopback that says nothing.
+/// A TLS server on loopback that sends no data.
 private final class BenchmarkServer: Sendable {
     private let channel: any Channel
     private let port: Int

@@ -36,7 +36,7 @@ struct LoginView: View {
     }
 }
 
-/// What a person writes. The password is never shown, and both secrets stay as they are while their fields are empty.
+/// The input fields of a login. The password is never shown, and both secrets stay unchanged while their fields are empty.
 private struct LoginFields: View {
     @Bindable var model: LoginModel
 

@@ -4,7 +4,7 @@
 import PacketTunnel
 import SwiftUI
 
-/// Edits a profile. What is wrong is told by an alert, and the form stays.
+/// Edits a profile. An alert shows errors, and the form stays.
 struct ProfileEditor: View {
     let model: TunnelModel
     let profile: TunnelProfile
@@ -40,7 +40,7 @@ struct ProfileEditor: View {
     }
 }
 
-/// How a dead tunnel is noticed, and what then happens.
+/// The detection of a dead tunnel, and its consequences.
 private struct PingSection: View {
     @Binding var ping: PingSettings
 

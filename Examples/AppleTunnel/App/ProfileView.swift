@@ -45,7 +45,7 @@ struct ProfileView: View {
     }
 }
 
-/// What goes through a tunnel, as it goes.
+/// The live traffic of a tunnel.
 private struct TrafficSection: View {
     let traffic: Traffic
 

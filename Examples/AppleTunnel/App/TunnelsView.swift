@@ -4,7 +4,7 @@
 import PacketTunnel
 import SwiftUI
 
-/// What there is to see of WireGuard: a spinner, a welcome, or the profiles; and above them alerts.
+/// The WireGuard screen: a spinner, a welcome, or the profiles; alerts are above them.
 struct TunnelsView: View {
     @Bindable var model: TunnelModel
     @State private var isAdding = false
@@ -41,7 +41,7 @@ struct TunnelsView: View {
     }
 }
 
-/// What a person sees who has no tunnel yet.
+/// The screen of a user without tunnels.
 private struct WelcomeView: View {
     let begin: @MainActor () -> Void
 

@@ -12,7 +12,7 @@ public final class Tunnel: NetworkExtensionHost<WireGuardTunnelProvider>, @unche
 }
 
 extension NetworkExtensionOptions {
-    /// What both extensions of this example have: the keychain and the log that they share with the app.
+    /// The shared parts of this example's extensions: the keychain and the log that the app uses too.
     static var example: NetworkExtensionOptions {
         let identifier = Bundle.main.bundleIdentifier ?? "com.example.AppleTunnel.extension"
         let log = SharedLog(

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// What an alert says.
+/// The text of an alert.
 public struct AlertText: Equatable, Sendable {
-    /// What did not work.
+    /// The failed operation.
     public var title: String
-    /// Why, and what to do about it.
+    /// The reason and the remedy.
     public var message: String
 
     /// An alert about an error.

@@ -6,7 +6,7 @@ public import Observation
 public import PacketTunnel
 public import PacketTunnelApple
 
-/// What the log page shows: lines of app and extension, as they are written.
+/// The state of the log page: lines of app and extension, as they are written.
 ///
 /// They come from the file that both share. Without such a file, the running tunnel is asked for its lines.
 @MainActor @Observable
@@ -15,9 +15,9 @@ public final class LogModel {
     public private(set) var records: [LogRecord] = []
     /// The least level that is shown.
     public var minimumLevel = Logger.Level.info
-    /// What lines have to contain to be shown; empty shows all.
+    /// The text that lines must contain; empty shows all.
     public var search = ""
-    /// Why there are no lines, in words for the user.
+    /// The reason for an empty log, for the user.
     public private(set) var notice: String?
 
     private let log: SharedLog
@@ -43,7 +43,7 @@ public final class LogModel {
     /// The lines that are shown, as text to share.
     public var text: String { lines.map { "\($0)\n" }.joined() }
 
-    /// Shows what there is and what is written from then on, as long as the calling task is not cancelled.
+    /// Shows the present and new lines until the calling task is cancelled.
     public func follow() async {
         records = []
         notice = nil
@@ -54,7 +54,7 @@ public final class LogModel {
         }
     }
 
-    /// Hides every line that is there now, for app and extension.
+    /// Hides all present lines of app and extension.
     public func clear() {
         log.file?.clear()
         records = []

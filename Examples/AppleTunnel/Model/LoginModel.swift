@@ -6,10 +6,10 @@ public import Observation
 public import PacketTunnel
 import PacketTunnelApple
 
-/// What the screens of a tunnel with a login show and do: one profile, its details, its switch.
+/// The state and actions of the screens of a tunnel with a login: one profile, its details, its switch.
 @MainActor @Observable
 public final class LoginModel {
-    /// What a person writes into the form of a profile.
+    /// The input of the profile's form.
     public struct Details: Equatable, Sendable {
         /// The server, as `host:port`.
         public var server = ""
@@ -28,11 +28,11 @@ public final class LoginModel {
 
     /// The profile; nil before there is one.
     public private(set) var profile: TunnelProfile?
-    /// What is in the form.
+    /// The contents of the form.
     public var details = Details()
-    /// How the tunnel is.
+    /// The status of the tunnel.
     public private(set) var status = TunnelStatusUpdate(.disconnected)
-    /// What an alert says; nil shows none.
+    /// The alert to show, or `nil` for none.
     public var alert: AlertText?
     /// Whether profiles have been read.
     public private(set) var isLoaded = false
@@ -40,9 +40,9 @@ public final class LoginModel {
     public private(set) var isUnreadable = false
     /// The stored profiles that cannot be read: they can be stopped and removed.
     public private(set) var unreadable: [UnreadableProfile] = []
-    /// Whether something is being done: what a spinner turns for.
+    /// Whether an operation runs, which the spinner shows.
     public private(set) var isBusy = false
-    /// Whether the user is being asked if the profile is to go.
+    /// Whether the app asks the user to confirm the removal of the profile.
     public var isConfirmingRemoval = false
 
     private let manager: TunnelManager
@@ -81,7 +81,7 @@ public final class LoginModel {
         }
     }
 
-    /// Reads what is saved, and follows it from then on.
+    /// Loads the saved profile and follows its changes.
     public func load() async {
         let isRead = await perform("The tunnel cannot be read") { try await manager.loadAndTidy() }
         unreadable = await manager.unreadableProfiles
@@ -120,7 +120,7 @@ public final class LoginModel {
         await refresh()
     }
 
-    /// Saves what was changed in the form. A tunnel that is up goes on as it is until it starts again.
+    /// Saves the changes in the form. A running tunnel uses them after its next start.
     public func save() async {
         await perform("The tunnel was not saved") {
             guard var profile else { return }
@@ -157,7 +157,7 @@ public final class LoginModel {
         await refresh()
     }
 
-    /// How the tunnel does; nil while it is down.
+    /// The tunnel's statistics, or `nil` while it is down.
     public func statistics() async -> CredentialStatusRequest.Reply? {
         guard let profile else { return nil }
         return try? await manager.send(CredentialStatusRequest(), to: profile.id)

@@ -4,15 +4,15 @@
 import PacketTunnel
 public import WireGuardTunnel
 
-/// How a dead tunnel is noticed and what then happens, as a person writes it into a form.
+/// The detection of a dead tunnel and its consequences, as text fields of a form.
 public struct PingSettings: Equatable, Sendable {
     /// Whether the tunnel is watched at all.
     public var isWatched = true
-    /// What is pinged through the tunnel, an address or a name; empty asks the server for a handshake instead.
+    /// The address or name to ping through the tunnel; empty requests a handshake from the server instead.
     public var address = ""
-    /// Seconds between two looks at what was received.
+    /// Seconds between checks for received data.
     public var interval = "10"
-    /// How many looks may find nothing before pings are sent, and as many again before the tunnel is dead.
+    /// The number of checks without data before pings are sent, and again before the tunnel counts as dead.
     public var attempts = "3"
     /// Seconds between two pings.
     public var pingInterval = "2"
@@ -22,7 +22,7 @@ public struct PingSettings: Equatable, Sendable {
     /// The usual settings.
     public init() {}
 
-    /// Those of a profile.
+    /// The settings of a profile.
     public init(_ options: ConnectivityOptions) {
         isWatched = options.isEnabled
         address = options.pingAddress ?? ""
@@ -36,7 +36,7 @@ public struct PingSettings: Equatable, Sendable {
         Int(exactly: seconds).map(String.init) ?? "\(seconds)"
     }
 
-    /// Puts them into a profile's; what the form does not show stays.
+    /// Stores the fields in the options of a profile; other options stay unchanged.
     func apply(to options: inout ConnectivityOptions) throws(TunnelError) {
         options.isEnabled = isWatched
         options.pingAddress = address.isEmpty ? nil : address

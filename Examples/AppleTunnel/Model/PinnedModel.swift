@@ -10,29 +10,30 @@ public import TrustPinningFoundation
     import FoundationNetworking
 #endif
 
-/// What the page of the pinned request shows and does: a request that is sent only to a server with one of the pinned keys.
+/// The state and actions of the page of the pinned request, which is sent only to a server with one of the pinned keys.
 @MainActor @Observable
 public final class PinnedModel {
-    /// How a request went.
+    /// The result of a request.
     public struct Outcome: Equatable, Sendable {
         /// Whether the server was the right one and answered.
         public var isTrusted: Bool
-        /// What there is to say.
+        /// The text for the user.
         public var text: String
     }
 
-    /// Where the request goes.
+    /// The address of the request.
     public var address = "https://example.com/"
-    /// The pins of the server's keys, one a line (`culvert pin show HOST` prints them): one in use and one to spare at least.
+    /// The pins of the server's keys, one in each line (`culvert pin show HOST` prints them): at least one in use and one in
+    /// reserve.
     public var pins = ""
-    /// How the last request went; nil before the first.
+    /// The result of the last request, or `nil` before the first.
     public private(set) var outcome: Outcome?
-    /// Whether a request is under way: what a spinner turns for.
+    /// Whether a request is in progress, which the spinner shows.
     public private(set) var isBusy = false
 
     private let makeSession: @Sendable (PolicySet) -> PinnedSession
 
-    /// A model whose requests are judged by the system, and by the pins.
+    /// A model whose requests are checked by the system and the pins.
     public convenience init() {
         self.init { policies in PinnedSession(trust: TrustEvaluator(policies: policies, systemTrust: PlatformTrust())) }
     }

@@ -8,7 +8,7 @@ import WireGuardTunnel
 
 /// A WireGuard profile as a person edits it. Keys are not shown: an empty field leaves the key that is kept.
 public struct ProfileForm: Equatable, Sendable {
-    /// What the profile is called.
+    /// The name of the profile.
     public var name = ""
     /// Where the first peer is, as `host:port`.
     public var endpoint = ""
@@ -20,7 +20,7 @@ public struct ProfileForm: Equatable, Sendable {
     public var mtu = ""
     /// Seconds between keepalives; 0 is never.
     public var keepalive = "0"
-    /// How a dead tunnel is noticed.
+    /// The detection of a dead tunnel.
     public var ping = PingSettings()
     /// Whether the tunnel starts by itself.
     public var isOnDemand = false
@@ -44,8 +44,8 @@ public struct ProfileForm: Equatable, Sendable {
         wasOnDemand = isOnDemand
     }
 
-    /// The profile with what was written, and the secrets that change.
-    /// - Throws: `.configurationInvalid` with all that its provider finds wrong.
+    /// The profile with the form's input, and the secrets that change.
+    /// - Throws: `.configurationInvalid` with all errors that its provider finds.
     func applied(
         to profile: TunnelProfile
     ) throws(TunnelError) -> (profile: TunnelProfile, secrets: [String: SecretBytes?]) {

@@ -4,21 +4,21 @@
 import PacketTunnel
 public import WireGuardTunnel
 
-/// What goes through a tunnel, from one answer of it to the next.
+/// The traffic of a tunnel between two status replies.
 public struct Traffic: Equatable, Sendable {
     /// Bytes received, over the tunnel's life.
     public private(set) var received: UInt64 = 0
     /// Bytes sent, over the tunnel's life.
     public private(set) var sent: UInt64 = 0
-    /// Bytes received in a second, lately.
+    /// The recent rate of received bytes, per second.
     public private(set) var receivedRate: Double = 0
-    /// Bytes sent in a second, lately.
+    /// The recent rate of sent bytes, per second.
     public private(set) var sentRate: Double = 0
     /// Seconds since the last handshake; nil when there was none.
     public private(set) var handshakeAge: Double?
     /// Pings through the tunnel, and replies to them.
     public private(set) var pings = (sent: 0, replies: 0)
-    /// What the tunnel is doing.
+    /// The activity of the tunnel.
     public private(set) var state = ""
     private var time: ContinuousClock.Instant?
 
@@ -29,7 +29,7 @@ public struct Traffic: Equatable, Sendable {
     public mutating func take(_ reply: StatusRequest.Reply, at now: ContinuousClock.Instant) {
         if let time, time < now {
             let seconds = (now - time) / .seconds(1)
-            // Counters begin anew with each start.
+            // Counters restart with each start.
             receivedRate = reply.receivedBytes < received ? 0 : Double(reply.receivedBytes - received) / seconds
             sentRate = reply.sentBytes < sent ? 0 : Double(reply.sentBytes - sent) / seconds
         }

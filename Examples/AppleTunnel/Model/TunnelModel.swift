@@ -7,10 +7,10 @@ public import PacketTunnel
 import PacketTunnelApple
 public import WireGuardTunnel
 
-/// What the app shows and does: profiles, their status, and how a tunnel does.
+/// The state and actions of the app: profiles, their status, and the state of tunnels.
 @MainActor @Observable
 public final class TunnelModel {
-    /// What there is to see.
+    /// The screen to show.
     public enum Screen: Equatable, Sendable {
         /// Profiles are being read.
         case loading
@@ -26,15 +26,15 @@ public final class TunnelModel {
     public private(set) var profiles: [TunnelProfile] = []
     /// The status of each profile's tunnel, by the profile's id.
     public private(set) var statuses: [String: TunnelStatusUpdate] = [:]
-    /// What goes through each tunnel that is being watched, by the profile's id.
+    /// The traffic of each tunnel that is watched, by the profile's ID.
     public private(set) var traffic: [String: Traffic] = [:]
-    /// The profiles that something is being done with: what a spinner turns for.
+    /// The profiles with an operation in progress, which the spinner shows.
     public private(set) var busy: Set<String> = []
     /// Whether a profile is being installed.
     public private(set) var isInstalling = false
-    /// What an alert says; nil shows none.
+    /// The alert to show, or `nil` for none.
     public var alert: AlertText?
-    /// The profile that the user is being asked about, whether it is to go.
+    /// The profile whose removal the user is asked to confirm.
     public var removal: TunnelProfile?
     private var isLoaded = false
     /// Whether the last load found profiles that cannot be read.
@@ -61,7 +61,7 @@ public final class TunnelModel {
         TunnelManager.default(.app(extension: "extension")) { WireGuardTunnelProvider() }
     }
 
-    /// What there is to see.
+    /// The screen to show.
     public var screen: Screen {
         if !isLoaded { return .loading }
         if !profiles.isEmpty { return .profiles }
@@ -74,13 +74,13 @@ public final class TunnelModel {
         set { if !newValue { alert = nil } }
     }
 
-    /// Whether the user is being asked if a profile is to go; setting it to `false` keeps it.
+    /// Whether the app asks the user to confirm a removal; setting it to `false` keeps the profile.
     public var isConfirmingRemoval: Bool {
         get { removal != nil }
         set { if !newValue { removal = nil } }
     }
 
-    /// Reads what is saved, and follows it from then on.
+    /// Loads the saved profiles and follows their changes.
     public func load() async {
         let isRead = await perform("Some tunnels cannot be read") { try await manager.loadAndTidy() }
         unreadable = await manager.unreadableProfiles
@@ -113,7 +113,7 @@ public final class TunnelModel {
     private func take(_ update: TunnelStatusUpdate, of profile: TunnelProfile) {
         let before = statuses.updateValue(update, forKey: profile.id)
         if !update.status.isRunning { traffic[profile.id] = nil }
-        // Of a start that fails here the alert comes from whoever started it.
+        // For a start that fails here, the caller of the start shows the alert.
         guard let error = update.error, !busy.contains(profile.id), before?.error != error else { return }
         let alert = AlertText("\(profile.name) has ended", error)
         if self.alert?.message != alert.message { self.alert = alert }
@@ -121,8 +121,8 @@ public final class TunnelModel {
 
     // MARK: - Profiles
 
-    /// Installs a profile from the text of a wg-quick file; the system asks the user, once.
-    /// - Returns: whether it is there.
+    /// Installs a profile from the text of a wg-quick file; the system asks the user once.
+    /// - Returns: Whether it is installed.
     @discardableResult
     public func add(wgQuick text: String, name: String) async -> Bool {
         isInstalling = true
@@ -153,8 +153,8 @@ public final class TunnelModel {
         }
     }
 
-    /// Saves what was edited. A tunnel that is up takes it on without going down.
-    /// - Returns: whether it was saved.
+    /// Saves the edited profile. A running tunnel applies the changes without going down.
+    /// - Returns: Whether it was saved.
     public func save(_ form: ProfileForm, of profile: TunnelProfile) async -> Bool {
         let isDone = await work(on: profile, "\(profile.name) was not saved") {
             let changed = try form.applied(to: await manager.profile(profile.id))
@@ -219,7 +219,7 @@ public final class TunnelModel {
         await refresh()
     }
 
-    /// Follows what goes through a tunnel, as long as the calling task is not cancelled: while it is shown.
+    /// Follows a tunnel's traffic until the calling task is cancelled: while it is shown.
     public func watch(_ profile: TunnelProfile) async {
         let monitor = TunnelMonitor(manager, profile.id, every: interval, asking: StatusRequest())
         for await event in monitor {
@@ -228,7 +228,7 @@ public final class TunnelModel {
         traffic[profile.id] = nil
     }
 
-    /// How a tunnel does; nil while it is down.
+    /// The tunnel's statistics, or `nil` while it is down.
     public func statistics(of profile: TunnelProfile) async -> StatusRequest.Reply? {
         try? await manager.send(StatusRequest(), to: profile.id)
     }

@@ -11,9 +11,10 @@ import TunnelIO
 @Suite("The echo tunnel", .timeLimit(.minutes(1)))
 struct EchoTunnelTests {
     @Test(
-        "It answers, says so, and is watched, over the packet flow and over the descriptor", arguments: [false, true])
+        "The example answers packets and messages and is monitored, over the packet flow and over the descriptor",
+        arguments: [false, true])
     func wholeLife(usesDescriptor: Bool) async throws {
-        // The app's side: a manager, and a profile that is started.
+        // The app's side: a manager, and the start of a profile.
         let host = MemoryHost<EchoTunnel>()
         let manager = TunnelManager(host)
         let configuration = EchoTunnel.Configuration(
@@ -22,7 +23,7 @@ struct EchoTunnelTests {
         try await manager.create(profile)
         try await manager.start(profile.id)
 
-        // The system's side: packets go in and come out.
+        // The system's side: packets in both directions.
         var deliveries = host.platform.deliveries.makeAsyncIterator()
         host.platform.inject(
             try PacketBuilder.icmpEcho(from: "10.77.0.2", to: "10.77.0.1", identifier: 7, sequence: 1))
@@ -33,7 +34,7 @@ struct EchoTunnelTests {
         let echo = try PacketBuilder.udp(from: "10.77.0.9:7", to: "10.77.0.2:4000", payload: [1, 2])
         #expect(await deliveries.next() == echo)
 
-        // A message, and the same again and again while the tunnel is up.
+        // A message once, and repeatedly while the tunnel is up.
         let reply = try await manager.send(EchoStatus(), to: profile.id)
         #expect(reply == EchoStatus.Reply(pings: 1, datagrams: 1))
         for await event in TunnelMonitor(manager, profile.id, every: .seconds(1), asking: EchoStatus()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// What can be fuzzed. The name is that of its folder in `Fuzz/seeds`.
+/// The fuzz targets. Each has the name of its folder in `Fuzz/seeds`.
 enum FuzzTarget: String, CaseIterable, Sendable {
     case contract = "fuzz-contract"
     case credential = "fuzz-credential"

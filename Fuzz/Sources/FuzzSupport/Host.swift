@@ -29,7 +29,7 @@ final class RunClock {
 final class Host {
     /// The engine.
     var engine: Engine
-    /// Where the engine's own datagrams come from.
+    /// The source of the engine's own datagrams.
     let endpoint: Endpoint
     /// Its public key.
     let publicKey: PublicKey
@@ -58,9 +58,9 @@ final class Host {
         for network in networks { engine.addAllowedIP(network, to: other.publicKey) }
     }
 
-    /// Sends packets as one batch, checks that they are untouched, and gives the sealed datagrams.
+    /// Sends packets as one batch, checks that they are unchanged, and returns the sealed datagrams.
     ///
-    /// Whatever waits inside the engine is left for ``drain(mtu:)``.
+    /// Datagrams that wait inside the engine are left for ``drain(mtu:)``.
     func seal(_ packets: [[UInt8]], mtu: Int) -> [OutgoingDatagram] {
         let buffers = Buffers(packets, roomBehind: 15)
         var result: [OutgoingDatagram] = []
@@ -106,7 +106,7 @@ final class Host {
         return delivered
     }
 
-    /// What the engine wants sent for reasons of its own.
+    /// Returns the datagrams that the engine sends by itself.
     func drain(mtu: Int = 1420) -> [OutgoingDatagram] {
         engine.drainAll(mtu: mtu, at: clock.now, wall: clock.wall)
     }
@@ -121,7 +121,7 @@ final class Host {
     }
 }
 
-/// Packets in memory of their own each, so that a sanitizer sees an access beyond one.
+/// Packets in separate memory, so that a sanitizer detects an access beyond one.
 @safe
 final class Buffers {
     private let originals: [[UInt8]]

@@ -3,10 +3,10 @@
 
 import WireGuardCore
 
-/// The public half of what makes a handshake message worth looking at: mac1, which anybody who knows the receiver's
-/// public key can compute (WireGuard paper, section 5.4.4). With it, edited messages get past the first check.
+/// The mac1 of a handshake message, which every holder of the receiver's public key can compute (WireGuard paper, section
+/// 5.4.4). With it, edited messages pass the first check.
 ///
-/// This is its own BLAKE2s (RFC 7693), so that it agrees with the library's because both are right.
+/// This is a separate BLAKE2s (RFC 7693), so that it agrees with the library's only if both are correct.
 enum Mac1 {
     /// Replaces the mac1 of a handshake message of 148 or 92 bytes to a peer with `key`, and clears its mac2.
     static func fix(_ message: inout [UInt8], to key: PublicKey) {

@@ -34,7 +34,7 @@ enum TestPacket {
         [24, 16, 8, 0].map { UInt8(truncatingIfNeeded: word >> $0) }
     }
 
-    /// The network of `length` bits of `address`, with the length cut to what the family has.
+    /// The network of `length` bits of `address`, with the length limited to that of the family.
     static func prefix(_ address: IPAddress, _ length: Int) -> IPPrefix {
         guard let prefix = IPPrefix(address, length: min(max(length, 0), address.family.bitWidth)) else {
             finding("no prefix of length \(length)")

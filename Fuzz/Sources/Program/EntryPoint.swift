@@ -9,7 +9,7 @@
     import Darwin
 #endif
 
-/// What `FUZZ_TARGET` names. libFuzzer reads the arguments.
+/// The target in `FUZZ_TARGET`. libFuzzer reads the arguments.
 private let target: FuzzTarget = {
     let name = unsafe getenv("FUZZ_TARGET").map { unsafe String(cString: $0) } ?? ""
     guard let target = FuzzTarget(rawValue: name) else {

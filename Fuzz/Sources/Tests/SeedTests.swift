@@ -8,7 +8,7 @@ import Testing
 @Suite("Seeds of the fuzzers", .serialized)
 struct SeedTests {
     @Test(
-        "Each seed passes its fuzzer's checks, and so does what is left when bytes are missing or others",
+        "Each seed passes its fuzzer's checks, and so do its variants with missing or changed bytes",
         arguments: FuzzTarget.allCases)
     func seeds(target: FuzzTarget) throws {
         let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()

@@ -6,8 +6,8 @@ import WireGuardCore
 
 @testable import Provisioning
 
-/// What gateways and devices say to each other, the grant first: what is read can be written, and means the same then; what a
-/// device would configure is possible.
+/// The messages between gateways and devices, the grant first: a message that was read can be written and then means the
+/// same, and a device can apply it.
 func fuzzContract(_ bytes: [UInt8]) {
     var input = ByteReader(bytes)
     let kind = input.byte()

@@ -55,7 +55,7 @@ private func makeClient() -> CredentialClient {
         random: SeededGenerator(seed: 2))
 }
 
-/// What strangers send opens nothing, and no answer is longer than what it answers.
+/// Datagrams of strangers open nothing, and no answer is longer than its request.
 private func checkStrangers(_ input: inout ByteReader) {
     var server = makeServer()
     var client = makeClient()
@@ -75,7 +75,7 @@ private func checkStrangers(_ input: inout ByteReader) {
     require(server.tableCounts == (0, 0), "a stranger has a place in the table")
 }
 
-/// A server takes what a client that knows the keys seals, whatever that is.
+/// A server accepts anything that a client with the keys seals.
 private func checkPeers(_ input: inout ByteReader) {
     var server = makeServer()
     var client = makeClient()

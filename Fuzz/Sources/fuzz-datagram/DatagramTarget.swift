@@ -4,11 +4,11 @@
 import PacketTunnelTesting
 import WireGuardCore
 
-/// Datagrams from anywhere at engines with live sessions: nothing is delivered that was not sent, nothing twice, and
-/// at the end genuine packets still arrive.
+/// Datagrams from any source to engines with live sessions: nothing is delivered that was not sent, nothing twice, and at the
+/// end genuine packets still arrive.
 ///
-/// The input is two bytes of setting and then a script, one step after the other: raw bytes, edited and repeated
-/// genuine datagrams (with a mac1 that fits, if wanted), genuine traffic, time, and changes of configuration.
+/// The input is two bytes of settings and then a script, step after step: raw bytes, edited and repeated genuine datagrams
+/// (with a valid mac1 if requested), genuine traffic, time, and changes of configuration.
 func fuzzDatagram(_ bytes: [UInt8]) {
     var input = ByteReader(bytes)
     let setting = input.byte()

@@ -5,8 +5,8 @@ import NetworkAddresses
 import PacketTunnelTesting
 import WireGuardCore
 
-/// A gateway, two peers of it and a stranger, the datagrams between them, and an attacker who saw all of those and may
-/// send any bytes from any address to anybody.
+/// A gateway, two of its peers and a stranger, the datagrams between them, and an attacker that saw all of those and may send
+/// any bytes from any address to any of them.
 final class World {
     static let networks: [UInt8: UInt32] = [1: 0x0a00_0001, 2: 0x0a00_0002, 3: 0x0a00_0003]
 
@@ -14,9 +14,9 @@ final class World {
     let gateway: Host
     /// Has a session with the gateway from the start.
     let friend: Host
-    /// Has a pre-shared key, and an initiation on the way that nobody has delivered.
+    /// Has a pre-shared key, and an initiation in flight that was not delivered.
     let guest: Host
-    /// Knows the gateway's public key, but is no peer of it.
+    /// Has the gateway's public key, but is not its peer.
     private(set) lazy var stranger: Host = {
         let host = Host(number: 4, clock: clock)
         host.add(gateway, TestPacket.everything)
@@ -32,7 +32,7 @@ final class World {
     private var outstanding: [PublicKey: Set<[UInt8]>] = [:]
     private(set) var delivered: [PublicKey: Int] = [:]
     private var sequence: UInt8 = 0
-    /// What the attacker sends next, by receiver.
+    /// The attacker's next datagrams, by receiver.
     private var batch: [(bytes: [UInt8], source: Endpoint)] = []
     private var batchTarget: Host?
 
@@ -68,7 +68,7 @@ final class World {
         wire.removeAll()
     }
 
-    /// Puts the gateway under load: somebody who is no peer of it sends the same initiation again and again.
+    /// Puts the gateway under load: a sender that is not its peer repeats the same initiation.
     private func greetForNothing() {
         let somebody = Host(number: 5, clock: clock)
         somebody.add(gateway, TestPacket.everything)
@@ -87,7 +87,7 @@ final class World {
 
     // MARK: Genuine traffic
 
-    /// Sends a packet that differs from all others.
+    /// Sends a unique packet.
     @discardableResult
     func send(from sender: Host, to receiver: Host, count: Int) -> [UInt8] {
         func number(_ host: Host) -> UInt32 { UInt32(truncatingIfNeeded: host === gateway ? 1 : hostNumber(host)) }
@@ -115,10 +115,10 @@ final class World {
         }
     }
 
-    /// The stranger only ever sends when it is told to.
+    /// The stranger sends only in its own step.
     private var hosts: [Host] { [gateway, friend, guest] }
 
-    /// Lets all genuine datagrams arrive, and what they bring about, until nothing is on the way.
+    /// Delivers all genuine datagrams and their replies, until none is in flight.
     func exchange() {
         for _ in 0..<12 {
             for host in hosts { post(host.drain(), from: host) }
@@ -126,7 +126,7 @@ final class World {
             let arriving = wire
             wire.removeAll()
             for (datagram, sender) in arriving {
-                // What goes to the attacker's addresses is lost.
+                // Datagrams to the attacker's addresses are lost.
                 guard let receiver = hosts.first(where: { $0.endpoint == datagram.endpoint })
                 else { continue }
                 deliver([(datagram.bytes, sender.endpoint)], to: receiver)
@@ -197,8 +197,8 @@ final class World {
         addGuest()
         wire.removeAll()
         for peer in withGuest ? [friend, guest] : [friend] {
-            // An attacker that hands on genuine datagrams from its own address is where the peer is, as far as anybody
-            // can tell (section 2.1), and may then swallow everything. That is not what is looked for here.
+            // An attacker that forwards genuine datagrams from its own address becomes the peer's endpoint (section 2.1), and
+            // may then drop everything. The fuzzer does not look for this.
             peer.engine.setEndpoint(gateway.endpoint, of: gateway.publicKey)
             let name = peer === friend ? "friend" : "guest"
             require(arrives(from: peer, to: gateway), "nothing from the \(name) arrives any more: \(story(peer))")

@@ -9,12 +9,13 @@ import Provisioning
     import Foundation
 #endif
 
-/// Invitations: what is read names two keys at least, says the same when it is written and read again, and shows no token.
+/// Invitations: a valid one has at least two keys, is unchanged when it is written and read again, and its description shows
+/// no token.
 func fuzzInvitation(_ bytes: [UInt8]) {
     var input = ByteReader(bytes)
     let isText = input.byte() & 1 == 0
     let rest = input.rest()
-    // As text nearly all that is tried is no base64, so half of it is tried as what is inside.
+    // Nearly all text inputs are not base64, so half of the inputs are tried as the decoded bytes.
     let text = isText ? String(decoding: rest, as: UTF8.self) : Invitation.prefix + base64URL(rest)
     guard let invitation = try? Invitation(text) else { return }
     require(Set(invitation.pins).count >= 2, "an invitation has fewer than two keys")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Which packets of a batch belong together: the rules of joining, one after the other, with no index and no cache.
+/// The packets of a batch that belong together: the rules of joining, one after the other, without index or cache.
 struct CoalescingModel {
     struct Frame {
         var packets: [Int]
@@ -71,7 +71,7 @@ struct CoalescingModel {
         if !parsed.isIPv6 {
             excused.formUnion([4, 5])
             let expected = (SlowPacket.short(head, 4) + frame.packets.count) & 0xffff
-            // Unless it is not to be fragmented, when nobody looks at the number.
+            // The number has no meaning if the packet must not be fragmented.
             if head[6] & 0x40 == 0, SlowPacket.short(packet, 4) != expected { return false }
         }
         let at = parsed.transport
@@ -115,7 +115,7 @@ struct CoalescingModel {
             guard transport >= 20, SlowPacket.short(packet, 2) == packet.count,
                 SlowPacket.short(packet, 6) & 0x1fff == 0
             else { return nil }
-            // No options, no more fragments to come, nothing reserved.
+            // No options, no more fragments, no reserved bit.
             isCandidate = transport == 20 && packet[6] & 0xa0 == 0
         }
         let addresses = isIPv6 ? packet[8..<40] : packet[12..<20]

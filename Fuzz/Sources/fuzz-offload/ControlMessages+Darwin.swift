@@ -19,7 +19,7 @@
         if isIPv6 {
             require(read(written) == endpoint.source, "a source that was written reads as another one")
         }
-        // Whatever the system might write.
+        // Any bytes that the system might write.
         _ = read(Array(input.take(128)))
     }
 

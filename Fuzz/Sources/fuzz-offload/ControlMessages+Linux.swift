@@ -17,7 +17,7 @@
         }
         let (back, _, _) = read(written, isIPv6)
         require(back == endpoint, "a source that was written reads as another one")
-        // Whatever the system might write, at an address as aligned as the system's.
+        // Any bytes that the system might write, at an address with the system's alignment.
         let raw = input.take(128)
         let (_, segment, _) = read(Array(raw.prefix(raw.count & ~7)), isIPv6)
         require(segment >= 0 && segment <= 0xffff, "a segment of \(segment) bytes")

@@ -9,7 +9,7 @@
     import Darwin
 #endif
 
-/// Memory that ends at a page that nobody may touch: reading or writing a byte too many is a crash.
+/// Memory that ends at a protected page: reading or writing one byte beyond it is a crash.
 @safe
 final class GuardedBytes {
     // libFuzzer calls from one thread.

@@ -5,8 +5,8 @@ import NetworkAddresses
 
 @testable import TunnelIO
 
-/// Superframes: what is joined is what a slow model joins, and cutting it gives the packets back; what is cut is what a
-/// slow model cuts, whatever the kernel says about it; control messages and frames that lie are survived.
+/// Superframes: packets are joined as in a slow model, and splitting the result returns them; splits equal those of a slow
+/// model, whatever the kernel's header says; false control messages and frames do no harm.
 func fuzzOffload(_ bytes: [UInt8]) {
     var input = ByteReader(bytes)
     switch input.byte() % 5 {
@@ -60,7 +60,7 @@ private func checkJoining(_ input: inout ByteReader) {
     }
     for packet in packets { batch.append(copying: packet) }
     var plan = CoalescingPlan()
-    // What a plan was used for before leaves nothing behind.
+    // An earlier use of a plan has no effect.
     plan.make(for: batch, joinsTCP: true, joinsUDP: true)
     plan.make(for: batch, joinsTCP: joinsTCP, joinsUDP: joinsUDP)
     let model = CoalescingModel(packets, joinsTCP: joinsTCP, joinsUDP: joinsUDP)
@@ -135,7 +135,7 @@ private func checkFrame(
     require(back.count == members.count, "\(members.count) packets came back as \(back.count)")
     for (packet, member) in zip(back, members) {
         var original = packets[member]
-        // The number of what must not be fragmented means nothing; and a sum of zero has two forms.
+        // The number of a packet that must not be fragmented has no meaning; and a sum of zero has two forms.
         if !frame.isIPv6, original[6] & 0x40 != 0 {
             original.replaceSubrange(4..<6, with: packet[4..<6])
             original.replaceSubrange(10..<12, with: packet[10..<12])
@@ -185,7 +185,7 @@ private func checkCutting(_ input: inout ByteReader) {
     require(packets == expected, "cut into \(packets.count) packets other than the model's \(expected.count)")
 }
 
-/// A header of the kernel's and a packet that have nothing to do with each other.
+/// A kernel header and an unrelated packet.
 private func checkRawFrame(_ input: inout ByteReader) {
     let raw = input.take(VirtioHeader.length)
     guard let header = unsafe raw.withUnsafeBytes({ unsafe VirtioHeader($0) }) else { return }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// What is checked against the library is written again here in the plainest way, on arrays, byte by byte.
+/// The library's functions are written again here in the simplest way, on arrays, byte by byte.
 enum SlowPacket {
     static func short(_ bytes: [UInt8], _ at: Int) -> Int { Int(bytes[at]) << 8 | Int(bytes[at + 1]) }
 
@@ -43,7 +43,7 @@ enum SlowPacket {
         return sum(pseudo + packet[transport...]) == 0xffff
     }
 
-    /// Sets lengths and checksums to what they should be.
+    /// Sets lengths and checksums to their correct values.
     static func complete(_ packet: inout [UInt8], transport: Int, number: UInt8) {
         let isIPv6 = packet[0] >> 4 == 6
         set(isIPv6 ? packet.count - 40 : packet.count, &packet, isIPv6 ? 4 : 2)

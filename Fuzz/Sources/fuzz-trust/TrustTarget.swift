@@ -12,8 +12,8 @@ import X509
     import Foundation
 #endif
 
-/// Certificates, policies, envelopes, host names and signatures: whatever is read is written the same way, and nothing
-/// is believed that was not signed.
+/// Certificates, policies, envelopes, host names and signatures: accepted input is written unchanged, and unsigned input is
+/// not trusted.
 func fuzzTrust(_ bytes: [UInt8]) {
     var input = ByteReader(bytes)
     let kind = input.byte()
@@ -27,7 +27,7 @@ func fuzzTrust(_ bytes: [UInt8]) {
     }
 }
 
-/// What two readers make of a certificate is the same.
+/// Two parsers agree about a certificate.
 private func certificate(_ der: [UInt8]) {
     _ = try? KeySource(der: der)
     guard let ours = try? CertificateFields(der) else { return }
@@ -48,7 +48,7 @@ private func certificate(_ der: [UInt8]) {
     require(dnsNames == ours.alternativeNames?.dnsNames ?? [], "two readers see two lists of names")
 }
 
-/// Policies that are read can be written, mean the same then, and loosen nothing of themselves.
+/// Policies that are read can be written, mean the same then, and do not loosen themselves.
 private func policies(_ json: [UInt8]) {
     guard let set = try? PolicySet(json: json) else { return }
     guard let again = try? PolicySet(json: set.json) else { finding("what was written cannot be read:\n\(set.json)") }
@@ -61,7 +61,7 @@ private let verifier: RemotePolicyVerifier? = {
     return RemotePolicyVerifier(appID: "app", keys: ["k": secret])
 }()
 
-/// Nobody here has the secret.
+/// The fuzzer does not have the secret.
 private func envelope(_ json: [UInt8]) {
     guard let envelope = try? PolicyEnvelope(json: json) else { return }
     guard let again = try? PolicyEnvelope(json: Array(envelope.json.utf8)) else {

@@ -23,7 +23,8 @@ struct ModelTable {
         entries.removeAll { $0.network.prefix == prefix && $0.peer == peer }
     }
 
-    /// The peer with the longest network that holds the destination; nil for none, and for what is no IP packet.
+    /// The peer with the longest network that contains the destination; `nil` for none, and for bytes that are not an IP
+    /// packet.
     func peer(of packet: [UInt8]) -> Int? {
         guard packet.count >= 20 else { return nil }
         let family: IPFamily

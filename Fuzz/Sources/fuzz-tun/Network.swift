@@ -32,7 +32,7 @@ final class Network {
         peer.add(gateway, TestPacket.everything)
     }
 
-    /// Takes everything back but the two sessions, whose counters go on.
+    /// Resets everything except the two sessions, whose counters continue.
     func reset() {
         for peer in peers { gateway.engine.removeAllAllowedIPs(of: peer.publicKey) }
         gateway.engine.removePeer(peers[2].publicKey)

@@ -5,10 +5,10 @@ import NetworkAddresses
 import PacketTunnelTesting
 import WireGuardCore
 
-/// Packets from a TUN device through random allowed IPs: each goes to the peer that a plain search of the list finds,
-/// is sealed without being touched, and opens at the far end to the same bytes.
+/// Packets from a TUN device through random allowed IPs: each is sent to the peer that a linear search finds, is sealed
+/// without other changes, and opens at the far end to the same bytes.
 ///
-/// The input: an MTU, a number of networks with their peers, then packets, raw or made of a few bytes.
+/// The input: an MTU, a number of networks with their peers, then packets, raw or built from a few bytes.
 func fuzzTun(_ bytes: [UInt8]) {
     var input = ByteReader(bytes)
     unsafe Network.shared.reset()
@@ -89,7 +89,7 @@ private func makePacket(_ input: inout ByteReader, _ table: ModelTable) -> [UInt
     return packet
 }
 
-/// What the receiver delivers of a packet: what its header says is there.
+/// The part of a packet that the receiver delivers, by the length in its header.
 private func whole(_ packet: [UInt8]) -> [UInt8]? {
     guard packet.count >= 20 else { return nil }
     switch packet[0] >> 4 {
@@ -106,7 +106,7 @@ private func whole(_ packet: [UInt8]) -> [UInt8]? {
     }
 }
 
-/// Whether `one` is a packet whose header promised more than was there, with zeros of the padding for the rest.
+/// Whether `one` is a packet whose header gave a length beyond its bytes, with zeros of the padding for the rest.
 private func isCompletion(_ one: [UInt8], of packet: [UInt8]) -> Bool {
     one.count > packet.count && one.count < packet.count + 16 && one.starts(with: packet)
         && one[packet.count...].allSatisfy { $0 == 0 }

@@ -5,8 +5,8 @@ import NetworkAddresses
 import PacketTunnelTesting
 import WireGuardCore
 
-/// UAPI text: the pieces it arrives in make no difference, what is read can be written, and a device that took it
-/// reports a state that can be read and that describes the same device.
+/// UAPI text: the result does not depend on how the text is split, a parsed update can be written, and a device that applied
+/// it reports a state that can be parsed and describes the same device.
 func fuzzUAPI(_ bytes: [UInt8]) {
     var input = ByteReader(bytes)
     let seed = input.short()
@@ -44,7 +44,7 @@ private func parse(
     return results
 }
 
-/// Whether two results mean the same. What is shown of a line that is too long depends on how much of it had come.
+/// Whether two results are equal. The shown part of a line that is too long depends on how much of it had arrived.
 private func isSame(_ one: Result<UAPIOperation, UAPIError>, _ other: Result<UAPIOperation, UAPIError>) -> Bool {
     guard case .failure(let a) = one, case .failure(let b) = other, a.reason.hasPrefix("the line has more than") else {
         return one == other
@@ -83,7 +83,7 @@ private func apply(_ results: [Result<UAPIOperation, UAPIError>], isUp: Bool) {
     }
 }
 
-/// What was read can be written, and is then read as the same.
+/// A parsed update can be written, and is then parsed to the same value.
 private func checkRequest(_ update: UAPIDeviceUpdate) {
     var request: [UInt8] = []
     update.appendRequest(to: &request)
@@ -110,7 +110,7 @@ private func checkState(_ state: UAPIDeviceState) {
     require(Set(prefixes).count == prefixes.count, "a network belongs to two peers")
 }
 
-/// The device has the peers that its last update leaves, and routes what they were given.
+/// The device has the peers of its last update, and routes their allowed IPs.
 private func checkPeers(_ engine: borrowing Engine, _ update: UAPIDeviceUpdate) {
     guard let last = update.peers.last else { return }
     guard !last.remove else {

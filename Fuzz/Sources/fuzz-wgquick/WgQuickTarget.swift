@@ -4,8 +4,8 @@
 import NetworkAddresses
 import WireGuardCore
 
-/// wg-quick text: what is accepted survives being written and read again; what is refused is refused at a place that
-/// exists, in words that hold no secret.
+/// wg-quick text: accepted text is unchanged when it is written and read again; an error is at an existing position, and its
+/// text contains no secret.
 func fuzzWgQuick(_ bytes: [UInt8]) {
     var input = ByteReader(bytes)
     let requiresPrivateKey = input.byte() & 1 == 1
@@ -41,7 +41,7 @@ private func checkSecrets(_ errors: [ConfigurationError], _ text: [UInt8], _ lin
         let key = String(decoding: line[..<equals], as: UTF8.self).lowercased()
         guard key.contains("privatekey") || key.contains("presharedkey") else { continue }
         let value = line[(equals + 1)...]
-        // Only what is long enough to be no accident, and is plainly the value of one key.
+        // Only text that is long enough not to be a coincidence, and is clearly the value of one key.
         let word = value.drop { $0 == 0x20 || $0 == 0x09 }.prefix { $0 > 0x20 && $0 < 0x7f && $0 != 0x23 }
         guard word.count >= 43, occurrences(of: word.prefix(43), in: text) == 1 else { continue }
         for message in messages {
@@ -72,7 +72,7 @@ private func checkRoundTrip(_ configuration: TunnelConfiguration, _ requiresPriv
     } catch {
         finding("what was written cannot be read: \(error)\n\(text)")
     }
-    // Into a device: every host is given an address, and the request that results is read back as it was.
+    // Into a device: every host name gets an address, and the resulting request is read back unchanged.
     do {
         let update = try configuration.deviceUpdate { address in
             address.endpoint ?? Endpoint(address: .v4(0x7f00_0001), port: address.port)

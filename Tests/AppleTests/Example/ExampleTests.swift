@@ -18,7 +18,7 @@ import WireGuardTunnel
 @testable import TunnelIO
 
 extension OneNetworkTests {
-    /// The example, from what its app does to a WireGuard server on this machine's loopback interface.
+    /// The example, from the actions of its app to a WireGuard server on this machine's loopback interface.
     @Suite("The example for Apple's platforms", .timeLimit(.minutes(5)))
     struct ExampleTests {
         private static func key(_ key: PrivateKey) -> String {
@@ -40,7 +40,7 @@ extension OneNetworkTests {
         }
 
         @Test(
-            "Its property lists can be read, and say what the system needs to find the extension",
+            "Its property lists are readable, and contain what the system needs to find the extension",
             arguments: [
                 "App/Info.plist", "App/AppleTunnel.entitlements", "Extension/Info.plist", "Extension/LoginInfo.plist",
                 "Extension/AppleTunnelExtension.entitlements",
@@ -69,7 +69,7 @@ extension OneNetworkTests {
             }
         }
 
-        /// A model over an extension of its own, and a server for its tunnel.
+        /// A model over a separate extension, and a server for its tunnel.
         @MainActor private struct Scene {
             let model: TunnelModel
             let manager: TunnelManager
@@ -145,7 +145,7 @@ extension OneNetworkTests {
                 spins.signal()
             }
             await model.toggle(profile)
-            // It was busy, and is not any more.
+            // It was busy, and no longer is.
             #expect(await spins.wait(timeout: .seconds(60)))
             #expect(model.alert == nil && model.busy.isEmpty)
             #expect(await scene.reaches(.connected, profile))
@@ -176,7 +176,7 @@ extension OneNetworkTests {
             watching.cancel()
             await watching.value
 
-            // Nothing goes before the user has said so twice.
+            // Nothing is removed before the user has confirmed it.
             model.removal = profile
             model.isConfirmingRemoval = false
             await model.remove()
@@ -188,7 +188,7 @@ extension OneNetworkTests {
         }
 
         @Test(
-            "A profile is edited, ping settings included; a tunnel that is up takes it on; mistakes are told and not saved"
+            "A profile is edited, with ping settings; a running tunnel applies it; mistakes are reported and not saved"
         )
         @MainActor func editing() async throws {
             let scene = try Scene()
@@ -257,7 +257,7 @@ extension OneNetworkTests {
             await model.remove()
         }
 
-        @Test("A tunnel that ends by itself is told by an alert, and so is a start that fails")
+        @Test("An alert reports a tunnel that ends by itself, and a start that fails")
         @MainActor func alerts() async throws {
             let scene = try Scene()
             defer { scene.server.close() }
@@ -274,7 +274,7 @@ extension OneNetworkTests {
             #expect(model.alert?.message == "nothing comes through; check the server")
             model.isAlerting = false
 
-            // What is saved of it is gone behind the app's back.
+            // Another program has removed its saved data.
             model.removal = profile
             await model.remove()
             await model.toggle(profile)

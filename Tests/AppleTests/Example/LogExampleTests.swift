@@ -26,7 +26,7 @@ struct LogExampleTests {
         }
     }
 
-    @Test("It shows lines of app and extension as they are written, by level and by what is searched for")
+    @Test("The log shows lines of app and extension as they are written, filtered by level and search text")
     @MainActor func file() async throws {
         let folder = try Folder()
         let (app, tunnel) = (

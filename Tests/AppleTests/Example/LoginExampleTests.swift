@@ -17,7 +17,7 @@ import WireGuardCore
 @testable import TunnelIO
 
 extension OneNetworkTests {
-    /// The example's tunnel with a login, from what its app does to a server on this machine's loopback interface.
+    /// The example's tunnel with a login, from the actions of its app to a server on this machine's loopback interface.
     @Suite("The example's tunnel with a login", .timeLimit(.minutes(5)))
     struct LoginExampleTests {
         private struct OneUser: CredentialStore {

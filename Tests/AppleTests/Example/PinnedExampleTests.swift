@@ -12,7 +12,7 @@ import TrustPinningTesting
 
 @Suite("The example's pinned request")
 struct PinnedExampleTests {
-    @Test("It is answered by the server with the pinned key, and sent to no other")
+    @Test("The server with the pinned key gets the request and answers it, and no other server gets it")
     @MainActor func request() async throws {
         let scene = try TrustScene()
         let server = StandInServer(chain: scene.authority.served) { _ in .answer(200, body: Array("hello".utf8)) }
@@ -36,7 +36,7 @@ struct PinnedExampleTests {
         #expect(model.outcome?.text.hasPrefix("www.example.com is not trusted: ") == true)
         #expect(server.figures.requests.count == 1, "nothing was sent")
 
-        // What is no policy is told before anybody is asked.
+        // An invalid policy is reported before a connection is made.
         for (address, pins) in [("nowhere", model.pins), (model.address, "\(own.hash)"), (model.address, "abc")] {
             (model.address, model.pins) = (address, pins)
             await model.send()

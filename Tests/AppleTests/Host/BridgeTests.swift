@@ -30,12 +30,12 @@ struct BridgeTests {
         system.tunnel.standIn.setBehaviour(.withhold)
         let starting = Task { try await system.start(Self.request) }
         await script.noted("start")
-        // Settings have a deadline of their own, which is the shorter one.
+        // Settings have a separate, shorter deadline.
         await clock.waitForSleepers(2)
         clock.advanceToNextDeadline()
         await #expect(throws: TunnelError.self) { try await starting.value }
         #expect(system.status.error?.code == .settingsTimedOut)
-        // And then, when nobody waits any more, the system is done after all.
+        // The system then completes after all, when no call waits any longer.
         system.tunnel.standIn.release()
         system.tunnel.standIn.setBehaviour(.succeed)
         try await system.start(Self.request)
@@ -58,7 +58,7 @@ struct BridgeTests {
         #expect(system.tunnel.standIn.cancellations.count == 1)
     }
 
-    @Test("A failure while it starts is told by the completion handler alone")
+    @Test("A failure during the start is reported only by the completion handler")
     func failsWhileStarting() async throws {
         let script = Script()
         script.plan.start = .fail(Self.broken)
@@ -68,7 +68,7 @@ struct BridgeTests {
         #expect(system.tunnel.standIn.cancellations.isEmpty)
     }
 
-    @Test("Connecting again is said to the system, and taken back")
+    @Test("Reasserting is reported to the system, and its end too")
     func reasserting() async throws {
         let script = Script()
         let system = Self.system(script)
@@ -163,7 +163,7 @@ struct BridgeTests {
     }
 }
 
-@Suite("What the extension host passes on", .timeLimit(.minutes(5)))
+@Suite("Forwarding by the extension host", .timeLimit(.minutes(5)))
 struct ForwardingTests {
     @Test("Plain messages and their answers are the provider's own; without a tunnel there is none")
     func plainMessages() async throws {
@@ -175,7 +175,7 @@ struct ForwardingTests {
         script.plan.answers = nil
         #expect(await system.sendPlainMessage([7]) == nil)
         #expect(try await system.sendMessage([7]) == nil)
-        // What begins with our mark and is nothing of ours is the provider's.
+        // Data that begins with our mark but is not our message goes to the provider.
         script.plan.answers = [5]
         #expect(await system.sendPlainMessage(ExtensionMessage.mark + [99, 1]) == [5])
         await system.stop(.userInitiated)
@@ -262,7 +262,7 @@ struct ForwardingTests {
         #expect(TunnelError(bare).code == code)
     }
 
-    @Test("Errors of the system have its text, and a code where there is one")
+    @Test("Errors of the system have its text, and its code if it has one")
     func systemErrors() {
         #expect(TunnelError(NEVPNError(.configurationDisabled)).code == .profileDisabled)
         #expect(TunnelError(NEVPNError(.configurationReadWriteFailed)).code == .permissionDenied)
@@ -271,7 +271,7 @@ struct ForwardingTests {
         #expect(other.message.contains("Other 3"))
     }
 
-    @Test("Started on demand, the configuration is the system's")
+    @Test("A start on demand uses the system's configuration")
     func onDemand() async throws {
         let script = Script()
         let system = BridgeTests.system(script)

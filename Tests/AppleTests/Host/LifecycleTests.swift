@@ -55,7 +55,7 @@ struct NetworkExtensionHostUnderTest: HostUnderTest {
 }
 
 extension NetworkExtensionOptions {
-    /// Says nothing, and hears of no network but a test's own.
+    /// Logs nothing, and gets network paths only from a test.
     static var quiet: NetworkExtensionOptions {
         var options = NetworkExtensionOptions()
         options.logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }

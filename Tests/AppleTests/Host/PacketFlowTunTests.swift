@@ -41,14 +41,14 @@ struct PacketFlowTunTests {
         return (0..<batch.count).map(batch.copy(of:))
     }
 
-    @Test("Packets of both families come as they are")
+    @Test("Packets of both families arrive unchanged")
     func receives() async throws {
         let packets = [Samples.packet(1), Samples.packet6(2), Samples.packet(3, size: 1_300)]
         flow.standIn.route(packets.map { Data($0) })
         #expect(try await receive(3) == packets)
     }
 
-    @Test("Packets go out with their families, empty ones not at all, and what is no packet is dropped")
+    @Test("Packets are sent with their families, empty ones are not sent, and malformed ones are dropped")
     func sends() throws {
         let batch = try batch([Samples.packet(1), [0x12, 0x34], Samples.packet6(2)])
         let gone = try #require(batch.append(copying: Samples.packet(4)))
@@ -58,7 +58,7 @@ struct PacketFlowTunTests {
         #expect(flow.standIn.families == [2, 30])
     }
 
-    @Test("No packets are asked for while any wait, so that the system's queue pushes back")
+    @Test("No packets are requested while some wait, so that the system's queue applies back-pressure")
     func backPressure() async throws {
         flow.standIn.setLargestBatch(4)
         flow.standIn.route((0..<20).map { Data(Samples.packet($0)) })
@@ -102,7 +102,7 @@ struct PacketFlowTunTests {
         #expect(try tun.receive(into: piece) == 1)
     }
 
-    @Test("What is no packet is counted and in nobody's way")
+    @Test("Malformed packets are counted and skipped")
     func malformed() async throws {
         flow.standIn.route([Data([0x00]), Data(), Data(Samples.packet(1))])
         #expect(try await receive(1) == [Samples.packet(1)])
@@ -130,7 +130,7 @@ struct PacketFlowTunTests {
         #expect(try await receive(1) == [Samples.packet(1)])
     }
 
-    @Test("An answer that was asked for goes to whoever reads by then")
+    @Test("Packets for an abandoned read go to the next reader")
     func successor() async throws {
         tun.close()
         let next = try PacketFlowTun(reader, name: "utun7", mtu: 1420, packetCapacity: 8, byteCapacity: 1 << 16)
@@ -140,7 +140,7 @@ struct PacketFlowTunTests {
         #expect(StandInRules.violations.isEmpty)
     }
 
-    @Test("Closed, it gives and takes nothing, and lets packets fall that come later")
+    @Test("A closed tunnel neither returns nor accepts packets, and drops later ones")
     func closing() async throws {
         tun.close()
         #expect(throws: TunnelIOError(.closed)) { try tun.receive(into: batch()) }

@@ -134,7 +134,7 @@ extension OneNetworkTests {
             for (path, next) in zip(paths, paths.dropFirst()) { #expect(!next.isSameWay(as: path)) }
         }
 
-        @Test("The system's paths say what the system says")
+        @Test("Paths have the properties that the system reports")
         func translation() {
             let path = NetworkPath(
                 NWPath(

@@ -42,7 +42,7 @@ struct SettingsTests {
         return settings.makeNetworkExtensionSettings()
     }
 
-    @Test("Routes of a family without an address are not lost, so that nothing of it leaves outside")
+    @Test("Routes of a family without an address are kept, so that no packet of it leaves outside")
     func placeholders() throws {
         let four = try Self.settings(["10.0.0.2/32"], ["0.0.0.0/0", "::/0"])
         #expect(four.tunnelRemoteAddress == "127.0.0.1")
@@ -57,7 +57,7 @@ struct SettingsTests {
         #expect(none.ipv6Settings == nil)
     }
 
-    @Test("Under 'everything' both families go into the tunnel, whatever the routes say")
+    @Test("Under 'everything' both families are routed into the tunnel, whatever the routes are")
     func everything() throws {
         let made = try Self.settings(["10.0.0.2/32"], ["10.0.0.0/8"]) { $0.leakPolicy = .everything }
         #expect(made.ipv4Settings?.includedRoutes?.map(\.destinationAddress) == ["0.0.0.0"])
@@ -91,7 +91,7 @@ struct SettingsTests {
         #expect(try Self.settings(["10.0.0.2/32"], []).dnsSettings == nil)
     }
 
-    @Test("Settings have an MTU, or else what the tunnel adds")
+    @Test("Settings have an MTU, or the tunnel's overhead")
     func mtu() throws {
         let fixed = try Self.settings(["10.0.0.2/32"], []) { $0.mtu = 1_280 }
         #expect(fixed.mtu == 1_280 && fixed.tunnelOverheadBytes == nil)

@@ -49,7 +49,7 @@ struct KeychainTests {
         #expect(try KeychainItems(service: service, accessGroup: "OTHER").read("b") == nil)
     }
 
-    @Test("What the keychain refuses says why", arguments: [errSecInteractionNotAllowed, errSecMissingEntitlement])
+    @Test("A keychain error contains the reason", arguments: [errSecInteractionNotAllowed, errSecMissingEntitlement])
     func failures(_ status: OSStatus) async throws {
         let store = KeychainSecretStore(service: service)
         StandInKeychain.fail(service, with: status)

@@ -9,7 +9,8 @@ import Testing
 @testable import PacketTunnel
 @testable import PacketTunnelApple
 
-/// An app and its extension, with the system between them. Each has an extension of its own, so that tests do not meet.
+/// An app and its extension, with the system between them. Each scene has a separate extension, so that tests do not
+/// interfere.
 final class ManagerScene: Sendable {
     let script = Script()
     let bundle = "com.example.\(UUID().uuidString)"
@@ -40,7 +41,7 @@ final class ManagerScene: Sendable {
         }
     }
 
-    /// The app after it was started again: it knows what is saved.
+    /// The app after a restart: it loads the saved state.
     func restarted() async throws -> TunnelManager {
         let store = NetworkExtensionProfileStore(options, secrets: secrets)
         let manager = TunnelManager(store: store, secrets: secrets) { store.channel(for: $0) }

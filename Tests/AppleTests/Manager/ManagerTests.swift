@@ -71,7 +71,7 @@ struct ManagerTests {
         try await scene.manager.stop(one.id)
     }
 
-    @Test("What the provider fails with arrives as it was")
+    @Test("The provider's error arrives unchanged")
     func failure() async throws {
         let scene = ManagerScene()
         let profile = scene.profile()
@@ -80,12 +80,12 @@ struct ManagerTests {
         await #expect(throws: Self.broken) { try await scene.manager.start(profile.id) }
         #expect(await scene.manager.status(profile.id).error == Self.broken)
 
-        // Also when it fails later.
+        // A later failure arrives too.
         scene.script.plan.start = .succeed
         try await scene.manager.start(profile.id)
         scene.script.context?.cancel(Self.broken)
         #expect(await scene.statuses(profile.id, until: .disconnected)?.error == Self.broken)
-        // And is no error when the user stops it.
+        // A stop by the user is not an error.
         try await scene.manager.start(profile.id)
         try await scene.manager.stop(profile.id)
         #expect(await scene.manager.status(profile.id).error == nil)
@@ -113,7 +113,7 @@ struct ManagerTests {
         try await scene.manager.stop(profile.id)
     }
 
-    @Test("Who gives up waiting for a start stops it; a second one is refused")
+    @Test("A caller that abandons a start stops it; a second caller is refused")
     func cancelled() async throws {
         let scene = ManagerScene()
         let profile = scene.profile()
@@ -146,7 +146,7 @@ struct ManagerTests {
         try await scene.manager.stop(profile.id)
     }
 
-    @Test("What the system did while the app was gone is known when it is back")
+    @Test("After its restart the app learns what the system did meanwhile")
     func restart() async throws {
         let scene = ManagerScene()
         let profile = scene.profile()
@@ -161,7 +161,7 @@ struct ManagerTests {
         _ = await scene.statuses(profile.id, until: .disconnected)
     }
 
-    @Test("What two have changed is written once they have read it")
+    @Test("A change of two apps is written after both have read it")
     func stale() async throws {
         let scene = ManagerScene()
         var profile = scene.profile()
@@ -177,7 +177,7 @@ struct ManagerTests {
         try await scene.manager.stop(profile.id)
     }
 
-    @Test("What the user removes in the settings is gone here too, and its keychain item goes when asked")
+    @Test("A profile that the user removes in the settings disappears, and its keychain item is deleted on request")
     func removedElsewhere() async throws {
         let scene = ManagerScene()
         let profile = scene.profile()
@@ -205,7 +205,7 @@ struct ManagerTests {
         #expect(await scene.manager.status(profile.id).status == .invalid)
     }
 
-    @Test("A user who refuses changes nothing, and the keychain is as it was")
+    @Test("A refusal by the user changes nothing, including the keychain")
     func refused() async throws {
         let scene = ManagerScene()
         var profile = scene.profile()
@@ -226,7 +226,7 @@ struct ManagerTests {
         #expect(await (try scene.restarted()).profiles == [before])
     }
 
-    @Test("A profile whose keychain item is gone is an error of its own, and hides no other")
+    @Test("A profile whose keychain item is missing has a distinct error, and does not hide others")
     func lostItem() async throws {
         let scene = ManagerScene()
         let (one, two) = (scene.profile("One"), scene.profile("Two"))
@@ -237,7 +237,7 @@ struct ManagerTests {
         let loaded = try await store.loadAll()
         #expect(loaded.profiles == [two])
         #expect(loaded.errors.map(\.code) == [.secretUnavailable])
-        // Started on demand, it says so.
+        // A start on demand is reported.
         let session = try scene.session(one)
         try await scene.configuration(one).save { $0.isEnabled = true }
         session.startOnDemand()
@@ -258,7 +258,7 @@ struct ManagerTests {
         #expect(StandInPreferences.count(of: scene.bundle) == 0)
     }
 
-    @Test("A tunnel that is blocked is told from one that reconnects, and starts again")
+    @Test("A blocked tunnel is distinguished from one that reconnects, and starts again")
     func blocked() async throws {
         let scene = ManagerScene()
         var profile = scene.profile()
@@ -296,7 +296,7 @@ struct ManagerTests {
         scene.script.release()
     }
 
-    @Test("Other connections' notifications are theirs")
+    @Test("Notifications of other connections are ignored")
     func foreign() async throws {
         let scene = ManagerScene()
         let profile = scene.profile()

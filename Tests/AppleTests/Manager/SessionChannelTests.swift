@@ -102,7 +102,7 @@ struct SessionChannelTests {
         #expect(await reaches(.disconnected, session))
     }
 
-    @Test("A typed message that finds the host without a tunnel is told so in its own terms")
+    @Test("A typed message to a host without a tunnel gets a typed error")
     func refused() async throws {
         let system = BridgeTests.system(Script())
         let channel = Plain { request in await system.sendPlainMessage(request) }

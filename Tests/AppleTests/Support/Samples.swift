@@ -12,7 +12,7 @@ enum Samples {
         (0..<4).reduce(URL(fileURLWithPath: #filePath)) { url, _ in url.deletingLastPathComponent() }
     }
 
-    /// A UDP datagram over IPv4 that tells itself from others.
+    /// A UDP datagram over IPv4 with a unique number.
     static func packet(_ number: Int, size: Int = 1) -> [UInt8] {
         PacketBuilder.udp(
             from: .v4(10, 0, 0, 2), port: 1, to: .v4(10, 0, 0, 1), port: UInt16(truncatingIfNeeded: number),

@@ -13,7 +13,7 @@ import os
 
 @Suite("The log that app and extension share", .timeLimit(.minutes(5)))
 struct SharedLogTests {
-    @Test("Lines of both are in one file of their app group, and in the unified log with the tag of whoever wrote them")
+    @Test("Lines of both are in one file of their app group, and in the unified log with the tag of their writer")
     func both() throws {
         let folder = try Folder()
         let (group, subsystem) = ("group.\(UUID().uuidString)", "test.\(UUID().uuidString)")
@@ -35,7 +35,7 @@ struct SharedLogTests {
             ])
     }
 
-    @Test("Without a container there is no file, which is said, and lines go to the unified log")
+    @Test("Without a container there is no file, which is logged, and lines go to the unified log")
     func noContainer() {
         for group in [nil, "group.missing"] {
             let subsystem = "test.\(UUID().uuidString)"
@@ -48,7 +48,7 @@ struct SharedLogTests {
         #expect(SharedLog(folder: "/nonexistent", subsystem: "test").problem?.message.contains("/nonexistent") == true)
     }
 
-    @Test("The extension answers for its log by itself, through the system's messages, at once and as it is written")
+    @Test("The extension serves its log through the system's messages, immediately and as it is written")
     func overMessages() async throws {
         let folder = try Folder()
         let script = Script()
@@ -67,7 +67,7 @@ struct SharedLogTests {
         #expect(system.unbalanced.repeated.isEmpty)
     }
 
-    @Test("A manager of tunnels in an extension writes what it does to the app's log")
+    @Test("A manager of tunnels in an extension writes to the app's log")
     func manager() async throws {
         let folder = try Folder()
         let log = SharedLog(folder: folder.path, subsystem: "test")

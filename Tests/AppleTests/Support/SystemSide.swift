@@ -9,7 +9,7 @@ import TunnelSystem
 @testable import PacketTunnel
 @testable import PacketTunnelApple
 
-/// A host as an extension would declare it, with what a test sets.
+/// A host as an extension would declare it, with the settings of a test.
 final class TunnelUnderTest<Provider: PacketTunnelProvider>: NetworkExtensionHost<Provider>, @unchecked Sendable {
     private let chosen: NetworkExtensionOptions
     private let make: @Sendable () -> Provider
@@ -24,10 +24,10 @@ final class TunnelUnderTest<Provider: PacketTunnelProvider>: NetworkExtensionHos
     override func makeProvider() -> Provider { make() }
 }
 
-/// Does to a tunnel provider what the system does, through its methods and completion handlers only, and counts the latter.
+/// Acts on a tunnel provider as the system does, through its methods and completion handlers only, and counts the latter.
 final class SystemSide<Provider: PacketTunnelProvider>: TunnelHost, @unchecked Sendable {
     let tunnel: TunnelUnderTest<Provider>
-    /// Tells of what the provider says to the system, and of its packets.
+    /// Notified of the provider's reports to the system, and of its packets.
     let changes = Changes()
     private let counts = Mutex<(calls: Int, completions: Int, repeated: [String])>((0, 0, []))
 
@@ -45,7 +45,7 @@ final class SystemSide<Provider: PacketTunnelProvider>: TunnelHost, @unchecked S
         counts.withLock { ($0.repeated, $0.calls - $0.completions) }
     }
 
-    /// What becomes of a call: its completion handler and the value that it brings.
+    /// Makes a call, and waits for its completion handler and value.
     private func call<Value: Sendable>(
         _ name: String, _ body: (@escaping @Sendable (Value) -> Void) -> Void
     ) -> OneShot<Value> {
@@ -75,7 +75,7 @@ final class SystemSide<Provider: PacketTunnelProvider>: TunnelHost, @unchecked S
         let error = await withTaskCancellationHandler {
             await done.value
         } onCancel: {
-            // Who gives up waiting stops it.
+            // A caller that abandons the start stops it.
             if status.status == .connecting { tunnel.stopTunnel(with: .userInitiated) {} }
         }
         guard let error else { return }

@@ -10,7 +10,7 @@ import os
 
 @Suite("The unified log")
 struct UnifiedLogTests {
-    @Test("It has levels and categories, shows what it is told, and never a key")
+    @Test("The unified log has levels and categories, shows messages, and never a key")
     func writes() {
         let subsystem = "test.\(UUID().uuidString)"
         var logger = Logging.Logger(label: "tunnel") { label in

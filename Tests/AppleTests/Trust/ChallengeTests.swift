@@ -44,7 +44,7 @@ struct ChallengeTests {
         #expect(server.figures.requests.count == 1)
     }
 
-    @Test("Challenges end the connection before the request where no pin matches", arguments: [false, true])
+    @Test("A challenge ends the connection before the request if no pin matches", arguments: [false, true])
     func mismatch(challengesTasks: Bool) async throws {
         let scene = try TrustScene(pinning: [TrustScene.stranger()])
         let server = StandInServer(chain: scene.authority.served, challengesTasks: challengesTasks)
@@ -96,7 +96,7 @@ struct ChallengeTests {
         #expect(server.figures.requests.count == 1)
     }
 
-    @Test("Challenges of other kinds are for others, once")
+    @Test("Challenges of other kinds are forwarded, once")
     func others() async throws {
         let scene = try TrustScene()
         let asked = Recorded<String>()

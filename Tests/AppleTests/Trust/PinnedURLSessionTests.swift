@@ -13,7 +13,7 @@ import TrustPinningTesting
 
 @Suite("The pinned session of Apple's platforms")
 struct PinnedURLSessionTests {
-    @Test("It answers over a connection that it keeps")
+    @Test("A session answers over a kept connection")
     func data() async throws {
         let scene = try TrustScene()
         let server = StandInServer(chain: scene.authority.served) { request in
@@ -32,7 +32,7 @@ struct PinnedURLSessionTests {
         #expect(server.figures.requests.map { $0.value(forHTTPHeaderField: "User-Agent") } == ["culvert", "culvert"])
     }
 
-    @Test("It says why a server is not trusted, and sends it nothing")
+    @Test("A session reports why a server is not trusted, and sends it nothing")
     func untrusted() async throws {
         let scene = try TrustScene(pinning: [TrustScene.stranger()])
         let server = StandInServer(chain: scene.authority.served)
@@ -47,7 +47,7 @@ struct PinnedURLSessionTests {
         #expect(server.figures.requests.isEmpty)
     }
 
-    @Test("It closes connections that are not in use when it is told to")
+    @Test("A session closes idle connections on request")
     func idle() async throws {
         let scene = try TrustScene()
         let server = StandInServer(chain: scene.authority.served)
@@ -58,7 +58,7 @@ struct PinnedURLSessionTests {
         #expect(server.figures.handshakes == 2)
     }
 
-    @Test("It uses no connection that was made under other policies or identities")
+    @Test("A session does not reuse a connection that was made under other policies or identities")
     func basis() async throws {
         let scene = try TrustScene(identity: true)
         let server = StandInServer(chain: scene.authority.served, asksForClient: true)
@@ -76,7 +76,8 @@ struct PinnedURLSessionTests {
         #expect(server.figures.requests.count == 3)
     }
 
-    @Test("It uses no connection that was judged for another host, though the certificate is for both")
+    @Test(
+        "A session does not reuse a connection that was evaluated for another host, though the certificate is for both")
     func hosts() async throws {
         let scene = try TrustScene(
             hosts: [HostPolicy(try .exact("api.example.com"), TrustScene.policy([TrustScene.stranger()]))],
@@ -104,7 +105,9 @@ struct PinnedURLSessionTests {
         #expect(server.figures.clientChains.map(\.isEmpty) == [false, true])
     }
 
-    @Test("It uses no connection beyond the end of its pins", arguments: PinningPolicy.Expiry.Afterwards.allCases)
+    @Test(
+        "A session does not use a connection beyond the end of its pins",
+        arguments: PinningPolicy.Expiry.Afterwards.allCases)
     func expiry(afterwards: PinningPolicy.Expiry.Afterwards) async throws {
         let scene = try TrustScene()
         let today = TestDate.today.date
@@ -128,7 +131,7 @@ struct PinnedURLSessionTests {
         #expect(server.figures.requests.count == (afterwards == .refuse ? 2 : 3))
     }
 
-    @Test("It keeps connections to a bounded number of servers, those that were used last")
+    @Test("A session keeps connections to a bounded number of servers, the most recently used")
     func bound() async throws {
         let scene = try TrustScene()
         let servers = (0...PinnedSession.maximumEndpoints).map { _ in StandInServer(chain: scene.authority.served) }
@@ -150,7 +153,7 @@ struct PinnedURLSessionTests {
         }
     }
 
-    @Test("It follows redirects within a policy, as a GET where that is meant, and no others")
+    @Test("A session follows redirects within a policy, as a GET if required, and no others")
     func redirects() async throws {
         let scene = try TrustScene()
         let server = StandInServer(chain: scene.authority.served) { request in
@@ -187,7 +190,7 @@ struct PinnedURLSessionTests {
         #expect((answer as? HTTPURLResponse)?.statusCode == 307)
     }
 
-    @Test("It follows redirects to other policies where that is allowed, without what names the user")
+    @Test("A session follows redirects to other policies if allowed, without credentials")
     func crossing() async throws {
         let authority = try TestAuthority()
         let scene = try TrustScene(
@@ -228,7 +231,7 @@ struct PinnedURLSessionTests {
         request.setValue("own", forHTTPHeaderField: "X-Kind")
         let away = request
         let session = scene.session(base: base)
-        // Foundation on Linux gives a loader none of these, so what it would send is not seen in requests.
+        // Foundation on Linux passes none of these to a loader, so requests do not show them.
         #expect(session.base.httpAdditionalHeaders == nil)
         _ = try await session.data(for: away)
         let received = server.figures.requests
@@ -238,7 +241,7 @@ struct PinnedURLSessionTests {
         #expect(received.map { $0.value(forHTTPHeaderField: "User-Agent") } == ["app", "app"])
     }
 
-    @Test("It takes the length that HEAD is told, whatever the limit")
+    @Test("A session accepts the length of a HEAD reply beyond the limit")
     func head() async throws {
         let scene = try TrustScene()
         let server = StandInServer(chain: scene.authority.served) { _ in
@@ -255,7 +258,7 @@ struct PinnedURLSessionTests {
         await #expect(throws: PinnedSessionError.responseTooLarge(limit: 4096)) { try await session.data(from: url) }
     }
 
-    @Test("It takes no more than the limit, announced or not", arguments: [true, false])
+    @Test("A session accepts no more bytes than the limit, announced or not", arguments: [true, false])
     func limit(isAnnounced: Bool) async throws {
         let scene = try TrustScene()
         let server = StandInServer(chain: scene.authority.served) { request in
@@ -268,7 +271,7 @@ struct PinnedURLSessionTests {
         await #expect(throws: PinnedSessionError.responseTooLarge(limit: 4096)) { try await session.data(from: url) }
     }
 
-    @Test("It ends what takes too long, what is cancelled, and what comes after its end")
+    @Test("A session ends slow and cancelled requests, and refuses requests after its end")
     func ends() async throws {
         let scene = try TrustScene()
         let server = StandInServer(chain: scene.authority.served) { request in
@@ -287,7 +290,7 @@ struct PinnedURLSessionTests {
         await #expect(throws: PinnedSessionError.sessionClosed) { try await patient.data(from: url) }
     }
 
-    @Test("It goes with all that it holds")
+    @Test("A released session releases its resources")
     func goes() async throws {
         weak var evaluator: TrustEvaluator?
         func use() async throws {

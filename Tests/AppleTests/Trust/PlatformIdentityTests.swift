@@ -25,7 +25,7 @@ struct PlatformIdentityTests {
         #expect(identity.intermediates.isEmpty)
     }
 
-    @Test("Client identities are not read with a wrong passphrase, from what is no bundle, or lacks a part")
+    @Test("Client identities are not read with a wrong passphrase, from an invalid bundle, or without a part")
     func broken() {
         for (text, passphrase, error) in [
             (IdentityFixtures.modern, "wrong", ClientIdentityError.unreadableBundle),
@@ -38,7 +38,7 @@ struct PlatformIdentityTests {
         }
     }
 
-    @Test("Client identities are found in the keychain by reference, with what is above them")
+    @Test("Client identities are found in the keychain by reference, with their issuers")
     func keychain() throws {
         let bundled = try TrustScene.identity()
         let attributes: NSDictionary = [kSecValueRef: bundled.identity, kSecReturnPersistentRef: NSNumber(true)]

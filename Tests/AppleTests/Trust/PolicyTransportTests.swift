@@ -11,7 +11,7 @@ import os
 
 @testable import TrustPinningFoundation
 
-@Suite("What goes over URLSession beside the app's own requests")
+@Suite("Policy updates and reports over URLSession")
 struct PolicyTransportTests {
     @Test("Signed policies are fetched, and no error page, nor one without end")
     func envelopes() async throws {

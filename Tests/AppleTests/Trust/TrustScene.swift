@@ -70,7 +70,7 @@ struct TrustScene {
     }
 }
 
-/// What happened, in order.
+/// The recorded events, in order.
 final class Recorded<Element: Sendable>: Sendable {
     private let list = Mutex<[Element]>([])
 

@@ -19,7 +19,7 @@ import WireGuardTunnel
 struct MemoryTests {
     @Test("240 peers and a burst at full speed stay within 8 MiB, packets in flight included")
     func burst() async {
-        // In a process of its own: nothing that other tests freed is used again, and nothing of theirs is counted.
+        // In a separate process: no freed memory of other tests is reused, and none of their memory counts.
         await #expect(processExitsWith: .success) {
             try await ExtensionLoad().run()
         }
@@ -53,7 +53,7 @@ private final class ExtensionLoad {
 
     func run() async throws {
         let flow = system.tunnel.standIn.flow.standIn
-        // Once before, so that what a process needs once is not counted, nor what the peers and queues here need.
+        // A first run, so that one-time memory of a process, of the peers and of the queues does not count.
         try await start()
         await peers.burst(4_000, send: { flow.route([Data($0)]) > 0 }, measure: {})
         await system.stop(.userInitiated)

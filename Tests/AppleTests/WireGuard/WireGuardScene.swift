@@ -75,7 +75,7 @@ final class WireGuardScene: Sendable {
         try await system.start(TunnelStartRequest(configuration: Array(json), profileID: "test"))
     }
 
-    /// A ping into the tunnel, and what comes back when it gets through.
+    /// A ping into the tunnel, and its reply if it passes.
     static func ping(_ sequence: UInt16) -> (request: [UInt8], reply: [UInt8]?) {
         let request = PacketBuilder.icmpEcho(
             from: inner, to: target, identifier: 99, sequence: sequence, payload: [1, 2, 3])

@@ -30,7 +30,7 @@ struct WireGuardTests {
         #expect(StandInRules.violations.isEmpty)
     }
 
-    @Test("It goes on after sleep, after another network, and after none")
+    @Test("The tunnel continues after sleep, after another network, and after none")
     func life() async throws {
         let scene = try await WireGuardScene()
         try await scene.start()
@@ -48,7 +48,7 @@ struct WireGuardTests {
         await scene.system.stop(.userInitiated)
     }
 
-    @Test("A burst that nothing could hold is dropped by the system's queue, and the tunnel goes on")
+    @Test("A burst beyond every queue is dropped by the system's queue, and the tunnel continues")
     func burst() async throws {
         let scene = try await WireGuardScene { $0.packetCapacity = 32 }
         try await scene.start()

@@ -12,7 +12,7 @@ import WireGuardDevice
     func serve(_ text: String) -> Never {
         TunnelProgram.run {  // Last in the file: it does not return. SIGINT and SIGTERM cancel its task.
             let configuration = try TunnelConfiguration.parse(text)
-            let endpoints = try ResolvedEndpoints(of: configuration)  // Host names, asked of the system.
+            let endpoints = try ResolvedEndpoints(of: configuration)  // Resolves host names with the system's resolver.
 
             let tun = try SystemTun(name: "wg0", mtu: 1420)
             let device = try WireGuardDevice(tun: tun, network: SystemDatagramNetwork())
@@ -40,7 +40,7 @@ func makeKeys() -> (secret: String, name: String, same: PrivateKey?) {
     var random = SystemRandomNumberGenerator()
     let key = PrivateKey(using: &random)
     let secret = key.exportedBase64  // For a file that only its owner can read. A description never shows it.
-    let name = key.publicKey.base64  // What others are told.
-    let same = PrivateKey(base64: secret)  // Nil where the text is no key.
+    let name = key.publicKey.base64  // For the peers.
+    let same = PrivateKey(base64: secret)  // nil if the text is not a key.
     return (secret, name, same)
 }

@@ -7,7 +7,7 @@ import PacketTunnel
 import PinnedProvisioning
 import Provisioning
 
-/// What an app does with an invitation, once.
+/// The app's use of an invitation, once.
 private func addProfile(
     _ text: String, named name: String, to manager: TunnelManager
 ) async throws -> TunnelProfile {
@@ -21,7 +21,7 @@ private func addProfile(
     return profile
 }
 
-/// What its tunnel extension runs, on demand too.
+/// The provider of its tunnel extension, for starts on demand too.
 private func makeProvider() -> EnrolledTunnelProvider {
     EnrolledTunnelProvider(transport: PinnedProvisioningTransport())
 }

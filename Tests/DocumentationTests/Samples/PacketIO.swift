@@ -9,7 +9,7 @@ func loop() async throws {
     var builder = TunBuilder(name: "tun%d")
     builder.addresses = [try InterfaceAddress("10.9.0.1/24")]
     builder.isUp = true
-    let port = try PacketPort(builder.build())  // As root. Packets of any device: a TUN, a utun, one in memory.
+    let port = try PacketPort(builder.build())  // As root. Any device works: a TUN, a utun, one in memory.
     for try await packet in port.packets {
         print("\(packet.count) bytes")
         try port.send(packet)  // Your protocol goes here.

@@ -75,7 +75,7 @@ enum Program {
             let (data, response) = try await client.data(from: url)
             print((response as? HTTPURLResponse)?.statusCode ?? 0, String(decoding: data, as: UTF8.self))
         } catch PinnedSessionError.untrusted(_, let verdict) {
-            print("refused:", verdict.reason)  // Names the key that the server showed, where no pin matches.
+            print("refused:", verdict.reason)  // Names the server's key if no pin matches.
         } catch {
             print("failed:", error)  // No network, a time-out, no HTTP.
         }

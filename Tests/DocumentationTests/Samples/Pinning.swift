@@ -13,7 +13,7 @@ func pinned(_ url: URL) async throws -> Data {
     ])
     let policies = try PolicySet([HostPolicy(.exact("api.example.com"), policy)], unlisted: .systemTrust)
     let session = PinnedSession(trust: TrustEvaluator(policies: policies))
-    // Sends nothing, and throws PinnedSessionError.untrusted with the reason, unless the server is the right one.
+    // Without a matching pin, sends nothing and throws PinnedSessionError.untrusted with the reason.
     let (data, _) = try await session.data(from: url)
     return data
 }
@@ -39,7 +39,7 @@ func show(_ text: String) throws {
 
 // docs/trust-pinning.md
 func selfSigned(_ certificate: String, _ nextRequest: String) throws -> PinningPolicy {
-    // A server with a certificate of its own making, and the signing request of the next one.
+    // A server with a self-signed certificate, and the signing request of the next one.
     let policy = try PinningPolicy(
         pins: [
             Pin(.spki, of: KeySource.read(pem: certificate)[0], scope: .leaf),

@@ -29,9 +29,9 @@ actor LoopTunnel: PacketTunnelProvider {
 func watch(_ manager: TunnelManager, _ profile: TunnelProfile) async {
     for await event in TunnelMonitor(manager, profile.id, every: .seconds(2), asking: StatusRequest()) {
         switch event {
-        case .status(let update): print(update.status)  // Also why it ended: update.error.
+        case .status(let update): print(update.status)  // update.error is the reason for its end.
         case .reply(let reply): print(reply.receivedBytes)
-        case .failure(let error): print(error)  // A MessageError. The next one is asked all the same.
+        case .failure(let error): print(error)  // A MessageError. The monitor continues.
         }
     }
 }

@@ -76,7 +76,7 @@ extension Error {
     public var localizedDescription: String { "" }
 }
 
-/// What the compiler calls for `error as NSError` where there is no Objective-C.
+/// Called by the compiler for `error as NSError` if there is no Objective-C.
 public func _convertErrorToNSError(_ error: any Error) -> NSError { NSError(domain: "", code: 0) }
 
 public func _convertNSErrorToError(_ error: NSError?) -> any Error { error ?? NSError(domain: "", code: 0) }

@@ -80,7 +80,7 @@ public final class NWPathMonitor: @unchecked Sendable {
 
     public init() {}
 
-    /// Nil after ``cancel()``, also for updates that are on their way.
+    /// `nil` after ``cancel()``, for updates in flight too.
     public var pathUpdateHandler: (@Sendable (_ newPath: NWPath) -> Void)? {
         get { lock.sync { handler } }
         set { lock.sync { handler = newValue } }

@@ -16,13 +16,13 @@ public enum StandInPaths {
 
     private static let state = State()
 
-    /// What monitors see.
+    /// The path that monitors report.
     public static var current: NWPath { state.lock.sync { state.path } }
 
     /// How many monitors run.
     public static var monitorCount: Int { state.lock.sync { state.monitors.count } }
 
-    /// Sets what is called when a monitor has gone.
+    /// Sets the handler for the release of a monitor.
     public static func setRemovalHandler(_ handler: (@Sendable () -> Void)?) {
         state.lock.sync { state.onRemoval = handler }
     }

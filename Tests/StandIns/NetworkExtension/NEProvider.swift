@@ -71,7 +71,7 @@ open class NEPacketTunnelProvider: NETunnelProvider {
 
     open var packetFlow: NEPacketTunnelFlow { standIn.flow }
 
-    /// Nil until settings are in force.
+    /// `nil` until settings are applied.
     open var virtualInterface: NWInterface? { standIn.virtualInterface }
 }
 

@@ -20,7 +20,7 @@ open class NEVPNConnection: NSObject {
         session.attach(self)
     }
 
-    /// Several manager objects may be about one configuration, whose session is theirs.
+    /// Several manager objects may describe one configuration, and share its session.
     func move(to session: StandInSession) {
         let isNew = held.withLock { held in
             defer { held = session }

@@ -4,7 +4,7 @@
 import Foundation
 import Synchronization
 
-/// The system's side of a packet flow: a bounded queue of packets that it routes to the tunnel, and what came out of it.
+/// The system's side of a packet flow: a bounded queue of packets that it routes to the tunnel, and the packets that left it.
 public final class StandInFlow: Sendable {
     private struct State {
         var queue: [Data] = []
@@ -33,10 +33,10 @@ public final class StandInFlow: Sendable {
     /// Sets the most packets that wait. The documentation of `readPackets` gives no limit on a read.
     public func setCapacity(_ count: Int) { state.withLock { $0.capacity = count } }
 
-    /// The most packets that a handler gets at once.
+    /// The most packets that a handler gets in one call.
     public func setLargestBatch(_ count: Int) { state.withLock { $0.largestBatch = count } }
 
-    // MARK: - What programs of the machine do
+    // MARK: - Programs of the machine
 
     /// Routes packets to the tunnel.
     /// - Returns: how many found room.
@@ -68,7 +68,7 @@ public final class StandInFlow: Sendable {
     /// Whether the provider asks for packets now.
     public var isReading: Bool { state.withLock { $0.handler != nil } }
 
-    /// What the provider wrote and nobody took, oldest first.
+    /// Returns and removes the packets that the provider wrote, oldest first.
     public func takeWritten() -> [Data] {
         state.withLock { state in
             defer { state.written = [] }
@@ -79,10 +79,10 @@ public final class StandInFlow: Sendable {
     /// The protocol families that the provider gave with its packets.
     public var families: [Int] { state.withLock { $0.families } }
 
-    /// Sets who gets what the provider writes from now on.
+    /// Sets the receiver of the packets that the provider writes from now on.
     public func setWriteHandler(_ handler: (@Sendable (Data) -> Void)?) { state.withLock { $0.onWrite = handler } }
 
-    /// Sets what is called when packets were asked for, handed over or written.
+    /// Sets the handler for packets that are requested, delivered or written.
     public func setChangeHandler(_ handler: (@Sendable () -> Void)?) { state.withLock { $0.onChange = handler } }
 
     private func tell() { state.withLock { $0.onChange }?() }
@@ -90,7 +90,7 @@ public final class StandInFlow: Sendable {
     /// Makes writing fail.
     public func fail() { state.withLock { $0.isBroken = true } }
 
-    // MARK: - What the provider does
+    // MARK: - Calls of the provider
 
     func read(_ handler: @escaping @Sendable ([Data], [NSNumber]) -> Void) {
         let isSecond = state.withLock { state in

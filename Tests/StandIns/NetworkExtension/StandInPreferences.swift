@@ -27,7 +27,7 @@ public enum StandInPreferences {
 
     private static let store = Store()
 
-    // MARK: - What a test sets
+    // MARK: - Settings of a test
 
     /// Makes saving and loading fail for the configurations of an extension.
     public static func fail(_ bundleIdentifier: String, with error: (any Error)?) {
@@ -142,7 +142,7 @@ public enum StandInPreferences {
             isEnabled: manager.isEnabled, rules: manager.onDemandRules, isOnDemandEnabled: manager.isOnDemandEnabled,
             session: old?.session ?? manager.storedConnection.session)
         store.records[id] = record
-        // One that was saved for the first time has to be loaded before it can be started.
+        // After its first save, a manager must be loaded before its tunnel can be started.
         (manager.savedID, manager.loadedVersion) = (id, old == nil ? 0 : record.version)
         record.session.setConfiguration(configuration as? NETunnelProviderProtocol) { [weak manager] in
             store.lock.withLock {

@@ -4,7 +4,7 @@
 import Foundation
 import Synchronization
 
-/// What a test must never see: the rules of the real framework that somebody broke.
+/// The violations of the real framework's rules, of which a test must have none.
 public enum StandInRules {
     private static let broken = Mutex<[String]>([])
 
@@ -16,7 +16,7 @@ public enum StandInRules {
 
 /// A completion handler that the framework gives to a provider: it counts its calls.
 public final class StandInCompletion: Sendable {
-    /// What it is for.
+    /// The subject of the rule.
     public let name: String
     private let calls = Atomic<Int>(0)
 

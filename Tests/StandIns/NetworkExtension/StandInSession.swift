@@ -3,7 +3,7 @@
 
 import Foundation
 
-/// Which providers there are, as the `Info.plist` of extensions says on a device.
+/// The providers, as listed in the `Info.plist` of extensions on a device.
 public enum StandInExtensions {
     private final class Table: @unchecked Sendable {
         let lock = NSLock()
@@ -39,7 +39,7 @@ public final class StandInSession: @unchecked Sendable {
 
     init() {}
 
-    // MARK: - What a test sees and does
+    // MARK: - The test's view and actions
 
     /// The packet tunnel's provider while there is one.
     public var runningProvider: NEPacketTunnelProvider? { running as? NEPacketTunnelProvider }
@@ -49,7 +49,7 @@ public final class StandInSession: @unchecked Sendable {
     /// The completion handlers that providers were given.
     public var completions: [StandInCompletion] { lock.withLock { calls } }
 
-    /// Stops the tunnel for a reason of the system's.
+    /// Stops the tunnel with a reason of the system.
     public func stop(_ reason: NEProviderStopReason) {
         system.async { self.end(reason, error: nil) }
         report("stop")

@@ -5,15 +5,15 @@ import Foundation
 import Network
 import Synchronization
 
-/// The system's side of one provider: its settings, its flow, and what it told the system.
+/// The system's side of one provider: its settings, its flow, and its reports to the system.
 public final class StandInTunnel: @unchecked Sendable {
-    /// What becomes of settings.
+    /// The treatment of settings.
     public enum Behaviour: Sendable {
-        /// They come into force.
+        /// They are applied.
         case succeed
         /// The completion handler gets this error.
         case fail(any Error)
-        /// The completion handler is called when ``StandInTunnel/release()`` says so, and not before.
+        /// The completion handler is called by ``StandInTunnel/release()``, and not before.
         case withhold
     }
 
@@ -33,12 +33,12 @@ public final class StandInTunnel: @unchecked Sendable {
     /// The packets.
     public let flow = NEPacketTunnelFlow()
 
-    // MARK: - What a test sets and sees
+    // MARK: - The test's settings and view
 
     /// Sets what becomes of settings from now on.
     public func setBehaviour(_ behaviour: Behaviour) { lock.withLock { self.behaviour = behaviour } }
 
-    /// Lets settings come into force that were withheld.
+    /// Applies settings that were withheld.
     public func release() {
         let calls = lock.withLock {
             defer { withheld = [] }
@@ -50,10 +50,10 @@ public final class StandInTunnel: @unchecked Sendable {
     /// How many settings are withheld.
     public var withheldCount: Int { lock.withLock { withheld.count } }
 
-    /// The settings in force.
+    /// The settings in effect.
     public var settings: NEPacketTunnelNetworkSettings? { lock.withLock { inForce as? NEPacketTunnelNetworkSettings } }
 
-    /// How many settings came into force.
+    /// The number of settings that were applied.
     public var settingsCount: Int { lock.withLock { all.count } }
 
     /// The configuration that the provider sees.
@@ -65,13 +65,13 @@ public final class StandInTunnel: @unchecked Sendable {
     /// Whether the provider says that it is connecting again.
     public var isReasserting: Bool { lock.withLock { reasserting } }
 
-    /// What it said, oldest first.
+    /// The reported values, oldest first.
     public var reassertingChanges: [Bool] { lock.withLock { reassertingHistory } }
 
     /// The errors that the provider gave up with.
     public var cancellations: [(any Error)?] { lock.withLock { cancelErrors } }
 
-    /// Sets what is called when the provider said whether it connects again, or gave up.
+    /// Sets the handler for the provider's reports of reasserting and of its end.
     public func setChangeHandler(_ handler: (@Sendable () -> Void)?) { lock.withLock { changeHandler = handler } }
 
     /// Removes the settings, as the system does once a tunnel is down.
@@ -87,7 +87,7 @@ public final class StandInTunnel: @unchecked Sendable {
         lock.withLock { inForce == nil ? nil : NWInterface(standIn: "utun7", type: .other, index: 17) }
     }
 
-    // MARK: - What the provider does
+    // MARK: - Calls of the provider
 
     func apply(_ settings: NETunnelNetworkSettings?, _ completion: (@Sendable ((any Error)?) -> Void)?) {
         let handed = Handed(value: settings)
@@ -112,7 +112,7 @@ public final class StandInTunnel: @unchecked Sendable {
         completion?(nil)
     }
 
-    /// What the system refuses.
+    /// The settings that the system refuses.
     private static func problem(_ settings: NETunnelNetworkSettings?) -> (any Error)? {
         guard let settings else { return nil }
         let invalid = NETunnelProviderError(.networkSettingsInvalid)

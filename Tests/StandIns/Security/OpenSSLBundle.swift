@@ -3,7 +3,7 @@
 
 import Foundation
 
-// What is behind `SecPKCS12Import` where stand-ins are executed.
+// The implementation of `SecPKCS12Import` for executed stand-ins.
 #if os(Linux)
     enum OpenSSLBundle {
         /// The PEM blocks of this kind in a bundle; nil if it cannot be opened.

@@ -65,7 +65,7 @@ public func SecPKCS12Import(
     guard let certificates = OpenSSLBundle.read(data, passphrase, ["-nokeys"], "CERTIFICATE"),
         let keys = OpenSSLBundle.read(data, passphrase, ["-nocerts", "-noenc"], "PRIVATE KEY")
     else { return errSecAuthFailed }
-    // What has no identity has items without one.
+    // A bundle without an identity has items without one.
     let item = NSMutableDictionary()
     let chain = certificates.map { SecCertificate(NSData(data: $0)) }
     if !chain.isEmpty { item[kSecImportItemCertChain] = NSArray(array: chain) }

@@ -4,7 +4,7 @@
 
 import Foundation
 
-// What swift-certificates says of keys on Apple's platforms; nothing of ours does, and there are no keys here. Stand-ins with
+// The names of keys that swift-certificates uses on Apple's platforms; our code uses none, and there are no keys here. Stand-ins with
 // the signatures of
 // https://developer.apple.com/documentation/security/seckey
 // https://developer.apple.com/documentation/security/seckeyalgorithm

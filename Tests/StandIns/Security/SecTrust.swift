@@ -59,7 +59,7 @@ public final class SecTrust: NSObject {
     fileprivate var anchors: [SecCertificate] = [] { didSet { result = nil } }
     fileprivate var anchorsOnly = false { didSet { result = nil } }
     fileprivate var hasExceptions = false { didSet { result = nil } }
-    /// What the task that made it says: evaluations are on threads of no task.
+    /// The value of the task that created it: evaluations run on threads without a task.
     private let deviceRoots = StandInTrust.deviceRoots
     private let answer = StandInTrust.answer
     private var result: StandInTrust.Answer?
@@ -82,7 +82,7 @@ public final class SecTrust: NSObject {
     }
 }
 
-/// What trusts evaluate to.
+/// The results of trust evaluations.
 public enum StandInTrust {
     public struct Question: Sendable {
         public let certificates: [[UInt8]]
@@ -107,7 +107,7 @@ public enum StandInTrust {
     }
     private static let verifier = Verifier()
 
-    /// For all tasks that do not say otherwise.
+    /// For all tasks without their own answer.
     public static func setVerifier(_ verify: @escaping @Sendable (Question) -> Answer) {
         verifier.lock.withLock { verifier.verify = verify }
     }
@@ -155,7 +155,7 @@ public func SecTrustSetVerifyDate(_ trust: SecTrust, _ verifyDate: CFDate) -> OS
 
 public func SecTrustSetAnchorCertificates(_ trust: SecTrust, _ anchorCertificates: CFArray?) -> OSStatus {
     trust.anchors = anchorCertificates?.compactMap { $0 as? SecCertificate } ?? []
-    // Given anchors are the only ones, until the next call says otherwise.
+    // Given anchors are the only ones, until the next call changes this.
     trust.anchorsOnly = anchorCertificates != nil
     return errSecSuccess
 }
@@ -185,7 +185,7 @@ public func SecTrustEvaluateWithError(_ trust: SecTrust, _ error: UnsafeMutableP
 public func SecTrustCopyCertificateChain(_ trust: SecTrust) -> CFArray? {
     switch trust.evaluate() {
     case .trusted(let chain): NSArray(array: chain.map { SecCertificate(NSData(data: Data($0))) })
-    // As far as a chain can be built; here that is what was shown.
+    // The chain as far as it can be built; here that is the one that the server sent.
     case .failed: NSArray(array: trust.certificates)
     }
 }

@@ -18,7 +18,7 @@
         public enum Reply: Sendable {
             case answer(Int, fields: [String: String] = [:], body: [UInt8] = [])
             case failure(URLError.Code)
-            /// Nothing ever comes.
+            /// No bytes ever arrive.
             case silence
         }
 
@@ -27,7 +27,7 @@
             /// Calls of handlers of challenges.
             public var answers = 0
             public var requests: [URLRequest] = []
-            /// What clients showed, in DER; an empty one for each that showed nothing when asked.
+            /// The chains that clients sent, in DER; an empty one for each client that sent none when asked.
             public var clientChains: [[[UInt8]]] = []
             public var stopped = 0
         }
@@ -150,7 +150,7 @@
             }
         }
 
-        /// Of all that a task knows, its session is not public.
+        /// A task's session is not public.
         private var session: URLSession? {
             guard let task else { return nil }
             var mirror: Mirror? = Mirror(reflecting: task)

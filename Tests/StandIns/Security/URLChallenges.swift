@@ -51,7 +51,7 @@ extension URLProtectionSpace {
     public var serverTrust: SecTrust? { (self as? StandInProtectionSpace)?.trust }
 }
 
-/// What credentials were made of, by their `user`.
+/// The sources of credentials, by their `user`.
 private final class CredentialTable: @unchecked Sendable {
     private let lock = NSLock()
     private var identities: [String: (SecIdentity, [Any])] = [:]
@@ -78,7 +78,7 @@ extension URLCredential {
     /// Whether this accepts a server.
     public var standInAcceptsServer: Bool { user == "trust" }
 
-    /// The certificates that would be shown, in DER, the client's own first; nil if this is no identity.
+    /// The certificates that would be sent, in DER, the client's own first; `nil` if this is not an identity.
     public var standInShownChain: [[UInt8]]? {
         user.flatMap { CredentialTable.shared[$0] }.map { identity, others in
             [identity.certificate.bytes] + others.compactMap { ($0 as? SecCertificate)?.bytes }

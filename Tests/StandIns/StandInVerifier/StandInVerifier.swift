@@ -11,7 +11,8 @@ import Synchronization
 /// given anchor or a root of the device. Apple's own requirements (transparency, lengths of validity, revocation)
 /// and certificates that are fetched are not modelled.
 public enum StandInVerifier {
-    /// Has trusts evaluated by this. It is a module of its own because swift-certificates takes Security where it finds it.
+    /// Makes this verifier evaluate trusts. It is a separate module because swift-certificates imports Security if it is
+    /// available.
     public static func install() { StandInTrust.setVerifier(answer) }
 
     @Sendable private static func answer(_ question: StandInTrust.Question) -> StandInTrust.Answer {
@@ -52,7 +53,7 @@ public enum StandInVerifier {
     }
 }
 
-/// That a leaf with extended key usages is for servers, as Security's policy for servers wants it.
+/// Checks that a leaf with extended key usages is for servers, as Security's policy for servers requires.
 private struct ServerUsagePolicy: VerifierPolicy {
     let isServer: Bool
     let verifyingCriticalExtensions: [ASN1ObjectIdentifier] = [.X509ExtensionID.extendedKeyUsage]
@@ -64,7 +65,7 @@ private struct ServerUsagePolicy: VerifierPolicy {
     }
 }
 
-/// Runs what is `async` but waits for nothing on the thread that asks, as Security's function is not `async`.
+/// Runs `async` code that never suspends on the calling thread, because Security's function is not `async`.
 private final class InlineExecutor: TaskExecutor {
     private let jobs = Mutex<[UnownedJob]>([])
     /// Raised for each job, and once for the result.

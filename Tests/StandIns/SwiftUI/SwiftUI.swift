@@ -138,7 +138,7 @@ extension Optional: View where Wrapped: View {
     public var body: Never { fatalError("nothing is drawn here") }
 }
 
-/// What a modifier makes of a view.
+/// The result of a view's modifier.
 public struct ModifiedView<Content: View>: Drawn {}
 
 // MARK: - State

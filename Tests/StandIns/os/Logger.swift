@@ -64,13 +64,13 @@ public struct Logger: Sendable {
     }
 }
 
-/// What was logged in this process.
+/// The log messages of this process.
 public enum StandInLog {
     public struct Entry: Equatable, Sendable {
         public let subsystem: String
         public let category: String
         public let type: OSLogType
-        /// As it would be shown, with `<private>` for what is.
+        /// The shown text, with `<private>` for private parts.
         public let text: String
     }
 

@@ -6,7 +6,7 @@ import PacketTunnelTesting
 import Synchronization
 package import TunnelSystem
 
-/// Keeps what a command writes.
+/// Records the output of a command.
 package final class CapturedConsole: Sendable {
     private let text = Mutex((output: "", error: ""))
     private let writes = Changes()
@@ -30,7 +30,7 @@ package final class CapturedConsole: Sendable {
     package var output: String { text.withLock { $0.output } }
     package var error: String { text.withLock { $0.error } }
 
-    /// Waits until what was written to standard output is as wanted; returns whether it came to that.
+    /// Waits until the standard output satisfies a condition; returns whether it did.
     package func waits(until condition: (String) -> Bool) async -> Bool {
         await writes.wait { condition(output) }
     }

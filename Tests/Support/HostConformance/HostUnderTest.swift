@@ -4,11 +4,11 @@
 package import PacketTunnel
 package import PacketTunnelTesting
 
-/// A host that the table of life-cycle cases runs on. Each host has a type that conforms, and a suite that plays
+/// A host that the table of life-cycle cases runs on. Each host has a conforming type, and a suite that runs
 /// ``LifecycleCase/all`` with it (``LifecycleScene``).
 ///
-/// Its steps go as a ``PlatformScript`` says: a host with a ``TunnelPlatform`` of its own puts a ``ScriptedPlatform`` around
-/// it, and another one asks a script before it does each step.
+/// A ``PlatformScript`` controls its steps: a host with its own ``TunnelPlatform`` wraps it in a ``ScriptedPlatform``, and
+/// another host asks a script before each step.
 package protocol HostUnderTest: Sendable {
     /// A host that runs ``ScriptedProvider``s and measures deadlines on `clock`.
     init(clock: VirtualClock, script: Script, deadlines: TunnelDeadlines) async throws
@@ -25,7 +25,7 @@ package protocol HostUnderTest: Sendable {
     /// How many of the platform's steps hang.
     var hangingCount: Int { get }
 
-    /// Whether anything of a tunnel's settings is in force.
+    /// Whether any setting of a tunnel is in effect.
     var hasSettings: Bool { get }
 
     /// Whether a leak guard is in place.

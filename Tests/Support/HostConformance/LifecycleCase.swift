@@ -4,14 +4,14 @@
 package import PacketTunnel
 import Testing
 
-/// One cell of the table of life-cycle cases: a situation, an event, and what must come of it.
+/// One cell of the table of life-cycle cases: a situation, an event, and the required outcome.
 package struct LifecycleCase: Sendable, CustomTestStringConvertible {
-    /// What the tunnel is doing when the event comes.
+    /// The activity of the tunnel at the time of the event.
     package enum Situation: String, CaseIterable, Sendable {
         case disconnected
         /// The platform does not get ready.
         case preparing
-        /// The platform does not bring the settings into force.
+        /// The platform does not complete the settings.
         case applying
         /// The provider's start does not return.
         case connecting
@@ -23,14 +23,14 @@ package struct LifecycleCase: Sendable, CustomTestStringConvertible {
         case givenUp
         /// The provider's stop does not return.
         case stopping
-        /// The platform does not undo what it did.
+        /// The platform does not complete the undo.
         case tearingDown
         /// The provider failed under a policy that blocks.
         case blocked
     }
 
     package enum Event: String, CaseIterable, Sendable {
-        /// Somebody else starts it as well.
+        /// Another caller starts it as well.
         case start
         case stop
         /// The provider gives up.
@@ -39,7 +39,7 @@ package struct LifecycleCase: Sendable, CustomTestStringConvertible {
         case assert
         /// All time passes that a start may take.
         case wait
-        /// Whatever hangs goes on.
+        /// The hanging step continues.
         case release
         case message
         case sleepAndWake
@@ -47,7 +47,7 @@ package struct LifecycleCase: Sendable, CustomTestStringConvertible {
         case cancel
     }
 
-    /// How a second start, or a message, ends.
+    /// The result of a second start, or of a message.
     package enum Answer: Sendable, Equatable {
         case none
         case success
@@ -60,7 +60,7 @@ package struct LifecycleCase: Sendable, CustomTestStringConvertible {
     package var event: Event
     /// The statuses that follow, before the test cleans up.
     package var statuses: [TunnelStatus]
-    /// How the event itself ends for who brought it about.
+    /// The result of the event for its caller.
     package var answer = Answer.none
 
     package var testDescription: String { "\(situation.rawValue) + \(event.rawValue)" }
@@ -113,7 +113,7 @@ package struct LifecycleCase: Sendable, CustomTestStringConvertible {
         switch situation {
         case .applying, .connecting, .connected, .reasserting: LifecycleCase(situation, .fail, ends)
         case .strict: LifecycleCase(situation, .fail, [.disconnecting, .blocked])
-        // There is no provider, or nobody listens to it any more.
+        // There is no provider, or its reports are ignored.
         default: LifecycleCase(situation, .fail, [])
         }
     }

@@ -36,7 +36,7 @@ package final class LifecycleScene<Host: HostUnderTest>: Sendable {
 
     private var request: TunnelStartRequest { TunnelStartRequest(configuration: Array(#"{"name":"x"}"#.utf8)) }
 
-    /// How a call of the host ended.
+    /// The result of a call of the host.
     private func outcome(_ body: () async throws(TunnelError) -> Void) async -> LifecycleCase.Answer {
         do throws(TunnelError) {
             try await body()
@@ -93,7 +93,7 @@ package final class LifecycleScene<Host: HostUnderTest>: Sendable {
         #expect(Array(history.messages.dropFirst(before)) == test.statuses)
         if test.answer != .later, let second { #expect(await second.value == test.answer) }
 
-        // Whatever it was, it can be ended, and then everybody has an answer.
+        // In every case the tunnel can be ended, and then every caller has an answer.
         let closing = Self.closing(after: test)
         if test.answer == .later {
             release()
@@ -123,7 +123,7 @@ package final class LifecycleScene<Host: HostUnderTest>: Sendable {
         subject.releaseAll()
     }
 
-    /// The statuses that follow when the test ends what it began.
+    /// The statuses that follow when the test ends its tunnel.
     private static func closing(after test: LifecycleCase) -> [TunnelStatus] {
         if test.answer == .later { return [.disconnected, .connecting, .connected, .disconnecting, .disconnected] }
         return switch test.statuses.last ?? path(to: test.situation).last {
@@ -133,7 +133,7 @@ package final class LifecycleScene<Host: HostUnderTest>: Sendable {
         }
     }
 
-    /// How the start that led into the situation ends.
+    /// The result of the start that led into the situation.
     private func expectedFirst(_ test: LifecycleCase) -> LifecycleCase.Answer {
         switch test.situation {
         case .disconnected, .connected, .strict, .reasserting, .stopping, .tearingDown, .blocked: return .success
@@ -161,7 +161,7 @@ package final class LifecycleScene<Host: HostUnderTest>: Sendable {
         }
     }
 
-    /// A step that is let go before it hangs would hang for good.
+    /// A step that is released before it hangs would hang without end.
     private func untilStepHangs() async {
         let end = ContinuousClock.now + .seconds(60)
         while subject.hangingCount == 0, ContinuousClock.now < end { await Task.yield() }
@@ -218,7 +218,7 @@ package final class LifecycleScene<Host: HostUnderTest>: Sendable {
     ) async -> Task<LifecycleCase.Answer, Never>? {
         switch event {
         case .start:
-            // What waits goes on waiting for the first one only.
+            // Only the first stop keeps waiting.
             if script.plan.stopWaits == false { script.plan = Script.Plan() }
             return start()
         case .stop: _ = stop()

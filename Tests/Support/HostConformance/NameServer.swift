@@ -17,11 +17,11 @@ import TunnelSystem
 
 /// A name server on any network, real or in memory: it answers from a table (RFC 1035), or not at all.
 package final class NameServer: Sendable {
-    /// A question that came.
+    /// A received question.
     package struct Question: Hashable, Sendable {
         package var name: String
         package var isIPv6: Bool
-        /// The last byte of the address that was asked; zero where the network does not tell.
+        /// The last byte of the queried address; zero if the network does not report it.
         package var server: UInt8
     }
 
@@ -69,22 +69,22 @@ package final class NameServer: Sendable {
 
     deinit { isEnded.store(true, ordering: .releasing) }
 
-    /// What the name has from now on; nil for no such name.
+    /// Sets the addresses of a name; `nil` for no such name.
     package func set(_ name: String, _ addresses: [IPAddress]?) { state.withLock { $0.table[name] = addresses } }
 
-    /// Whether it hears but does not answer.
+    /// Whether it receives but does not answer.
     package var isSilent: Bool {
         get { state.withLock { $0.isSilent } }
         set { state.withLock { $0.isSilent = newValue } }
     }
 
-    /// What it answers every question with, if it is not zero: 2 is a failure, 5 a refusal.
+    /// The response code of every answer, if it is not zero: 2 is a failure, 5 a refusal.
     package var code: UInt8 {
         get { state.withLock { $0.code } }
         set { state.withLock { $0.code = newValue } }
     }
 
-    /// What was asked, in order.
+    /// The received questions, in order.
     package var questions: [Question] { state.withLock { $0.questions } }
 
     private func serve(_ socket: any DatagramSocket, _ batch: PacketBatch, _ answers: PacketBatch) {

@@ -5,9 +5,9 @@ package import NetworkAddresses
 package import PacketTunnel
 package import TunnelIO
 
-/// A real platform, each step of which goes as a script says first: what the script lets pass is done for real.
+/// A real platform whose steps a script controls: a step that the script permits is carried out.
 package final class ScriptedPlatform: TunnelPlatform {
-    /// How the steps go.
+    /// The script of the steps.
     package let script: PlatformScript
     private let platform: any TunnelPlatform
 
@@ -23,7 +23,7 @@ package final class ScriptedPlatform: TunnelPlatform {
 
     package func prepare(_ policy: LeakPolicy) async throws(TunnelError) {
         try await script.play(.prepare)
-        // Nobody waits any more, and nothing may be left by who comes too late.
+        // The caller no longer waits, and a late step must not leave anything behind.
         if Task.isCancelled { throw TunnelError(.closed, "the task was cancelled") }
         try await platform.prepare(policy)
     }

@@ -8,13 +8,13 @@ import Synchronization
 package import Testing
 import TunnelSystem
 
-/// What a ``ScriptedProvider`` does, and what it was asked to do.
+/// The behaviour of a ``ScriptedProvider``, and the record of its calls.
 package final class Script: Sendable {
-    /// How the provider's start goes on after it has applied its settings.
+    /// The continuation of the provider's start after it has applied its settings.
     package enum Start: Sendable {
         case succeed
         case fail(TunnelError)
-        /// Waits for ``Script/release()``, and throws when it is given up.
+        /// Waits for ``Script/release()``, and throws when it is cancelled.
         case wait
         /// Waits for ``Script/release()`` and cares for nothing else.
         case waitStubbornly
@@ -22,7 +22,7 @@ package final class Script: Sendable {
 
     package struct Plan: Sendable {
         package var start = Start.succeed
-        /// What it applies before that.
+        /// The settings that it applies first.
         package var settings: TunnelSettings? = TunnelSettings.sample
         /// Whether it reasserts before its start returns.
         package var reassertsAtStart = false
@@ -43,7 +43,7 @@ package final class Script: Sendable {
         var isReleased = false
     }
 
-    /// What was called, in order.
+    /// The calls, in order.
     package let calls = Eavesdropper<String>()
     private let state: Mutex<State>
     private let changes = Changes()
@@ -78,7 +78,7 @@ package final class Script: Sendable {
         return isNoted
     }
 
-    /// Lets everything go on that waits, now and from now on.
+    /// Releases everything that waits, now and from now on.
     package func release() {
         let waiting = state.withLock { state in
             state.isReleased = true
@@ -110,7 +110,7 @@ package final class Script: Sendable {
     }
 }
 
-/// A provider that does what its script says.
+/// A provider that follows its script.
 package final class ScriptedProvider: PacketTunnelProvider {
     package struct Configuration: Codable, Sendable {
         package var name = "script"

@@ -18,7 +18,7 @@ package final class ScriptedResolver: EndpointResolver {
 
     private let changes: Changes
 
-    /// A resolver that tells `changes` whenever it is asked.
+    /// A resolver that notifies `changes` of each query.
     package init(_ table: [String: [IPAddress]] = [:], changes: Changes = Changes()) {
         self.changes = changes
         state.withLock { $0.table = table.mapValues { .addresses($0) } }

@@ -11,9 +11,9 @@ package import TrustPinningTesting
 
 /// A TLS server on 127.0.0.1 that answers with exactly the bytes a test wants, and counts what reaches it.
 package final class LoopbackServer: Sendable {
-    /// What a test's script does with a request.
+    /// The reaction of a test's script to a request.
     package enum Step: Sendable {
-        /// Sends text as it is.
+        /// Sends text unchanged.
         case send(String)
         case sendBytes([UInt8])
         /// Ends the connection as TLS wants it.
@@ -88,11 +88,11 @@ package final class LoopbackServer: Sendable {
 
     /// Starts a server.
     /// - Parameters:
-    ///   - chain: the certificates that it sends, in DER.
-    ///   - key: of the first of them.
-    ///   - asksForClient: whether it asks clients for certificates; it takes any, and none.
-    ///   - onHead: what it does when the head of a request has come, before its body.
-    ///   - script: what it does when a request has come.
+    ///   - chain: The certificates that it sends, in DER.
+    ///   - key: The key of the first of them.
+    ///   - asksForClient: Whether it asks clients for certificates; it accepts any, and none.
+    ///   - onHead: Called when the head of a request has arrived, before its body.
+    ///   - script: Called when a request has arrived.
     package static func start(
         chain: [[UInt8]], key: TestKey, asksForClient: Bool = false, maximum: TLSVersion? = nil,
         onHead: @escaping @Sendable (HTTPRequestHead) -> [Step] = { _ in [] },
@@ -154,14 +154,14 @@ package final class LoopbackServer: Sendable {
         return lines.joined(separator: "\r\n") + "\r\n\r\n" + body
     }
 
-    /// Waits until the figures are as wanted: what the server sees may come after what the client does.
+    /// Waits until the figures are as expected: the server may observe an event later than the client.
     package func wait(
         within limit: Duration = .seconds(60), until isReached: @Sendable (Figures) -> Bool
     ) async -> Bool {
         let deadline = ContinuousClock.now + limit
         while !isReached(figures) {
             guard ContinuousClock.now < deadline else { return false }
-            // Gives way to whatever is to be waited for, also where all threads are busy.
+            // Yields to the awaited work, even if all threads are busy.
             try? await channel.eventLoop.scheduleTask(in: .milliseconds(1)) {}.futureResult.get()
         }
         return true

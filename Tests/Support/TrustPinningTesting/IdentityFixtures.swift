@@ -72,7 +72,7 @@ package enum IdentityFixtures {
         WtgCAggA
         """
 
-    /// Without encryption.
+    /// The key without encryption.
     package static let clear = """
         MIIEeAIBAzCCBC4GCSqGSIb3DQEHAaCCBB8EggQbMIIEFzCCBBMGCSqGSIb3DQEHAaCCBAQEggQA
         MIID/DCCAbQGCyqGSIb3DQEMCgEDoIIBaTCCAWUGCiqGSIb3DQEJFgGgggFVBIIBUTCCAU0wgfSg

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// A root, an intermediate and a leaf, and what can be done to them: the certificates of most tests.
+/// A root, an intermediate and a leaf, and their modifications: the certificates of most tests.
 ///
 /// All dates are fixed, see ``TestDate``. Keys are the same in each run, signatures are not.
 package struct TestAuthority: Sendable {
@@ -9,7 +9,7 @@ package struct TestAuthority: Sendable {
     package let intermediate: TestCertificate
     package let leaf: TestCertificate
 
-    /// - Parameter name: tells authorities apart; each has keys of its own (RSA aside).
+    /// - Parameter name: A unique name; each authority has its own keys (except RSA).
     package init(
         _ name: String = "Example", algorithm: TestKey.Algorithm = .p256,
         leaf template: CertificateTemplate = CertificateTemplate()
@@ -21,7 +21,7 @@ package struct TestAuthority: Sendable {
         leaf = try TestCertificate(template, key: TestKey(algorithm, "\(name) leaf"), issuer: intermediate)
     }
 
-    /// What a server sends: leaf and intermediate.
+    /// The chain that a server sends: leaf and intermediate.
     package var served: [[UInt8]] { [leaf.der, intermediate.der] }
 
     /// Leaf, intermediate and root.

@@ -9,7 +9,7 @@ internal import Crypto
     internal import Foundation
 #endif
 
-/// What a test certificate says. The defaults are those of a good server certificate for `www.example.com`.
+/// The contents of a test certificate. The defaults are those of a valid server certificate for `www.example.com`.
 package struct CertificateTemplate: Sendable {
     package enum Usage: Sendable {
         case serverAuth, clientAuth, codeSigning, any
@@ -39,7 +39,7 @@ package struct CertificateTemplate: Sendable {
     package var keyUsage: UInt8? = 0x80
     /// Subtrees that a name-constrained authority may sign for.
     package var permittedDNSSubtrees: [String] = []
-    /// Extensions as they are, already encoded, added at the end.
+    /// Encoded extensions, added unchanged at the end.
     package var extraExtensions: [[UInt8]] = []
     /// The version field: 2 is v3.
     package var version: UInt64 = 2

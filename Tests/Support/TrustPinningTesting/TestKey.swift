@@ -16,7 +16,7 @@ package struct TestKey: Sendable {
         case p256, p384, p521, rsa2048, otherRSA2048, rsa3072, ed25519
         /// A curve that neither swift-certificates nor swift-crypto knows. Its "signatures" are random bytes.
         case secp256k1
-        /// An algorithm without parameters that nobody here knows, with a key of 57 bytes.
+        /// An algorithm without parameters that our code does not support, with a key of 57 bytes.
         case ed448
 
         /// The ones that can sign certificates.
@@ -36,7 +36,7 @@ package struct TestKey: Sendable {
     package let algorithm: Algorithm
     private let backing: Backing
 
-    /// The key of a name: the same name gives the same key, another name another one (RSA aside).
+    /// The key of a name: equal names have equal keys, and different names different ones (except RSA).
     package init(_ algorithm: Algorithm = .p256, _ name: String) throws {
         self.algorithm = algorithm
         var seed = Array(SHA512.hash(data: Array("\(algorithm) \(name)".utf8)))
@@ -134,6 +134,6 @@ package struct TestKey: Sendable {
         }
     }
 
-    /// The SHA-256 of the SubjectPublicKeyInfo in base64, which is what an spki pin holds.
+    /// The SHA-256 of the SubjectPublicKeyInfo in base64: the value of an spki pin.
     package var pin: String { Data(SHA256.hash(data: subjectPublicKeyInfo)).base64EncodedString() }
 }

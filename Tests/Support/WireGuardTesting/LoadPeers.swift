@@ -8,7 +8,7 @@ package import TunnelIO
 package import WireGuardCore
 package import WireGuardTunnel
 
-/// The 240 other ends of a tunnel under load: an engine for each, under a clock of their own, and one socket for all.
+/// The 240 other ends of a tunnel under load: an engine for each, under their own clock, and one socket for all.
 package final class LoadPeers {
     package static let count = 240
     private static let port: UInt16 = 51_820
@@ -18,7 +18,7 @@ package final class LoadPeers {
         init(_ engine: consuming Engine) { self.engine = engine }
     }
 
-    /// Which of them were greeted since ``reset()``.
+    /// The peers that received an initiation since ``reset()``.
     package private(set) var answered: Set<Int> = []
     private let keys: [PublicKey]
     private let boxes: [Box]
@@ -62,13 +62,13 @@ package final class LoadPeers {
             })
     }
 
-    /// Before another start of the tunnel.
+    /// Prepares for another start of the tunnel.
     package func reset() {
         answered = []
         now = now + .seconds(60)
     }
 
-    /// Touches all memory that this needs, which is not to be measured.
+    /// Touches all memory of this object, which must not be measured.
     package func touchMemory() {
         for index in 0..<64 {
             batch.removeAll()
@@ -100,7 +100,7 @@ package final class LoadPeers {
         }
     }
 
-    /// Takes what the tunnel has sent them, and sends what they answer.
+    /// Receives the tunnel's datagrams, and sends the answers.
     private func answer() {
         batch.removeAll()
         guard let count = try? socket.receive(into: batch), count > 0 else { return }

@@ -4,7 +4,7 @@
 #if os(Linux)
     import Foundation
 
-    /// How much anonymous memory this process has at most beyond what it had at a moment.
+    /// The largest anonymous memory of this process beyond that at a given moment.
     package struct MemoryGauge {
         private let baseline: Int
         /// The most that was measured, in bytes.

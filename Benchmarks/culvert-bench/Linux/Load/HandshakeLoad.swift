@@ -5,15 +5,15 @@ import Foundation
 import TunnelIO
 import WireGuardCore
 
-/// As many handshakes as a daemon completes: a bounded number at a time, each peer again when its turn comes.
+/// The largest number of handshakes that a daemon completes: a bounded number at the same time, and each peer again in its
+/// turn.
 enum HandshakeLoad {
     static let command = "handshake-load"
     private static let atOnce = 64
     /// Nanoseconds after which an initiation is taken for lost.
     private static let patience = 200_000_000
 
-    /// Prints the handshakes that were completed, the seconds that they took, the cookies that were asked for meanwhile, and
-    /// the handshakes that were given up.
+    /// Prints the completed handshakes, their time in seconds, the cookies that were requested, and the abandoned handshakes.
     static func run(_ arguments: ArraySlice<String>) throws {
         let words = Array(arguments)
         let crowd = try PeerCrowd(words)

@@ -9,8 +9,8 @@ import TunnelIO
 import WireGuardCore
 import WireGuardDevice
 
-/// A session in use, while somebody who knows the public key alone sends initiations: 100,000 a second, or as many as the
-/// machine lets.
+/// A session in use, while an attacker that has only the public key sends initiations: 100,000 a second, or as many as the
+/// machine can send.
 enum InitiationFlood {
     static let suite = "Session beside a flood of initiations, two devices, 1420-byte packets"
 
@@ -21,7 +21,7 @@ enum InitiationFlood {
     private static func cases(flooding rate: Int) throws -> [Case] {
         let pair = try DevicePair()
         let flood = try Flood(of: pair.right.publicKey, at: pair.right.listenPort, perSecond: rate)
-        // The longest wait of each kind and what was offered, from the run before in the same turn.
+        // The longest wait of each kind and the offered load, from the run before in the same turn.
         var (alone, beside, offered) = (Double.nan, Double.nan, Double.nan)
         func packets(_ duration: Int) -> Double {
             var hasFailed = false
@@ -65,7 +65,7 @@ enum InitiationFlood {
         ]
     }
 
-    /// Work that a thread of its own repeats.
+    /// Work that a separate thread repeats.
     private final class Background: Sendable {
         private let isStopped = Atomic(false)
         private let greatest = Atomic<Int>(0)
@@ -91,7 +91,7 @@ enum InitiationFlood {
         }
     }
 
-    /// Initiations that are right in all but who sends them.
+    /// Initiations that are valid except for their sender.
     private final class Flood {
         private static let burst = 64
         private let socket: LinuxUDPSocket
@@ -127,7 +127,7 @@ enum InitiationFlood {
 
         deinit { socket.close() }
 
-        /// Sends the next ones when they are due. What the system does not take is not repeated.
+        /// Sends the next initiations when they are due. Those that the system refuses are not repeated.
         func burst() -> Int {
             let now = nanoseconds()
             if due < now - 100_000_000 { due = now }

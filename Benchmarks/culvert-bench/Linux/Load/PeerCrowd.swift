@@ -7,9 +7,9 @@ import PacketTunnelTesting
 import TunnelIO
 import WireGuardCore
 
-/// Many peers of one daemon: engines of one process over one socket, each with an address of its own.
+/// Many peers of one daemon: engines of one process over one socket, each with its own address.
 final class PeerCrowd {
-    /// One of them.
+    /// One peer.
     final class Member {
         var engine: Engine
         /// Its own clock, which jumps so that nothing waits.
@@ -33,7 +33,7 @@ final class PeerCrowd {
     /// The first address outside and inside the tunnel; both networks have 16 bits.
     static let outsideNetwork: UInt32 = 0x0a42_0001
     static let insideNetwork: UInt32 = 0x0a50_0001
-    /// Where their packets go: an address that nobody has, so that the receiving system drops them without a word.
+    /// The destination of their packets: an unused address, so that the receiving system drops them silently.
     static let target: UInt32 = 0x0a07_0063
 
     let members: [Member]
@@ -60,7 +60,7 @@ final class PeerCrowd {
         return packet + [UInt8](repeating: 0, count: max(0, byteCount - packet.count))
     }
 
-    /// From the words `KEY ADDRESS PORT PEERS SECONDS`.
+    /// Parses the words `KEY ADDRESS PORT PEERS SECONDS`.
     init(_ words: [String]) throws {
         guard words.count == 5, let key = PublicKey(base64: words[0]), let address = try? IPAddress(words[1]),
             !address.isIPv6,
@@ -81,7 +81,7 @@ final class PeerCrowd {
         }
         var system = SystemRandomNumberGenerator()
         for member in members {
-            // Timestamps only go forward, also from one run to the next.
+            // Timestamps only increase, from one run to the next too.
             member.wall.seconds = Self.wallNow
             member.now = Instant(nanoseconds: 3_600_000_000_000 + Int64.random(in: 0..<1_000_000_000, using: &system))
         }
@@ -100,7 +100,7 @@ final class PeerCrowd {
         return endpoint
     }
 
-    /// Begins a new handshake of member `number`, whatever it had before.
+    /// Starts a new handshake of member `number`, in any state.
     func begin(_ number: Int) throws {
         let member = members[number]
         member.engine.setUp(false, at: member.now, wall: member.wall)
@@ -120,15 +120,15 @@ final class PeerCrowd {
         }
     }
 
-    /// Sends what is in line.
+    /// Sends the queued datagrams.
     func flush() throws {
         guard !outgoing.isEmpty else { return }
         _ = try socket.send(outgoing, in: 0..<outgoing.count)
         outgoing.removeAll()
     }
 
-    /// Takes what has come, and answers it.
-    /// - Parameter completed: called for each member whose handshake is done.
+    /// Receives the available datagrams, and answers them.
+    /// - Parameter completed: Called for each member whose handshake completed.
     func receive(completed: (Int) -> Void) throws {
         incoming.removeAll()
         guard try socket.receive(into: incoming) > 0 else { return }

@@ -43,7 +43,7 @@ enum SpreadLoad {
         }
     }
 
-    /// The buffers that all members share: the engines are what each has for itself.
+    /// The buffers that all members share; each has its own engine.
     @safe
     private final class Sender {
         private let plan = SendPlan()

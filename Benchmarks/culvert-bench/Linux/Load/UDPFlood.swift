@@ -37,7 +37,7 @@ enum UDPFlood {
 enum UDPCount {
     static let command = "udp-count"
 
-    /// Prints a line when it listens, and at the end the datagrams that came and the seconds from first to last.
+    /// Prints a line when it listens, and at the end the number of datagrams and the seconds from first to last.
     static func run(_ arguments: ArraySlice<String>) throws {
         let words = Array(arguments)
         guard words.count == 2, let port = UInt16(words[0]), let seconds = Int(words[1]), (1...60).contains(seconds)
@@ -47,9 +47,9 @@ enum UDPCount {
         let socket = try LinuxUDPSocket(isIPv6: false, port: port, offload: offload)
         defer { socket.close() }
         let datagrams = try PacketBatch(packetCapacity: 1024, byteCapacity: 16 * 65_600 + 65_536)
-        // At once, not when a buffer is full.
+        // Immediately, without buffering.
         FileHandle.standardOutput.write(Data("listening\n".utf8))
-        // Time for the sender to start, and for what is on its way at the end.
+        // Extra time for the sender's start, and for the last datagrams.
         let limit = nanoseconds() + (seconds + 5) * 1_000_000_000
         var count = 0
         var first = 0
@@ -61,7 +61,7 @@ enum UDPCount {
             let came = try socket.receive(into: datagrams)
             guard came > 0 else { continue }
             last = nanoseconds()
-            // What came at the very first moment had no time before it.
+            // No time has passed before the very first datagrams, so they do not count.
             if first == 0 { first = last } else { count += came }
         }
         print(count, Double(max(last - first, 1)) / 1e9)

@@ -7,11 +7,11 @@ import NetworkAddresses
 import TunnelIO
 import WireGuardCore
 
-/// The stages that a packet goes through on its way through two devices, one after the other on one thread, with the real
-/// TUN device and socket types, whose system calls are answered by `CStageCalls`: what is left is their own work.
+/// The stages of a packet through two devices, one after the other on one thread, with the real types of TUN device and
+/// socket. `CStageCalls` answers their system calls, so only their own work counts.
 ///
-/// What goes round is one TCP superframe: it is read from the device, split, planned, sealed, joined for the socket,
-/// received joined, cut, planned, opened, committed, and joined for the device again.
+/// The packets are one TCP superframe: it is read from the device, split, planned, sealed, joined for the socket, received
+/// joined, split, planned, opened, committed, and joined for the device again.
 @safe
 final class StagePipeline {
     enum Stage: String, CaseIterable {
@@ -49,7 +49,7 @@ final class StagePipeline {
     private let frame: UnsafeMutableRawBufferPointer
     private let raw: any RawAEAD
 
-    /// - Throws: where no TUN device can be made.
+    /// - Throws: An error if no TUN device can be created.
     init() throws {
         pair = try Pair()
         device = try LinuxTun(name: "cbstage\(getpid() % 1_000_000)", mtu: Self.mtu)
@@ -76,7 +76,7 @@ final class StagePipeline {
     /// Packets that stage `stage` worked on in one turn.
     static func count(of stage: Stage) -> Int { stage.isOnTheWay ? packetCount : Batch.count }
 
-    /// One turn of one stage; each works on what the one before it left.
+    /// One turn of one stage; each works on the result of the one before it.
     @inline(never)
     func run(_ stage: Stage) {
         switch stage {
@@ -139,7 +139,7 @@ final class StagePipeline {
         return unsafe UnsafeBufferPointer(rebasing: views[..<batch.count])
     }
 
-    /// Makes sure that every stage does what it is measured for.
+    /// Checks that every stage does the work that is measured.
     private func verify() throws {
         for _ in 0..<3 {
             let (frames, messages) = (stage_calls_frames(), stage_calls_messages())

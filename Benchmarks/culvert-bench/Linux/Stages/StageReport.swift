@@ -62,7 +62,7 @@ enum StageReport {
 
     private static let sumName = "all stages"
 
-    /// The sum stands behind what it is the sum of.
+    /// Puts the sum after its rows.
     private static func withSum(_ sum: Row, _ rows: [Row]) -> [Row] {
         let count = Stage.allCases.count(where: \.isOnTheWay)
         return rows.prefix(count) + [sum] + rows.dropFirst(count)
@@ -102,7 +102,7 @@ enum StageReport {
             Row(instructionSuite, sumName, .instructionsPerPacket, samples: [sum], note: code), rows)
     }
 
-    /// What the process under callgrind does.
+    /// The work of the process under callgrind.
     static func countInstructions() throws {
         let pipeline = try StagePipeline()
         for counted in Stage.allCases {

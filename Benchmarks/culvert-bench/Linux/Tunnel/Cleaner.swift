@@ -6,13 +6,13 @@ import Foundation
 
 /// Takes everything down once: at the end, on a signal, or when the time is up.
 final class Cleaner: @unchecked Sendable {
-    // Unchecked: what may run twice is guarded by the lock.
+    // Unchecked: the lock guards the state that two threads may use.
     private let lock = NSLock()
     private var undo: [() -> Void] = []
     private var sources: [any DispatchSourceSignal] = []
     private let began = nanoseconds()
 
-    /// - Parameter bound: seconds after which all is given up.
+    /// - Parameter bound: The time limit of the whole run, in seconds.
     init(bound: Int) {
         for number in [SIGINT, SIGTERM, SIGHUP] {
             signal(number, SIG_IGN)
@@ -31,7 +31,7 @@ final class Cleaner: @unchecked Sendable {
         }
     }
 
-    /// Notes what is to be undone, last first.
+    /// Registers clean-up work; the last registered runs first.
     func atEnd(_ body: @escaping () -> Void) {
         lock.lock()
         undo.append(body)

@@ -36,7 +36,7 @@ final class NamespacePair {
         }
     }
 
-    /// What a command begins with to run in one of the namespaces.
+    /// The prefix of a command that runs in one of the namespaces.
     func enter(_ side: Int) -> [String] { ["ip", "netns", "exec", names[side]] }
 
     /// Runs `ip` in one of the namespaces.

@@ -40,7 +40,7 @@ enum PeerCrowdComparison {
             let load = try Shell.start(
                 end.crowd(SpreadLoad.command, seconds: plan.seconds + 2), errors: FileHandle.standardError)
             defer { WireGuardDaemon.stop([load]) }
-            // Sessions first; then a time in which everybody sends.
+            // Sessions first; then a time in which all peers send.
             usleep(1_000_000)
             let (before, began) = (try end.receivedBytes(), nanoseconds())
             usleep(UInt32(plan.seconds) * 1_000_000)
@@ -86,11 +86,12 @@ enum PeerCrowdComparison {
     }
 }
 
-/// A daemon on side 0 that knows a crowd, which is to be on side 1.
+/// A daemon on side 0 with a crowd of peers for side 1.
 private final class CrowdedDaemon {
     let contender: Contender
     private(set) var daemon = Process()
-    /// What configuring its peers added to its anonymous memory (a daemon gives pages of its program back meanwhile), in KiB for each.
+    /// The anonymous memory that configuring its peers added, in KiB for each (meanwhile a daemon releases pages of its
+    /// program).
     private(set) var memoryPerPeer = Double.nan
     private let pair: NamespacePair
     private let setting: WireGuardSetting
@@ -114,7 +115,7 @@ private final class CrowdedDaemon {
 
     func start() throws {
         try pair.make()
-        // Each peer has an address of its own, since sources are limited one by one.
+        // Each peer has its own address, because limits apply to each source.
         let network = "\(PeerCrowd.text(PeerCrowd.outsideNetwork & 0xffff_0000))/16"
         try pair.ip(1, "route", "add", "local", network, "dev", "lo")
         try pair.ip(0, "route", "add", network, "via", NamespacePair.outside[1])

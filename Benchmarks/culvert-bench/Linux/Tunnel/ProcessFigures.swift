@@ -3,11 +3,11 @@
 
 import Foundation
 
-/// What the kernel says about processes and the machine.
+/// The kernel's figures about processes and the machine.
 enum ProcessFigures {
     private static let ticksPerSecond = Double(sysconf(Int32(_SC_CLK_TCK)))
 
-    /// The CPU time of a process so far, in seconds; zero for one that is gone.
+    /// The CPU time of a process so far, in seconds; zero after its end.
     static func processorTime(of process: Process) -> Double {
         guard let text = try? String(contentsOfFile: "/proc/\(process.processIdentifier)/stat", encoding: .utf8),
             // The program's name may hold spaces; the fields that are wanted are the 14th and 15th.
@@ -28,7 +28,7 @@ enum ProcessFigures {
         return (fields[0] + fields[1] + fields[2] + fields[5] + fields[6]) / ticksPerSecond
     }
 
-    /// A field of `/proc/PID/status` in MiB; not a number for a process that is gone.
+    /// A field of `/proc/PID/status` in MiB; not a number after the process's end.
     static func memory(of process: Process, _ field: String) -> Double {
         let path = "/proc/\(process.processIdentifier)/status"
         guard let text = try? String(contentsOfFile: path, encoding: .utf8),

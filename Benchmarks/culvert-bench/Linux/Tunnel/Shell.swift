@@ -4,10 +4,10 @@
 import Foundation
 import Synchronization
 
-/// Programs that are run to their end, within a time.
+/// Programs that run to completion, within a time limit.
 enum Shell {
-    /// Runs a program and gives its standard output.
-    /// - Throws: when it cannot be run, fails, or takes longer than `timeout`.
+    /// Runs a program and returns its standard output.
+    /// - Throws: An error if it cannot be run, fails, or exceeds `timeout`.
     @discardableResult
     static func run(_ words: [String], timeout: TimeInterval = 20) throws -> String {
         let process = try start(words, output: Pipe(), errors: Pipe())
@@ -27,14 +27,14 @@ enum Shell {
         let command = words.joined(separator: " ")
         guard !isLate.load(ordering: .relaxed) else { throw BenchmarkError("'\(command)' took more than \(timeout) s") }
         guard process.terminationStatus == 0 else {
-            // iperf3 puts what is wrong into its standard output.
+            // iperf3 prints its errors on standard output.
             let reason = String(decoding: complaint.isEmpty ? text.suffix(400) : complaint, as: UTF8.self)
             throw BenchmarkError("'\(command)' failed with status \(process.terminationStatus): \(reason)")
         }
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// Starts a program that goes on running.
+    /// Starts a program that continues to run.
     static func start(_ words: [String], output: Any? = nil, errors: Any? = nil) throws -> Process {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/env")

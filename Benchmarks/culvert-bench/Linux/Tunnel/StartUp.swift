@@ -3,8 +3,8 @@
 
 import Foundation
 
-/// The time from the start of a daemon's program to the first ping that is answered through it, with all that lies between:
-/// its management socket, `wg setconf`, address, link, handshake. The other end runs already.
+/// The time from the start of a daemon's program to the first answered ping through it, with all steps between: its
+/// management socket, `wg setconf`, address, link, handshake. The other end runs already.
 enum StartUp {
     static func measure(
         _ contenders: [Contender], rounds: Int, _ cleaner: Cleaner, _ table: inout SampleTable
@@ -26,7 +26,7 @@ enum StartUp {
         cleaner.clean()
     }
 
-    /// What is timed: one shell, so that starting programs takes no longer than it must. Prints microseconds.
+    /// The timed part: one shell, so that program starts add as little time as possible. Prints microseconds.
     private static let script = """
         set -eu
         program=$1 interface=$2 setting=$3 own=$4 other=$5

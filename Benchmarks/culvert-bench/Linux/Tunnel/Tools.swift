@@ -5,7 +5,7 @@ import Foundation
 
 /// The programs that measuring whole tunnels takes.
 enum Tools {
-    /// - Throws: with the names of all that are missing.
+    /// - Throws: An error with the names of all missing tools.
     static func require(_ names: [String]) throws {
         let missing = names.filter { find($0) == nil }
         guard missing.isEmpty else {

@@ -4,7 +4,7 @@
 import Dispatch
 import Foundation
 
-/// Whole tunnels beside each other, all contenders in turns at every figure.
+/// Compares whole tunnels; the contenders take turns at every figure.
 enum TunnelComparison {
     static let usage = """
         culvert-bench tunnel: culvert-wg beside other tunnels, each between two network namespaces of its own
@@ -64,7 +64,7 @@ enum TunnelComparison {
             table.add(.memoryIdle, tunnel.name, tunnel.residentMemory)
         }
         for round in 0..<plan.rounds {
-            // So that nobody always comes first, or right after the same other one.
+            // A rotation, so that no contender is always first, or always after the same other one.
             let order = tunnels.indices.map { tunnels[($0 + round) % tunnels.count] }
             for step in Step.allCases {
                 for tunnel in order where step.isFor(tunnel.contender, plan) {
@@ -88,7 +88,7 @@ enum TunnelComparison {
         case udp = "UDP, 1300 bytes"
         case smallPackets = "UDP, 64 bytes"
 
-        /// In the order of the table.
+        /// The figures in the order of the table.
         func figures(of contender: Contender) -> [Figure] {
             switch self {
             case .idle: [.idleMedian, .idleLate]
@@ -161,7 +161,7 @@ enum TunnelComparison {
         }
     }
 
-    /// The value that so many percent of `sorted` do not exceed (nearest rank).
+    /// The value that this percentage of `sorted` does not exceed (nearest rank).
     static func percentile(_ percent: Int, of sorted: [Double]) -> Double {
         guard !sorted.isEmpty else { return .nan }
         let rank = (sorted.count * percent + 99) / 100

@@ -3,7 +3,7 @@
 
 import Foundation
 
-/// What `culvert-bench tunnel` was asked to do.
+/// The arguments of `culvert-bench tunnel`.
 struct TunnelPlan {
     enum Part: String, CaseIterable {
         case transfer, delay, start, handshakes, spread
@@ -18,12 +18,12 @@ struct TunnelPlan {
     private(set) var saveTo: String?
     private(set) var daemon = ""
     private var parts = Set(Part.allCases)
-    /// All that is measured; the first is the one that the others are compared with.
+    /// The measured contenders; the others are compared with the first.
     private(set) var contenders: [Contender] = []
 
     func wants(_ part: Part) -> Bool { parts.contains(part) }
 
-    /// - Returns: nil when help was asked for.
+    /// - Returns: `nil` if help was requested.
     init?(_ arguments: [String]) throws {
         var rest = arguments[...]
         var takesDefault = true
@@ -74,7 +74,7 @@ struct TunnelPlan {
         return parts
     }
 
-    /// Other daemons are told apart by their versions, which a figure means nothing without.
+    /// Other daemons are distinguished by their versions, which a figure needs.
     private func listContenders() -> [Contender] {
         var list = [Contender(name: ContenderName.culvert, kind: .wireGuard, program: daemon)]
         for (index, program) in beside.enumerated() {
@@ -109,7 +109,7 @@ struct TunnelPlan {
         return versions
     }
 
-    /// The first line that a program says of itself: `wireguard-go v0.0.20250522`.
+    /// The first line of a program's version output: `wireguard-go v0.0.20250522`.
     private static func version(of program: String) -> String {
         let text = (try? Shell.run([program, "--version"])) ?? ""
         let line = text.split(separator: "\n").first { !$0.isEmpty }.map(String.init) ?? "unknown"

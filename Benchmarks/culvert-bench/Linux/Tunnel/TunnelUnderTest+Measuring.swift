@@ -4,15 +4,15 @@
 import Foundation
 
 extension TunnelUnderTest {
-    /// What iperf3 is to do.
+    /// The task of iperf3.
     enum Traffic {
         case tcp(streams: Int)
-        /// One TCP stream each way at once.
+        /// One TCP stream in each direction at the same time.
         case bothWays
-        /// An unpaced sender of datagrams of so many bytes.
+        /// An unpaced sender of datagrams of this size in bytes.
         case udp(Int)
 
-        /// Linux's default, whatever this machine is set to: figures of two machines are of the same thing.
+        /// Linux's default, regardless of this machine's setting, so that figures of two machines are comparable.
         private static let congestionControl = ["-C", "cubic"]
 
         var words: [String] {
@@ -50,7 +50,7 @@ extension TunnelUnderTest {
             machine: gigabytes > 0 ? machine / gigabytes : .nan)
     }
 
-    /// What arrived according to iperf3: Gbit/s, seconds, and the part of UDP that did not.
+    /// Reads iperf3's result: received Gbit/s, seconds, and the lost share of UDP.
     static func read(_ text: String) throws -> (received: Double, seconds: Double, lost: Double) {
         guard let document = try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any],
             let end = document["end"] as? [String: Any]
@@ -58,7 +58,7 @@ extension TunnelUnderTest {
         func number(_ sum: String, _ field: String) -> Double? {
             ((end[sum] as? [String: Any])?[field] as? NSNumber)?.doubleValue
         }
-        // UDP's figures of what arrived are in `sum` where there is no `sum_received`.
+        // The received figures of UDP are in `sum` if there is no `sum_received`.
         let name = end["sum_received"] == nil ? "sum" : "sum_received"
         guard let rate = number(name, "bits_per_second"), let seconds = number(name, "seconds"), seconds > 0 else {
             throw BenchmarkError("iperf3 gave no sum")
@@ -107,7 +107,7 @@ extension TunnelUnderTest {
         return times.sorted()
     }
 
-    /// The same while one TCP stream runs.
+    /// Measures round trips while one TCP stream runs.
     func roundTripsUnderLoad(count: Int, interval: Double) throws -> [Double] {
         let seconds = Int((Double(count) * interval).rounded(.up)) + 1
         let load = try Shell.start(

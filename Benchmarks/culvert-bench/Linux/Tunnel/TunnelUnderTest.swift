@@ -3,12 +3,12 @@
 
 import Foundation
 
-/// One way to make a tunnel that is measured beside others.
+/// A tunnel implementation in the comparison.
 struct Contender {
     enum Kind {
         /// A WireGuard daemon with wireguard-go's command line.
         case wireGuard
-        /// The C program of `Benchmarks/Baseline`: no WireGuard, but what a tunnel cannot do without.
+        /// The C program of `Benchmarks/Baseline`: not WireGuard, but the work that every tunnel must do.
         case baseline
         /// One process that copies packets from one TUN device to the other, without encryption or network.
         case copy
@@ -19,7 +19,7 @@ struct Contender {
     var program: String
 }
 
-/// A tunnel between two namespaces of its own, the same set-up for all contenders. iperf3's server is on side 1.
+/// A tunnel between two separate namespaces, with the same set-up for all contenders. iperf3's server is on side 1.
 final class TunnelUnderTest {
     let contender: Contender
     let pair: NamespacePair
@@ -102,7 +102,7 @@ final class TunnelUnderTest {
         throw BenchmarkError("\(name): no packets come through")
     }
 
-    /// Ends the daemons and removes the namespaces, whatever state they are in.
+    /// Ends the daemons and removes the namespaces, in any state.
     func stop() {
         WireGuardDaemon.stop(([server].compactMap { $0 }) + daemons)
         daemons = []
