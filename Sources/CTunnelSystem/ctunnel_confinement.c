@@ -38,8 +38,8 @@ int ctunnel_confine_calls(int all_threads) {
 
 #else
 
-// Calls that are allowed whatever their arguments; what packets take comes first, for kernels that ask from top to bottom (those
-// before 5.11). Old calls are there on x86-64 only; the numbers of new ones may be missing from the C library's headers.
+// Calls that are allowed with any arguments. Those of the data path come first, for kernels that compare from top to bottom
+// (before 5.11). Old calls exist on x86-64 only; the C library's headers may lack the numbers of new ones.
 static const uint32_t allowed_calls[] = {
     SYS_futex, SYS_read, SYS_write, SYS_readv, SYS_writev, SYS_recvmmsg, SYS_sendmmsg, SYS_recvmsg, SYS_sendmsg, SYS_epoll_pwait,
     SYS_ppoll, SYS_recvfrom, SYS_sendto,
@@ -64,7 +64,7 @@ static const uint32_t allowed_calls[] = {
     // Sockets, but for making them.
     SYS_socketpair, SYS_bind, SYS_listen, SYS_accept, SYS_accept4, SYS_connect, SYS_getsockname, SYS_getpeername, SYS_getsockopt,
     SYS_setsockopt, SYS_shutdown,
-    // What a process is told of itself, and of the programs' process beside it.
+    // Facts about this process and the program runner's process.
     SYS_getuid, SYS_geteuid, SYS_getgid, SYS_getegid, SYS_getresuid, SYS_getresgid, SYS_getgroups, SYS_getpgid, SYS_getsid,
     SYS_prlimit64, SYS_getrusage, SYS_sysinfo, SYS_uname, SYS_getrandom, SYS_capget, SYS_wait4, SYS_waitid,
 #ifdef SYS_open
@@ -103,7 +103,7 @@ static void load(struct program *program, size_t offset) {
 
 static void end(struct program *program, uint32_t verdict) { statement(program, BPF_RET | BPF_K, verdict); }
 
-// Ends with this verdict where what was loaded is this.
+// Ends with this verdict if the loaded value equals this one.
 static void end_if_equal(struct program *program, uint32_t value, uint32_t verdict) {
     add(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1));
     end(program, verdict);
@@ -114,7 +114,7 @@ static size_t argument(int index) { return offsetof(struct seccomp_data, args) +
 
 static uint32_t refusal(int error) { return SECCOMP_RET_ERRNO | ((uint32_t)error & SECCOMP_RET_DATA); }
 
-// Begins the judgement of a call by its arguments; `finish_call` ends it.
+// Begins the checks of a call's arguments; `finish_call` ends them.
 static unsigned short begin_call(struct program *program, uint32_t number) {
     unsigned short jump = program->count;
     add(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 0));
@@ -126,7 +126,7 @@ static void finish_call(struct program *program, unsigned short jump, uint32_t v
     program->code[jump].jf = (uint8_t)(program->count - jump - 1);
 }
 
-// One of some values of an argument is allowed.
+// Allows some values of an argument.
 static void allow_values(
     struct program *program, uint32_t number, int index, const uint32_t *values, int count, uint32_t otherwise) {
     unsigned short jump = begin_call(program, number);
@@ -153,8 +153,8 @@ int ctunnel_confine_calls(int all_threads) {
     const uint32_t options[] = {PR_SET_NAME, PR_GET_NAME, PR_SET_DUMPABLE, PR_GET_DUMPABLE, PR_SET_NO_NEW_PRIVS,
                                 PR_GET_NO_NEW_PRIVS, 0x53564d41 /* PR_SET_VMA */};
     allow_values(&program, SYS_prctl, 0, options, 7, refusal(EPERM));
-    // A thread, and no process: CLONE_VM and CLONE_THREAD, and none of the namespaces. What clone3 is asked cannot be seen: the C library
-    // does without it where it is missing.
+    // A thread but not a process: CLONE_VM and CLONE_THREAD, and none of the namespaces. The filter cannot see the arguments
+    // of clone3; the C library uses clone if clone3 is missing.
     unsigned short jump = begin_call(&program, SYS_clone);
     load(&program, argument(0));
     statement(&program, BPF_ALU | BPF_AND | BPF_K, 0x7e020000 | 0x00010000 | 0x00000100);
@@ -170,7 +170,7 @@ int ctunnel_confine_calls(int all_threads) {
     end_if_equal(&program, SYS_setpriority, refusal(0));
     end_if_equal(&program, SYS_execve, refusal(EPERM));
     end_if_equal(&program, SYS_execveat, refusal(EPERM));
-    // As on a kernel that does not know it: who asks for a new call has another way.
+    // As on a kernel without the call: the caller falls back to another one.
     end(&program, refusal(ENOSYS));
     if (program.count >= MOST_INSTRUCTIONS) return E2BIG;
 

@@ -23,7 +23,7 @@ static int release_code(struct dl_phdr_info *object, size_t size, void *context)
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     for (int index = 0; index < object->dlpi_phnum; index++) {
         const ElfW(Phdr) *segment = &object->dlpi_phdr[index];
-        // What can be written has content of its own.
+        // Writable segments have their own contents.
         if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X) || (segment->p_flags & PF_W)) continue;
         uintptr_t start = ((uintptr_t)object->dlpi_addr + segment->p_vaddr) & ~(page - 1);
         uintptr_t end = ((uintptr_t)object->dlpi_addr + segment->p_vaddr + segment->p_memsz + page - 1) & ~(page - 1);

@@ -6,20 +6,20 @@ import CTunnelSystem
 import WireGuardCore
 import WireGuardDevice
 
-/// What a caller's configuration text asks of a device.
+/// A parsed configuration text of a caller.
 struct ConfigurationText {
     /// The most bytes of a text.
     private static let mostBytes = 16 << 20
 
-    /// What to send to the device.
+    /// The update for the device.
     let update: UAPIDeviceUpdate
     /// The MTU that the text asks for.
     let mtu: Int?
 
-    /// Reads a wg-quick file, or the lines of a UAPI request.
+    /// Parses a wg-quick file, or the lines of a UAPI request.
     /// - Parameters:
-    ///   - mark: what the mark is to be where the text is a file that has none; nil: none.
-    ///   - timeout: for looking names of endpoints up.
+    ///   - mark: The mark for a file without one; `nil` for none.
+    ///   - timeout: The time limit for resolving endpoint names.
     init(_ text: String, mark: UInt32?, lookingUpWithin timeout: Duration) throws(Failure) {
         guard text.utf8.count <= Self.mostBytes else {
             throw Failure(CULVERT_INVALID_CONFIGURATION, "the configuration has more than \(Self.mostBytes) bytes")
@@ -51,7 +51,7 @@ struct ConfigurationText {
         }
         do throws(UnresolvedEndpoint) {
             var update = try configuration.deviceUpdate(resolve: endpoints.endpoint)
-            // What a file leaves out is reset, but the mark is the caller's before it is the file's.
+            // A file resets what it omits, but the caller's mark takes precedence over the file's.
             if configuration.interface.fwMark == nil, let mark { update.fwMark = mark }
             return Self(update: update, mtu: configuration.interface.mtu.map(Int.init))
         } catch {

@@ -6,7 +6,7 @@
 public import CCulvert
 import TunnelIO
 
-// The packets of a descriptor, without a tunnel. What each function does is said in culvert.h.
+// The packet functions, without a tunnel. culvert.h documents each function.
 
 @c @implementation
 public func culvert_packets_open(
@@ -68,7 +68,7 @@ public func culvert_packets_write(
         guard let packet = unsafe packet, (1...65_535).contains(length) else {
             throw Failure(
                 CULVERT_INVALID_ARGUMENT,
-                "a packet has 1 to 65535 bytes, not \(UInt(bitPattern: length)), and is not null")
+                "a packet must have 1 to 65535 bytes, not \(UInt(bitPattern: length)), and must not be null")
         }
         let isTaken: Bool
         do throws(TunnelIOError) {
@@ -79,7 +79,7 @@ public func culvert_packets_write(
         guard isTaken else {
             throw Failure(
                 CULVERT_REFUSED,
-                "the packet was not taken: the interface is down, its queue is full, or it is no IP packet")
+                "the packet was refused: the interface is down, its queue is full, or the bytes are not an IP packet")
         }
     }
 }

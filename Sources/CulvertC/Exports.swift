@@ -7,7 +7,7 @@ public import CCulvert
 import TunnelIO
 import TunnelSystem
 
-// The names are C's. What each function does is said in culvert.h, which the compiler holds these against.
+// The names are C names. culvert.h documents each function, and the compiler checks these against it.
 
 @c @implementation
 public func culvert_version() -> UnsafePointer<CChar> {

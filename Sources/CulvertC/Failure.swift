@@ -5,7 +5,7 @@ internal import CCulvert
 import TunnelIO
 import WireGuardDevice
 
-/// Why a call failed, on its way to a `culvert_error`.
+/// The error of a failed call, for a `culvert_error`.
 struct Failure: Error {
     let result: culvert_result
     let systemError: Int32
@@ -52,7 +52,7 @@ struct Failure: Error {
 
 /// Text in a field of a structure.
 enum FixedText {
-    /// Writes as many whole characters as fit, and zeros behind them, one at least.
+    /// Writes as many whole characters as fit, followed by at least one zero.
     @unsafe
     static func write(_ text: String, to field: UnsafeMutableRawBufferPointer) {
         unsafe field.initializeMemory(as: UInt8.self, repeating: 0)

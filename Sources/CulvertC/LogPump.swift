@@ -5,7 +5,7 @@ internal import CCulvert
 import Synchronization
 import TunnelIO
 
-/// Hands messages to the caller's log function on a thread of its own: devices log with their locks held.
+/// Calls the caller's log function on a separate thread: devices log with their locks held.
 final class LogPump: Sendable {
     /// The most messages that wait.
     private static let capacity = 256
@@ -49,14 +49,14 @@ final class LogPump: Sendable {
         }
     }
 
-    /// Hands over what waits, and ends the thread. Not from the thread itself.
+    /// Delivers the waiting messages, and ends the thread. Must not be called on that thread.
     func close() {
         loop.perform { [loop] in loop.stop() }
         do throws(TunnelIOError) { try loop.join() } catch {}
     }
 }
 
-/// The caller's log function and what it wants to be given.
+/// The caller's log function and its context.
 @safe
 struct LogSink: @unchecked Sendable {
     private let function: culvert_log_function

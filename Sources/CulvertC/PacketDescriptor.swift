@@ -24,8 +24,8 @@ struct PacketDescriptor {
         self.mtu = mtu == 0 ? nil : Int(mtu)
     }
 
-    /// The device on the descriptor.
-    /// - Parameter configured: the MTU of the configuration, which counts where there is no interface that has one.
+    /// Opens the device on the descriptor.
+    /// - Parameter configured: The MTU of the configuration, used if no interface has one.
     func open(configuredMTU configured: Int? = nil) throws(Failure) -> any TunDevice {
         do throws(TunnelIOError) {
             switch Int(format) {

@@ -7,7 +7,7 @@ import TunnelIO
 import WireGuardCore
 import WireGuardDevice
 
-/// What a `culvert_tunnel` is.
+/// The object of a `culvert_tunnel`.
 final class Tunnel: Sendable {
     private let device: WireGuardDevice
     private let pump: LogPump?
@@ -51,7 +51,7 @@ final class Tunnel: Sendable {
             try device.apply(update)
             try device.start()
         } catch {
-            // A descriptor that is shut down at once ends the tunnel while it starts, which is an end like any other.
+            // A descriptor that is shut down immediately ends the tunnel during its start, like any other end.
             guard error.code == .closed, device.closeReason == .interfaceRemoved else {
                 device.close()
                 pump?.close()
@@ -66,7 +66,7 @@ final class Tunnel: Sendable {
         }
     }
 
-    /// Whether the caller is inside of its own log function.
+    /// Whether the calling thread is inside its own log function.
     var isInCallback: Bool { pump?.isOnThread ?? false }
 
     func stop() { device.close() }
@@ -77,7 +77,7 @@ final class Tunnel: Sendable {
         pump?.close()
     }
 
-    /// Why it ended; nil when it has not by the deadline on `LaneClock`.
+    /// Waits for the end. Returns its reason, or `nil` if the tunnel runs at the deadline on `LaneClock`.
     func wait(until deadline: Int64) -> culvert_end? {
         end.wait(until: deadline) { $0.map(Self.meaning) }
     }

@@ -14,7 +14,7 @@ import WireGuardCore
     import Darwin
 #endif
 
-/// `culvert_run` on a thread of its own.
+/// `culvert_run` on a separate thread.
 final class BlockingRun: @unchecked Sendable {
     // Unchecked: the slot is written once, by culvert_run, and read as the C program would.
     private let slot: UnsafeMutablePointer<OpaquePointer?>
@@ -40,7 +40,7 @@ final class BlockingRun: @unchecked Sendable {
 
     deinit { slot.deallocate() }
 
-    /// The tunnel's handle, as soon as there is one; nil after a minute.
+    /// The tunnel's handle as soon as it exists, or `nil` after a minute.
     func handle() -> OpaquePointer? {
         let deadline = ContinuousClock.now + .seconds(60)
         while ContinuousClock.now < deadline {
@@ -57,7 +57,7 @@ final class BlockingRun: @unchecked Sendable {
     }
 
     var result: culvert_result? { outcome.withLock { $0?.0 } }
-    /// What went wrong, for people.
+    /// The error, for people.
     var message: String { outcome.withLock { $0?.2 } ?? "" }
     var end: culvert_end? { outcome.withLock { $0?.1 } }
 }

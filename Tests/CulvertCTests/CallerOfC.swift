@@ -57,7 +57,7 @@ final class Side {
         outside = -1
     }
 
-    /// The end for the tunnel, which is the caller's to close from here on.
+    /// Returns the end for the tunnel, which the caller must close.
     func takeOutside() -> Int32 {
         defer { outside = -1 }
         return outside
@@ -83,7 +83,7 @@ final class Side {
         packet.withUnsafeBytes { send(inside, $0.baseAddress, $0.count, 0) } == packet.count
     }
 
-    /// The next packet; nil when none comes within half a minute.
+    /// The next packet, or `nil` if none arrives within half a minute.
     func read() -> [UInt8]? {
         var poller = pollfd(fd: inside, events: Int16(POLLIN), revents: 0)
         guard poll(&poller, 1, 30_000) == 1 else { return nil }
@@ -111,7 +111,7 @@ enum CText {
     }
 }
 
-/// An IPv4 packet with a payload that tells it from others.
+/// An IPv4 packet with a unique payload.
 enum TestPacket {
     static func make(from source: UInt8, to destination: UInt8, number: UInt16, byteCount: Int = 100) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: byteCount)

@@ -54,7 +54,7 @@ struct CulvertCTests {
         #expect(withUnsafeBytes(of: peers[0].public_key) { Array($0) } == first.key.publicKey.bytes)
     }
 
-    @Test("Stopping from several threads at once ends the tunnel once, and closes its end of the socket pair")
+    @Test("Several threads that stop a tunnel together end it once, and close its end of the socket pair")
     func stopping() throws {
         let side = try Side()
         try side.start(with: TestKey().publicKey, addresses: "10.0.0.2/32")
@@ -72,7 +72,7 @@ struct CulvertCTests {
         #expect(side.free() == CULVERT_OK)
     }
 
-    @Test("When the program closes its end, the tunnel ends and says so")
+    @Test("A tunnel whose program closes the other end ends with that reason")
     func otherEndCloses() throws {
         let side = try Side()
         try side.start(with: TestKey().publicKey, addresses: "10.0.0.2/32")
@@ -82,7 +82,7 @@ struct CulvertCTests {
         #expect(end == CULVERT_END_DESCRIPTOR)
     }
 
-    @Test("A running tunnel is waited for no longer than it is said")
+    @Test("culvert_wait returns at its timeout")
     func waitingEnds() throws {
         let side = try Side()
         try side.start(with: TestKey().publicKey, addresses: "10.0.0.2/32")
@@ -134,13 +134,13 @@ struct CulvertCTests {
         }
         box.tunnel.withLock { $0 = UInt(bitPattern: (try? side.handle)) }
         #expect(culvert_rebind(try side.handle, nil) == CULVERT_OK)
-        // Frees it; what was logged before is handed over by then.
+        // Frees it; all messages are delivered by then.
         #expect(side.free() == CULVERT_OK)
         #expect(box.results.withLock { $0 }.allSatisfy { $0 == CULVERT_IN_CALLBACK })
         #expect(box.results.withLock { $0.count } == 3)
     }
 
-    @Test("A new configuration takes effect at once, and a bad one changes nothing")
+    @Test("A new configuration takes effect immediately, and an invalid one changes nothing")
     func reconfiguring() throws {
         let (first, second) = try pair()
         #expect(second.write(TestPacket.make(from: 2, to: 1, number: 1)))
@@ -153,7 +153,7 @@ struct CulvertCTests {
         #expect(try second.status.peer_count == 0)
     }
 
-    @Test("What cannot work is refused, with the reason", arguments: Refusal.all)
+    @Test("Impossible options are refused, with the reason", arguments: Refusal.all)
     func refusals(refusal: Refusal) throws {
         var ends: [Int32] = [-1, -1]
         try #require(socketpair(AF_UNIX, refusal.socketKind, 0, &ends) == 0)
@@ -172,7 +172,7 @@ struct CulvertCTests {
         #expect(tunnel == nil)
     }
 
-    @Test("A tunnel that nobody could end is not started in the background")
+    @Test("A tunnel that no call could end is not started in the background")
     func nowhere() {
         var options = culvert_options()
         culvert_options_init(&options)

@@ -74,7 +74,7 @@ struct PacketsTests {
         }
     }
 
-    @Test("A read waits no longer than it is said, and says that nothing came")
+    @Test("A read returns at its timeout, and reports that no packet arrived")
     func timeouts() throws {
         let ends = try Ends()
         #expect(ends.receive(timeout: 0).result == CULVERT_TIMED_OUT)
@@ -103,7 +103,7 @@ struct PacketsTests {
         #expect(ends.receive(timeout: 0).result == CULVERT_TIMED_OUT)
     }
 
-    @Test("Who waits is interrupted until that is taken back, and no packet is lost by it")
+    @Test("An interruption ends all reads until it is revoked, and no packet is lost")
     func interrupting() throws {
         let ends = try Ends()
         let waiting = TestThread { #expect(ends.receive(timeout: -1).result == CULVERT_INTERRUPTED) }
@@ -145,7 +145,7 @@ struct PacketsTests {
         let packet = TestPacket.make(from: 1, to: 2, number: 1, byteCount: 1400)
         var result = culvert_result(CULVERT_OK)
         var count = 0
-        // Nobody reads them, until the socket's queue is full.
+        // The packets are not read, until the socket's queue is full.
         while result == CULVERT_OK, count < 1_000_000 {
             result = culvert_packets_write(ends.packets, packet, packet.count, nil)
             count += 1
@@ -155,7 +155,7 @@ struct PacketsTests {
         #expect(culvert_packets_write(ends.packets, packet, packet.count, nil) == CULVERT_OK)
     }
 
-    @Test("What makes no sense is refused with the reason, and nothing traps")
+    @Test("Invalid arguments are refused with the reason, and nothing traps")
     func nonsense() throws {
         let ends = try Ends()
         var error = culvert_error()

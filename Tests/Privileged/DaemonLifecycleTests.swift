@@ -141,7 +141,7 @@
                 defer { try? FileManager.default.removeItem(atPath: path) }
                 let result = try namespace.runAllowingFailure(DaemonProgram.culvert.path, name)
                 #expect(result.status == 1)
-                #expect(result.output.contains("there is a file that is no socket; remove it"), "\(result.output)")
+                #expect(result.output.contains("there is a file that is not a socket; remove it"), "\(result.output)")
                 #expect(FileManager.default.fileExists(atPath: path))
             }
 

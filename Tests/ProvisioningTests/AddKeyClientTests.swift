@@ -11,7 +11,7 @@ import WireGuardCore
 
 @testable import Provisioning
 
-/// A transport that answers as it is told, and remembers what it was asked.
+/// A transport that follows a script, and records its requests.
 final class ScriptedTransport: ProvisioningTransport {
     typealias Answer = @Sendable (ProvisioningRequest) async throws(ProvisioningTransportError) -> ProvisioningReply
 
@@ -60,7 +60,7 @@ struct AddKeyClientTests {
             .server
     }
 
-    /// The same, while the clock moves on whenever so many wait for it.
+    /// Registers while the clock advances whenever this number of sleepers waits.
     private func register(_ transport: ScriptedTransport, sleepers: Int) async throws(ProvisioningError) -> Int {
         let clock = clock
         let driver = Task {
@@ -100,7 +100,7 @@ struct AddKeyClientTests {
         #expect(transport.asked.dropFirst(3).map(\.server.name) == ["two.example", "three.example"])
     }
 
-    @Test("A refusal ends it: no other server is asked")
+    @Test("A refusal ends the registration: no other server is asked")
     func refused() async {
         let transport = ScriptedTransport { _ throws(ProvisioningTransportError) in
             ProvisioningReply(status: 401, body: [])
@@ -110,7 +110,7 @@ struct AddKeyClientTests {
         #expect(transport.asked.count == 1)
     }
 
-    @Test("All are asked again and again, ever slower, until the deadline, which tells the last failure")
+    @Test("All servers are asked repeatedly, at growing intervals, until the deadline, with the last failure as error")
     func deadline() async {
         let transport = ScriptedTransport { _ throws(ProvisioningTransportError) in throw .untrusted("another name") }
         let error = await #expect(throws: ProvisioningError.self) {
@@ -148,7 +148,7 @@ struct AddKeyClientTests {
         #expect(try await register(transport) == 1)
     }
 
-    @Test("Without servers there is nobody to ask")
+    @Test("Without servers the registration fails")
     func none() async {
         let transport = ScriptedTransport { _ throws(ProvisioningTransportError) in throw .unreachable("") }
         await #expect(throws: ProvisioningError.noServers) {

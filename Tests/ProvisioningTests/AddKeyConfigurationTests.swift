@@ -31,7 +31,7 @@ struct AddKeyConfigurationTests {
         #expect(try JSONDecoder().decode(AddKeyConfiguration.self, from: json) == configuration)
     }
 
-    @Test("What may be left out has PIA's value")
+    @Test("Omitted members have PIA's values")
     func defaults() throws {
         let (configuration, _) = try AddKeyConfiguration.fromProviderConfiguration(
             ["token": .string("t")], serverAddress: "vpn.example")

@@ -111,7 +111,7 @@ struct AddKeyReplyTests {
         }
     }
 
-    @Test("A port that is none is named", arguments: [0, -1, 65_536, Int.max])
+    @Test("An invalid port is named", arguments: [0, -1, 65_536, Int.max])
     func port(_ port: Int) {
         #expect(throws: ProvisioningError.reply(field: "server_port", problem: "\(port) is not in 1...65535")) {
             try read(body { $0["server_port"] = .integer(Int64(port)) })

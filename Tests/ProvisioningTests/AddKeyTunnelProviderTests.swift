@@ -14,8 +14,8 @@ import WireGuardTunnel
 
 @testable import Provisioning
 
-/// A stand-in of one of PIA's servers, made from what it is documented to answer: an API that registers keys, and a WireGuard
-/// device with a network behind it.
+/// A stand-in for one of PIA's servers, built from their documentation: an API that registers keys, and a WireGuard device
+/// with a network behind it.
 final class StandInServer: Sendable {
     let name: String
     let address: IPAddress

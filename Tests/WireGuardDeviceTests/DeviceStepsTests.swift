@@ -9,10 +9,10 @@ import WireGuardCore
 
 @testable import WireGuardDevice
 
-@Suite("What is known of a batch")
+@Suite("The steps of a batch")
 struct DeviceStepsTests {
     @Test(
-        "A packet without room behind it for padding is left out, instead of what lies behind the batch being written to"
+        "A packet without room for padding is skipped, and nothing is written beyond the batch"
     )
     func slack() throws {
         let batch = try PacketBatch(packetCapacity: 4, byteCapacity: 4096)
@@ -24,7 +24,7 @@ struct DeviceStepsTests {
             #expect(batch.append(offset: end - 200 - gap, length: 200) != nil)
             let counts = unsafe steps.views(of: batch, slack: SendPlan.mostPadding).map { view in unsafe view.count }
             #expect(counts == [100, isThere ? 200 : 0], "\(gap) bytes behind it")
-            // What is opened is written to nowhere else.
+            // Opening writes only inside the datagram.
             let opened = unsafe steps.views(of: batch).map { view in unsafe view.count }
             #expect(opened == [100, 200])
         }

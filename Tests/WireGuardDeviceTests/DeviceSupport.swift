@@ -12,7 +12,7 @@ import WireGuardCore
 /// How long anything in these tests may take; reached only by what hangs.
 let patience: Duration = .seconds(20)
 
-/// One device in memory: its TUN, its place on an in-memory internet, and what was delivered to it.
+/// One device in memory: its TUN, its place on an in-memory internet, and its deliveries.
 final class TestHost: Sendable {
     let tun: MemoryTun
     let device: WireGuardDevice

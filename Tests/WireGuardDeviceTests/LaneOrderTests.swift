@@ -10,13 +10,13 @@ import WireGuardCore
 
 @testable import WireGuardDevice
 
-/// A hub in one of the layouts, and three devices around it, each with a layout of its own.
+/// A hub in one of the layouts, and three devices around it, each with its own layout.
 private final class Star: Sendable {
     static let hubInner: UInt32 = 0x0a0a_0001
     static let hubOuter: UInt32 = 0xc633_6401
     static let spokeCount = 3
 
-    /// A device with queues that hold whatever a test sends.
+    /// A device with queues for all packets of a test.
     final class Site: Sendable {
         let tun: MemoryTun
         let device: WireGuardDevice
@@ -99,8 +99,8 @@ private final class FlowLog: Sendable {
     let arrived: PacketTunnelTesting.Latch
 
     /// - Parameters:
-    ///   - countFrom: the first sequence number that must not be lost.
-    ///   - count: how many of those there are.
+    ///   - countFrom: The first sequence number that must not be lost.
+    ///   - count: The number of these.
     init(countFrom: UInt32, count: Int) {
         self.countFrom = countFrom
         arrived = PacketTunnelTesting.Latch(count: count)
@@ -153,7 +153,7 @@ struct LaneOrderTests {
         return packets
     }
 
-    /// Sends these sequences in all flows between the hub and each spoke, all at once.
+    /// Sends these sequences in all flows between the hub and each spoke, concurrently.
     private func send(_ sequences: Range<UInt32>, in star: Star, seed: UInt64) throws {
         var threads: [LoopThread] = []
         for spoke in star.spokes {
@@ -175,7 +175,7 @@ struct LaneOrderTests {
         unsafe star.hub.tun.onDeliver = { unsafe hubLog.take($0) }
         let logs = star.spokes.map { _ in FlowLog(countFrom: 1000, count: Self.flows * each) }
         for (spoke, log) in zip(star.spokes, logs) { unsafe spoke.tun.onDeliver = { unsafe log.take($0) } }
-        // Before there are sessions some may be lost, but none may pass another; then all must come.
+        // Before there are sessions some may be lost, but none may pass another; then all must arrive.
         try send(0..<40, in: star, seed: seed)
         for (number, spoke) in star.spokes.enumerated() {
             try #require(session(star.hub, spoke), "no session with \(number)")
@@ -214,7 +214,7 @@ struct LaneOrderTests {
         try send(10..<50, in: star, seed: seed + 1)
         changes.join()
         #expect(hub.device.listenPort == 40_029)
-        // The spokes learn the hub's last port from what it sends.
+        // The spokes learn the hub's last port from its datagrams.
         try send(1000..<1000 + each, in: star, seed: seed + 2)
         for log in logs {
             #expect(log.arrived.wait(timeout: patience), "\(log.arrived.count) are missing")
@@ -246,7 +246,7 @@ struct LaneOrderTests {
         #expect(hub.device.laneStatistics == after)
     }
 
-    @Test("An interface that goes down and up again under load finds its sessions anew", arguments: layouts)
+    @Test("An interface that goes down and up under load creates its sessions again", arguments: layouts)
     func downAndUp(_ layout: LaneLayout) throws {
         let star = try Star(layout, seed: 9)
         defer { star.close() }
@@ -270,7 +270,7 @@ struct LaneOrderTests {
             })
     }
 
-    /// Waits until both ends can send at once.
+    /// Waits until both ends can send immediately.
     private func session(_ one: Star.Site, _ other: Star.Site) -> Bool {
         waitUntil(timeout: patience) {
             [(one, other), (other, one)].allSatisfy { near, far in

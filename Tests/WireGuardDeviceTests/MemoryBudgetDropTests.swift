@@ -11,7 +11,7 @@ import WireGuardCore
 
 @Suite("Memory budget: drop counters", .timeLimit(.minutes(1)))
 struct MemoryBudgetDropTests {
-    @Test("Each thing that is counted has a cause of its own")
+    @Test("Each counter has its own cause")
     func causes() {
         var engine = EngineStatistics()
         let engineCauses: [WritableKeyPath<EngineStatistics, UInt64>] = [
@@ -43,7 +43,7 @@ struct MemoryBudgetDropTests {
         }
         #expect("\(DeviceStatistics().drops)" == "none" && DeviceStatistics().drops.counted.isEmpty)
         #expect(drops["no such cause"] == nil)
-        // What is no drop is none of the causes.
+        // Other statistics are not causes.
         var others = EngineStatistics()
         others.initiationsSent = 1
         others.packetsSent = 2
@@ -109,7 +109,7 @@ struct MemoryBudgetDropTests {
         #expect(host.device.statistics.drops.total == 4)
     }
 
-    @Test("No peer, no endpoint, no socket, and what the network refuses")
+    @Test("Packets without a peer, endpoint or socket, and those that the network refuses, are counted")
     func outgoing() throws {
         let (host, inner) = try silent(WireGuardDevice.Options(budget: .extension), peers: 2)
         defer { host.device.close() }
@@ -124,7 +124,7 @@ struct MemoryBudgetDropTests {
         try host.device.apply(update)
         inject([packet(to: inner[0])], into: host)
         #expect(waitUntil(timeout: patience) { host.device.statistics.drops["no socket"] == 1 })
-        // Without an address of its own nothing leaves the host.
+        // Without its own address a host sends nothing.
         host.network.move(to: [])
         inject([packet(to: inner[1])], into: host)
         #expect(waitUntil(timeout: patience) { host.device.statistics.drops["refused by network"] == 1 })

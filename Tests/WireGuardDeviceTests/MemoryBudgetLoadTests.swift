@@ -15,7 +15,7 @@
     struct MemoryBudgetLoadTests {
         @Test("240 peers in 8 MiB: a burst at full speed stays within, and the memory for it goes back")
         func burst() async {
-            // In a process of its own: nothing that other tests freed is used again, and nothing of theirs is counted.
+            // In a separate process: no freed memory of other tests is reused, and none of their memory counts.
             await #expect(processExitsWith: .success) {
                 try MemoryLoad().run()
             }
@@ -41,7 +41,7 @@
         private let remotes: RemotePeers
         private let remote: any DatagramSocket
         private let batch: PacketBatch
-        /// The device that the peers had sessions with before. It is kept, so that nothing of its memory is used again.
+        /// The device of the peers' earlier sessions. It is kept, so that its memory is not reused.
         private let before = EngineBox(Engine(random: SeededGenerator(seed: 2)))
         private var largest = 0
         private var baseline = 0
@@ -50,7 +50,7 @@
             var random = SeededGenerator(seed: 40)
             key = PrivateKey(using: &random)
             tun = try MemoryTun(mtu: 1420, queueCapacity: 256, byteCapacity: 256 << 10)
-            // What stands for the kernel's queues is small, since it is counted here.
+            // The replacement of the kernel's queues is small, because its memory counts here.
             internet = MemoryInternet(queueLimit: 64)
             network = internet.attach([.v4(1)])
             remotes = RemotePeers(Self.peerCount, of: key.publicKey, using: &random)
@@ -66,7 +66,7 @@
             return try #require(line.split(separator: " ").dropFirst().first.flatMap { Int($0) }) << 10
         }
 
-        /// Says a figure where it is asked for: what is printed in a process of an exit test goes nowhere else.
+        /// Prints a figure on request: the output of an exit test's process goes nowhere else.
         private static func note(_ text: String) {
             guard let path = ProcessInfo.processInfo.environment["CULVERT_MEMORY_FIGURES"] else { return }
             guard let file = FileHandle(forUpdatingAtPath: path) else { return }
@@ -81,7 +81,7 @@
         }
 
         func run() throws {
-            // The peers have had all their sessions before, so that what grows from here on is the device's.
+            // The peers have had all their sessions before, so later growth is the device's.
             try remotes.exhaust(&before.engine, key, rounds: 1)
             for number in 0..<600 { tun.inject(packet(to: number)) }
             _ = try tun.receive(into: batch)
@@ -101,12 +101,12 @@
             try device.start()
             try measure()
 
-            // Nobody answers yet: packets wait up to their bounds, and the rest is dropped and counted.
+            // There are no answers yet: packets wait up to their bounds, and the rest is dropped and counted.
             for number in 0..<20_000 {
                 inject(number)
                 if number % 1_000 == 0 { try measure() }
             }
-            // The device takes what its queue holds when it gets to it, which may be less than was given.
+            // The device takes what its queue holds at that time, which may be less than was sent.
             var further = 20_000
             while device.statistics.drops["staged over budget"] == 0, further < 1_000_000 {
                 inject(further)
@@ -131,7 +131,7 @@
             pump { device.peers.allSatisfy { $0.hasSession } }
             #expect(device.peers.count { $0.hasSession } == Self.peerCount)
 
-            // Both ways at once, as fast as it goes.
+            // In both directions at the same time, as fast as possible.
             for number in 0..<40_000 {
                 inject(number)
                 if number % 4 == 0 {
@@ -164,8 +164,7 @@
             #expect(used <= MemoryBudget.extension.byteCount)
             #expect(used > 1 << 20, "something was measured")
 
-            // All sessions live on, and the burst's pages go back.
-            // They may have gone back before this is asked.
+            // All sessions remain, and the burst's pages are released, possibly before this check.
             let base = baseline
             pump { device.statistics.lane.pageReturns > 0 && ((try? Self.anonymousBytes()) ?? .max) - base < used }
             #expect(device.statistics.lane.pageReturns > 0)
@@ -209,7 +208,7 @@
             }
         }
 
-        /// Gives the peers what the device has sent them, and sends what they answer.
+        /// Delivers the device's datagrams to the peers, and sends their answers.
         private func pumpOnce() {
             let incoming = batch
             incoming.removeAll()
@@ -231,7 +230,7 @@
 
         // MARK: The cost of a peer
 
-        /// Compares what an engine's peers take with what the budget counts for them.
+        /// Compares the memory of an engine's peers with the budget's figures.
         static func checkPeerCost() throws {
             var random = SeededGenerator(seed: 41)
             let key = PrivateKey(using: &random)
@@ -265,7 +264,7 @@
         init(_ engine: consuming Engine) { self.engine = engine }
     }
 
-    /// The other ends: an engine for each, under a clock of their own.
+    /// The other ends: an engine for each, under their own clock.
     private final class RemotePeers {
         private let remotes: [EngineBox]
         private let keys: [PublicKey]
@@ -303,10 +302,10 @@
             wall.seconds += time.components.seconds
         }
 
-        /// Makes a remote begin a handshake, whatever sessions it has.
+        /// Makes a remote start a handshake, with any sessions.
         func initiate(_ number: Int, _ length: Int) -> [[UInt8]] {
             let remote = remotes[number]
-            // A session that is too old is one that there is not.
+            // An expired session counts as none.
             remote.engine.setUp(false, at: now, wall: wall)
             remote.engine.setUp(true, at: now, wall: wall)
             return send(28 + length, from: number)
@@ -340,7 +339,7 @@
                     now = now + .milliseconds(2)
                     let source = Endpoint(address: .v4(Self.address(number)), port: 51_820)
                     var waiting = initiate(number, 1)
-                    // The last one is left unconfirmed: it is next, beside the current and the previous one.
+                    // The last one is left unconfirmed, as the next session, in addition to the current and the previous one.
                     while let datagram = waiting.popLast() {
                         _ = engine.receive(datagram, from: source, at: now, wall: wall)
                         for answer in engine.drainAll(at: now, wall: wall) where round < 3 || rounds < 4 {

@@ -54,7 +54,7 @@ struct MemoryBudgetTests {
         #expect(limits.peers == budget.peers && limits.allowedIPs == budget.allowedIPs)
     }
 
-    @Test("The ready-made budgets are what they say")
+    @Test("The predefined budgets have the documented sizes")
     func readyMade() {
         #expect(MemoryBudget.extension.byteCount == 8 << 20)
         #expect(MemoryBudget.extension.peers == 240)
@@ -74,7 +74,7 @@ struct MemoryBudgetTests {
     }
 
     @Test(
-        "A list of thousands of networks has room in the ready-made budgets, which are as large as is said and else the same"
+        "A list of thousands of networks fits the predefined budgets, which then have the documented size and are otherwise unchanged"
     )
     func manyAllowedIPs() {
         for (budget, count, mebibytes) in [(MemoryBudget.extension, 4_096, 12), (.client, 20_000, 42)] {
@@ -147,7 +147,7 @@ struct MemoryBudgetTests {
         return update
     }
 
-    @Test("One peer too many is refused with what is too much, and nothing of the update takes effect")
+    @Test("One peer beyond the budget is refused with the reason, and nothing of the update takes effect")
     func tooManyPeers() throws {
         let device = try device(peers: 5, allowedIPs: 10)
         defer { device.close() }
@@ -158,7 +158,7 @@ struct MemoryBudgetTests {
         #expect(error?.code == .beyondBudget(.tooManyPeers(count: 6, limit: 5)))
         #expect(error?.description.contains("6 peers are more than the 5") == true)
         #expect(device.peers.count == 5 && device.uapiState.fwMark == 0)
-        // What takes away as much as it brings has room.
+        // An update that removes as much as it adds fits.
         more.replacePeers = true
         try device.apply(more)
         #expect(device.peers.count == 1)
@@ -181,7 +181,7 @@ struct MemoryBudgetTests {
         #expect(device.peers.map(\.allowedIPs.count) == [5, 5])
     }
 
-    @Test("Over the management socket both are ENOMEM, also where the request alone is too large")
+    @Test("Over the management socket both are ENOMEM, even if the request alone is too large")
     func managementSocket() throws {
         let device = try device(peers: 2, allowedIPs: 3)
         defer { device.close() }
@@ -211,7 +211,7 @@ struct MemoryBudgetTests {
     }
 
     @Test(
-        "What is no budget is refused with what would be one",
+        "An invalid budget is refused with valid forms",
         arguments: ["x", "8", "8:", ":8", "0:1", "8:0", "-1:2", "gateway:", "gateway:99999999", "1:2:3", "8 :2"])
     func badText(_ text: String) {
         let error = #expect(throws: MemoryBudgetTextError.self) { try MemoryBudget(text: text, lanes: 1) }
@@ -219,7 +219,7 @@ struct MemoryBudgetTests {
         #expect(error?.description.contains("gateway:PEERS") == true)
     }
 
-    @Test("A budget that is too small for its peers says what they need")
+    @Test("A budget that is too small for its peers is refused with the required size")
     func tooSmallText() {
         let error = #expect(throws: MemoryBudgetTextError.self) { try MemoryBudget(text: "1:100000", lanes: 1) }
         #expect(error?.description.contains("100") == true)

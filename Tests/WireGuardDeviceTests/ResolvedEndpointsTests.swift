@@ -17,7 +17,7 @@ struct ResolvedEndpointsTests {
         return try TunnelConfiguration.parse("[Interface]\nPrivateKey = \(key)\n" + peers.joined())
     }
 
-    @Test("Names are looked up, and addresses are what they are")
+    @Test("Names are resolved, and addresses are unchanged")
     func names() throws {
         let configuration = try configuration("localhost:51820", "192.0.2.7:7", "[2001:db8::1]:8")
         let endpoints = try ResolvedEndpoints(of: configuration)
@@ -34,7 +34,7 @@ struct ResolvedEndpointsTests {
         #expect(error?.description.hasPrefix("the host of no-such-host.invalid:51820 has no address: ") == true)
     }
 
-    @Test("Who has no time gets an error rather than no endpoint")
+    @Test("A lookup without time ends with an error rather than without an endpoint")
     func noTime() throws {
         let configuration = try configuration("no-such-host.invalid:51820")
         #expect(throws: WireGuardDeviceError.self) { _ = try ResolvedEndpoints(of: configuration, within: .zero) }

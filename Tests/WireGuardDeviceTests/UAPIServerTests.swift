@@ -77,7 +77,7 @@ struct UAPIServerTests {
             tun: try MemoryTun(name: "uapi", mtu: 1420), network: MemoryInternet().attach([.v4(0x0a00_0001)]))
     }
 
-    @Test("It serves get and set, and removes its file when the device closes")
+    @Test("The server answers get and set, and removes its file when the device closes")
     func serves() throws {
         let folder = try Folder()
         let path = folder.path + "/a.sock"
@@ -94,7 +94,7 @@ struct UAPIServerTests {
         #expect(device.closeReason == .requested)
     }
 
-    @Test("Defect w: nobody but the owner may connect")
+    @Test("Defect w: only the owner may connect")
     func socketMode() throws {
         let folder = try Folder()
         let socket = try ManagementSocket(path: folder.path + "/b.sock")
@@ -104,7 +104,7 @@ struct UAPIServerTests {
         socket.listener.close()
     }
 
-    @Test("A second device with the same name is refused; a file that nobody answers at is replaced")
+    @Test("A second device with the same name is refused; a file without a listener is replaced")
     func occupied() throws {
         let folder = try Folder()
         let path = folder.path + "/c.sock"
@@ -113,7 +113,7 @@ struct UAPIServerTests {
             _ = try ManagementSocket(path: path)
         }
         first.listener.close()
-        // As after a crash: the descriptor is gone, the file is still there.
+        // As after a crash: the descriptor is closed, and the file still exists.
         let dead = UnixSocket.make()
         #expect(UnixSocket.bindPrivately(dead, to: path) == 0)
         close(dead)
@@ -124,7 +124,7 @@ struct UAPIServerTests {
         #expect(unsafe access(path, F_OK) != 0)
     }
 
-    @Test("A file that took the place of ours is left alone, and a file that is no socket is never removed")
+    @Test("A file that replaced ours is left alone, and a file that is not a socket is never removed")
     func foreignFiles() throws {
         let folder = try Folder()
         let path = folder.path + "/h.sock"
@@ -147,7 +147,7 @@ struct UAPIServerTests {
         let path = folder.path + "/i.sock"
         let socket = try ManagementSocket(path: path)
         defer { socket.listener.close() }
-        // Nobody accepts. A queue holds one more than its length.
+        // No one accepts. A queue holds one more than its length.
         var waiting: [Client] = []
         for _ in 0...128 { waiting.append(try Client(path)) }
         #expect(throws: WireGuardDeviceError(.alreadyRunning(path: path), errno: EADDRINUSE)) {
@@ -173,7 +173,7 @@ struct UAPIServerTests {
         #expect(device.waitUntilClosed() == .managementSocketRemoved)
     }
 
-    @Test("Many clients at once are all served, also those beyond the limit of connections")
+    @Test("Many concurrent clients are all served, even beyond the limit of connections")
     func manyClients() throws {
         let folder = try Folder()
         let path = folder.path + "/e.sock"
@@ -248,7 +248,7 @@ struct UAPIServerTests {
             written += count
         }
         #expect(written < 1 << 24)
-        // Others are served meanwhile.
+        // Other clients are served meanwhile.
         let other = try Client(path)
         other.write("get=1\n\n")
         #expect(other.reply().hasSuffix("errno=0\n\n"))

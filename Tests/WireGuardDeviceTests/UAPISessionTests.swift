@@ -53,7 +53,7 @@ struct UAPISessionTests {
         #expect(recorder.updates.withLock { $0.map(\.listenPort) } == [7])
     }
 
-    @Test("One byte per write is as good as all at once")
+    @Test("Single bytes have the same result as one write")
     func dripped() {
         var session = Recorder().session()
         var whole = ""
@@ -63,7 +63,7 @@ struct UAPISessionTests {
         #expect(whole == "errno=0\n\nlisten_port=51820\nerrno=0\n\n")
     }
 
-    @Test("An error in the middle changes nothing, is negative for set, and the connection goes on")
+    @Test("An error in the middle changes nothing, is negative for set, and the connection continues")
     func errorInTheMiddle() {
         let recorder = Recorder()
         var session = recorder.session()
@@ -74,7 +74,7 @@ struct UAPISessionTests {
         #expect(recorder.updates.withLock { $0.isEmpty })
     }
 
-    @Test("What the device refuses is a negative errno")
+    @Test("An update that the device refuses gets a negative errno")
     func refused() {
         let recorder = Recorder()
         recorder.answer.withLock { $0 = .addressInUse }

@@ -93,7 +93,7 @@ struct WireGuardDeviceTests {
         #expect(a.device.uapiState.fwMark == 5)
     }
 
-    @Test("A rebind moves the client's port under the session, which goes on")
+    @Test("A rebind moves the client's port under the session, which continues")
     func roaming() throws {
         let (a, b) = try pair()
         defer {
@@ -112,7 +112,7 @@ struct WireGuardDeviceTests {
         #expect(a.device.engineStatistics.handshakesCompleted == 1)
     }
 
-    @Test("A port that is taken changes nothing and says so")
+    @Test("A port in use changes nothing and is reported")
     func takenPort() throws {
         let internet = MemoryInternet()
         let (a, b) = try pair(internet)
@@ -136,7 +136,7 @@ struct WireGuardDeviceTests {
         try ping(a, b, count: 3)
     }
 
-    @Test("Down ends sessions and sockets; up begins anew")
+    @Test("Down ends sessions and sockets; up starts again")
     func downAndUp() throws {
         let (a, b) = try pair()
         defer {
@@ -188,7 +188,7 @@ struct WireGuardDeviceTests {
         #expect(throws: WireGuardDeviceError(.closed)) { try a.device.apply(UAPIDeviceUpdate()) }
     }
 
-    @Test("Closing works from everywhere: before the start, at once after it, twice, from a close handler")
+    @Test("A device can be closed before the start, right after it, twice, and by a close handler")
     func closing() throws {
         let internet = MemoryInternet()
         let idle = try TestHost(on: internet, address: left, inner: leftInner, seed: 11)
@@ -228,7 +228,7 @@ struct WireGuardDeviceTests {
         try network.bind(port: 777, mark: 0).close()
     }
 
-    @Test("Whoever closes second waits for the first to be done")
+    @Test("A second close waits for the first")
     func closedByTwo() throws {
         let internet = MemoryInternet()
         for seed in 50..<60 as Range<UInt64> {
@@ -237,12 +237,12 @@ struct WireGuardDeviceTests {
             host.tun.removeDevice()
             host.device.close()
             #expect(host.device.closeReason != nil)
-            // Nothing runs any more, so nothing refuses this.
+            // No thread runs any more, so the port is free.
             try host.network.bind(port: 51_820, mark: 0).close()
         }
     }
 
-    @Test("A port that cannot be had on the way up does not keep peers from being configured, and is tried again")
+    @Test("A port in use at the start does not prevent configuring peers, and is tried again")
     func lateSockets() throws {
         let (a, b) = try pair()
         defer {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-// The C library under one name: `import CTunnelSystem` stands for Glibc, Musl or Darwin, whichever it is. What Swift can
-// only use with the help of that module's own Swift code is declared here again, by the names that it has there.
+// The C library under one name: `import CTunnelSystem` stands for Glibc, Musl or Darwin. Functions that Swift can use only
+// with the help of that module's own Swift code are declared here again, with their names there.
 
 #ifndef CTUNNEL_LIBRARY_H
 #define CTUNNEL_LIBRARY_H
@@ -14,8 +14,8 @@
 #if defined(__linux__)
 #include <features.h>
 #endif
-// Swift's own module of this library, where there is one: what a second module declares as well, Swift hides from files
-// that import the first one only (the kinds of sockets, for one).
+// Swift's own module of this library, if there is one: Swift hides declarations that a second module repeats from files that
+// import only the first (for example the kinds of sockets).
 #if defined(__GLIBC__) && defined(__swift__)
 #pragma clang module import SwiftGlibc
 #endif
@@ -107,7 +107,7 @@ static const mode_t CTUNNEL_S_ISVTX = S_ISVTX;
 // When a file's bytes were changed last, in seconds since 1970: the member has another name in each library.
 static inline int64_t ctunnel_modified(const struct stat *status) { return status->st_mtime; }
 
-/// The size of a terminal: `struct winsize`, which Swift takes for a part of its own modules. 0 or -1.
+/// Reads the size of a terminal: Swift considers `struct winsize` a part of its own modules. Returns 0 or -1.
 static inline int ctunnel_terminal_size(int descriptor, unsigned short *columns, unsigned short *rows) {
     struct winsize size = {0};
     if (ioctl(descriptor, TIOCGWINSZ, &size) != 0) return -1;

@@ -18,8 +18,8 @@ static inline void ctunnel_trim_heap(void) {
 }
 
 #if defined(__linux__)
-// Lets go of the pages of code, and of what is only read, of the program and its libraries. They stay in the system's page
-// cache, and come back one by one as they are used again.
+// Releases the code and read-only pages of the program and its libraries. They stay in the system's page cache, and are
+// mapped again one by one when they are used.
 void ctunnel_release_code(void);
 #endif
 

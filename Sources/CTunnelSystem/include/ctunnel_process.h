@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <sys/resource.h>
 
-/// Raises the number of descriptors that this process may have open to `wanted`, or as near to it as its hard limit lets.
-/// Returns the number in force, 0 where it is not known.
+/// Raises the limit of open descriptors of this process to `wanted`, or as near as the hard limit permits. Returns the limit
+/// now in effect, or 0 if it cannot be read.
 static inline uint64_t ctunnel_raise_descriptor_limit(uint64_t wanted)
 {
     struct rlimit limit;

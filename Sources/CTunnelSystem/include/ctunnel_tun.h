@@ -101,10 +101,10 @@ struct ctunnel_sockaddr_nl {
     uint32_t groups;
 };
 
-/// One datagram from a netlink socket, without blocking.
+/// Receives one datagram from a netlink socket, without blocking.
 ///
-/// `sender` becomes the sending port, zero for the kernel. `namespace_id` becomes the id of the namespace that the
-/// message is about, or -1 where the kernel gives none, which means the socket's own.
+/// `sender` is set to the sending port, zero for the kernel. `namespace_id` is set to the ID of the namespace that the
+/// message concerns, or -1 if the kernel gives none, which means the socket's own.
 static inline ptrdiff_t ctunnel_tun_netlink_receive(
     int descriptor, void *buffer, size_t size, uint32_t *sender, int32_t *namespace_id) {
     struct ctunnel_sockaddr_nl from = {0};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-// What UDP sockets, event loops and threads need and Swift cannot see: GNU extensions, constants that differ in kind
-// between C libraries, and variadic functions. Wrappers only: each calls one function and returns what it returned.
+// Declarations for UDP sockets, event loops and threads that Swift cannot import: GNU extensions, constants whose types
+// differ between C libraries, and variadic functions. Wrappers only: each calls one function and returns its result.
 
 #ifndef CTUNNEL_UDP_H
 #define CTUNNEL_UDP_H

@@ -4,10 +4,10 @@
 import TunnelIO
 import WireGuardCore
 
-/// What is known of one batch between its steps. Made once and used for batch after batch.
+/// The state of one batch between its steps. Made once and reused for each batch.
 @safe
 final class DeviceSteps: @unchecked Sendable {
-    // Unchecked: whoever has the batch is its only user.
+    // Unchecked: the owner of the batch is its only user.
     let send = SendPlan()
     let receive: ReceivePlan
     let drain = DrainPlan()
@@ -24,8 +24,8 @@ final class DeviceSteps: @unchecked Sendable {
     deinit { unsafe storage.deallocate() }
 
     /// Views of the batch's packets.
-    /// - Parameter slack: the bytes behind each packet that must be the batch's as well. A packet without them is as good as none:
-    ///   its view is empty, so that nobody writes behind it.
+    /// - Parameter slack: The number of bytes after each packet that must be the batch's as well. A packet without them has
+    ///   an empty view, so that no step writes beyond the batch.
     @unsafe
     func views(of batch: PacketBatch, slack: Int = 0) -> UnsafeBufferPointer<PacketView> {
         count = min(batch.count, capacity)
@@ -49,7 +49,7 @@ final class DeviceSteps: @unchecked Sendable {
         unsafe HandshakeFilter.refuse(UnsafeMutableBufferPointer(start: storage, count: count), with: filter)
     }
 
-    /// Seals what was planned.
+    /// Seals the planned packets.
     func seal(_ packets: PacketBatch, into datagrams: PacketBatch) {
         guard !send.isEmpty else { return }
         let start = datagrams.tail
@@ -60,7 +60,7 @@ final class DeviceSteps: @unchecked Sendable {
         }
     }
 
-    /// Opens what was planned.
+    /// Opens the planned datagrams.
     func open(_ datagrams: PacketBatch) {
         if !receive.isEmpty { unsafe receive.open(views) }
     }

@@ -5,20 +5,20 @@ import Synchronization
 import TunnelIO
 import WireGuardCore
 
-/// The engine behind the face that lanes know.
+/// The engine in the form that lanes use.
 ///
-/// The engine's lock is held for planning and committing only; sealing and opening happen outside of it. It is taken
-/// once per batch on the way out and twice on the way in, and a few times per round for what waits and for deadlines.
+/// The engine's lock is held for planning and committing only; sealing and opening happen outside it. It is taken once per
+/// batch when sending and twice when receiving, and a few times per round for waiting messages and deadlines.
 final class DeviceTransport: TunnelTransport {
     private let engine: Mutex<Engine>
-    /// A copy of what the engine tells handshake messages by, so that junk does not cost its lock.
+    /// A copy of the engine's filter for handshake messages, so that invalid ones do not take its lock.
     private let filter = Mutex<HandshakeFilter?>(nil)
     private let mtu: Atomic<Int>
     private let stepsPool: Mutex<[DeviceSteps]>
     private let batchCapacity: Int
     /// Whether packets that waited for a session are on their way, planned and not sent yet. Set under the engine's lock.
     private let isDraining = Atomic<Bool>(false)
-    /// Where other lanes wait until they are sent: later packets of the same flow must not pass them.
+    /// Other lanes wait here until the waiting packets are sent: later packets of the same flow must not pass them.
     private let drainGate = Monitor(())
 
     /// - Parameter batchCapacity: the most packets that a lane's batch has.
@@ -105,7 +105,7 @@ final class DeviceTransport: TunnelTransport {
     }
 
     func deadlineReached() {
-        // What is begun waits to be sent, for which there is room for so many.
+        // Each new handshake waits to be sent, and the queue has room for this many.
         var served = 0
         while served < TimerConstants.maximumPeersPerDeadline {
             let piece = engine.withLock { $0.deadlineReached(at: SystemTime.now(), wall: SystemTime.wall()) }
@@ -136,8 +136,8 @@ final class DeviceTransport: TunnelTransport {
         }
     }
 
-    /// Handshakes cost thousands of times what planning data does: they are answered a few at a time, so that neither
-    /// established sessions nor whoever was first waits for all of them.
+    /// A handshake costs thousands of times as much as planning data: they are answered a few at a time, so that neither
+    /// established sessions nor earlier peers wait for all of them.
     fileprivate func planOpen(_ datagrams: PacketBatch, _ steps: DeviceSteps, answer: () -> Void) {
         let views = unsafe steps.views(of: datagrams)
         var refused = steps.refuseHandshakes { filter.withLock { $0 } }

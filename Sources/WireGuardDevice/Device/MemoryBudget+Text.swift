@@ -2,9 +2,9 @@
 // Copyright (c) 2026 The Culvert Authors
 
 extension MemoryBudget {
-    /// A budget by its name: `extension`, `client`, `gateway:PEERS`, or `MIB:PEERS`, such as `64:2000`.
-    /// - Parameter lanes: the most lanes that it is to have room for.
-    /// - Throws: what is wrong with `text`, and what would be right.
+    /// Parses a budget: `extension`, `client`, `gateway:PEERS`, or `MIB:PEERS`, such as `64:2000`.
+    /// - Parameter lanes: The largest number of lanes.
+    /// - Throws: The error in `text`, with valid forms.
     package init(text: String, lanes: Int) throws(MemoryBudgetTextError) {
         switch text {
         case "extension": self = .extension
@@ -32,7 +32,7 @@ extension MemoryBudget {
     }
 }
 
-/// Why a text is no ``MemoryBudget``.
+/// The error of a text that is not a ``MemoryBudget``.
 package enum MemoryBudgetTextError: Error, Hashable, CustomStringConvertible {
     /// It is none of the forms.
     case unreadable(String)

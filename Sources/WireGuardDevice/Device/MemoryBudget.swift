@@ -4,14 +4,14 @@
 public import TunnelIO
 public import WireGuardCore
 
-/// The most memory that a device takes, beyond the program itself, fixed when the device is made.
+/// The memory limit of a device, without the program itself, fixed when the device is made.
 ///
 /// Batches, queues, tables and the management socket's buffers are sized from it, and none of them grows beyond its part:
-/// packets that find a queue full are dropped and counted (see ``DropCounters``), and a configuration that would not fit
-/// is refused with ``WireGuardDeviceError/Code-swift.enum/beyondBudget(_:)`` before any of it takes effect. After a burst,
-/// pages that are not needed for now go back to the system.
+/// packets for a full queue are dropped and counted (see ``DropCounters``), and a configuration that would not fit is refused
+/// with ``WireGuardDeviceError/Code-swift.enum/beyondBudget(_:)`` before any of it takes effect. After a burst, unused pages
+/// are returned to the system.
 ///
-/// Counted is what the process allocates. The sockets' queues are the kernel's memory and not part of it.
+/// The budget counts the allocations of the process. The sockets' queues are the kernel's memory and do not count.
 public struct MemoryBudget: Hashable, Sendable {
     /// The whole, in bytes: at least ``Breakdown/total`` of ``breakdown``.
     public let byteCount: Int
@@ -21,9 +21,9 @@ public struct MemoryBudget: Hashable, Sendable {
     public let allowedIPs: Int
     /// The most allowed IPs that ``withRoom(forAllowedIPs:)`` gives it room for, with more bytes.
     public let mostAllowedIPs: Int
-    /// The most lanes that there is room for.
+    /// The largest number of lanes.
     public let lanes: Int
-    /// What each part has.
+    /// The memory of each part.
     public let breakdown: Breakdown
     /// The engine's share, as limits.
     public let limits: EngineLimits
@@ -32,13 +32,13 @@ public struct MemoryBudget: Hashable, Sendable {
     /// The management socket's share.
     let management: ManagementLimits
 
-    /// For an app extension: 8 MiB, with room for 240 peers and 512 allowed IPs. Tunnels that are started with more allowed IPs,
-    /// 4,096 at most, get as much more as those take: 12 MiB then.
+    /// For an app extension: 8 MiB, with room for 240 peers and 512 allowed IPs. Tunnels with more allowed IPs, 4,096 at
+    /// most, get the additional memory for these: up to 12 MiB.
     public static let `extension` = MemoryBudget(
         atLeast: 8 << 20, MemoryDemand(peers: 240, allowedIPs: 512, lanes: 1), mostAllowedIPs: 4_096)
 
-    /// For a client on a desktop or a small server: 24 MiB, with room for 512 peers and 2,048 allowed IPs. Tunnels that are started
-    /// with more allowed IPs, 20,000 at most, get as much more as those take: 42 MiB then.
+    /// For a client on a desktop or a small server: 24 MiB, with room for 512 peers and 2,048 allowed IPs. Tunnels with more
+    /// allowed IPs, 20,000 at most, get the additional memory for these: up to 42 MiB.
     public static let client = MemoryBudget(
         atLeast: 24 << 20, MemoryDemand(peers: 512, allowedIPs: 2_048, lanes: 1), mostAllowedIPs: 20_000)
 
@@ -54,13 +54,13 @@ public struct MemoryBudget: Hashable, Sendable {
         return MemoryBudget(atLeast: demand.comfortableBytes, demand)
     }
 
-    /// A budget of `bytes` with room for so many peers.
+    /// Makes a budget of `bytes` for this number of peers.
     /// - Parameters:
-    ///   - bytes: the whole.
-    ///   - peers: the most peers that can be configured, 1 to 1,048,576.
-    ///   - allowedIPs: the most allowed IPs, over all peers; nil for two of each peer and 256 more.
-    ///   - lanes: the most lanes; as many as there is room for, but one at least.
-    /// - Throws: `.tooSmall`, which says how many bytes are needed.
+    ///   - bytes: The total.
+    ///   - peers: The largest number of configured peers, 1 to 1,048,576.
+    ///   - allowedIPs: The largest number of allowed IPs, over all peers; `nil` for two for each peer and 256 more.
+    ///   - lanes: The largest number of lanes; reduced to the available room, but at least one.
+    /// - Throws: `.tooSmall`, with the number of bytes that are needed.
     public static func custom(
         bytes: Int, peers: Int, allowedIPs: Int? = nil, lanes: Int = 1
     ) throws(MemoryBudgetError) -> MemoryBudget {
@@ -73,7 +73,7 @@ public struct MemoryBudget: Hashable, Sendable {
         return MemoryBudget(atLeast: bytes, demand)
     }
 
-    /// Divides `byteCount`, or what `demand` needs at least where that is more.
+    /// Divides `byteCount`, or the minimum of `demand` if that is larger.
     private init(atLeast byteCount: Int, _ demand: MemoryDemand, mostAllowedIPs: Int = 0) {
         self.byteCount = max(byteCount, demand.minimumBytes)
         let shares = MemoryShares(dividing: self.byteCount, among: demand)
@@ -87,8 +87,8 @@ public struct MemoryBudget: Hashable, Sendable {
         management = shares.management
     }
 
-    /// The same budget with room for so many allowed IPs, ``mostAllowedIPs`` at most: larger by what they take, and everything else
-    /// as it was. Lists of a country's networks have thousands, and most tunnels a few.
+    /// Returns the budget with room for this number of allowed IPs, ``mostAllowedIPs`` at most: larger by their memory, and
+    /// otherwise unchanged. Lists of a country's networks have thousands, and most tunnels a few.
     public func withRoom(forAllowedIPs count: Int) -> MemoryBudget {
         let count = min(count, mostAllowedIPs)
         guard count > allowedIPs else { return self }
@@ -100,8 +100,7 @@ public struct MemoryBudget: Hashable, Sendable {
 }
 
 extension MemoryBudget {
-    /// What the parts of a budget have, in bytes. Regions of packets are counted whole, though pages of them that were
-    /// never touched cost nothing.
+    /// The parts of a budget, in bytes. Packet regions count as a whole, though pages that were never touched cost nothing.
     public struct Breakdown: Hashable, Sendable {
         /// Packets read from the device, of all lanes.
         public var packets = 0
@@ -109,8 +108,8 @@ extension MemoryBudget {
         public var outgoing = 0
         /// Datagrams received, of all lanes.
         public var incoming = 0
-        /// What lanes need for planning, with packets that just stopped waiting; superframes that are being split; the
-        /// headers of system calls; the threads' stacks as far as they are used.
+        /// Memory of lanes for planning, with packets that stopped waiting; superframes that are being split; the headers of
+        /// system calls; the used part of the threads' stacks.
         public var scratch = 0
         /// Peers with three sessions and a handshake each.
         public var peers = 0
@@ -124,7 +123,7 @@ extension MemoryBudget {
         public var rateLimits = 0
         /// Requests and replies of the management socket.
         public var management = 0
-        /// Event loops, timers, and what the allocator needs beyond what it is asked for.
+        /// Event loops, timers, and the allocator's overhead.
         public var reserve = 0
 
         /// The sum.
@@ -135,12 +134,12 @@ extension MemoryBudget {
     }
 }
 
-/// Why there is no such budget.
+/// The error of an impossible budget.
 public enum MemoryBudgetError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// So many bytes have no room for so many peers; `needed` have.
+    /// The bytes do not suffice for the peers; `needed` would.
     case tooSmall(byteCount: Int, needed: Int, peers: Int)
 
-    /// What is too small, and what would be enough.
+    /// The insufficient value, and a sufficient one.
     public var description: String {
         switch self {
         case .tooSmall(let byteCount, let needed, let peers):

@@ -4,7 +4,7 @@
 import TunnelIO
 import WireGuardCore
 
-/// What a budget has to have room for, and the least that this takes.
+/// The requirements of a budget, and their minimum of memory.
 struct MemoryDemand: Hashable {
     let peers: Int
     let allowedIPs: Int
@@ -20,7 +20,7 @@ struct MemoryDemand: Hashable {
         self.lanes = min(max(lanes, 1), Self.mostLanes)
     }
 
-    /// What does not depend on how generous the rest is.
+    /// The parts that do not depend on the size of the budget.
     var fixed: MemoryBudget.Breakdown {
         var result = MemoryBudget.Breakdown()
         result.peers = peers * MemoryCost.peer
@@ -44,8 +44,8 @@ struct MemoryDemand: Hashable {
     }
 }
 
-/// What one of each thing takes of memory, at most, in bytes. Measured with glibc's allocator, its overhead and the growth
-/// of tables included; a test compares.
+/// The largest memory of one item of each kind, in bytes. Measured with glibc's allocator, with its overhead and the growth
+/// of tables; a test compares.
 enum MemoryCost {
     /// A peer with three sessions, a handshake, its indices and its timer.
     static let peer = 8 << 10
@@ -55,12 +55,12 @@ enum MemoryCost {
     static let stagedPacket = 64
     static let outboxMessage = 448
     static let rateLimitedSource = 224
-    /// What one thread uses of its stack.
+    /// The used part of one thread's stack.
     static let stack = 96 << 10
     /// Loops, timers, the control thread, and the allocator.
     static let reserve = 512 << 10
 
-    /// A lane with its thread and what it needs for planning.
+    /// A lane with its thread and its memory for planning.
     static func lane(_ lane: LaneConfiguration) -> Int { lane.memoryByteCount + scratch(lane) }
 
     /// Views and runs of packets, and packets that just stopped waiting, which are sealed as one batch.
@@ -108,7 +108,7 @@ struct MemoryShares {
         let share = left / 5 * 3 / demand.lanes
         let chosen = Self.laneSizes.last { MemoryCost.lane($0) <= share } ?? Self.laneSizes[0]
         lane = chosen
-        // Not of this memory, but of the same size: what waits there is as long a delay as what waits here.
+        // Not part of this memory, but of the same size: packets there cause as long a delay as packets here.
         lane.socketQueueBytes = max(1 << 20, min(4 << 20, byteCount / 8))
         breakdown.packets = demand.lanes * chosen.packetRegionBytes
         breakdown.outgoing = demand.lanes * chosen.outgoingRegionBytes

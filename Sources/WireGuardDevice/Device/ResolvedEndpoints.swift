@@ -5,21 +5,21 @@ public import NetworkAddresses
 import TunnelIO
 public import WireGuardCore
 
-/// The addresses of a configuration's peers, with names looked up by the system's own resolver.
+/// The addresses of a configuration's peers, with names resolved by the system's resolver.
 ///
 /// ```swift
 /// let endpoints = try ResolvedEndpoints(of: configuration)
 /// try device.apply(configuration.deviceUpdate(resolve: endpoints.endpoint))
 /// ```
 ///
-/// It asks through whatever the system uses at the time, so ask before the tunnel takes all routes.
+/// It uses the system's current network, so resolve before the tunnel takes all routes.
 public struct ResolvedEndpoints: Sendable {
     private let found: [EndpointAddress: Endpoint]
 
-    /// Looks all names up at once, each on a thread of its own, and waits for them.
+    /// Resolves all names concurrently, each on a separate thread, and waits for them.
     /// - Parameters:
-    ///   - configuration: whose peers are meant. Without names in it nothing is asked.
-    ///   - timeout: for all of them together. A lookup cannot be cancelled; one that hangs is left to itself.
+    ///   - configuration: The configuration with the peers. Without names in it, there is no lookup.
+    ///   - timeout: The time limit for all of them together. A lookup cannot be cancelled; one that hangs is abandoned.
     /// - Throws: `.unresolved` for a host without an address, or one that is not found in time; `.io`.
     public init(
         of configuration: TunnelConfiguration, within timeout: Duration = .seconds(10)

@@ -7,11 +7,11 @@ public import WireGuardCore
 
 /// Configuration and inspection of a device, running or not.
 extension WireGuardDevice {
-    /// Carries out a whole update, or nothing of it.
+    /// Applies a whole update, or nothing of it.
     ///
-    /// What can fail, a new port or mark, comes first. Sessions go on unless the update itself ends them.
-    /// - Throws: `.io` with the bind error when the port cannot be had, `.beyondBudget` when there would be more peers or
-    ///   allowed IPs than the budget has room for, `.closed` after ``close()``.
+    /// The parts that can fail, a new port or mark, come first. Sessions continue unless the update itself ends them.
+    /// - Throws: `.io` with the bind error if the port is not available, `.beyondBudget` if there would be more peers or
+    ///   allowed IPs than the budget permits, `.closed` after ``close()``.
     public func apply(_ update: UAPIDeviceUpdate) throws(WireGuardDeviceError) {
         try operations.withLock { (state) throws(WireGuardDeviceError) in
             guard state.closeReason == nil else { throw WireGuardDeviceError(.closed) }
@@ -27,7 +27,7 @@ extension WireGuardDevice {
             state.binding = binding
             transport.withEngine { $0.apply(update, at: SystemTime.now(), wall: SystemTime.wall()) }
             if state.linkIsUp {
-                // A port that could not be had on the way up may be another one now.
+                // The start may have failed for its port; the new port can work.
                 transport.withEngine { $0.setUp(true, at: SystemTime.now(), wall: SystemTime.wall()) }
                 lanes.setDeviceEnabled(true)
             }
@@ -80,7 +80,7 @@ extension WireGuardDevice {
 
     /// The state as the UAPI reports it, keys included.
     ///
-    /// It is of one configuration; what traffic changes goes on meanwhile.
+    /// All of it belongs to one configuration; counters change meanwhile.
     public var uapiState: UAPIDeviceState {
         operations.withLock { device in
             var state = UAPIDeviceState()
@@ -95,7 +95,7 @@ extension WireGuardDevice {
     /// Peers and allowed IPs that are read while the engine is held: traffic does not wait for all of them.
     private static let snapshotWork = 256
 
-    /// For who keeps others from changing the configuration meanwhile.
+    /// The caller must prevent changes of the configuration meanwhile.
     private func forEachPeer(_ body: (PeerSnapshot) -> Void) {
         var place: Int? = 0
         while let start = place {
@@ -118,7 +118,7 @@ extension WireGuardDevice {
     /// The UDP port that is bound; nil while none is.
     public var listenPort: UInt16? { operations.withLock { $0.sockets.first?.port } }
 
-    /// What there is to know of a peer; nil when there is no such peer.
+    /// The state of a peer, or `nil` if there is no such peer.
     public func peer(_ key: PublicKey) -> PeerSnapshot? {
         transport.withEngine { $0.snapshot(of: key) }
     }
@@ -132,16 +132,16 @@ extension WireGuardDevice {
         }
     }
 
-    /// What the protocol engine counted.
+    /// The counters of the protocol engine.
     public var engineStatistics: EngineStatistics { transport.withEngine { $0.statistics } }
 
-    /// What waits inside the engine now: packets for a session, and messages of handshakes to be sent.
+    /// The items that wait inside the engine: packets for a session, and handshake messages to send.
     package var queueDepths: (packets: Int, messages: Int) { transport.withEngine { $0.queueDepths } }
 
-    /// What all lanes together counted: batches, packets and bytes each way, and drops by cause.
+    /// The sum of all lanes' counters: batches, packets and bytes in each direction, and drops by cause.
     public var laneStatistics: LaneStatistics { lanes.statistics }
 
-    /// How the work is spread over threads; never `LaneLayout.automatic`, but what that came to.
+    /// The threads' layout: the resolved one, never `LaneLayout.automatic`.
     public var layout: LaneLayout { lanes.layout }
 }
 

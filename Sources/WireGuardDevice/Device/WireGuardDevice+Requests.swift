@@ -5,11 +5,11 @@ public import NetworkAddresses
 import TunnelIO
 public import WireGuardCore
 
-/// What the owner of a device asks for, beyond what comes from the interface.
+/// Requests of a device's owner, in addition to those of the interface.
 extension WireGuardDevice {
-    /// Begins a handshake with a peer, whatever session there is; that session goes on until there is a new one.
+    /// Starts a handshake with a peer, whatever its session; the present session continues until there is a new one.
     ///
-    /// One that comes within 5 s of the one before is put off until then. Without an endpoint nothing happens.
+    /// A handshake within 5 s of the previous one is delayed until then. Without an endpoint nothing happens.
     public func requestHandshake(with key: PublicKey) {
         transport.withEngine { $0.requestHandshake(with: key, at: SystemTime.now(), wall: SystemTime.wall()) }
         lanes.wake()

@@ -7,27 +7,26 @@ public import WireGuardCore
 
 /// A running WireGuard device: the protocol engine between a TUN device and UDP sockets.
 ///
-/// The device follows its interface: when the interface comes up it binds its sockets and begins to work, when the
-/// interface goes down all sessions end, and when the interface is deleted the device closes. It is configured while it
-/// runs, through ``apply(_:)`` or the UAPI socket (``serveUAPI(on:)``).
+/// The device follows its interface: when the interface comes up it binds its sockets and starts to work, when the interface
+/// goes down all sessions end, and when the interface is deleted the device closes. It is configured while it runs, through
+/// ``apply(_:)`` or the UAPI socket (``serveUAPI(on:)``).
 ///
-/// It has lanes, threads that move packets, and a control thread for everything else. ``Options/layout`` says how many
-/// lanes; packets of a flow stay in order whatever it says.
+/// It has lanes, threads that move packets, and a control thread for everything else. ``Options/layout`` sets the number of
+/// lanes; packets of a flow stay in order with each layout.
 public final class WireGuardDevice: Sendable {
-    /// What a device is made with.
+    /// The options of a device.
     public struct Options: Sendable {
-        /// The memory that all is sized from; nil for none, with the defaults of ``limits`` and ``lane``.
+        /// The budget that determines all sizes; `nil` for none, with the defaults of ``limits`` and ``lane``.
         public let budget: MemoryBudget?
         /// The bounds of memory and of work for strangers: the budget's, unless they are set.
         public var limits: EngineLimits
-        /// How the work is spread over threads. More than one lane takes a device with several queues, and no more are made
-        /// than the budget has room for.
+        /// The layout of threads. More than one lane needs a device with several queues, and the budget limits their number.
         public var layout: LaneLayout
         /// The sizes of each lane's batches: the budget's, unless they are set.
         public var lane: LaneConfiguration
         /// Where keys, indices, nonces and jitter come from; cryptographically secure outside of tests.
         public var random: @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() }
-        /// Receives what the device has to say. Never a secret. It is called on the device's threads and with its locks
+        /// Receives the device's messages, which never contain a secret. Called on the device's threads and with its locks
         /// held, so it must not call the device.
         public var log: @Sendable (LogLevel, String) -> Void = { _, _ in }
 
@@ -41,7 +40,8 @@ public final class WireGuardDevice: Sendable {
         }
     }
 
-    /// The bounds. Unless it was set, the number of handshakes that bring no session is for each processor, four at most.
+    /// The bounds. Unless it was set, the number of concurrent handshakes without a session depends on the processors: one
+    /// for each, four at most.
     private static func limits(_ options: Options) -> EngineLimits {
         var limits = options.limits
         let standard = EngineLimits().handshakesPerSecond
@@ -55,14 +55,14 @@ public final class WireGuardDevice: Sendable {
     public enum LogLevel: Int, Sendable, Comparable {
         /// Something does not work.
         case error
-        /// What a developer wants to see.
+        /// Messages for developers.
         case verbose
 
         /// More detail is greater.
         public static func < (a: LogLevel, b: LogLevel) -> Bool { a.rawValue < b.rawValue }
     }
 
-    /// Why a device closed.
+    /// The reason that a device closed.
     public enum CloseReason: Hashable, Sendable {
         /// ``close()`` was called.
         case requested
@@ -156,13 +156,14 @@ public final class WireGuardDevice: Sendable {
                     if routes.drain() { self?.forgetEndpointSources() }
                 }
             }
-            // Before anybody hears of changes: those that come meanwhile wait, and correct this in their order.
+            // Read before the watch reports changes: changes meanwhile wait, and correct this value in their order.
             let link = try tun.currentLinkState()
             follow(.mtu(link.mtu))
             follow(link.isUp ? .up : .down)
             try control.startThread(name: "culvert-control")
         } catch {
-            // The interface may have gone meanwhile: then it has ended by itself, and this is what comes of that.
+            // The interface may have been deleted meanwhile: the device has then closed itself, and this error is the
+            // consequence.
             let hasEnded = closeReason != nil
             close(.failed(error))
             throw hasEnded ? WireGuardDeviceError(.closed) : WireGuardDeviceError(error)
@@ -171,17 +172,17 @@ public final class WireGuardDevice: Sendable {
 
     deinit { close(.requested) }
 
-    /// Ends everything: sessions, sockets, threads, management sockets and the TUN device. Safe to repeat.
+    /// Ends everything: sessions, sockets, threads, management sockets and the TUN device. It may be called repeatedly.
     ///
-    /// When it returns, all of that is done, also when another thread began it; only on the device's own threads it
-    /// does not wait.
+    /// It returns when all of that is done, even if another thread started it; only on the device's own threads it does not
+    /// wait.
     public func close() {
         close(.requested)
         guard !control.isOnLoopThread, !lanes.isOnLaneThread else { return }
         _ = closed.wait()
     }
 
-    /// Why the device closed; nil while it has not.
+    /// The reason that the device closed, or `nil` before that.
     public var closeReason: CloseReason? { operations.withLock { $0.closeReason } }
 
     /// Waits until the device has closed.
@@ -189,7 +190,7 @@ public final class WireGuardDevice: Sendable {
         closed.wait()
     }
 
-    /// Calls `handler` once when the device has closed, or at once if it has.
+    /// Calls `handler` once when the device has closed, or immediately if it has.
     public func onClose(_ handler: @escaping @Sendable (CloseReason) -> Void) {
         closed.whenClosed(handler)
     }
@@ -217,7 +218,7 @@ public final class WireGuardDevice: Sendable {
         guard isFirst else { return }
         log(.verbose, "closing: \(reason)")
         lanes.stop()
-        // The loop first: what it serves is closed once nothing runs there any more.
+        // The loop first: its objects are closed when no handler runs any more.
         control.stop()
         if !control.isOnLoopThread {
             do throws(TunnelIOError) { try control.join() } catch { log(.error, "control thread: \(error)") }
@@ -280,7 +281,7 @@ public final class WireGuardDevice: Sendable {
 
     // MARK: Sockets
 
-    /// Closes the present sockets, and remembers what they dropped.
+    /// Closes the present sockets, and adds their drops to the totals.
     private func closeSockets(_ state: inout State) {
         for sockets in state.sockets {
             state.socketDrops.add(sockets)
@@ -289,10 +290,10 @@ public final class WireGuardDevice: Sendable {
         state.sockets = []
     }
 
-    /// Binds new sockets and hands them to the lanes.
+    /// Binds new sockets and passes them to the lanes.
     ///
-    /// On failure everything stays as it was, but for one case: where the new sockets are to take the port of the old ones,
-    /// those have to go first, and the device has none until the next attempt.
+    /// A failure changes nothing, with one exception: if the new sockets use the port of the old ones, the old ones are
+    /// closed first, and the device has none until the next attempt.
     func bind(_ binding: DatagramBinding, _ state: inout State) throws(WireGuardDeviceError) {
         do throws(TunnelIOError) {
             let old = state.sockets
@@ -311,8 +312,8 @@ public final class WireGuardDevice: Sendable {
         forgetEndpointSources()
     }
 
-    /// Binds new sockets on the present port, or on a new one where the system chose it: after sleep or a change of
-    /// network. Sessions go on.
+    /// Binds new sockets on the present port, or on a new one if the system chose it: after sleep or a change of network.
+    /// Sessions continue.
     public func rebind() throws(WireGuardDeviceError) {
         try operations.withLock { (state) throws(WireGuardDeviceError) in
             guard state.closeReason == nil else { throw WireGuardDeviceError(.closed) }

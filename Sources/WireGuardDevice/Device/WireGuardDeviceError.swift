@@ -7,7 +7,7 @@ public import TunnelIO
 import TunnelSystem
 public import WireGuardCore
 
-/// Why a device could not be started, configured or reached.
+/// The error of a device that could not be started, configured or reached.
 public struct WireGuardDeviceError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The kinds of failure.
     public enum Code: Hashable, Sendable {
@@ -27,7 +27,7 @@ public struct WireGuardDeviceError: Error, Hashable, Sendable, CustomStringConve
 
     /// The kind of failure.
     public let code: Code
-    /// The system's error number, or zero where there is none.
+    /// The system's error number, or zero if there is none.
     public let errno: Int32
 
     /// An error with the system's error number.
@@ -48,7 +48,7 @@ public struct WireGuardDeviceError: Error, Hashable, Sendable, CustomStringConve
         errno = ENOMEM
     }
 
-    /// What happened and what to do about it.
+    /// The failure and its remedy.
     public var description: String {
         switch code {
         case .closed: "the device was closed"

@@ -19,7 +19,7 @@ struct ManagementLimits: Hashable {
     /// Once replies of this many bytes wait, the operations behind them wait too.
     var replyBytes = 1 << 20
 
-    /// What a root's own tools get, where memory is no matter.
+    /// The limits for a root process's tools, without a memory budget.
     init() {}
 
     /// Enough for any request and any reply with this many peers, and not much more.
@@ -27,7 +27,7 @@ struct ManagementLimits: Hashable {
         connections = 2
         chunkBytes = 4_096
         lineBytes = 4_096
-        // One request may take all away that there is, and put as much in its place.
+        // One request may remove all peers, and add as many.
         requestPeers = 2 * peers
         requestAllowedIPs = 2 * allowedIPs
         replyBytes = Self.replyBytes(peers, allowedIPs)
@@ -38,7 +38,7 @@ struct ManagementLimits: Hashable {
         byteCount = connections * (chunkBytes + 2 * lineBytes + request + results + 2 * replyBytes) + state
     }
 
-    /// What all that takes at most; zero where it is not bounded.
+    /// The memory limit of all these, or zero if unbounded.
     private(set) var byteCount = 0
 
     private static let peerUpdateBytes = MemoryLayout<UAPIPeerUpdate>.stride

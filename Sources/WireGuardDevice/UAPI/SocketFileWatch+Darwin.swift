@@ -6,7 +6,7 @@
     import TunnelIO
     import TunnelSystem
 
-    /// Notices when the management socket's file goes: that is how `wg-quick` and people end a userspace device.
+    /// Detects the removal of the management socket's file, by which `wg-quick` and users end a userspace device.
     ///
     /// Not verified on Darwin.
     final class SocketFileWatch: Sendable {
@@ -40,8 +40,8 @@
             self.identity = identity
         }
 
-        /// Takes the events that wait.
-        /// - Returns: whether the file is gone, or is another one.
+        /// Reads the waiting events.
+        /// - Returns: Whether the file was removed or replaced.
         func isRemoved() -> Bool {
             var event = unsafe kevent()
             var zero = timespec()

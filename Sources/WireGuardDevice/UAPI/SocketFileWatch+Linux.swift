@@ -7,7 +7,7 @@
     import TunnelIO
     import TunnelSystem
 
-    /// Notices when the management socket's file goes: that is how `wg-quick` and people end a userspace device.
+    /// Detects the removal of the management socket's file, by which `wg-quick` and users end a userspace device.
     final class SocketFileWatch: Sendable {
         /// Polls readable when something happened to the file or its folder.
         var readiness: Int32 { events.number }
@@ -33,8 +33,8 @@
             self.identity = identity
         }
 
-        /// Takes the events that wait.
-        /// - Returns: whether the file is gone, or is another one.
+        /// Reads the waiting events.
+        /// - Returns: Whether the file was removed or replaced.
         func isRemoved() -> Bool {
             unsafe withUnsafeTemporaryAllocation(byteCount: 4096, alignment: 16) { buffer in
                 while unsafe SystemCall.read(readiness, into: buffer) > 0 {}

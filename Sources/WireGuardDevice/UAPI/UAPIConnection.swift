@@ -22,7 +22,7 @@ final class UAPIConnection: Sendable {
         /// Whether a byte was read.
         var hasAsked = false
 
-        /// Whether everything was answered and written that there is to be.
+        /// Whether every operation was answered and all output written.
         var isFinished: Bool { endsAfterOutput && output.isEmpty && !session.hasMore }
     }
 
@@ -61,7 +61,7 @@ final class UAPIConnection: Sendable {
         let registration = state.withLock { state -> EventLoop.Registration?? in
             guard !state.isClosed else { return nil }
             state.isClosed = true
-            // What was asked and answered may hold keys.
+            // Requests and replies may contain keys.
             state.output.wipe()
             defer { state.registration = nil }
             return .some(state.registration)
@@ -86,9 +86,9 @@ final class UAPIConnection: Sendable {
         if isDone { close() } else { adjustInterest() }
     }
 
-    /// Reads what is there and answers it. Returns false when the connection is done.
+    /// Reads the available bytes and answers them. Returns `false` when the connection has ended.
     private func read(_ state: inout State) -> Bool {
-        // One chunk per round: others on the loop get their turn.
+        // One chunk per round, so that other connections on the loop get their turn.
         var isOpen = true
         unsafe withUnsafeTemporaryAllocation(byteCount: state.session.chunkBytes, alignment: 16) { chunk in
             let count = unsafe SystemCall.read(descriptor, into: chunk)
@@ -107,7 +107,7 @@ final class UAPIConnection: Sendable {
         return isOpen && write(&state) && !state.isFinished
     }
 
-    /// Writes what waits. Returns false when the other side is gone.
+    /// Writes the waiting output. Returns `false` if the other side has closed.
     private func write(_ state: inout State) -> Bool {
         while state.written < state.output.count {
             let count = unsafe state.output.withUnsafeBytes { raw in
@@ -139,7 +139,7 @@ final class UAPIConnection: Sendable {
 }
 
 extension [UInt8] {
-    /// Overwrites the bytes with zeros and lets go of them.
+    /// Overwrites the bytes with zeros and releases them.
     mutating func wipe() {
         unsafe withUnsafeMutableBytes { unsafe WireGuardCore.wipe($0) }
         self = []

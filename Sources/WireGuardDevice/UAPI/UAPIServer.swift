@@ -5,10 +5,10 @@ import Synchronization
 import TunnelIO
 import TunnelSystem
 
-/// The management socket that `wg` speaks to: accepts connections on an event loop and runs their operations.
+/// The management socket for `wg`: accepts connections on an event loop and runs their operations.
 ///
-/// Many operations per connection are answered in order, also when they come in one piece or byte by byte. A connection
-/// that does not read its replies is not read from, so that it cannot make this process grow.
+/// The operations of a connection are answered in order, whether they arrive in one piece or byte by byte. A connection that
+/// does not read its replies is not read from, so that it cannot make this process grow.
 final class UAPIServer: Sendable {
     private struct State {
         var connections: [Int32: UAPIConnection] = [:]

@@ -3,7 +3,7 @@
 
 import WireGuardCore
 
-/// One client of the management socket: bytes in, replies out. Knows nothing of sockets.
+/// One client of the management socket: bytes in, replies out. Independent of sockets.
 struct UAPISession: Sendable {
     private var parser: UAPIRequestParser
     private let state: @Sendable () -> UAPIDeviceState
@@ -35,9 +35,9 @@ struct UAPISession: Sendable {
         self.apply = apply
     }
 
-    /// Takes bytes, and appends the replies to the operations that they complete.
-    /// - Returns: false when the client is to be disconnected once the replies are written, since what it asks is no
-    ///   operation at all.
+    /// Parses bytes, and appends the replies to the operations that they complete.
+    /// - Returns: `false` if the client must be disconnected after the replies are written, because its bytes are not an
+    ///   operation.
     mutating func receive(_ bytes: UnsafeRawBufferPointer, replyingInto output: inout [UInt8]) -> Bool {
         unsafe parser.feed(Span(_unsafeElements: bytes.assumingMemoryBound(to: UInt8.self)))
         return answer(into: &output)

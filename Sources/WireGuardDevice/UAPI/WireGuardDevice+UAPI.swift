@@ -11,11 +11,11 @@ package import WireGuardCore
 public struct ManagementSocket: Sendable {
     let listener: UnixListener
 
-    /// Where `wg` looks for the socket of an interface.
+    /// The path where `wg` looks for the socket of an interface.
     public static func path(forInterface name: String) -> String { "/var/run/wireguard/\(name).sock" }
 
-    /// Binds and listens at `path`, for the owner only. A file that nobody answers at is replaced.
-    /// - Throws: `.alreadyRunning` when another process answers there, `.managementSocket` when a step fails.
+    /// Binds and listens at `path`, for the owner only. A file without a listener is replaced.
+    /// - Throws: `.alreadyRunning` if another process answers there, `.managementSocket` if a step fails.
     public init(path: String) throws(WireGuardDeviceError) {
         do throws(UnixListener.Failure) { listener = try UnixListener(path: path) } catch {
             throw WireGuardDeviceError(error, path: path)
@@ -34,19 +34,19 @@ public struct ManagementSocket: Sendable {
     /// The listening descriptor.
     public var descriptor: Int32 { listener.descriptor.number }
 
-    /// Removes the socket that a device has left which ended without doing so; nothing where somebody answers at it.
+    /// Removes the socket of a device that ended without removing it; does nothing if a process answers at it.
     package static func removeAbandoned(forInterface name: String) {
         UnixListener.removeAbandoned(path(forInterface: name))
     }
 }
 
-/// What the management socket may do to a device that has another owner as well.
+/// The permissions of the management socket for a device that has another owner as well.
 package struct ManagementRules: Sendable {
     /// Whether the device ends with the socket's file, as `wg-quick` and people end a userspace device.
     package var endsWithSocket: Bool
-    /// What is carried out of an update.
+    /// Returns the permitted part of an update.
     package var permitted: @Sendable (UAPIDeviceUpdate) -> UAPIDeviceUpdate
-    /// Hears of what was carried out.
+    /// Called with each update after it was applied.
     package var applied: @Sendable (UAPIDeviceUpdate) -> Void
 
     package init(
@@ -69,7 +69,7 @@ extension WireGuardDeviceError {
             switch failure {
             case .invalidPath: socket("the path is too long", ENAMETOOLONG)
             case .alreadyRunning: WireGuardDeviceError(.alreadyRunning(path: path), errno: EADDRINUSE)
-            case .notASocket: socket("there is a file that is no socket; remove it", EEXIST)
+            case .notASocket: socket("there is a file that is not a socket; remove it", EEXIST)
             case .unsafeFolder: socket("other users can change its folder", EPERM)
             case .system(_, let operation, let errno): socket(operation, errno)
             }
@@ -82,7 +82,7 @@ extension WireGuardDevice {
         try serveUAPI(on: socket, by: ManagementRules())
     }
 
-    /// The same, for a device that has another owner as well.
+    /// Serves the UAPI for a device that has another owner as well.
     package func serveUAPI(on socket: ManagementSocket, by rules: ManagementRules) throws(WireGuardDeviceError) {
         let server: UAPIServer
         do throws(TunnelIOError) {
@@ -92,7 +92,7 @@ extension WireGuardDevice {
                 self?.makeUAPISession(rules) ?? UAPISession(state: { UAPIDeviceState() }, apply: { _ in .noDevice })
             } onRemoval: { [weak self] in
                 guard rules.endsWithSocket else {
-                    self?.log(.error, "the management socket was removed: wg does not find this device any more")
+                    self?.log(.error, "the management socket was removed: wg no longer finds this device")
                     return
                 }
                 self?.closeLater(.managementSocketRemoved)

@@ -8,11 +8,11 @@ import TunnelIO
 
 @testable import PacketTunnel
 
-@Suite("What comes out of a tunnel in memory", .timeLimit(.minutes(1)))
+@Suite("Deliveries of an in-memory tunnel", .timeLimit(.minutes(1)))
 struct DeliveriesTests {
     private static func packet(_ number: Int) -> [UInt8] { PacketFlowTests.packet(number) }
 
-    @Test("It is a sequence, in order, of what was there before and of what comes later, from one start to the next")
+    @Test("Deliveries are a sequence, in order, of earlier and later packets, across starts")
     func sequence() async throws {
         let script = Script()
         let host = MemoryHost { ScriptedProvider(script) }
@@ -31,7 +31,7 @@ struct DeliveriesTests {
         }
     }
 
-    @Test("It ends when the task that reads is cancelled, and tells nobody else less")
+    @Test("A sequence ends when its task is cancelled, and other readers miss nothing")
     func cancellation() async throws {
         let script = Script()
         let host = MemoryHost { ScriptedProvider(script) }
@@ -49,7 +49,7 @@ struct DeliveriesTests {
 
 @Suite("A host that runs a tunnel for as long as it lives", .timeLimit(.minutes(1)))
 struct HostRunTests {
-    @Test("It returns when the task is cancelled, with everything undone")
+    @Test("A run returns when its task is cancelled, with everything undone")
     func cancelled() async throws {
         let script = Script()
         let host = MemoryHost { ScriptedProvider(script) }
@@ -62,7 +62,7 @@ struct HostRunTests {
         #expect(script.calls.messages.contains("stop userInitiated"))
     }
 
-    @Test("A cancelled start is no failure either")
+    @Test("A cancelled start is not a failure")
     func cancelledStart() async throws {
         let script = Script()
         script.plan.start = .wait
@@ -74,7 +74,7 @@ struct HostRunTests {
         #expect(host.platform.settings == nil)
     }
 
-    @Test("It throws what ends the tunnel, be it while it starts or later")
+    @Test("A run throws the error that ends the tunnel, during the start or later")
     func failures() async throws {
         let error = TunnelError(.authenticationFailed, "no such user")
         let script = Script()
@@ -90,7 +90,7 @@ struct HostRunTests {
         #expect(host.platform.settings == nil)
     }
 
-    @Test("A tunnel that somebody else stops has ended well")
+    @Test("A run returns without an error if another caller stops the tunnel")
     func stopped() async throws {
         let host = MemoryHost<ScriptedProvider>()
         let running = Task { try await host.run(.init()) }

@@ -10,7 +10,7 @@ import TunnelIO
 
 @testable import PacketTunnel
 
-/// Sends a message's bytes as a UDP datagram through its tunnel and answers with the payload of what comes back.
+/// Sends a message's bytes as a UDP datagram through its tunnel and answers with the payload of the reply.
 final class EchoClient: PacketTunnelProvider {
     struct Configuration: Codable, Sendable {
         var address: IPAddress
@@ -44,7 +44,7 @@ final class EchoClient: PacketTunnelProvider {
 struct MemoryHostTests {
     static let configuration = EchoClient.Configuration(address: .v4(10, 0, 0, 2))
 
-    @Test("It runs a provider on a network that answers")
+    @Test("A memory host runs a provider on a network that answers")
     func network() async throws {
         let host = MemoryHost<EchoClient>()
         let network = VirtualNetwork()
@@ -59,7 +59,7 @@ struct MemoryHostTests {
         #expect(host.platform.device == nil)
     }
 
-    @Test("Two hosts are wired to each other, also after one of them started again")
+    @Test("Two hosts are connected to each other, even after one of them started again")
     func link() async throws {
         let (one, two) = (MemoryHost<ScriptedProvider>(), MemoryHost<ScriptedProvider>())
         MemoryHost.connect(one, two)
@@ -93,7 +93,7 @@ struct MemoryHostTests {
         #expect(host.status.error?.code == .configurationInvalid)
     }
 
-    @Test("Wrong settings never reach the platform, and the provider hears every problem")
+    @Test("Invalid settings do not reach the platform, and the provider gets every problem")
     func badSettings() async throws {
         let script = Script()
         script.plan.settings = TunnelSettings(remoteAddress: "", addresses: [])
@@ -131,7 +131,7 @@ struct MemoryHostTests {
         #expect(host.runner.leakState == nil)
     }
 
-    @Test("Settings that fail, or take too long, are errors of their own, and others can follow")
+    @Test("Settings that fail or exceed their time have distinct errors, and others can follow")
     func failingSettings() async throws {
         let clock = VirtualClock()
         let script = Script()
@@ -199,7 +199,7 @@ struct MemoryHostTests {
         await host.stop(.userInitiated)
     }
 
-    @Test("A message that is not answered ends with the tunnel, and no answer is no answer")
+    @Test("An unanswered message ends with the tunnel, and an empty answer is not an answer")
     func messages() async throws {
         let script = Script()
         script.plan.answers = nil
@@ -253,7 +253,7 @@ struct MemoryHostTests {
         }
     }
 
-    @Test("Under 'everything' the guard is in place before there are settings, and goes when the start fails")
+    @Test("Under 'everything' the guard is loaded before there are settings, and removed when the start fails")
     func guardWhileConnecting() async throws {
         let script = Script()
         script.plan.settings = nil
@@ -294,7 +294,7 @@ struct MemoryHostTests {
         #expect(host.platform.guardPolicy == nil)
     }
 
-    @Test("Nothing of a tunnel is left once it is down")
+    @Test("A stopped tunnel leaves nothing behind")
     func leaks() async throws {
         final class Keeper: PacketTunnelProvider {
             struct Configuration: Codable {}

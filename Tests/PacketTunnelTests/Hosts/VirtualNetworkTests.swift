@@ -12,7 +12,7 @@ struct VirtualNetworkTests {
     static let v4 = (IPAddress.v4(10, 0, 0, 2), IPAddress.v4(192, 0, 2, 1))
     static let v6 = (IPAddress.v6(0xfd00 << 48, 2), IPAddress.v6(0x2001_0db8 << 32, 1))
 
-    @Test("It answers ping in both families")
+    @Test("A virtual network answers ping in both families")
     func ping() {
         let network = VirtualNetwork()
         for (from, to) in [Self.v4, Self.v6] {
@@ -24,7 +24,7 @@ struct VirtualNetworkTests {
         #expect(network.statistics.pingsAnswered == 2)
     }
 
-    @Test("It echoes UDP in both families")
+    @Test("A virtual network echoes UDP in both families")
     func echo() {
         let network = VirtualNetwork(echoPort: 7)
         for (from, to) in [Self.v4, Self.v6] {
@@ -38,7 +38,7 @@ struct VirtualNetworkTests {
         #expect(network.statistics.unanswered == 2)
     }
 
-    @Test("It answers nothing that is damaged, cut short, elsewhere, or while it cannot be reached")
+    @Test("A virtual network ignores damaged, truncated and foreign packets, and all while it is unreachable")
     func silence() throws {
         let network = VirtualNetwork(prefixes: [try IPPrefix("192.0.2.0/24")])
         let packet = PacketBuilder.udp(from: Self.v4.0, port: 1, to: Self.v4.1, port: 7, payload: [1, 2, 3])

@@ -55,7 +55,7 @@ struct LifecycleCaseTests {
         try await LifecycleScene<MemoryHostUnderTest>().startAsleep()
     }
 
-    @Test("It has every situation with every event")
+    @Test("The table has every situation with every event")
     func complete() {
         #expect(
             LifecycleCase.all.count == LifecycleCase.Situation.allCases.count * LifecycleCase.Event.allCases.count)

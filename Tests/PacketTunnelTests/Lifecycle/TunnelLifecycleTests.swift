@@ -14,7 +14,7 @@ struct TunnelLifecycleTests {
 
     static let broken = TunnelError(.serverUnreachable, "no answer")
 
-    /// How to get into a state; the run at work has number 1 unless it began blocked.
+    /// The way into a state; the active run has number 1 unless it began blocked.
     enum Situation: String, CaseIterable {
         case down, starting, startingWithSettings, restarting, up, strict, reasserting
         case awaitingStart, stopping, failing, tearingDown, queued, blocked
@@ -57,8 +57,8 @@ struct TunnelLifecycleTests {
         ]
     }
 
-    /// The status after each event: d(own) c(onnecting) u(p) r(easserting) e(nding) b(locked); capital where nothing
-    /// changes and nothing is to be done.
+    /// The status after each event: d(own) c(onnecting) u(p) r(easserting) e(nding) b(locked); capital if the event has no
+    /// effect.
     static let table: [(Situation, String)] = [
         // start ok fail cancel re+ re- stop stopped torn Dstart Dstop Dtear
         (.down, "cDDD DDd DD DDD"),
@@ -80,7 +80,7 @@ struct TunnelLifecycleTests {
         .disconnected: "d", .connecting: "c", .connected: "u", .reasserting: "r", .disconnecting: "e", .blocked: "b",
     ]
 
-    @Test("It goes as the table says", arguments: Situation.allCases)
+    @Test("Each event has the outcome of the table", arguments: Situation.allCases)
     func everyEvent(_ situation: Situation) throws {
         let row = try #require(Self.table.first { $0.0 == situation }?.1).filter { $0 != " " }
         let events = Self.columns(situation.run)
@@ -97,13 +97,13 @@ struct TunnelLifecycleTests {
             } else {
                 #expect(!effects.isEmpty, "\(event)")
             }
-            // Whatever is published last is what is so.
+            // The last published status is the present one.
             let published = effects.compactMap { if case .publish(let update) = $0 { update } else { nil } }
             #expect(published.last ?? before == lifecycle.update, "\(event)")
         }
     }
 
-    @Test("It ignores what comes for another run", arguments: Situation.allCases)
+    @Test("Events of another run are ignored", arguments: Situation.allCases)
     func stale(_ situation: Situation) {
         for event in Self.columns(77) {
             switch event {
@@ -117,7 +117,7 @@ struct TunnelLifecycleTests {
     }
 
     @Test(
-        "It names the leak policy's row",
+        "A state has the leak policy's phase",
         arguments: zip(
             Situation.allCases,
             [
@@ -129,7 +129,7 @@ struct TunnelLifecycleTests {
         #expect(situation.lifecycle.leakPhase == phase)
     }
 
-    @Test("A second start is refused, and the first goes on")
+    @Test("A second start is refused, and the first continues")
     func doubleStart() {
         var lifecycle = Situation.starting.lifecycle
         let effects = lifecycle.handle(.start(2, .routeBased))
@@ -200,13 +200,13 @@ struct TunnelLifecycleTests {
         case .late: _ = lifecycle.handle(.deadline(1, .start))
         case .withoutSettings: _ = lifecycle.handle(.startReturned(1, nil))
         }
-        // One of these is due by now.
+        // One of these events is due.
         let effects = lifecycle.handle(.startReturned(1, Self.broken)) + lifecycle.handle(.stopReturned(1))
         let blocks = policy.blocksAfterFailure
         #expect(ending == .throwing || effects.contains(.tearDown(1, leavingBlocked: blocks)))
         _ = lifecycle.handle(.tornDown(1))
         #expect(lifecycle.status == (blocks ? .blocked : .disconnected))
-        // What was to be the tunnel's was never known, unless it was to be everything.
+        // The tunnel's networks were never known, unless the policy is for everything.
         #expect(lifecycle.leakPhase == (policy == .everything ? .blocked : blocks ? .connecting : .off))
         guard blocks else { return }
         #expect(lifecycle.handle(.stop(.userInitiated)).contains(.tearDown(1, leavingBlocked: false)))
@@ -214,7 +214,7 @@ struct TunnelLifecycleTests {
         #expect(lifecycle.update == TunnelStatusUpdate(.disconnected))
     }
 
-    /// How a start fails.
+    /// The ways in which a start fails.
     enum Ending: CaseIterable {
         case throwing, cancelling, late, withoutSettings
     }
@@ -244,7 +244,7 @@ struct TunnelLifecycleTests {
 
 extension TunnelLifecycleTests {
     /// Random lives: events that a world could produce, in any order.
-    @Test("Whatever happens, each start ends once, each stop ends, and nothing is left", arguments: 0..<200)
+    @Test("After any events, each start ends once, each stop ends, and nothing is left", arguments: 0..<200)
     func randomLives(_ seed: Int) {
         var generator = SeededGenerator(seed: UInt64(seed))
         var world = World()
@@ -258,7 +258,7 @@ extension TunnelLifecycleTests {
         #expect(world.armed.isEmpty)
     }
 
-    /// What carries out effects, and notes what must not be.
+    /// Carries out effects, and records violations.
     struct World {
         var lifecycle = TunnelLifecycle()
         /// How often each start has ended.

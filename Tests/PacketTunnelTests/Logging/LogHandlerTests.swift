@@ -21,7 +21,7 @@ struct LogHandlerTests {
         }
     }
 
-    @Test("What a logger says is in the file, with all that belongs to it")
+    @Test("A logger's message is in the file, with its metadata")
     func ringFile() throws {
         let directory = try ScratchDirectory()
         let file = try RingLogFile(path: directory.file("log"))
@@ -41,7 +41,7 @@ struct LogHandlerTests {
         #expect(record.fields == [LogRecord.Field("n", "2"), LogRecord.Field("tunnel", "office")])
     }
 
-    @Test("A copy of a logger has metadata and level of its own")
+    @Test("A copy of a logger has its own metadata and level")
     func valueSemantics() throws {
         let directory = try ScratchDirectory()
         let file = try RingLogFile(path: directory.file("log"))

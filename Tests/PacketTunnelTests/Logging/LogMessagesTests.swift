@@ -50,11 +50,11 @@ struct LogMessagesTests {
         let records = try await scene.all()
         #expect(records.map(\.message).last == "tunnel disconnected")
         #expect(records == scene.file.records())
-        // What is none of the host's is the provider's.
+        // Other messages go to the provider.
         #expect(await caught { try await scene.client.send(Echo(text: "x")) } == .closed)
     }
 
-    @Test("A page goes on where the one before ended, and everything comes once")
+    @Test("A page continues after the previous one, and every record arrives once")
     func pages() async throws {
         let scene = try Scene()
         for number in 0..<500 {
@@ -71,12 +71,12 @@ struct LogMessagesTests {
         #expect(try await scene.client.send(request).records.isEmpty)
         scene.file.append(LogRecordTests.record("next"))
         #expect(try await scene.client.send(request).records.map(\.message) == ["next"])
-        // Of a log that has begun anew, all is new.
+        // A log that was cleared starts again at its first record.
         request.after = .max
         #expect(try await !scene.client.send(request).records.isEmpty)
     }
 
-    @Test("Only the levels that are asked for come")
+    @Test("Only records of the requested levels arrive")
     func levels() async throws {
         let scene = try Scene()
         for level in Logger.Level.allCases {
@@ -85,7 +85,7 @@ struct LogMessagesTests {
             scene.file.append(record)
         }
         #expect(try await scene.all(LogRequest(minimumLevel: .error)).map(\.message) == ["error", "critical"])
-        // What was passed over is not looked at again.
+        // Skipped records are not read again.
         let page = try await scene.client.send(LogRequest(minimumLevel: .critical))
         #expect(page.position == scene.file.records().last?.sequence)
     }
@@ -99,7 +99,7 @@ struct LogMessagesTests {
         #expect(try await scene.all() == [record])
     }
 
-    @Test("Who subscribes gets what is there and every new line, over any channel")
+    @Test("A subscriber gets present and new lines, over any channel")
     func follows() async throws {
         let scene = try Scene()
         scene.file.append(LogRecordTests.record("past"))
@@ -140,7 +140,7 @@ struct LogMessagesTests {
         await service.close(within: .seconds(60))
     }
 
-    @Test("A host without a log says so, and what to do")
+    @Test("A host without a log returns an error with the remedy")
     func none() async throws {
         let host = MemoryHost { ScriptedProvider(Script()) }
         let client = MessageClient(channel: host)
@@ -171,7 +171,7 @@ struct MessagingLogTests {
         var lines: [String] { file.records().map { "\($0.level) \($0.label): \($0.message)" } }
     }
 
-    @Test("Router and client write what was asked and what came of it, and not what was said")
+    @Test("Router and client log each request and its result, and not its contents")
     func messages() async throws {
         let sink = try Sink()
         let router = MessageRouter(logger: sink.logger("router"))
@@ -194,7 +194,7 @@ struct MessagingLogTests {
         #expect(!lines.contains { $0.contains("what is said") })
     }
 
-    @Test("A manager writes what it does with which profile, how its tunnel is, and what failed")
+    @Test("A manager logs its operations with the profile, its tunnel's status, and failures")
     func manager() async throws {
         let sink = try Sink()
         let secrets = MemorySecretStore()

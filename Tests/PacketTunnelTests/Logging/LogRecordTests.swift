@@ -39,7 +39,7 @@ struct LogRecordTests {
     }
 
     @Test(
-        "Moments are told in UTC",
+        "Times are shown in UTC",
         arguments: [
             (Int64(0), "1970-01-01T00:00:00.000000Z"), (-1, "1969-12-31T23:59:59.999999Z"),
             (951_782_400_000_000_000, "2000-02-29T00:00:00.000000Z"),
@@ -50,7 +50,7 @@ struct LogRecordTests {
         #expect(Timestamp.text(nanoseconds) == expected)
     }
 
-    @Test("What was encoded decodes to the same, at every level and origin")
+    @Test("An encoded record decodes to the same value, at every level and origin")
     func roundTrip() {
         for level in Logger.Level.allCases {
             for origin in LogOrigin.allCases {
@@ -61,7 +61,7 @@ struct LogRecordTests {
         }
     }
 
-    @Test("A record fits any limit that has room for one, and says what was cut", arguments: [40, 60, 100, 232, 1_000])
+    @Test("A record fits any limit with room for one, and marks what was cut", arguments: [40, 60, 100, 232, 1_000])
     func cutting(limit: Int) throws {
         var generator = SeededGenerator(seed: UInt64(limit))
         for _ in 0..<200 {
@@ -89,7 +89,7 @@ struct LogRecordTests {
         for _ in 0..<5_000 {
             var damaged = bytes
             damaged[generator.int(in: 0..<bytes.count)] = UInt8(truncatingIfNeeded: generator.next())
-            // What is no UTF-8 any more takes three bytes for each.
+            // An invalid UTF-8 byte takes three bytes.
             let record = LogRecord(decoding: damaged, sequence: 1)
             #expect((record?.encoded(limit: 5_000).count ?? 0) <= 3 * damaged.count)
         }

@@ -14,7 +14,7 @@ import Testing
 
 @Suite("Taking secrets out of text")
 struct RedactorTests {
-    /// Where keys turn up. `K` stands for base64, `k` for the same without padding, `p` percent-encoded, `j` as JSON
+    /// The contexts of keys. `K` stands for base64, `k` for the same without padding, `p` percent-encoded, `j` as JSON
     /// escapes it, `u` for the URL-safe digits, `h` for hexadecimal digits and `H` for those in upper case.
     static let contexts = [
         "<K>", "key <K> is set", "peer(<K>)", "\"<K>\"", "'<K>',", "[<K>, <K>]", "<K>\n<K>", "PrivateKey = <K>",
@@ -25,7 +25,7 @@ struct RedactorTests {
         "[Interface]\nPrivateKey = <K>\nAddress = 10.0.0.2/32\n[Peer]\nPublicKey = <K>\nPresharedKey = <K>\n",
     ]
 
-    @Test("No key of thousands gets through, whatever stands around it")
+    @Test("None of thousands of keys is shown, in any context")
     func randomKeys() {
         var generator = SeededGenerator(seed: 2026)
         for round in 0..<4_000 {
@@ -62,7 +62,7 @@ struct RedactorTests {
     }
 
     @Test(
-        "Values of names that stand before secrets go, whatever they look like",
+        "The value after a secret's name is redacted, whatever its form",
         arguments: [
             ("PrivateKey = short", "PrivateKey = [redacted]"),
             ("PrivateKey = two words", "PrivateKey = [redacted]"),
@@ -97,7 +97,7 @@ struct RedactorTests {
     }
 
     @Test(
-        "Ordinary lines stay as they are",
+        "Ordinary lines are unchanged",
         arguments: [
             "", "handshake with peer 3 completed", "listening on [::]:51820", "opt=1 script=2 adept=3",
             "Sending keepalive packet to 192.0.2.1:51820", "tokenizer: ready", "bearer", "a token was refused",
@@ -122,7 +122,7 @@ struct RedactorTests {
         #expect(redacted["n"] == "2")
     }
 
-    @Test("Any text can be looked at, and twice gives no more than once")
+    @Test("Any text can be redacted, and redacting twice equals redacting once")
     func fuzz() {
         var generator = SeededGenerator(seed: 31)
         let pieces = [

@@ -31,7 +31,7 @@ struct RingLogDamageTests {
         let after = try directory.read("log")
         let changed = before.indices.filter { before[$0] != after[$0] && $0 >= 4096 }
         #expect(changed.count > 50)
-        // Whatever reached the file, in whichever order: a prefix of the changed bytes, or a suffix.
+        // Any part that reached the file, in either order: a prefix of the changed bytes, or a suffix.
         for cut in 0...changed.count {
             for isPrefix in [true, false] {
                 var torn = before
@@ -91,7 +91,7 @@ struct RingLogDamageTests {
         #expect(file.records() == good)
     }
 
-    @Test("After damage to the counters new records still come after those that are there")
+    @Test("After damage to the counters, new records follow the present ones")
     func damagedCounters() throws {
         let directory = try ScratchDirectory()
         _ = try makeLog(directory)
@@ -122,7 +122,7 @@ struct RingLogDamageTests {
         #expect(directory.names == ["log"])
     }
 
-    @Test("Foreign files, other versions, wrong sizes and things that are no files are told apart")
+    @Test("Foreign files, other versions, wrong sizes and non-files have distinct errors")
     func otherFiles() throws {
         let directory = try ScratchDirectory()
         func outcome(_ name: String) -> RingLogError? {
@@ -157,7 +157,7 @@ struct RingLogDamageTests {
         }
     }
 
-    @Test("A maker that died before the header was there is no obstacle")
+    @Test("A log can be opened if its creator died before it wrote the header")
     func unfinishedFile() throws {
         let directory = try ScratchDirectory()
         try directory.write([], to: "empty")

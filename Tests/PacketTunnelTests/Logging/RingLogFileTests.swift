@@ -13,7 +13,7 @@ struct RingLogFileTests {
 
     private func messages(_ file: RingLogFile) -> [String] { file.records().map(\.message) }
 
-    @Test("What is appended can be read, by this process and by others that open the file")
+    @Test("An appended record can be read, by this process and by others that open the file")
     func appendAndRead() throws {
         let directory = try ScratchDirectory()
         let app = try RingLogFile(path: directory.file("log"))
@@ -80,7 +80,7 @@ struct RingLogFileTests {
         #expect(messages(file) == (0..<15).map { "\($0)" })
     }
 
-    @Test("Clearing hides what is there, for every process, and not what comes later")
+    @Test("Clearing hides the present records, for every process, and not later ones")
     func clear() throws {
         let directory = try ScratchDirectory()
         let file = try RingLogFile(path: directory.file("log"), geometry: Self.small)
@@ -110,7 +110,7 @@ struct RingLogFileTests {
         #expect(lines.allSatisfy { $0.hasPrefix("{") && $0.hasSuffix("}") })
     }
 
-    @Test("Many threads and several openings append at once, and every record is whole")
+    @Test("Many threads and several openings append concurrently, and every record is whole")
     func concurrentAppends() async throws {
         let directory = try ScratchDirectory()
         let geometry = RingLogGeometry(slotByteCount: 128, slotCount: 4096)

@@ -53,7 +53,7 @@ struct RingLogFollowTests {
         #expect(await task.value == (24..<40).map { "\($0)" })
     }
 
-    @Test("A slow reader goes on with the oldest record that is left")
+    @Test("A slow reader continues with the oldest record that remains")
     func slowReader() throws {
         let directory = try ScratchDirectory()
         let file = try RingLogFile(path: directory.file("log"), geometry: Self.geometry)

@@ -9,7 +9,7 @@
     import Darwin
 #endif
 
-/// A folder that is gone, with the files in it, when this goes.
+/// A folder that is deleted with its files when this object is released.
 final class ScratchDirectory {
     struct Failure: Error {
         let code: Int32
@@ -35,7 +35,7 @@ final class ScratchDirectory {
         unsafe _ = rmdir(path)
     }
 
-    /// What is in it.
+    /// The names of its files.
     var names: [String] {
         guard let folder = unsafe opendir(path) else { return [] }
         defer { unsafe _ = closedir(folder) }

@@ -27,7 +27,7 @@ struct ManagerMessagesTests {
         try TunnelProfile(name: "Home", provider: "answers", encoding: AnsweringProvider.Configuration())
     }
 
-    @Test("A message reaches the provider of a profile's tunnel, by one call or a client, and its reply comes back")
+    @Test("A message reaches the provider of a profile's tunnel, by a call or a client, and its reply returns")
     func replies() async throws {
         let manager = TunnelManager(MemoryHost<AnsweringProvider>())
         let profile = try Self.profile()
@@ -46,7 +46,7 @@ struct ManagerMessagesTests {
         static let name = "test.count"
     }
 
-    /// Says what its secret is, or why it has none; it answers no messages.
+    /// Reports its secret, or the reason that it has none; answers no messages.
     private final class SecretiveProvider: PacketTunnelProvider, Sendable {
         struct Configuration: Codable, Sendable {}
 
@@ -59,7 +59,7 @@ struct ManagerMessagesTests {
         func stop(_ reason: StopReason) async {}
     }
 
-    @Test("A manager of one host keeps secrets where the host finds them, and a host without a place for them says so")
+    @Test("A manager of one host stores secrets where the host reads them, and a host without a store returns an error")
     func secrets() async throws {
         let profile = try TunnelProfile(
             name: "Home", provider: "secretive", encoding: SecretiveProvider.Configuration())
@@ -108,7 +108,7 @@ struct ManagerMessagesTests {
         #expect(await caught { try await manager.client(for: profile.id).send(Echo(text: "a")) } == .closed)
     }
 
-    @Test("Without such a profile, and without the right, the error says so")
+    @Test("A missing profile, and a missing permission, have distinct errors")
     func others() async throws {
         let manager = TunnelManager(MemoryHost<AnsweringProvider>())
         let missing = await caught { try await manager.send(Echo(text: "a"), to: "none") }
@@ -131,7 +131,7 @@ struct ManagerMessagesTests {
         router.on(Echo.self) { _ in Echo.Reply(text: "second") }
         let client = MessageClient(channel: MemoryMessageChannel(router: router))
         #expect(try await client.send(Echo(text: "")).text == "second")
-        // A name that nobody can send is no trouble: who tries learns why.
+        // An invalid name is not an error until it is sent.
         router.on(Nameless.self) { _ in Nameless.Reply() }
         #expect(router.registrations.count == 1)
         guard case .unencodableMessage = await caught({ try await client.send(Nameless()) }) else {
@@ -166,7 +166,7 @@ struct ManagerMessagesTests {
 
 @Suite("Monitoring a manager's tunnel", .timeLimit(.minutes(1)))
 struct ManagerMonitorTests {
-    /// What a test reads of an event.
+    /// The part of an event that a test compares.
     enum Seen: Equatable {
         case status(TunnelStatus)
         case reply(String)
@@ -181,7 +181,7 @@ struct ManagerMonitorTests {
         }
     }
 
-    @Test("It asks while the tunnel is up, also after another start, and ends when the profile is removed")
+    @Test("A monitor polls while the tunnel is up, after another start too, and ends when the profile is removed")
     func wholeLife() async throws {
         let manager = TunnelManager(MemoryHost<AnsweringProvider>())
         let profile = try TunnelProfile(name: "Home", provider: "a", encoding: AnsweringProvider.Configuration())
@@ -206,13 +206,13 @@ struct ManagerMonitorTests {
         try await manager.remove(profile.id)
         #expect(await next() == .status(.invalid))
         #expect(await next() == nil)
-        // Another iteration begins anew: there is no such profile.
+        // Another iteration starts from the beginning: there is no such profile.
         var statuses: [Seen] = []
         for await event in monitor { statuses.append(Seen(event)) }
         #expect(statuses == [.status(.invalid)])
     }
 
-    @Test("It polls in the statuses in which a tunnel is up, and in no others")
+    @Test("A monitor polls in the statuses of a tunnel that is up, and in no others")
     func phases() {
         let polled = TunnelStatus.allCases.filter { MonitoringPhase(TunnelStatusUpdate($0)) == .polling }
         #expect(polled == [.connected, .reasserting])

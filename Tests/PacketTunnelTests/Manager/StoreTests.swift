@@ -27,7 +27,7 @@ final class StoreDirectory: Sendable {
         try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: "\(path)/\(name)")
     }
 
-    /// All that is in all files beneath it.
+    /// The contents of all files in it.
     func everything() throws -> Data {
         try FileManager.default.subpathsOfDirectory(atPath: path).reduce(into: Data()) { data, name in
             data += FileManager.default.contents(atPath: "\(path)/\(name)") ?? Data()
@@ -70,7 +70,7 @@ struct SecretStoreTests {
         #expect(try await store.read("key", of: "q").bytes == [9])
     }
 
-    @Test("Files and directories are the owner's alone")
+    @Test("Only the owner can access files and directories")
     func modes() async throws {
         let scratch = try StoreDirectory()
         let store = try FileSecretStore(path: scratch.path + "/secrets")
@@ -80,7 +80,7 @@ struct SecretStoreTests {
         #expect(try scratch.mode("secrets/p/key") == 0o600)
     }
 
-    @Test("What others could read or change is refused", arguments: [0o640, 0o604, 0o622, 0o660])
+    @Test("A file that other users can read or change is refused", arguments: [0o640, 0o604, 0o622, 0o660])
     func wideFile(_ mode: Int) async throws {
         let scratch = try StoreDirectory()
         let store = try FileSecretStore(path: scratch.path + "/secrets")
@@ -89,12 +89,12 @@ struct SecretStoreTests {
         let error = await #expect(throws: TunnelError.self) { _ = try await store.read("key", of: "p") }
         #expect(error?.code == .permissionDenied)
         #expect(error?.fix.contains("chmod 600") == true)
-        // Writing it anew mends it.
+        // Writing it again corrects the mode.
         try await store.write(SecretBytes([2]), "key", of: "p")
         #expect(try await store.read("key", of: "p").bytes == [2])
     }
 
-    @Test("A directory that others may enter is refused", arguments: [0o750, 0o701, 0o777])
+    @Test("A directory that other users may enter is refused", arguments: [0o750, 0o701, 0o777])
     func wideDirectory(_ mode: Int) async throws {
         let scratch = try StoreDirectory()
         let path = scratch.path + "/secrets"
@@ -137,7 +137,7 @@ struct SecretStoreTests {
     }
 
     @Test(
-        "Names that are no names are refused",
+        "Invalid names are refused",
         arguments: ["", ".", "..", "a/b", "../x", ".hidden", "a b", "a\u{0}b", String(repeating: "a", count: 129)])
     func names(_ name: String) async throws {
         let scratch = try StoreDirectory()
@@ -188,7 +188,7 @@ struct ProfileStoreTests {
         #expect(try await store.loadAll().profiles.isEmpty)
     }
 
-    @Test("A file that is no profile does not hide the others")
+    @Test("An invalid profile file does not hide the others")
     func badFiles() async throws {
         let scratch = try StoreDirectory()
         let store = try FileProfileStore(path: scratch.path)
@@ -211,7 +211,7 @@ struct ProfileStoreTests {
         #expect(await code { try await store.remove("../../etc/passwd") } == .profileNotFound)
     }
 
-    @Test("A file that others may write is refused")
+    @Test("A file that other users may write is refused")
     func modes() async throws {
         let scratch = try StoreDirectory()
         let store = try FileProfileStore(path: scratch.path)
@@ -223,7 +223,7 @@ struct ProfileStoreTests {
         #expect(loaded.errors.map(\.code) == [.permissionDenied])
     }
 
-    @Test("Profiles fill in what is left out, and refuse a wrong id")
+    @Test("Profiles have defaults for omitted members, and refuse an invalid ID")
     func coding() throws {
         let short = #"{"id":"00000000000000000000000000000abc","name":"n","provider":"p"}"#
         let profile = try JSONDecoder().decode(TunnelProfile.self, from: Data(short.utf8))

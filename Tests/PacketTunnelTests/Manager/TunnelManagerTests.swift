@@ -9,7 +9,7 @@ import Testing
 
 @testable import PacketTunnel
 
-/// Stores that fail when told to.
+/// Stores that fail on request.
 final class FailingStore: ProfileStore, SecretStore {
     let profiles = MemoryProfileStore()
     let secrets = MemorySecretStore()
@@ -76,7 +76,7 @@ struct ManagerScene {
 
 @Suite("The tunnel manager", .timeLimit(.minutes(1)))
 struct TunnelManagerTests {
-    @Test("It makes the first profile, and starts it at once")
+    @Test("A manager creates the first profile, and starts it immediately")
     func first() async throws {
         let scene = ManagerScene()
         #expect(try await scene.manager.load().isEmpty)
@@ -94,7 +94,7 @@ struct TunnelManagerTests {
         #expect(await scene.manager.status(profile.id).status == .disconnected)
     }
 
-    @Test("It finds profiles again, and forgets those that have gone")
+    @Test("A manager finds stored profiles, and forgets removed ones")
     func load() async throws {
         let store = FailingStore()
         let one = ManagerScene(store: store)
@@ -109,7 +109,7 @@ struct TunnelManagerTests {
         #expect(await two.manager.status(profiles[0].id).status == .invalid)
     }
 
-    @Test("It says everything that is wrong with a profile, the name of another one included")
+    @Test("A manager reports every error in a profile, including a name in use")
     func validation() async throws {
         let scene = ManagerScene()
         let profile = ManagerScene.profile("Home")
@@ -128,7 +128,7 @@ struct TunnelManagerTests {
         #expect(await scene.manager.profiles == [profile])
     }
 
-    @Test("It updates a profile and its secrets, or neither")
+    @Test("A manager updates a profile and its secrets, or neither")
     func update() async throws {
         let scene = ManagerScene()
         var profile = ManagerScene.profile("Home")
@@ -226,7 +226,7 @@ struct TunnelManagerTests {
         #expect(await code { _ = try await scene.manager.sendMessage([1], to: id) } == .notRunning)
     }
 
-    @Test("It follows the way to the network as the rules say")
+    @Test("A manager follows the network path by the rules")
     func onDemand() async throws {
         let scene = ManagerScene()
         let home = ManagerScene.profile("Home", onDemand: .except(ssids: ["home"]))
@@ -290,7 +290,7 @@ struct TunnelManagerTests {
         #expect(seen == [[], ["One"], ["One", "Two"]])
     }
 
-    @Test("No secret is in what is stored for a profile")
+    @Test("A stored profile contains no secret")
     func noSecretInProfile() async throws {
         let scratch = try StoreDirectory()
         let secrets = try FileSecretStore(path: scratch.path + "/secrets")

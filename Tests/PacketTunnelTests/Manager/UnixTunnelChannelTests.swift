@@ -28,7 +28,7 @@ private final class ServiceScene: Sendable {
         service.withLock { $0 = made }
     }
 
-    /// The process is gone without a word.
+    /// The process ends without a message.
     func crash() { service.withLock { $0 = nil } }
 
     func close() async { await service.withLock { $0 }?.close(within: .seconds(60)) }
@@ -39,7 +39,7 @@ private final class ServiceScene: Sendable {
 }
 
 extension ScratchDirectory {
-    /// One that tasks share.
+    /// A value that tasks share.
     final class Box: Sendable {
         let path: String
         private let directory: Mutex<ScratchDirectory>
@@ -81,7 +81,7 @@ private actor CountingProvider: PacketTunnelProvider {
 
 @Suite("A tunnel behind a Unix socket", .timeLimit(.minutes(2)))
 struct UnixTunnelChannelTests {
-    @Test("It starts, tells its status, passes messages on, and stops")
+    @Test("A channel starts, reports the status, forwards messages, and stops")
     func wholeLife() async throws {
         let scene = try ServiceScene()
         let channel = scene.channel()
@@ -108,7 +108,7 @@ struct UnixTunnelChannelTests {
         #expect(scene.host.status.status == .disconnected)
         #expect(channel.status.status == .disconnected)
         let seen = await follower.value
-        // A change may be over before it is told; the order never changes.
+        // A change may be over before it is reported; the order never changes.
         #expect(seen.last == .disconnected && seen.contains(.connected))
         #expect(await code { _ = try await channel.sendMessage([1]) } == .notRunning)
     }
@@ -215,7 +215,7 @@ struct UnixTunnelChannelTests {
         #expect(scene.host.status.status == .disconnected)
     }
 
-    @Test("Without a service: down, and every request says so")
+    @Test("Without a service the status is down, and every request fails")
     func noService() async throws {
         let scene = try ServiceScene(serves: false)
         let channel = scene.channel()
@@ -278,7 +278,7 @@ struct UnixTunnelChannelTests {
         await scene.close()
         #expect(await ended.value == TunnelStatusUpdate(.disconnected))
         #expect(scene.directory.path + "/tunnel.sock" == scene.path)
-        // The socket is free at once.
+        // The socket is free immediately.
         try scene.serve()
         await scene.close()
     }

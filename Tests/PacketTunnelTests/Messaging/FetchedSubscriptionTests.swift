@@ -22,7 +22,7 @@ struct FetchedSubscriptionTests {
         return (router, sent, ended)
     }
 
-    /// One whose handler sends nothing until it is cancelled.
+    /// A router whose handler sends nothing until it is cancelled.
     private static func silent(_ clock: any Clock<Duration>) -> (router: MessageRouter, stopped: Event) {
         let (router, stopped) = (MessageRouter(clock: clock), Event())
         router.on(CountTo.self) { _, _ in
@@ -31,7 +31,7 @@ struct FetchedSubscriptionTests {
         return (router, stopped)
     }
 
-    /// A client whose channel is the system's: a message, an answer.
+    /// A client whose channel is like the system's: one answer for each message.
     private static func client(of router: MessageRouter) -> MessageClient {
         MessageClient(channel: ScriptedChannel { await router.respond(to: $0) })
     }
@@ -52,7 +52,7 @@ struct FetchedSubscriptionTests {
         #expect(received == Array(1...100))
     }
 
-    @Test("The sender waits while nobody fetches")
+    @Test("The sender waits while no one fetches")
     func backPressure() async throws {
         let (router, sent, ended) = Self.counting()
         let stream = try await Self.client(of: router).subscribe(to: CountTo(last: .max))
@@ -104,7 +104,7 @@ struct FetchedSubscriptionTests {
         #expect(await outcome(closed) == .closed)
     }
 
-    @Test("A router that closes, and a tunnel that goes away, end it with an error")
+    @Test("A router that closes, and a tunnel that ends, end a subscription with an error")
     func closing() async throws {
         let clock = VirtualClock()
         let (router, stopped) = Self.silent(clock)
@@ -159,7 +159,7 @@ struct FetchedSubscriptionTests {
         #expect(await ended.wait(timeout: .seconds(120)))
     }
 
-    @Test("One that nobody fetches from any more ends after a minute")
+    @Test("A subscription without fetches ends after a minute")
     func idle() async throws {
         let clock = VirtualClock()
         let (router, stopped) = Self.silent(clock)

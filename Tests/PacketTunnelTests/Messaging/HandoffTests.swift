@@ -26,7 +26,7 @@ struct HandoffTests {
         }
     }
 
-    @Test("After the end what is there can still be taken, after cancelling not")
+    @Test("After the end the present elements can be taken, and after a cancellation not")
     func ends() async {
         let finished = Handoff<Int>()
         #expect(await finished.send(1))
@@ -42,7 +42,7 @@ struct HandoffTests {
         #expect(await cancelled.send(2) == false)
     }
 
-    @Test("Who waits goes on when the other side ends it")
+    @Test("A waiter continues when the other side ends the handoff")
     func waiters() async {
         let handoff = Handoff<Int>()
         #expect(await handoff.send(1))

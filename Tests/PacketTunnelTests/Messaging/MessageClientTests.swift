@@ -19,7 +19,7 @@ struct MessageClientTests {
         #expect(try await MessageClient(channel: channel).send(Echo(text: "hi")) == Echo.Reply(text: "hello"))
     }
 
-    @Test("The request says what it is")
+    @Test("A request contains its kind, name and version")
     func request() async throws {
         let seen = Eavesdropper<[UInt8]>()
         let client = MessageClient(
@@ -34,7 +34,7 @@ struct MessageClientTests {
         #expect(Set(containers.map(\.correlation)).count == 2)
     }
 
-    @Test("Without a reply in time the sender learns so, and the late reply harms nobody")
+    @Test("Without a reply in time the sender gets an error, and the late reply is ignored")
     func timeout() async throws {
         let clock = VirtualClock()
         let release = Handoff<Void>()
@@ -58,7 +58,7 @@ struct MessageClientTests {
         #expect(try await client.send(Echo(text: "b")) == Echo.Reply(text: "late"))
     }
 
-    @Test("One call may have a time-out of its own")
+    @Test("One call may have its own timeout")
     func ownTimeout() async {
         let clock = VirtualClock()
         let channel = ScriptedChannel { _ in
@@ -72,7 +72,7 @@ struct MessageClientTests {
         #expect(await send.value == .timeout)
     }
 
-    @Test("A cancelled sender goes on at once, before or after it began")
+    @Test("A cancelled sender continues immediately, before or after it began")
     func cancellation() async {
         let clock = VirtualClock()
         let release = Handoff<Void>()
@@ -94,7 +94,7 @@ struct MessageClientTests {
         #expect(await early.value == .cancelled)
     }
 
-    @Test("A channel that gives nothing, is closed or fails is told apart")
+    @Test("An empty, a closed and a failing channel have distinct errors")
     func channelFailures() async {
         struct Broken: Error, CustomStringConvertible { var description: String { "the wire is cut" } }
         func outcome(_ answer: @escaping @Sendable ([UInt8]) async throws -> [UInt8]?) async -> MessageError? {
@@ -107,7 +107,7 @@ struct MessageClientTests {
         #expect(await outcome { _ in throw CancellationError() } == .cancelled)
     }
 
-    @Test("A reply that is none is an undecodable reply")
+    @Test("An invalid reply is an undecodable reply")
     func undecodableReplies() async {
         func outcome(_ answer: @escaping @Sendable ([UInt8]) throws -> [UInt8]) async -> MessageError? {
             await caught { try await MessageClient(channel: ScriptedChannel { try answer($0) }).send(Echo(text: "")) }
@@ -239,7 +239,7 @@ struct MessageClientTests {
         #expect(error == .handlerFailed(HandlerFailure(code: "later", message: "later")))
     }
 
-    @Test("Each error has a text of its own")
+    @Test("Each error has its own text")
     func descriptions() {
         let errors: [MessageError] = [
             .timeout, .handlerTimeout, .cancelled, .closed, .noReply, .busy, .noHandler(name: "a"),

@@ -21,7 +21,7 @@ struct MessageContainerTests {
         #expect(bytes.dropFirst(22).elementsEqual(#"culvert.status{"verbose":true}"#.utf8))
     }
 
-    @Test("What was encoded decodes to the same", arguments: MessageContainer.Kind.allCases)
+    @Test("An encoded container decodes to the same value", arguments: MessageContainer.Kind.allCases)
     func roundTrip(kind: MessageContainer.Kind) throws {
         var generator = SeededGenerator(seed: UInt64(kind.rawValue))
         for byteCount in [0, 1, 2, 255, 256, 65_535, 65_536] {
@@ -73,7 +73,7 @@ struct MessageContainerTests {
         #expect(accepted > 100)
     }
 
-    @Test("Foreign bytes, other formats and unknown kinds are told apart")
+    @Test("Foreign bytes, other formats and unknown kinds have distinct errors")
     func foreign() throws {
         var bytes = try Self.example.encoded()
         bytes[0] = 0x7b
@@ -89,7 +89,7 @@ struct MessageContainerTests {
         #expect(throws: MessageContainerError.invalidName) { try MessageContainer(decoding: bytes) }
     }
 
-    @Test("Lengths that a header can state but nobody can hold are refused")
+    @Test("A length in a header beyond the limit is refused")
     func hugeLengths() throws {
         var bytes = try Self.example.encoded()
         for index in 16..<22 { bytes[index] = 0xff }

@@ -136,7 +136,7 @@ struct MessageRouterTests {
                 == .unsupportedVersion(name: "test.echo", version: 1, supported: [2]))
     }
 
-    @Test("What a handler throws reaches the sender, without keys")
+    @Test("A handler's error reaches the sender, without keys")
     func throwingHandlers() async throws {
         struct Plain: Error, CustomStringConvertible {
             var description: String { "private_key=abcdef is wrong" }
@@ -196,7 +196,7 @@ struct MessageRouterTests {
         }
     }
 
-    @Test("A handler that takes too long is given up, cancelled, and holds its place until it ends")
+    @Test("A handler that exceeds its time is cancelled, and occupies its place until it ends")
     func handlerTimeout() async throws {
         let clock = VirtualClock()
         let limits = MessageRouter.Limits(handlerTimeout: .seconds(5), maximumRequests: 1)
@@ -251,7 +251,7 @@ struct MessageRouterTests {
         }
     }
 
-    @Test("Many senders at once each get their own reply")
+    @Test("Many concurrent senders each get their own reply")
     func concurrency() async throws {
         let router = MessageRouter(limits: MessageRouter.Limits(maximumRequests: 1_000))
         router.on(Echo.self) { message in
@@ -293,7 +293,7 @@ struct MessageRouterTests {
         }
     }
 
-    @Test("A closed router and a closed channel say so, also to those who wait")
+    @Test("A closed router and a closed channel report it, to waiting senders too")
     func closing() async throws {
         let router = MessageRouter()
         let entered = Event()

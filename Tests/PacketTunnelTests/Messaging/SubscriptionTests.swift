@@ -32,7 +32,7 @@ struct SubscriptionTests {
         #expect(received == Array(1...100))
     }
 
-    @Test("The sender waits while nobody takes its elements")
+    @Test("The sender waits while its elements are not taken")
     func backPressure() async throws {
         let (router, sent, ended) = counting()
         let client = MessageClient(channel: MemoryMessageChannel(router: router))
@@ -40,7 +40,7 @@ struct SubscriptionTests {
         var iterator = stream.makeAsyncIterator()
         for expected in 1...50 {
             #expect(try await iterator.next() == expected)
-            // What is taken, what lies there, and what is about to be put there.
+            // The taken, the buffered and the next element.
             #expect(sent.count <= expected + 2)
         }
         stream.cancel()
@@ -77,7 +77,7 @@ struct SubscriptionTests {
         #expect(await stopped.wait(timeout: .seconds(120)))
     }
 
-    @Test("What the other side says against it is thrown")
+    @Test("An error of the other side is thrown")
     func refusals() async throws {
         func outcome(_ router: MessageRouter) async -> MessageError? {
             let client = MessageClient(channel: MemoryMessageChannel(router: router))

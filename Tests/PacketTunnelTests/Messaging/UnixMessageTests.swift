@@ -19,14 +19,14 @@ import TunnelSystem
 
 @Suite("Messages over a Unix socket")
 struct UnixMessageTests {
-    /// A server with an echo and a counter, in a folder of its own.
+    /// A server with an echo and a counter, in a separate folder.
     final class Fixture {
         let directory: ScratchDirectory
         let router = MessageRouter()
         let server: UnixMessageServer
         let sent = Eavesdropper<Int>()
         let ended = Event()
-        /// Tells of that, and of clients that come and go.
+        /// Notified of that, and of clients that connect and disconnect.
         let changes: Changes
         var path: String { directory.file("socket") }
 
@@ -64,7 +64,7 @@ struct UnixMessageTests {
             try UnixSocket.connect(to: path)
         }
 
-        /// Waits until the server has so many clients.
+        /// Waits until the server has this number of clients.
         func waitForClients(_ count: Int) async -> Bool {
             let server = server
             return await changes.wait(within: .seconds(120)) { server.clientCount == count }
@@ -72,7 +72,7 @@ struct UnixMessageTests {
     }
 
     enum Glue {
-        /// Sends bytes on a non-blocking socket; returns how many went.
+        /// Sends bytes on a non-blocking socket; returns the number of sent bytes.
         static func send(_ descriptor: Int32, _ bytes: [UInt8]) -> Int {
             unsafe bytes.withUnsafeBytes { unsafe UnixSocket.send(descriptor, $0) }
         }
@@ -112,7 +112,7 @@ struct UnixMessageTests {
         unsafe _ = unlink(path + ".lock")
     }
 
-    @Test("Without a server, or after it has gone, the tunnel is closed")
+    @Test("Without a server, or after its end, the tunnel is closed")
     func closed() async throws {
         let fixture = try Fixture()
         let client = fixture.client
@@ -123,7 +123,7 @@ struct UnixMessageTests {
         #expect(await caught { try await nowhere.send(Echo(text: "a")) } == .closed)
     }
 
-    @Test("A server that goes away closes what is under way")
+    @Test("A server that ends closes the requests in progress")
     func serverGoesAway() async throws {
         let fixture = try Fixture()
         let entered = Event()
@@ -180,7 +180,7 @@ struct UnixMessageTests {
         server.close()
     }
 
-    @Test("Files that are no sockets, folders that others can change and impossible paths are refused")
+    @Test("Files that are not sockets, folders that other users can change and impossible paths are refused")
     func refusedPaths() throws {
         let directory = try ScratchDirectory()
         func outcome(_ path: String) -> UnixSocketError? {
@@ -202,7 +202,7 @@ struct UnixMessageTests {
         #expect(unsafe chmod(directory.path, 0o700) == 0)
     }
 
-    @Test("Requests and replies beyond the limit are told, with the connection's own figures")
+    @Test("Requests and replies beyond the limit fail with the connection's own figures")
     func limits() async throws {
         let fixture = try Fixture { $0.maximumByteCount = 10_000 }
         let error = await caught { try await fixture.client.send(Echo(text: String(repeating: "x", count: 20_000))) }
@@ -220,7 +220,7 @@ struct UnixMessageTests {
         }
     }
 
-    @Test("Beyond the number of clients the server is busy, until one of them goes")
+    @Test("Beyond the number of clients the server is busy, until one of them disconnects")
     func boundedClients() async throws {
         let fixture = try Fixture { $0.maximumClients = 2 }
         do {
@@ -248,7 +248,7 @@ struct UnixMessageTests {
         withExtendedLifetime(silent.number) {}
     }
 
-    @Test("A request that comes byte by byte is answered")
+    @Test("A request that arrives byte by byte is answered")
     func byteByByte() async throws {
         let fixture = try Fixture()
         let socket = try fixture.connect()
@@ -284,7 +284,7 @@ struct UnixMessageTests {
         #expect(error == nil)
     }
 
-    @Test("Elements of a subscription pass in order, and one that is given up ends at the server")
+    @Test("Elements of a subscription arrive in order, and a cancelled subscription ends at the server")
     func subscription() async throws {
         let fixture = try Fixture()
         var received: [Int] = []
@@ -316,7 +316,7 @@ struct UnixMessageTests {
         #expect(count < 50_000)
         for expected in 2...100 { #expect(try await iterator.next() == expected) }
         let ended = fixture.ended
-        // What was read made room, so that it may have begun to wait anew.
+        // Reading made room, so it may have begun to wait again.
         while !ended.hasHappened {
             try #require(await changes.wait { clock.sleeperCount > 0 || ended.hasHappened })
             clock.advance(by: .seconds(5))

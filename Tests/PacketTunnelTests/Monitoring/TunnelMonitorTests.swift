@@ -16,7 +16,7 @@ struct TunnelMonitorTests {
         case invalid
     }
 
-    /// What a test reads of an event.
+    /// The part of an event that a test compares.
     enum Seen: Equatable, Sendable {
         case status(Status)
         case reply(Int)
@@ -69,7 +69,7 @@ struct TunnelMonitorTests {
         }
     }
 
-    @Test("It polls at once when the tunnel is connected, and then at the interval")
+    @Test("A monitor polls immediately when the tunnel is connected, and then at the interval")
     func rhythm() async {
         let fixture = Fixture()
         var events = fixture.monitor().makeAsyncIterator()
@@ -107,7 +107,7 @@ struct TunnelMonitorTests {
         #expect(seen == [.status(.connected), .failure, .reply(2), .failure, .reply(4)])
     }
 
-    @Test("It pauses while the tunnel is not connected, and begins again at once when it is back")
+    @Test("A monitor pauses while the tunnel is not connected, and polls immediately when it is back")
     func pause() async {
         let fixture = Fixture()
         var events = fixture.monitor().makeAsyncIterator()
@@ -124,7 +124,7 @@ struct TunnelMonitorTests {
         #expect(Self.seen(await events.next()) == .reply(2))
     }
 
-    @Test("One status that is polled in after another does not disturb the rhythm, and the same one twice is told once")
+    @Test("A change between two polled statuses keeps the rhythm, and an equal status is reported once")
     func unchangedPhase() async {
         let fixture = Fixture()
         var events = fixture.monitor().makeAsyncIterator()
@@ -179,7 +179,7 @@ struct TunnelMonitorTests {
         #expect(fixture.mostTogether == 1)
     }
 
-    @Test("It ends after a status that is the end, and after the last status")
+    @Test("A monitor ends after a final status, and after the last status")
     func ends() async {
         for isStatus in [true, false] {
             let fixture = Fixture()
@@ -191,7 +191,7 @@ struct TunnelMonitorTests {
         }
     }
 
-    @Test("Cancelling who iterates ends it, and nobody polls any more")
+    @Test("Cancelling the iterating task ends a monitor, and its polls")
     func cancellation() async {
         let fixture = Fixture()
         fixture.continuation.yield(.connected)
@@ -237,7 +237,7 @@ struct TunnelMonitorTests {
         #expect(Self.seen(await events.next()) == .reply(21))
     }
 
-    @Test("Messages to a tunnel can be what it polls")
+    @Test("A monitor can poll with messages to a tunnel")
     func messages() async throws {
         let router = MessageRouter()
         router.on(Echo.self) { Echo.Reply(text: $0.text) }

@@ -21,7 +21,7 @@ struct BroadcastTests {
     }
 
     /// Passing a value to a waiting task takes the same locks of the runtime as cancelling it.
-    @Test("Followers that are cancelled while values come hold nobody up, and are forgotten", .timeLimit(.minutes(3)))
+    @Test("Followers that are cancelled during an update do not block others, and are removed", .timeLimit(.minutes(3)))
     func cancelledWhileSending() async {
         let broadcast = Broadcast(0)
         for round in 0..<2_000 {

@@ -29,7 +29,7 @@ struct PacketFlowPacketsTests {
         #expect(try await reading.value == (0..<3).map(Self.packet))
     }
 
-    @Test("What one iteration leaves, the next one takes")
+    @Test("Packets that one iteration leaves are returned by the next")
     func nothingIsLost() async throws {
         let device = try MemoryTun()
         let flow = PacketFlow(device: device)

@@ -22,7 +22,7 @@ struct PacketFlowTests {
         return batch
     }
 
-    @Test("It reads what is there, whole batches at a time")
+    @Test("A flow reads the available packets, whole batches at a time")
     func read() async throws {
         let device = try MemoryTun()
         let flow = PacketFlow(device: device)
@@ -33,7 +33,7 @@ struct PacketFlowTests {
         #expect(try flow.currentMTU() == 1420)
     }
 
-    @Test("A data plane has all of the interface: what it has counted, and its further queues")
+    @Test("A data plane has the whole interface, with its counters and further queues")
     func wholeDevice() throws {
         let memory = try MemoryTun()
         let flow = PacketFlow(device: CountingTun(memory))
@@ -66,7 +66,7 @@ struct PacketFlowTests {
         #expect(try await reading.value == [Self.packet(5)])
     }
 
-    @Test("Writing takes what there is room for, and says how many")
+    @Test("Writing accepts as many packets as there is room for, and returns their number")
     func pushBack() async throws {
         let device = try MemoryTun(queueCapacity: 2)
         let flow = PacketFlow(device: device)
@@ -80,7 +80,7 @@ struct PacketFlowTests {
         #expect(flow.droppedCount == 0)
     }
 
-    @Test("What can never be taken is dropped and counted, and is not in the way")
+    @Test("An impossible packet is dropped and counted, and does not block others")
     func drops() throws {
         let device = try MemoryTun(mtu: 100)
         let flow = PacketFlow(device: device)
@@ -128,7 +128,7 @@ struct PacketFlowTests {
         #expect(read == (0..<500).map(Self.packet))
     }
 
-    @Test("It ends for who waits")
+    @Test("Closing ends the waits")
     func close() async throws {
         let device = try MemoryTun(queueCapacity: 1)
         let flow = PacketFlow(device: device)

@@ -46,7 +46,7 @@ struct BypassLookupTests {
         return []
     }
 
-    @Test("Both families are asked for, and come back IPv4 first")
+    @Test("Both families are queried, and IPv4 comes first")
     func both() async throws {
         let names = try names([Self.name: Array(Self.answer.reversed())])
         #expect(try await lookUp([Self.server]) == Self.answer)
@@ -62,7 +62,7 @@ struct BypassLookupTests {
         await names.close()
     }
 
-    @Test("A server that is silent, or cannot say, is no reason not to ask the next one", arguments: [true, false])
+    @Test("After a silent or failing server the next one is queried", arguments: [true, false])
     func nextServer(_ isSilent: Bool) async throws {
         let (first, second) = (try names([:]), try names(at: 0xc633_6436, [Self.name: Self.answer]))
         first.isSilent = isSilent
@@ -74,7 +74,7 @@ struct BypassLookupTests {
         await second.close()
     }
 
-    @Test("No such name, no address, no answer and no name are errors that say so")
+    @Test("No such name, no address, no answer and an invalid name have distinct errors")
     func failures() async throws {
         let names = try names(["empty.example": []])
         func message(_ name: String, _ servers: [IPAddress] = [Self.server]) async -> String {
@@ -151,7 +151,7 @@ struct DNSMessageTests {
         }
     }
 
-    @Test("Names that are no host names are no questions")
+    @Test("An invalid host name is not queried")
     func names() {
         var random = SeededGenerator(seed: 3)
         for name in ["", ".", String(repeating: "a", count: 64), String(repeating: "a.", count: 127)] {

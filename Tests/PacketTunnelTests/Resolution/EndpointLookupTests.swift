@@ -22,7 +22,7 @@ struct EndpointLookupTests {
         return try await lookup.endpoints(of: address, on: path).map(\.description)
     }
 
-    @Test("The path decides the family: IPv4 first where both are, and only what there is a way to")
+    @Test("The path decides the family: IPv4 first if there are both, and only reachable addresses")
     func families() async throws {
         let table = ["both": [Self.v6, Self.v4]]
         #expect(
@@ -53,7 +53,7 @@ struct EndpointLookupTests {
         }
     }
 
-    @Test("Without a way to any address, and without a prefix, it says so")
+    @Test("Without a route to any address, and without a prefix, the lookup fails with the reason")
     func noWay() async throws {
         for (v4, v6, addresses) in [(true, false, [Self.v6]), (false, true, [Self.v4])] {
             let error = await #expect(throws: TunnelError.self) {
@@ -77,7 +77,7 @@ struct EndpointLookupTests {
         resolver.release()
     }
 
-    @Test("The system's resolver knows localhost, and says what is wrong with a name that there is not")
+    @Test("The system's resolver resolves localhost, and reports the error for an unknown name")
     func system() async throws {
         let resolver = SystemEndpointResolver()
         let found = try await resolver.resolve("localhost")

@@ -43,7 +43,7 @@ struct LeakPolicyTests {
         #expect(Set(Self.table.map(\.traffic)) == Set(TrafficClass.allCases))
     }
 
-    @Test("Leak policies let out what the table says, and nothing else", arguments: table)
+    @Test("Leak policies permit the packets of the table, and no others", arguments: table)
     func truth(_ row: Row) {
         for phase in Phase.allCases {
             #expect(LeakPolicy.routeBased.allows(row.traffic, in: phase) == row.routeBased.contains(phase), "\(phase)")
@@ -95,7 +95,7 @@ struct LeakPolicyTests {
     }
 
     @Test(
-        "An allowed network is reached beside the tunnel under every policy, wherever it is",
+        "An allowed network is reached outside the tunnel under every policy",
         arguments: LeakPolicy.allCases)
     func allowedNetworks(_ policy: LeakPolicy) throws {
         var settings = TunnelSettings.sample
@@ -113,7 +113,7 @@ struct LeakPolicyTests {
         #expect(settings.trafficClass(of: .v4(127, 0, 0, 1)) == .loopback)
     }
 
-    @Test("Under 'everything' all destinations are included, whatever the routes")
+    @Test("Under 'everything' all destinations are included, with any routes")
     func everything() {
         var settings = TunnelSettings.sample
         settings.includedRoutes = []

@@ -27,7 +27,7 @@ struct TunnelSettingsTests {
         #expect(settings.validate() == [])
     }
 
-    @Test("Tunnel settings report every field that is wrong, at once")
+    @Test("Tunnel settings report all invalid fields together")
     func everyProblem() throws {
         var settings = TunnelSettings(
             remoteAddress: "",
@@ -72,7 +72,7 @@ struct TunnelSettingsTests {
             problems.map(\.field) == [0, 1, 2, 3, 4, 6].map { "allowedNetworks[\($0)]" })
         #expect(problems[0].fix.contains("192.168.0.0/16") && problems[1].fix.contains("fd00::/8"))
         #expect(problems[4].description.contains("10.1.2.0/24"))
-        // There routes do not matter; and what is excluded by a route contradicts it, what is allowed does not.
+        // Routes do not matter there; an excluded route contradicts the policy, and an allowed network does not.
         settings.leakPolicy = .everything
         settings.allowedNetworks = [try IPPrefix("10.1.0.0/16"), try IPPrefix("239.0.0.0/8")]
         #expect(settings.validate().isEmpty)
@@ -88,7 +88,7 @@ struct TunnelSettingsTests {
         #expect(settings.validate().map(\.field) == ["remoteAddress", "addresses", "overhead", "dns.servers", "proxy"])
     }
 
-    @Test("Tunnel settings survive coding, and fill in what is left out")
+    @Test("Tunnel settings survive coding, and have defaults for omitted members")
     func coding() throws {
         var settings = TunnelSettings.sample
         settings.dns = DNSSettings(servers: [.v4(1, 1, 1, 1)], searchDomains: ["a"], searchesMatchDomains: true)

@@ -98,7 +98,7 @@ struct ContractTests {
         #expect(error?.field == field)
     }
 
-    @Test("Both addresses may not be of one family")
+    @Test("The two addresses must not be of the same family")
     func families() throws {
         let body = try changing(fixtures.grant.body, ["addresses", "1"], to: .string("10.66.0.3"))
         #expect(throws: ContractError(field: "addresses", problem: "both are of one family")) {
@@ -153,7 +153,7 @@ struct ContractTests {
         }
     }
 
-    @Test("Problems are read with what they have")
+    @Test("Problems are read with their members")
     func problems() throws {
         let least = try ProblemDetails(body: Array("{}".utf8))
         #expect(least.status == 500 && least.code == nil && least.type == "about:blank")
@@ -163,7 +163,7 @@ struct ContractTests {
 
 @Suite("Ids and secrets of the API")
 struct ContractValueTests {
-    @Test("An id is 26 characters, and comes back as it was")
+    @Test("An ID has 26 characters, and is unchanged by coding")
     func ids() throws {
         var random = SeededGenerator(seed: 1)
         var seen: Set<RandomID> = []
@@ -187,7 +187,7 @@ struct ContractValueTests {
         #expect(RandomID(String(repeating: "1", count: 26)) == nil)
     }
 
-    @Test("A secret is its kind and 43 characters, and shows nothing of itself")
+    @Test("A secret has its kind and 43 characters, and its description hides it")
     func secrets() throws {
         var random = SeededGenerator(seed: 2)
         for kind in BearerSecret.Kind.allCases {
@@ -223,7 +223,7 @@ struct ContractValueTests {
         #expect(Base64URL.decode(Array("AA".utf8)) == [0])
     }
 
-    @Test("Both sides compute the proof of a rotation, and nobody else")
+    @Test("Only the two sides can compute the proof of a rotation")
     func rotation() throws {
         var random = SeededGenerator(seed: 4)
         let (old, new, server) = (
@@ -244,7 +244,7 @@ struct ContractValueTests {
             change(&other)
             #expect(!other.isProven(by: old.publicKey, to: server))
         }
-        // A point of low order gives everybody the same secret (RFC 7748 section 6.1).
+        // A point of low order gives every key the same secret (RFC 7748 section 6.1).
         let low = try #require(PublicKey(bytes: [1] + [UInt8](repeating: 0, count: 31)))
         #expect(RotationRequest.proof(own: old, other: low, nonce: nonce.nonce, newKey: new.publicKey) == nil)
         #expect(!request.isProven(by: low, to: server))

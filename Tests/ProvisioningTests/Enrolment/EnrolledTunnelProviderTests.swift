@@ -128,9 +128,9 @@ final class EnrolledScene: Sendable {
     }
 }
 
-@Suite("A tunnel whose gateway gives out its settings", .timeLimit(.minutes(2)))
+@Suite("A tunnel whose gateway assigns its settings", .timeLimit(.minutes(2)))
 struct EnrolledTunnelProviderTests {
-    @Test("The first start enrols with the invitation, later ones with what was kept")
+    @Test("The first start enrols with the invitation, and later ones use the stored device")
     func start() async throws {
         let scene = try await EnrolledScene()
         try await scene.start()
@@ -165,7 +165,7 @@ struct EnrolledTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("Without the gateway what it gave last is used, until it ends")
+    @Test("If the gateway is unreachable, its last grant is used until it expires")
     func outage() async throws {
         let scene = try await EnrolledScene(expiresInSeconds: 600)
         try await scene.start()
@@ -180,7 +180,7 @@ struct EnrolledTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("A device that was revoked does not start, and says so")
+    @Test("A revoked device does not start, and the error names the reason")
     func revoked() async throws {
         let scene = try await EnrolledScene()
         try await scene.start()
@@ -215,7 +215,7 @@ struct EnrolledTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("When nothing comes through any more, the tunnel moves to the next server without going down")
+    @Test("When no data arrives any more, the tunnel moves to the next server without going down")
     func failover() async throws {
         let scene = try await EnrolledScene()
         try await scene.start()
@@ -262,7 +262,7 @@ struct EnrolledTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("A device that is revoked while its tunnel is up is told so when the tunnel dies")
+    @Test("A device that is revoked while its tunnel is up gets the reason when the tunnel dies")
     func revokedMeanwhile() async throws {
         let scene = try await EnrolledScene()
         try await scene.start()
@@ -273,7 +273,7 @@ struct EnrolledTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("It renews in time, and takes on what the gateway gives then")
+    @Test("A device renews in time, and applies the new grant")
     func renewal() async throws {
         let scene = try await EnrolledScene(renewAfterSeconds: 1)
         try await scene.start()
@@ -306,7 +306,7 @@ struct EnrolledTunnelProviderTests {
         #expect(try await scene.secrets.names(of: "test") == [])
     }
 
-    @Test("What cannot be used is said field by field, and without a transport nothing starts")
+    @Test("Errors are reported field by field, and without a transport nothing starts")
     func validation() async throws {
         var configuration = EnrolledTunnelConfiguration(gateways: [])
         #expect(configuration.validate().map(\.field) == ["gateways"])

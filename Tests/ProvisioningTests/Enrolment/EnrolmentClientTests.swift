@@ -53,7 +53,7 @@ struct EnrolmentClientTests {
         return try await body()
     }
 
-    @Test("An invitation becomes a device, whichever request or reply is lost on the way", arguments: [0, 1, 2, 3])
+    @Test("An invitation becomes a device, whichever request or reply is lost", arguments: [0, 1, 2, 3])
     func enrol(_ lost: Int) async throws {
         gateway.change { state in
             state.lostRequests = lost
@@ -67,7 +67,7 @@ struct EnrolmentClientTests {
         #expect(again.device.id == grant.device.id)
     }
 
-    @Test("An invitation that another key or credential has used is refused at once")
+    @Test("An invitation that another key or credential has used is refused immediately")
     func used() async throws {
         _ = try await client.enrol(request, with: token)
         var random = SeededGenerator(seed: 32)
@@ -101,7 +101,7 @@ struct EnrolmentClientTests {
         let next = PrivateKey(using: &random)
         let rotated = try await client.rotate(from: fixtures.key, to: next.publicKey, credential: credential)
         #expect(rotated.device.publicKey == next.publicKey)
-        // Another key than this device's is no grant for it.
+        // A grant for another key is not valid for this device.
         let error = await #expect(throws: ProvisioningError.self) {
             try await passing { () throws(ProvisioningError) in
                 try await client.grant(credential: credential, publicKey: fixtures.key.publicKey)
@@ -137,7 +137,7 @@ struct EnrolmentClientTests {
             try await passing { () throws(ProvisioningError) in try await keeper.rotated(enrolment) }
         }
         gateway.change { $0.losesRepliesOf = nil }
-        // A process that starts now has what was kept.
+        // A process that starts now has the stored state.
         enrolment = try DeviceEnrolment(try #require(store.withLock { $0 }))
         #expect(enrolment.privateKey == old && enrolment.nextKey != nil)
         enrolment = try await keeper.refreshed(enrolment)
@@ -146,7 +146,9 @@ struct EnrolmentClientTests {
         #expect(try DeviceEnrolment(try #require(store.withLock { $0 })) == enrolment)
     }
 
-    @Test("An answer that is no problem of the API is another server's turn, and a clock that is not set is the cause")
+    @Test(
+        "After an answer that is not a problem of the API the next server is asked, and a wrong clock is reported as the cause"
+    )
     func strangers() async throws {
         let portal = ScriptedTransport { request throws(ProvisioningTransportError) in
             request.server.name == "one.example"

@@ -35,7 +35,8 @@ struct InvitationTests {
         return Invitation.prefix + String(decoding: Base64URL.encode(changed), as: UTF8.self)
     }
 
-    @Test("It is one line, which comes back as it was, also from a file with comments", arguments: ["\n", "\r\n"])
+    @Test(
+        "An invitation is one line, and is unchanged by coding, in a file with comments too", arguments: ["\n", "\r\n"])
     func lines(_ end: String) throws {
         for host in ["vpn.example.com", "192.0.2.1", "2001:db8::1"] {
             let invitation = try invitation(host: host)
@@ -90,7 +91,7 @@ struct InvitationTests {
         #expect(try JSONDecoder().decode([ServerKeyPin].self, from: try JSONEncoder().encode(pins)) == pins)
     }
 
-    @Test("What is shown of it has no token")
+    @Test("The description of an invitation contains no token")
     func description() throws {
         let invitation = try invitation()
         var dumped = ""
