@@ -11,17 +11,17 @@ import TrustPinning
     package import Foundation
 #endif
 
-/// Sends provisioning requests over TLS to servers that are verified as the request says: by pins, by given authorities, or by
+/// Sends provisioning requests over TLS, and verifies servers as the request demands: by pins, by given authorities, or by
 /// the system's (`ServerTrust`).
 ///
-/// Each request has a connection of its own, to the address that it names, if any, and is judged for the server's name. Nothing of
-/// it leaves before the server was found to be the right one. No redirection is followed.
+/// Each request has a separate connection, to the address that it contains, if any, and the certificate must be for the
+/// server's name. No byte of the request is sent before the server is verified. Redirections are not followed.
 public struct PinnedProvisioningTransport: ProvisioningTransport {
     private let logger: Logger
     private let now: @Sendable () -> Date
 
-    /// A transport.
-    /// - Parameter logger: hears when a certificate's common name was accepted.
+    /// Creates a transport.
+    /// - Parameter logger: Logs each accepted common name of a certificate.
     public init(logger: Logger = Logger(label: "provisioning")) { self.init(logger: logger, now: { Date() }) }
 
     /// - Parameter now: the time that certificates have to be valid at.
@@ -30,7 +30,7 @@ public struct PinnedProvisioningTransport: ProvisioningTransport {
         self.now = now
     }
 
-    /// Sends a request, and returns the whole reply, whatever its status.
+    /// Sends a request, and returns the whole reply, with any status.
     public func send(_ request: ProvisioningRequest) async throws(ProvisioningTransportError) -> ProvisioningReply {
         let evaluator = try request.server.evaluator(logger)
         do throws(PinnedSessionError) {
@@ -42,7 +42,7 @@ public struct PinnedProvisioningTransport: ProvisioningTransport {
 }
 
 extension ProvisioningServer {
-    /// What judges the server.
+    /// Makes the evaluator that verifies the server.
     fileprivate func evaluator(_ logger: Logger) throws(ProvisioningTransportError) -> TrustEvaluator {
         switch trust {
         case .system: return TrustEvaluator(policies: .systemTrustOnly, systemTrust: Self.systemTrust())
@@ -55,14 +55,14 @@ extension ProvisioningServer {
             } catch {
                 throw .unsupported("the authorities of \(name): \(error)")
             }
-            // The same code on each platform: Apple's does not know common names any more.
+            // The same code on each platform: Apple's no longer supports common names.
             return TrustEvaluator(
                 policies: .systemTrustOnly, systemTrust: RootStoreTrust(roots: roots, rememberedChains: 0),
                 observers: acceptsCommonName ? [commonNameObserver(logger)] : [])
         }
     }
 
-    /// Its own key decides, and nobody else: a leaf with one of these keys, for the name, for servers, valid now.
+    /// Only the server's own key decides: a leaf with one of these keys, for the name, for servers, valid now.
     private func policies(_ pins: [ServerKeyPin]) throws(ProvisioningTransportError) -> PolicySet {
         do {
             let pins = try pins.enumerated().map { index, pin in
@@ -89,7 +89,7 @@ extension ProvisioningServer {
 /// For servers whose pins alone decide.
 private struct NobodyVouches: SystemTrust {
     func verify(_ request: SystemTrustRequest) async -> SystemTrustResult {
-        .untrusted(SystemTrustFailure(.unknownIssuer, "no authority is asked"))
+        .untrusted(SystemTrustFailure(.unknownIssuer, "authorities are not used"))
     }
 }
 
@@ -97,8 +97,8 @@ extension ProvisioningTransportError {
     /// No certificate that is in use was made before this, and no clock that was set is behind it: 2025-01-01.
     private static let earliestTime = Date(timeIntervalSince1970: 1_735_689_600)
 
-    /// What is known of why there is no reply.
-    /// - Parameter now: what the clock says.
+    /// The reason for a missing reply, as far as it is known.
+    /// - Parameter now: The time of the clock.
     fileprivate init(_ error: PinnedSessionError, now: Date) {
         switch error {
         case .untrusted(_, let verdict):
@@ -107,7 +107,7 @@ extension ProvisioningTransportError {
             }
             self =
                 isEarly == true && now < Self.earliestTime
-                ? .clockUnset("it says \(now.formatted(.iso8601)), and the server's certificate is not valid yet")
+                ? .clockUnset("its time is \(now.formatted(.iso8601)), and the server's certificate is not valid yet")
                 : .untrusted(verdict.reason)
         case .responseTooLarge(let limit): self = .tooLong(limit: limit)
         case .invalidRequest(let reason), .bodyFailed(let reason): self = .unsupported(reason)

@@ -6,7 +6,7 @@ import PacketTunnel
 import Provisioning
 
 extension ProvisioningServer {
-    /// Where to connect, as `address:port`; nil where the name is looked up.
+    /// The address to connect to, as `address:port`, or `nil` if the name is resolved.
     var place: String? { address.map { Endpoint(address: $0, port: port).description } }
 }
 

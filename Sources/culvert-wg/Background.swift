@@ -5,7 +5,7 @@ import CTunnelSystem
 import TunnelSystem
 import WireGuardDevice
 
-/// Going to the background by starting this program anew: a process with threads must not fork.
+/// Continues in the background by starting this program again: a process with threads must not fork.
 enum Background {
     /// Where the child finds the TUN device, the management socket and the pipe for its report.
     private static let tunNumber: Int32 = 3
@@ -30,7 +30,7 @@ enum Background {
         let count = unsafe withUnsafeMutableBytes(of: &byte) { unsafe SystemCall.read(report.reader.number, into: $0) }
         report.reader.close()
         if count == 1 { return }
-        // The pipe closed without a report: the child has said why, if it was asked to log.
+        // The pipe closed without a report: the child has logged the reason if logging is on.
         var status: Int32 = 0
         unsafe _ = waitpid(child, &status, 0)
         throw failure("the background process ended; run with LOG_LEVEL=verbose -f to see why", ECHILD)

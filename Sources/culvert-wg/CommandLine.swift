@@ -5,7 +5,7 @@ import TunnelIO
 import TunnelSystem
 import WireGuardDevice
 
-/// What the arguments and the environment ask of the daemon.
+/// The options of the daemon from the arguments and the environment.
 struct DaemonOptions: Equatable {
     enum LogLevel: Equatable {
         case silent
@@ -16,11 +16,11 @@ struct DaemonOptions: Equatable {
     var interfaceName: String
     var isForeground = false
     var logLevel = LogLevel.error
-    /// Whether `LOG_LEVEL` was set at all: a daemon that is asked to log keeps its output.
+    /// Whether `LOG_LEVEL` was set at all: a daemon that logs keeps its output.
     var keepsOutput = false
-    /// How the work is spread over threads.
+    /// The layout of threads.
     var layout = LaneLayout.automatic
-    /// The most memory that the device takes; nil for no bound but what is configured.
+    /// The memory limit of the device; `nil` for the bounds of the configuration only.
     var budget: MemoryBudget?
     /// A TUN device that was opened already.
     var tunDescriptor: Int32?
@@ -28,9 +28,9 @@ struct DaemonOptions: Equatable {
     var uapiDescriptor: Int32?
     /// Where to write the name that the system chose, when it was left the choice.
     var nameFile: String?
-    /// Where to report that everything is up.
+    /// The descriptor for the report that the daemon is up.
     var readyDescriptor: Int32?
-    /// What is to be said before the start.
+    /// The warnings to log before the start.
     var warnings: [String] = []
 
     enum Request: Equatable {
@@ -109,7 +109,7 @@ struct DaemonOptions: Equatable {
         on SIGINT or SIGTERM, when the interface is deleted, and when the socket is removed. On SIGUSR1 it writes what it
         moved and dropped so far to its log.
 
-          -f, --foreground    stay in the foreground
+          -f, --foreground    run in the foreground
 
         Environment:
           LOG_LEVEL               verbose (or debug), error (the default), silent
@@ -170,7 +170,7 @@ struct DaemonOptions: Equatable {
         case "error": options.keepsOutput = true
         case "silent": options.logLevel = .silent
         case .some(let other):
-            // A daemon that ran with another implementation's setting is to run with this one.
+            // A daemon that ran with another implementation's setting must run with this one.
             options.warnings.append(
                 "LOG_LEVEL is '\(other)', which is none of verbose, debug, error, silent; using error")
         }
@@ -216,7 +216,7 @@ struct DaemonOptions: Equatable {
         return number
     }
 
-    /// What Linux and wg(8) both take as a name.
+    /// Whether Linux and wg(8) both accept a name.
     static func isInterfaceName(_ name: String) -> Bool {
         guard (1...15).contains(name.utf8.count), name != ".", name != ".." else { return false }
         return name.utf8.allSatisfy { byte in

@@ -33,7 +33,7 @@ enum Daemon {
     /// Opens what needs privileges, then stays or goes to the background.
     private static func run(_ options: DaemonOptions) throws(WireGuardDeviceError) {
         for warning in options.warnings { Output.error("culvert-wg: \(warning)") }
-        // The background process has exactly the descriptors that it is told of.
+        // The background process has exactly the descriptors that it is given.
         if let ready = options.readyDescriptor { Privileges.closeInherited(from: ready + 1) }
         let tun = try openTun(options)
         let name: String

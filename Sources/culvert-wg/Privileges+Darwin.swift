@@ -2,7 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if canImport(Darwin)
-    /// What the daemon gives up once its descriptors are open: nothing on Darwin, where utun needs root throughout.
+    /// The privileges that the daemon drops after its descriptors are open: none on Darwin, where utun always needs root.
     enum Privileges {
         static func reduce() -> [String] { [] }
         /// The child is started without them.

@@ -5,19 +5,19 @@
     import CTunnelSystem
     import TunnelSystem
 
-    /// What the daemon gives up once its descriptors are open.
+    /// The privileges that the daemon drops after its descriptors are open.
     enum Privileges {
-        /// Closes what a caller left open in the background process: a lock that a shell holds must not be held on.
+        /// Closes the descriptors that a caller left open in the background process: a lock of a shell must not stay held.
         static func closeInherited(from first: Int32) {
             _ = ctunnel_close_from(UInt32(clamping: first))
         }
 
-        /// Keeps what is needed to mark sockets and size their buffers (`CAP_NET_ADMIN`), to bind low ports
+        /// Keeps the capabilities to mark sockets and size their buffers (`CAP_NET_ADMIN`), to bind low ports
         /// (`CAP_NET_BIND_SERVICE`), and to follow an interface into another namespace (`CAP_NET_BROADCAST`,
         /// `CAP_SYS_ADMIN`).
         ///
-        /// Core dumps and debuggers of the same user are shut out, since they would show keys.
-        /// - Returns: what could not be done, for people. As an ordinary user there is nothing to give up.
+        /// Core dumps and debuggers of the same user are forbidden, because they would show keys.
+        /// - Returns: The steps that failed, for people. An ordinary user has no privileges to drop.
         static func reduce() -> [String] {
             let netBindService: UInt64 = 1 << 10
             let netBroadcast: UInt64 = 1 << 11
@@ -33,7 +33,7 @@
             ])
         }
 
-        /// What to say of steps, by the error number of each; zero for none.
+        /// Messages for the steps whose `errno` is not 0.
         static func failures(of steps: [(step: String, errno: Int32)]) -> [String] {
             steps.compactMap { $0.errno == 0 ? nil : "cannot \($0.step): \(SystemError.text($0.errno))" }
         }

@@ -6,8 +6,8 @@
 
     /// The pages of the program itself.
     enum ProgramPages {
-        /// Lets go of what starting up has used: the linker's tables and code that runs once. What is needed comes back from
-        /// the page cache.
+        /// Releases the pages used at the start: the linker's tables and code that runs once. They return from the page cache
+        /// if they are needed.
         static func release() {
             ctunnel_release_code()
         }

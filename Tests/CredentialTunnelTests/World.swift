@@ -36,7 +36,7 @@ func hex(_ bytes: some Sequence<UInt8>) -> String {
     bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
 }
 
-/// Gives what it was told to, then numbers from a seed.
+/// Returns the given values, then numbers from a seed.
 struct ScriptedGenerator: RandomNumberGenerator {
     private var script: [UInt64]
     private var rest = SeededGenerator(seed: 99)
@@ -74,13 +74,13 @@ final class World {
     var server: CredentialServer
     var up: LossyLink<[UInt8]>
     var down: LossyLink<[UInt8]>
-    /// Where the client sends from.
+    /// The client's source address.
     var address = World.address
-    /// What the driver says of a login; nil when it says nothing yet.
+    /// The driver's verdict on a login, or `nil` if it gives none yet.
     var verdict: (Body.ClientAuthRequest) -> LoginVerdict? = { login in
         login.password == "123456" ? .accepted(World.assignment) : .refused(Body.Refusal(.credentials))
     }
-    /// What either asked for beside datagrams, and those, in order.
+    /// The requested actions of either side, and its datagrams, in order.
     var clientSaid: [ClientAction] = []
     var serverSaid: [ServerAction] = []
     var clientSent: [(at: Int64, bytes: [UInt8])] = []
@@ -148,7 +148,7 @@ final class World {
         }
     }
 
-    /// What the server makes of a datagram, which comes from the client's address unless another is said.
+    /// Handles a datagram at the server, from the client's address by default.
     @discardableResult
     func serverReceives(_ datagram: [UInt8], from source: Endpoint? = nil) -> [ServerAction] {
         var datagram = datagram
@@ -158,7 +158,7 @@ final class World {
         return actions
     }
 
-    /// What the client makes of a datagram.
+    /// Handles a datagram at the client.
     @discardableResult
     func clientReceives(_ datagram: [UInt8]) -> [ClientAction] {
         var datagram = datagram
@@ -172,7 +172,7 @@ final class World {
     func serverSession(_ index: UInt32) -> TunnelSession? { server.session(receiving: index) }
     func answer(_ id: ClientID, _ verdict: LoginVerdict) -> [ServerAction] { server.answer(id, verdict, at: now) }
 
-    /// Where the server sends packets for its client; nil when it has none.
+    /// The endpoint to which the server sends packets for its client, or `nil` if it has none.
     var destination: Endpoint? { joined.flatMap { server.reserve(0, to: $0, at: now) }?.endpoint }
 
     func start() { perform(client.start(at: now)) }

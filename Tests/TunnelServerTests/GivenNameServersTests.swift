@@ -24,14 +24,14 @@ import Testing
             try given(["127.0.0.1"], host: "nameserver 198.51.100.1\n", resolved: resolved) == ["198.51.100.1"])
     }
 
-    @Test("Servers that clients can ask stay as they are, each once")
+    @Test("Servers that clients can reach are unchanged, each once")
     func keeps() throws {
         #expect(try given(["9.9.9.9", "10.66.0.1", "9.9.9.9"], host: nil) == ["9.9.9.9", "10.66.0.1"])
         #expect(
             try given(["9.9.9.9", "::1"], host: "nameserver 9.9.9.9\nnameserver 9.9.9.9\n") == ["9.9.9.9"])
     }
 
-    @Test("Upstreams that only the host can ask are none")
+    @Test("Upstreams that only the host can reach are excluded")
     func nearby() throws {
         let text =
             "nameserver 127.0.0.1\nnameserver ::1\nnameserver fe80::1%eth0\nnameserver fe80::1\nnameserver nonsense\n"

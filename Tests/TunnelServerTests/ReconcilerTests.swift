@@ -129,7 +129,7 @@ import TunnelServer
     }
 
     @Test(
-        "A random course of changes, refusals, failures and invalidations leaves what the system has", arguments: 0..<50
+        "A random course of changes, refusals, failures and invalidations leaves the system's state", arguments: 0..<50
     )
     func random(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)

@@ -26,7 +26,9 @@ import TunnelSystem
             ports: ports)
     }
 
-    @Test("Clients with the same rules share a chain, which is made before the first is let in and goes after the last")
+    @Test(
+        "Clients with equal rules share a chain, which is created before the first is admitted and removed after the last"
+    )
     func shares() throws {
         let rules = [try rule(.deny, ["203.0.113.0/24"])]
         var clients = ServerClients()
@@ -47,7 +49,7 @@ import TunnelSystem
         #expect(clients.isEmpty && clients.chains.isEmpty)
     }
 
-    @Test("Other rules for one of ten thousand clients are one element that goes and one that comes")
+    @Test("Other rules for one of ten thousand clients remove one element and add one")
     func isOneElement() throws {
         var clients = ServerClients()
         let all: [IPPrefix: [AccessRule]?] = Dictionary(
@@ -60,7 +62,7 @@ import TunnelSystem
         let elements = firewall.commands(for: change).filter { $0.contains("element") }
         #expect(elements.count == 2)
         for element in elements { #expect(element.contains("clients4") && element.split(separator: "goto").count == 2) }
-        // The same rules again are no change.
+        // Equal rules are not a change.
         let same = clients.change(
             [try IPPrefix("10.66.0.9"): [try rule(.allow, ["10.0.0.0/8"])]], firewall)
         #expect(firewall.commands(for: same).isEmpty)
@@ -83,7 +85,7 @@ import TunnelSystem
         #expect(expected.elements["clientsNets4"] == [try IPPrefix("192.168.9.0/24"): "client"])
     }
 
-    @Test("A chain has a name and a mark of its content, and another mark when the policy for all is another one")
+    @Test("A chain has a name and a mark of its content, and another mark for another common policy")
     func names() throws {
         let rules = [try rule(.allow, ["192.0.2.0/24"], .tcp, [443...443])]
         let chain = firewall.chain(from: rules)
@@ -99,7 +101,7 @@ import TunnelSystem
         #expect(ContentHash([]).mark != 0 && ContentHash(["a", "b"]) != ContentHash(["ab", ""]))
     }
 
-    @Test("Networks and ports of a rule that lie in one another are one, since nft takes no others")
+    @Test("Nested networks and ports of a rule are merged, since nft refuses overlaps")
     func merges() throws {
         let networks = ["10.0.0.0/8", "10.1.0.0/16", "192.168.0.0/24", "10.0.0.0/8"].map { try? IPPrefix($0) }
         #expect(

@@ -22,7 +22,7 @@ import TunnelSystem
     }
 
     @Test(
-        "The table is JSON, and a client is one element of each of the two maps that tell what it begins, and what begins towards it"
+        "The table is JSON, and a client is one element in each of the two maps, for flows from it and to it"
     )
     func isJSON() throws {
         let firewall = ServerFirewall(try settings(), forwardedForClients: [])
@@ -39,13 +39,13 @@ import TunnelSystem
         #expect(firewall.commands(for: clients.change([try IPPrefix("10.66.0.3"): nil], firewall)).isEmpty)
     }
 
-    @Test("Segments are clamped to what fits into the tunnel's MTU, for each family")
+    @Test("Segments are clamped to the tunnel's MTU, for each family")
     func clamps() throws {
         let body = table(try settings()).body
         #expect(body.contains(#""value":1360"#) && body.contains(#""value":1340"#))
     }
 
-    @Test("Where there are several tunnels each rule about the tunnel names them all, and one alone is named as before")
+    @Test("With several tunnels each rule about the tunnel names all of them, and a single one is named as before")
     func furtherTunnels() throws {
         var settings = try settings()
         let one = table(settings).body
@@ -74,7 +74,7 @@ import TunnelSystem
     func forwardsFamilies() throws {
         var settings = try settings()
         settings.otherInterfaces = ["eth1"]
-        /// The rules of the chain beside those of the tunnel.
+        /// The rules of the chain other than those of the tunnel.
         func rules(_ families: Set<ServerFirewall.Family>) throws -> [String] {
             let body = table(settings, families).body
             return body.split(separator: #"{"add":"#).map(String.init).filter {
@@ -92,7 +92,7 @@ import TunnelSystem
     }
 
     @Test(
-        "What nft lists of sets and maps is read back: networks, other verdicts, ranges, and maps without elements, too"
+        "nft's listing of sets and maps is read back: networks, other verdicts, ranges, and maps without elements, too"
     )
     func readsListings() throws {
         let contents = TableContents(

@@ -5,21 +5,21 @@ import NetworkAddresses
 import TunnelIO
 import WireGuardCore
 
-/// What becomes of a client's logins and its session.
+/// The events of a client's logins and its session.
 package enum ClientEvent: Sendable, Equatable {
-    /// A login is good: bring this into force.
+    /// A login was accepted: apply these settings.
     case established(Body.Assignment)
-    /// A login failed. The session before it, where there is one, goes on.
+    /// A login failed. The previous session, if there is one, continues.
     case failed(CredentialError)
     /// The session is over, and no login is on its way.
     case ended(EndReason)
-    /// The keys were renewed: the server is there.
+    /// The keys were renewed, so the server is reachable.
     case renewed
-    /// The server may have forgotten the session: log in again beside it.
+    /// The server may have forgotten the session: log in again in parallel.
     case mayBeUnknown
 }
 
-/// What a client has moved.
+/// The traffic of a client.
 package struct ClientStatistics: Sendable, Equatable {
     /// IP packets that were sealed, and their bytes.
     package var sentPackets = 0
@@ -27,13 +27,13 @@ package struct ClientStatistics: Sendable, Equatable {
     /// IP packets that were delivered, and their bytes.
     package var receivedPackets = 0
     package var receivedBytes = 0
-    /// Packets that there was no session for.
+    /// Packets without a session.
     package var withoutSession = 0
     /// Datagrams that are not authentic, or of no session.
     package var forged = 0
     /// Datagrams that were received before.
     package var replayed = 0
-    /// What came out of the tunnel and is no IP packet.
+    /// Packets from the tunnel that are not IP packets.
     package var malformed = 0
 }
 
@@ -47,14 +47,14 @@ extension ClientStatistics {
     ]
 }
 
-/// A client as lanes drive it: the session in use, and a login beside it when there is one.
+/// A client for the lanes: the session in use, and a parallel login if there is one.
 final class ClientEnd: TunnelEnd, @unchecked Sendable {
     // Unchecked: the transport's lock guards all of it.
 
-    /// One login and what comes of it.
+    /// One login and its result.
     final class Attempt {
         var client: CredentialClient
-        /// Where the server may be; one once it has answered.
+        /// The possible endpoints of the server; one after it has answered.
         var endpoints: [Endpoint]
         private var turn = 0
 
@@ -63,7 +63,7 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
             self.endpoints = endpoints
         }
 
-        /// Where the next datagram goes: to each address in turn, until one answers.
+        /// Returns the endpoint of the next datagram: each address in turn, until one answers.
         func nextEndpoint() -> Endpoint {
             defer { turn += 1 }
             return endpoints[turn % endpoints.count]
@@ -81,7 +81,7 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
 
     // MARK: - Logins
 
-    /// Begins a login; one that is on its way is given up.
+    /// Starts a login and cancels one in progress.
     func logIn(_ client: consuming CredentialClient, at endpoints: [Endpoint], now: Instant) {
         guard !endpoints.isEmpty else { return }
         let attempt = Attempt(client, endpoints)
@@ -111,11 +111,11 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
     }
 
     var isEstablished: Bool { active?.client.isEstablished == true }
-    /// Where the server is.
+    /// The endpoint of the server.
     var endpoint: Endpoint? { (active ?? candidate)?.endpoints.first }
     /// How often the session's keys were renewed.
     var rekeys: Int { active?.client.rekeys ?? 0 }
-    /// When the session's keys were made.
+    /// The creation time of the session's keys.
     var keysMadeAt: Instant? { active?.client.current?.createdAt }
 
     private func perform(_ actions: [ClientAction], of attempt: Attempt) {
@@ -126,7 +126,7 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
                 let former = active
                 active = attempt
                 candidate = nil
-                // What it is taken back for is the client's own new session.
+                // The server ends it because of the client's own new session.
                 if let former { perform(former.client.close(), of: former) }
                 emit(.established(assignment))
             case .mayBeUnknown: if candidate == nil { emit(.mayBeUnknown) }
@@ -136,7 +136,7 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
             case .ended(let reason):
                 guard attempt === active else { continue }
                 active = nil
-                // Where a login is on its way, that says how it goes on.
+                // A login in progress reports its own result.
                 if candidate == nil { emit(.ended(reason)) }
             case .deliver: break
             }

@@ -5,30 +5,30 @@ package import NetworkAddresses
 package import TunnelIO
 import WireGuardCore
 
-/// A running client: logins and their session between a UDP socket and, once it has one, a TUN device.
+/// A running client: logins and their session between a UDP socket and, later, a TUN device.
 ///
-/// The server decides the interface's settings, so there is no interface before the first login. Until then the lanes run on
-/// one in memory that nobody uses.
+/// The server decides the interface's settings, so there is no interface before the first login. Until then the lanes use an
+/// idle one in memory.
 package final class CredentialClientDevice: Sendable {
-    /// What a device is made with.
+    /// The options of a device.
     package struct Options: Sendable {
         /// The binding of the sockets.
         package var binding = DatagramBinding()
         package var dataPath = DataPathOptions()
-        /// Where keys and indices come from; cryptographically secure outside of tests.
+        /// The source of keys and indices; cryptographically secure outside tests.
         package var random: @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() }
 
         package init() {}
     }
 
-    /// What becomes of logins and session, for one reader.
+    /// The events of logins and session, for one reader.
     package let events: AsyncStream<ClientEvent>
     private let transport: LaneTransport<ClientEnd>
     private let lanes: EndLanes
     private let random: @Sendable () -> any RandomNumberGenerator
 
-    /// A device that waits for a login.
-    /// - Parameter onFailure: called once, on a lane's thread, when the interface is gone or the system fails.
+    /// Creates a device that waits for a login.
+    /// - Parameter onFailure: Called once, on a lane's thread, if the interface is removed or a system call fails.
     package init(
         network: any DatagramNetwork, options: Options = Options(),
         onFailure: @escaping @Sendable (TunnelIOError) -> Void = { _ in }
@@ -44,8 +44,8 @@ package final class CredentialClientDevice: Sendable {
         try lanes.run(on: MemoryTun(name: "login", queueCapacity: 1))
     }
 
-    /// Begins a login beside the session that there may be; one that is on its way is given up. Where there are several
-    /// addresses, each is tried in turn.
+    /// Starts a login in parallel to the present session, and cancels a login in progress. Several addresses are tried in
+    /// turn.
     package func logIn(_ configuration: CredentialClient.Configuration, at endpoints: [Endpoint]) {
         let random = random
         transport.withEnd { end, now in
@@ -57,7 +57,8 @@ package final class CredentialClientDevice: Sendable {
     /// Moves the packets of this device from now on.
     package func attach(_ tun: any TunDevice) throws(TunnelIOError) { try lanes.run(on: tun) }
 
-    /// Goes on from new sockets with new keys, and to where the server is now, if that is known: after sleep or a change of network.
+    /// Continues the session with new sockets and new keys, after sleep or a change of network. Uses the server's present
+    /// endpoints if they are known.
     package func rebind(to endpoints: [Endpoint] = []) throws(TunnelIOError) {
         try lanes.rebind()
         transport.withEnd { end, now in
@@ -69,7 +70,7 @@ package final class CredentialClientDevice: Sendable {
 
     /// Whether packets pass.
     package var isEstablished: Bool { transport.withEnd { end, _ in end.isEstablished } }
-    /// Where the server is.
+    /// The endpoint of the server.
     package var endpoint: Endpoint? { transport.withEnd { end, _ in end.endpoint } }
     /// How long ago the keys in use were made.
     package var keyAge: Duration? {

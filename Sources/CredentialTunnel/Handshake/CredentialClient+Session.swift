@@ -6,9 +6,9 @@ package import WireGuardCore
 extension CredentialClient {
     // MARK: - Datagrams
 
-    /// Takes a datagram, which is opened in place. What is not for this client, or not authentic, has no effect.
+    /// Handles a datagram, which is opened in place. A datagram for another client, or without authentication, has no effect.
     ///
-    /// For one at a time. A transport looks up ``session(receiving:)``, opens batches with
+    /// For single datagrams. A transport looks up ``session(receiving:)``, opens batches with
     /// ``MessageDecoder/openInPlace(_:_:keys:)`` and calls ``commit(_:to:at:)``.
     package mutating func received(_ datagram: UnsafeMutableRawBufferPointer, at now: Instant) -> [ClientAction] {
         guard let header = try? unsafe MessageDecoder.header(of: UnsafeRawBufferPointer(datagram)) else { return [] }
@@ -43,13 +43,13 @@ extension CredentialClient {
         return nil
     }
 
-    /// Notes a datagram that was opened.
-    /// - Returns: what follows; nil when it was received before, and has to be dropped.
+    /// Records a datagram that was opened.
+    /// - Returns: The resulting actions; `nil` if it was received before and must be dropped.
     package mutating func commit(_ header: Header, to session: TunnelSession, at now: Instant) -> [ClientAction]? {
         guard session.accept(header.counter) else { return nil }
         doubt = nil
         if confirmation != nil, session === current {
-            // The server uses the new key: what it sent under the old one arrives soon or never.
+            // The server uses the new key: datagrams under the old one arrive soon or never.
             confirmation = nil
             graceEnd = now + timing.grace
         }

@@ -3,15 +3,15 @@
 
 package import WireGuardCore
 
-/// What a client asks its driver to do.
+/// The actions that a client requests of its driver.
 package enum ClientAction: Equatable {
     /// Send this datagram to the server.
     case send([UInt8])
-    /// The login is good: bring this into force. Comes once.
+    /// The login was accepted: apply these settings. Occurs once.
     case established(Body.Assignment)
     /// Bytes of the datagram, opened in place, are an IP packet.
     case deliver(Range<Int>)
-    /// The server may have forgotten the session: begin another beside it. Anybody may have said so.
+    /// The server may have forgotten the session: start a parallel login. The notice may be forged.
     case mayBeUnknown
     /// The login failed. Nothing follows.
     case failed(CredentialError)
@@ -19,11 +19,11 @@ package enum ClientAction: Equatable {
     case ended(EndReason)
 }
 
-/// One login and the session that comes of it, from the client's side: bytes, time and randomness in, actions out.
+/// One login and its session, on the client's side: bytes, time and randomness in, actions out.
 ///
-/// It has no clock, socket or thread. Call ``deadlineReached(at:)`` when ``nextDeadline`` has come.
+/// It has no clock, socket or thread. Call ``deadlineReached(at:)`` at ``nextDeadline``.
 package struct CredentialClient: ~Copyable {
-    /// What a client needs to know.
+    /// The settings of a client.
     package struct Configuration: Sendable {
         package var keys: SharedKeys
         package var login: Body.ClientAuthRequest
@@ -73,12 +73,12 @@ package struct CredentialClient: ~Copyable {
     var rekeys = 0
     /// Says under a new key that it works, until the server uses it too.
     var confirmation: Retransmission?
-    /// When the previous session goes.
+    /// The time when the previous session is removed.
     var graceEnd: Instant?
     var keepalive: Duration?
     var lastSent: Instant?
     var lastHint: Instant?
-    /// When the server has to have been heard, after somebody said that it has forgotten the session.
+    /// The time limit for a datagram of the server, after a notice that it has forgotten the session.
     var doubt: Instant?
 
     package init(_ configuration: Configuration, random: some RandomNumberGenerator) {
@@ -91,7 +91,7 @@ package struct CredentialClient: ~Copyable {
     /// Whether packets may be sent.
     package var isEstablished: Bool { phase == .established }
 
-    /// How long a server that is said to have forgotten the session may take to show that it has not.
+    /// The time in which the server can disprove a notice that it has forgotten the session.
     static let patience = Duration.seconds(2)
 
     // MARK: - Handshake and login
@@ -174,7 +174,8 @@ package struct CredentialClient: ~Copyable {
         case (.unknownSession, .established) where index == current?.keys.remoteIndex:
             if let lastHint, now < lastHint + .seconds(5) { return [] }
             lastHint = now
-            // The session itself is asked: a server that knows it answers, and another login costs it a password.
+            // The client first asks in the session: a server that knows it answers, and another login would cost a password
+            // hash.
             doubt = now + Self.patience
             return renew(at: now)
         default: return []
@@ -202,14 +203,14 @@ package struct CredentialClient: ~Copyable {
 
     // MARK: - Time and the end
 
-    /// When to call ``deadlineReached(at:)``; nil when nothing waits for time.
+    /// The time of the next call of ``deadlineReached(at:)``, or `nil` if nothing waits.
     package var nextDeadline: Instant? {
         var times = [retransmission?.next, giveUpAt]
         if phase == .established { times += sessionDeadlines }
         return times.compactMap(\.self).min()
     }
 
-    /// Does what is due. Calling too early does no harm.
+    /// Performs all due work. An early call has no effect.
     package mutating func deadlineReached(at now: Instant) -> [ClientAction] {
         switch phase {
         case .idle, .over: return []
@@ -253,7 +254,7 @@ package struct CredentialClient: ~Copyable {
         doubt = nil
     }
 
-    /// The password's bytes are overwritten; what the language made of it on the way cannot be.
+    /// The password's bytes are overwritten; copies that the language made before cannot be.
     private mutating func forgetLogin() {
         unsafe loginBody.withUnsafeMutableBytes { unsafe wipe($0) }
         loginBody = []

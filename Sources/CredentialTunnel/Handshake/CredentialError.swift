@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Why a login did not succeed.
+/// The error of a login.
 public enum CredentialError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The server refused it, and says why.
     case refused(Body.Refusal)
     /// Nothing that counts came from the server until the deadline.
     case unreachable(Stage)
-    /// Until the deadline something answered, but nothing that opens: the server's key or the pre-shared key is another.
+    /// The answers before the deadline did not open: the server's key or the pre-shared key differs.
     ///
-    /// One answer that does not open says nothing, since anybody can send it.
+    /// A single such answer has no meaning, since any host can send it.
     case keyMismatch
-    /// The configured key of the server is no key that a handshake is possible with.
+    /// The configured public key of the server does not permit a handshake.
     case invalidServerKey
     /// The login cannot be sent.
     case invalidLogin(PacketParsingError)
     /// The server's answer, which is authentic, cannot be read.
     case invalidResponse(PacketParsingError)
 
-    /// What went without an answer.
+    /// The stage without an answer.
     public enum Stage: Hashable, Sendable {
         /// The handshake.
         case hello
@@ -26,7 +26,7 @@ public enum CredentialError: Error, Hashable, Sendable, CustomStringConvertible 
         case login
     }
 
-    /// What was wrong and what to do, in one line.
+    /// The error and its remedy, in one line.
     public var description: String {
         switch self {
         case .refused(let refusal):
@@ -35,14 +35,14 @@ public enum CredentialError: Error, Hashable, Sendable, CustomStringConvertible 
         case .unreachable(.login): "the server answered the handshake, but not the login: try again"
         case .keyMismatch:
             "something answered, but a key does not match: compare the server's public key and the pre-shared key"
-        case .invalidServerKey: "the server's public key is none: copy it again from the server"
+        case .invalidServerKey: "the server's public key is not valid: copy it again from the server"
         case .invalidLogin(let error): "the login cannot be sent: \(error)"
         case .invalidResponse(let error): "the server's answer cannot be read: \(error)"
         }
     }
 }
 
-/// Why a session ended.
+/// The reason for the end of a session.
 public enum EndReason: UInt8, Hashable, Sendable {
     /// The other side ended it.
     case closed = 0
@@ -56,7 +56,7 @@ public enum EndReason: UInt8, Hashable, Sendable {
     case unknown = 255
 }
 
-/// What a server says without a key.
+/// The notices of a server without a key.
 enum Notice: UInt8 {
     /// The hello was not made with this server's keys.
     case keyMismatch = 1

@@ -7,9 +7,9 @@ package import WireGuardCore
 extension CredentialServer {
     // MARK: - Datagrams
 
-    /// Takes a datagram, which is opened in place. What is not authentic has no effect.
+    /// Handles a datagram, which is opened in place. A datagram without authentication has no effect.
     ///
-    /// For one at a time. A transport looks up ``session(receiving:)``, opens batches with
+    /// For single datagrams. A transport looks up ``session(receiving:)``, opens batches with
     /// ``MessageDecoder/openInPlace(_:_:keys:)`` and calls ``commit(_:to:from:at:)``.
     package mutating func received(
         _ datagram: UnsafeMutableRawBufferPointer, from source: Endpoint, at now: Instant
@@ -57,13 +57,13 @@ extension CredentialServer {
     /// The session that a datagram with this index belongs to.
     package func session(receiving index: UInt32) -> TunnelSession? { sessions[index] }
 
-    /// Notes a datagram that was opened: what it proves of address and key.
-    /// - Returns: the client, and what follows; nil when it was received before, and has to be dropped.
+    /// Records a datagram that was opened, with its proof of address and key.
+    /// - Returns: The client and the resulting actions; `nil` if it was received before and must be dropped.
     mutating func commit(
         _ header: Header, to session: TunnelSession, from source: Endpoint, at now: Instant
     ) -> (ServerClient, [ServerAction])? {
         guard let client = client(session.slot) else { return nil }
-        // The hello has proven one address. Who moves before the login is good may be anybody's guess, or somebody's blame.
+        // The hello has proven one address. A move before the login was accepted could be forged, or blame another host.
         guard client.state == .established || client.endpoint == source else {
             statistics.outOfPlace += 1
             return nil
@@ -73,12 +73,12 @@ extension CredentialServer {
             return nil
         }
         var actions: [ServerAction] = []
-        // What was on its way when the client changed keys does not take it back to where it was.
+        // A datagram in flight during a change of keys must not move the client back to its old address.
         if session !== client.previous {
             if client.endpoint != source, client.state == .established {
                 actions.append(.moved(client.id, to: source))
             }
-            // Also where it is the same: the local end may be another.
+            // Set even if it is equal: the local end may differ.
             client.endpoint = source
         }
         if session === client.next { actions += promote(session, of: client, at: now) }
@@ -135,7 +135,7 @@ extension CredentialServer {
         return nextVerifications(at: now)
     }
 
-    /// Forgets the clients that have given up while their logins waited.
+    /// Removes the clients that gave up while their logins waited.
     private mutating func removeExpiredLogins(at now: Instant) {
         for id in logins.removeExpired(at: now) {
             statistics.verificationsExpired += 1
@@ -153,7 +153,7 @@ extension CredentialServer {
         return actions
     }
 
-    /// Answers ``ServerAction/verify(_:_:from:)``. A verdict on who is not waiting for one has no effect.
+    /// Answers ``ServerAction/verify(_:_:from:)``. Has no effect on a client that does not wait for a verdict.
     package mutating func answer(_ id: ClientID, _ verdict: LoginVerdict, at now: Instant) -> [ServerAction] {
         guard logins.finish(id) else { return [] }
         return finish(id, verdict, at: now) + nextVerifications(at: now)
@@ -165,7 +165,7 @@ extension CredentialServer {
         case .refused(let refusal): return refuse(client, refusal, at: now)
         case .accepted(let assignment):
             guard let response = try? MessageEncoder.encode(.accepted(assignment)) else {
-                // What the driver gives does not fit: the client hears of it, and the driver gets it back.
+                // The driver's assignment is out of bounds: the client gets a refusal, and the driver its assignment back.
                 return refuse(client, Body.Refusal(.unavailable), at: now) + [.left(id, .closed)]
             }
             guard client.current.isUsable(at: now) else {
@@ -213,7 +213,7 @@ extension CredentialServer {
         }
         guard (client.next ?? session).createdAt + limits.rekeyGap <= now else {
             statistics.limited += 1
-            // An empty packet says that the session is known, which is what a client may want to hear.
+            // An empty packet proves to the client that the session is known.
             return session.seal(.data).map { [.send($0, to: client.endpoint)] } ?? []
         }
         let remote = SharedKeys.index(body)

@@ -6,9 +6,9 @@ package import WireGuardCore
 
 /// All clients of one server: bytes, time and randomness in, actions out.
 ///
-/// It has no clock, socket or thread. Call ``deadlineReached(at:)`` when ``nextDeadline`` has come. Passwords are the
-/// driver's to check: each ``ServerAction/verify(_:_:from:)`` is answered once, with ``answer(_:_:at:)``. At most
-/// ``ServerLimits/verifiers`` of them have no answer at any time.
+/// It has no clock, socket or thread. Call ``deadlineReached(at:)`` at ``nextDeadline``. The driver verifies passwords: it
+/// answers each ``ServerAction/verify(_:_:from:)`` once, with ``answer(_:_:at:)``. At most ``ServerLimits/verifiers`` of them
+/// are unanswered at any time.
 package struct CredentialServer: ~Copyable {
     let identity: Identity
     let shared: SharedKeys
@@ -61,7 +61,7 @@ package struct CredentialServer: ~Copyable {
 
     // MARK: - Hello
 
-    /// Answers a hello. Before the sender's address is proven, no answer is longer than what it answers.
+    /// Answers a hello. Before the sender's address is proven, no answer is longer than its request.
     mutating func receivedHello(
         _ message: UnsafeRawBufferPointer, _ header: Header, from source: Endpoint, at now: Instant
     ) -> [ServerAction] {
@@ -138,7 +138,7 @@ package struct CredentialServer: ~Copyable {
         return reply
     }
 
-    /// Says something without a key, unless that was said often lately.
+    /// Sends a notice without a key, at a limited rate.
     mutating func notice(_ notice: Notice, index: UInt32, to source: Endpoint, at now: Instant) -> [ServerAction] {
         notices.messageArrived(at: now) ? [] : [.send(notice.datagram(index: index), to: source)]
     }
@@ -153,7 +153,7 @@ package struct CredentialServer: ~Copyable {
         client(id.slot).flatMap { $0.id == id ? $0 : nil }
     }
 
-    /// Forgets a client, whatever its state.
+    /// Removes a client in any state.
     mutating func remove(_ slot: Int32) {
         guard let client = client(slot) else { return }
         for session in [client.current, client.previous, client.next] {
@@ -166,13 +166,13 @@ package struct CredentialServer: ~Copyable {
         free.append(slot)
     }
 
-    /// Sets when to look at a client again.
+    /// Sets the time of the next check of a client.
     mutating func schedule(_ client: ServerClient, at now: Instant) {
         let slot = client.id.slot
         switch client.state {
         case .pending: waiting.set(slot, (now + limits.pendingLifetime).nanoseconds)
         case .verifying:
-            // The driver's answer comes, however long it takes.
+            // The driver answers without a time limit.
             waiting.remove(slot)
         case .refused:
             waiting.set(slot, (now + limits.pendingLifetime).nanoseconds)
@@ -185,14 +185,14 @@ package struct CredentialServer: ~Copyable {
 
     // MARK: - Time
 
-    /// When to call ``deadlineReached(at:)``; nil when nothing waits for time.
+    /// The time of the next call of ``deadlineReached(at:)``, or `nil` if nothing waits.
     package var nextDeadline: Instant? {
         [waiting.earliest?.deadline, deadlines.earliest?.deadline].compactMap(\.self).min().map {
             Instant(nanoseconds: $0)
         }
     }
 
-    /// Does what is due.
+    /// Performs all due work.
     package mutating func deadlineReached(at now: Instant) -> [ServerAction] {
         var actions: [ServerAction] = []
         while let earliest = waiting.earliest, earliest.deadline <= now.nanoseconds { remove(earliest.id) }

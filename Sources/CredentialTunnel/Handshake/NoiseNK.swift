@@ -17,11 +17,11 @@ import WireGuardCore
 enum NoiseNK {
     /// The protocol's name, which the first hash is of.
     static let name: StaticString = "Noise_NKpsk2_25519_ChaChaPoly_BLAKE2s"
-    /// What a message has beside its payload: an ephemeral key and a tag.
+    /// The bytes of a message in addition to its payload: an ephemeral key and a tag.
     static let overhead = 32 + Layout.tagByteCount
 
-    /// What a handshake ends with: the keys that Split() gives, and a third output of the same derivation, to which the next
-    /// handshake of the same session is chained. The owner wipes it.
+    /// The result of a handshake: the keys of Split(), and a third output of the same derivation, to which the next handshake
+    /// of the same session is chained. The owner wipes it.
     struct Keys {
         var toServer: Bytes32
         var toClient: Bytes32

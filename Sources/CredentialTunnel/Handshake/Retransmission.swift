@@ -3,13 +3,13 @@
 
 import WireGuardCore
 
-/// When a message is sent again: after 0.5, 1, 2 and then every 4 seconds.
+/// The schedule of retransmissions: after 0.5, 1, 2 and then every 4 seconds.
 struct Retransmission {
     private var wait: Duration = .milliseconds(500)
-    /// When it is due next.
+    /// The time of the next one.
     private(set) var next: Instant
 
-    /// The first repetition of what is sent now.
+    /// Schedules the first retransmission of a message that is sent now.
     init(at now: Instant) {
         next = now + wait
     }
@@ -23,7 +23,7 @@ struct Retransmission {
     }
 }
 
-/// The times and counts of a session, the same as WireGuard's unless a test says otherwise.
+/// The times and counts of a session, equal to WireGuard's except in tests.
 package struct SessionTiming: Sendable {
     /// The client begins a new key exchange when its session is as old as this.
     package var rekeyAfter: Duration = .nanoseconds(TimerConstants.rekeyAfterTime)

@@ -10,15 +10,15 @@ package struct ClientID: Hashable, Sendable {
     let generation: UInt32
 }
 
-/// What a server asks its driver to do.
+/// The actions that a server requests of its driver.
 package enum ServerAction: Equatable {
     /// Send this datagram there.
     case send([UInt8], to: Endpoint)
     /// Say whether this login is good, with `answer`, whenever that is known. The address of its sender is proven.
     case verify(ClientID, Body.ClientAuthRequest, from: Endpoint)
-    /// The client was told that its login is good.
+    /// The client was notified that its login was accepted.
     case joined(ClientID)
-    /// A client whose login was found good is gone: what it was given is free.
+    /// A client with an accepted login has left: its assignment is free.
     case left(ClientID, EndReason)
     /// The client is at another address now.
     case moved(ClientID, to: Endpoint)
@@ -26,17 +26,17 @@ package enum ServerAction: Equatable {
     case deliver(ClientID, Range<Int>)
 }
 
-/// What the driver says of a login.
+/// The driver's verdict on a login.
 package enum LoginVerdict: Equatable {
     case accepted(Body.Assignment)
     case refused(Body.Refusal)
 }
 
-/// What a server knows of a client.
+/// The server's state of a client.
 final class ServerClient {
     enum State { case pending, verifying, refused, established }
 
-    /// What a hello is known by when it is repeated.
+    /// The fields that identify a repeated hello.
     struct HelloKey: Hashable {
         var source: Endpoint
         var start: [UInt8]
@@ -64,7 +64,7 @@ final class ServerClient {
     /// A session that the client has not used yet.
     var next: TunnelSession?
     var rekey: Rekey?
-    /// When the previous session goes.
+    /// The time when the previous session is removed.
     var graceEnd: Instant?
 
     init(id: ClientID, endpoint: Endpoint, helloKey: HelloKey, serverHello: [UInt8], session: TunnelSession) {
@@ -75,7 +75,7 @@ final class ServerClient {
         current = session
     }
 
-    /// The newest session: the client is gone when that is too old.
+    /// The newest session's expiry, at which the client is removed.
     var expiry: Instant {
         (next ?? current).createdAt + .nanoseconds(TimerConstants.rejectAfterTime)
     }

@@ -3,11 +3,11 @@
 
 import TunnelIO
 
-/// What bounds a server's memory and work. Nothing grows beyond it, whoever sends.
+/// The bounds of a server's memory and work, for any senders.
 package struct ServerLimits: Sendable {
     /// The most clients whose login is good.
     package var clients = 10_000
-    /// The most handshakes that wait for a login. One more replaces the oldest.
+    /// The largest number of handshakes that wait for a login. One more replaces the oldest.
     package var pending = 1024
     /// The most logins without a verdict. A further login is dropped, or replaces a waiting one (``LoginQueue``). The client of a dropped
     /// login repeats it.
@@ -31,7 +31,7 @@ package struct ServerLimits: Sendable {
     package var sourceBurst = 5
     package var sourceHellosPerSecond = 20
     package var sources = 16_384
-    /// What is said without a key (``PacketCode/error``), to all together.
+    /// The burst of notices without a key (``PacketCode/error``), over all clients.
     package var noticeBurst = 20
     package var noticesPerSecond = 20
     /// The least time between two rekeys of one session.
@@ -41,7 +41,7 @@ package struct ServerLimits: Sendable {
     package init() {}
 }
 
-/// What happened to datagrams that had no other effect.
+/// The counters of datagrams without another effect.
 package struct ServerStatistics: Equatable, Sendable {
     /// No message of the protocol, or one that only servers send.
     package var malformed = 0
@@ -51,7 +51,7 @@ package struct ServerStatistics: Equatable, Sendable {
     package var cookies = 0
     /// Hellos of a source that sends too many.
     package var limited = 0
-    /// Handshakes that made place for others.
+    /// Handshakes that were replaced by others.
     package var evicted = 0
     /// Sealed datagrams of no session.
     package var unknownSessions = 0
@@ -65,7 +65,7 @@ package struct ServerStatistics: Equatable, Sendable {
     package var verificationsFull = 0
     /// Logins that lost their place in that queue to a later login.
     package var verificationsReplaced = 0
-    /// Logins that were not verified, since their clients had given up.
+    /// Logins that were not verified because their clients had given up.
     package var verificationsExpired = 0
 
     package init() {}

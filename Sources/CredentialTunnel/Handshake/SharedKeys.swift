@@ -3,13 +3,14 @@
 
 package import WireGuardCore
 
-/// What a server and all of its clients share, and what is derived from it once. Wiped when the last owner goes.
+/// The shared secrets of a server and its clients, and the values derived from them once. Wiped when the last owner releases
+/// them.
 package final class SharedKeys: @unchecked Sendable {
     /// The server's public key, which clients pin.
     package let server: PublicKey
     // Written in `init` only.
     private(set) var presharedKey: Bytes32
-    /// The key of mac1: without both keys nobody can make a server do more than one hash.
+    /// The key of mac1: without both keys no host can make a server do more than one hash.
     private(set) var mac1Key: Bytes32
     /// The key under which cookies are sealed.
     private(set) var cookieKey: Bytes32
@@ -36,7 +37,7 @@ package final class SharedKeys: @unchecked Sendable {
         return hash.finalize32()
     }
 
-    // MARK: - What a handshake is bound to
+    // MARK: - Handshake binding
 
     /// The prologue of the first handshake: a name, and the header that its message is sent behind.
     static func prologue(hello: Header) -> [UInt8] {
@@ -57,7 +58,7 @@ package final class SharedKeys: @unchecked Sendable {
         (0..<4).map { UInt8(truncatingIfNeeded: index >> UInt32(8 * $0)) }
     }
 
-    /// The number in the first four bytes, of which there must be as many.
+    /// The number in the first four bytes, which must exist.
     static func index(_ bytes: some Collection<UInt8>) -> UInt32 {
         bytes.prefix(4).reversed().reduce(0) { $0 << 8 | UInt32($1) }
     }

@@ -60,7 +60,7 @@ package final class TunnelSession {
         return true
     }
 
-    /// A datagram of its own, or nil when the key's packets have run out.
+    /// A separate datagram, or `nil` if the key's counters are exhausted.
     func seal(_ code: PacketCode, _ body: [UInt8] = []) -> [UInt8]? {
         let (counter, count) = reserve(1)
         guard count == 1 else { return nil }

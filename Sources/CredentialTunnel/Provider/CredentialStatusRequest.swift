@@ -5,15 +5,15 @@ public import PacketTunnel
 
 /// Asks the provider how the tunnel does.
 public struct CredentialStatusRequest: TunnelMessage {
-    /// How it does.
+    /// The state of the tunnel.
     public struct Reply: Codable, Hashable, Sendable {
-        /// What it is doing.
+        /// The activity of the tunnel.
         public var state: CredentialState
         /// The user's name.
         public var login: String
-        /// Where the server is; nil when that is not known.
+        /// The server's endpoint, or `nil` if unknown.
         public var server: String?
-        /// What the server gave this client; nil before the first login.
+        /// The server's assignment to this client, or `nil` before the first login.
         public var assignment: Body.Assignment?
         /// The age of the keys in use, in seconds; nil before the first session.
         public var keyAge: Double?
@@ -41,7 +41,7 @@ public struct CredentialStatusRequest: TunnelMessage {
     public init() {}
 }
 
-/// What a login tunnel is doing.
+/// The activity of a login tunnel.
 public enum CredentialState: String, Codable, Hashable, Sendable, CaseIterable {
     /// It logs in for the first time.
     case connecting

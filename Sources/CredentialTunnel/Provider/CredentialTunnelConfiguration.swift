@@ -5,10 +5,10 @@ public import NetworkAddresses
 public import PacketTunnel
 import WireGuardCore
 
-/// What the provider of the login tunnel needs to know, without secrets: password and pre-shared key are named, and kept in the
-/// profile's secret store. Addresses, routes, name servers and MTU are the server's to say.
+/// The configuration of the login tunnel's provider, without secrets: password and pre-shared key are named, and stored in
+/// the profile's secret store. The server assigns addresses, routes, name servers and MTU.
 ///
-/// In JSON, whatever has a default may be left out. ``validate()`` says everything that is wrong with it at once.
+/// In JSON, members with a default may be omitted. ``validate()`` reports all errors together.
 public struct CredentialTunnelConfiguration: Hashable, Sendable {
     /// Where the server is, as `host:port`, `1.2.3.4:port` or `[v6]:port`.
     public var server: String
@@ -24,11 +24,11 @@ public struct CredentialTunnelConfiguration: Hashable, Sendable {
     public var excludedRoutes: [IPPrefix]
     /// Whether networks that are attached directly are reached directly.
     public var allowsLocalNetwork: Bool
-    /// What may leave outside of the tunnel.
+    /// The packets that may leave outside the tunnel.
     public var leakPolicy: LeakPolicy
-    /// Networks that are reached beside the tunnel, whatever routes and leak policy say.
+    /// Networks that are reached outside the tunnel, regardless of routes and leak policy.
     public var allowedNetworks: [IPPrefix]
-    /// Whether the name servers that the server names are asked.
+    /// Whether the server's name servers are used.
     public var usesNameServers: Bool
     /// How long the server's name may take to resolve, in seconds.
     public var resolutionTimeout: Double
@@ -69,10 +69,10 @@ public struct CredentialTunnelConfiguration: Hashable, Sendable {
         } catch {
             add("server", server.prefix(80), error.reason, fix: "write host:port or [v6]:port")
         }
-        // What is no public key may be a private one: it is not repeated.
+        // An invalid public key may be a private one, so the error does not repeat it.
         if PublicKey(base64: serverKey).map(\.isZero) ?? true {
             add(
-                "serverKey", "(\(serverKey.utf8.count) bytes)", "is no public key",
+                "serverKey", "(\(serverKey.utf8.count) bytes)", "is not a valid public key",
                 fix: "use the server's key in 44 characters of base64")
         }
         do throws(PacketParsingError) {
@@ -95,11 +95,11 @@ public struct CredentialTunnelConfiguration: Hashable, Sendable {
     /// The server's name or address.
     var serverHost: String { (try? EndpointAddress(server))?.host ?? server }
 
-    /// What the tunnel wants of the system, once a server has said what its client gets.
+    /// Returns the settings of the tunnel for a server's assignment.
     ///
     /// - Parameters:
-    ///   - assignment: what the server gives the client.
-    ///   - leakPolicy: the least that is demanded; the stricter of it and the configuration's is asked for.
+    ///   - assignment: The server's assignment to the client.
+    ///   - leakPolicy: The minimum; the stricter of it and the configuration's is used.
     public func settings(for assignment: Body.Assignment, leakPolicy: LeakPolicy = .routeBased) -> TunnelSettings {
         TunnelSettings(
             remoteAddress: serverHost, addresses: assignment.addresses,
@@ -115,7 +115,7 @@ extension CredentialTunnelConfiguration: Codable {
         case allowedNetworks, usesNameServers, resolutionTimeout
     }
 
-    /// Decodes; what is left out has its default.
+    /// Decodes; omitted members have their defaults.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         self.init(

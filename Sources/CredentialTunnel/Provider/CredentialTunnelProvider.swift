@@ -7,17 +7,17 @@ public import PacketTunnel
 import TunnelIO
 import WireGuardCore
 
-/// The login tunnel: logs in, brings into force what the server says, moves packets, and logs in again when it has to.
+/// The login tunnel: logs in, applies the server's assignment, forwards packets, and logs in again if necessary.
 ///
-/// It is up once the server has accepted the login. Keys are renewed without the password; another network needs no login
-/// either. When the session is gone (the server was started again, or could not be reached for three minutes) it is
-/// `reasserting` and logs in by itself, with pauses, for as long as it takes. It ends only when the server refuses the
-/// credentials or says that the session was taken away, and when the user says so.
+/// It is up when the server has accepted the login. Keys are renewed without the password; a change of network needs no login
+/// either. If the session is lost (the server was restarted, or was unreachable for three minutes), the tunnel is
+/// `reasserting` and logs in by itself, with pauses, without a time limit. It ends only if the server refuses the credentials
+/// or ends the session, or if the user stops it.
 public actor CredentialTunnelProvider: PacketTunnelProvider {
-    /// What it needs to know.
+    /// The configuration of the tunnel.
     public typealias Configuration = CredentialTunnelConfiguration
 
-    /// What belongs to one run.
+    /// The state of one run.
     private struct Run {
         let context: ProviderContext
         let configuration: CredentialTunnelConfiguration
@@ -56,12 +56,12 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
 
     // MARK: - Start and stop
 
-    /// Brings the tunnel up; returns once the server has accepted the login and its settings are in force.
+    /// Starts the tunnel; returns when the server has accepted the login and its settings are applied.
     ///
     /// - Throws: `.configurationInvalid` with every problem, `.secretUnavailable`, `.networkUnavailable`,
     ///   `.nameResolutionFailed`, `.authenticationFailed` if the server refuses the login, `.serverUnreachable` if nothing
-    ///   answers within 10 seconds or the server accepts no login now, `.keyMismatch` when something answers that does not open, `.stopped`, and what bringing
-    ///   settings into force throws.
+    ///   answers within 10 seconds or the server accepts no login now, `.keyMismatch` if an answer does not open, `.stopped`,
+    ///   and the errors of applying settings.
     public func start(
         _ configuration: CredentialTunnelConfiguration, context: ProviderContext
     ) async throws(TunnelError) {
@@ -116,7 +116,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
         }
     }
 
-    /// What the first login comes to.
+    /// Waits for the result of the first login.
     private func firstAnswer(_ run: Run) async throws(TunnelError) -> Body.Assignment {
         for await event in run.device.events {
             switch event {
@@ -125,7 +125,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
             case .ended, .mayBeUnknown, .renewed: continue
             }
         }
-        throw TunnelError(.stopped, "the start was given up")
+        throw TunnelError(.stopped, "the start was cancelled")
     }
 
     // MARK: - Logins
@@ -137,7 +137,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
             String(decoding: span.indices.map { span[$0] }.trimmingLastLineBreak, as: UTF8.self)
         }
         let endpoints = try await endpoints(run)
-        guard !Task.isCancelled else { throw TunnelError(.stopped, "the start was given up") }
+        guard !Task.isCancelled else { throw TunnelError(.stopped, "the start was cancelled") }
         var configuration = CredentialClient.Configuration(
             keys: run.keys, login: Body.ClientAuthRequest(login: run.configuration.login, password: password))
         configuration.timing = environment.timing
@@ -173,7 +173,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
         let secret = try await context.secret(name)
         guard let key = PresharedKey(stored: secret.bytes) else {
             throw TunnelError(
-                .secretUnavailable, "the secret '\(name)' is no pre-shared key",
+                .secretUnavailable, "the secret '\(name)' is not a valid pre-shared key",
                 fix: "store 32 bytes, or their base64 in 44 characters")
         }
         return key
@@ -205,9 +205,9 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
         }
     }
 
-    /// Takes on what the server gives: for the first time, or because it is another than before.
+    /// Applies the server's assignment: the first, or a changed one.
     private func adopt(_ assignment: Body.Assignment) async throws(TunnelError) {
-        guard let run else { throw TunnelError(.stopped, "the start was given up") }
+        guard let run else { throw TunnelError(.stopped, "the start was cancelled") }
         if assignment != run.assignment {
             let context = run.context
             try await context.apply(run.configuration.settings(for: assignment, leakPolicy: context.leakPolicy))
@@ -217,7 +217,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
         prove()
     }
 
-    /// A login beside a session that lives is no matter; one that replaces it is tried again, unless trying is of no use.
+    /// A failed login is ignored while a session lives; otherwise it is repeated, unless repeating is useless.
     private func failed(_ error: CredentialError, _ run: Run) {
         run.context.logger.warning("\(error)")
         guard !run.device.isEstablished else { return }
@@ -258,10 +258,10 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
         run?.context.setReasserting(true)
     }
 
-    /// Goes on after sleep as on another network.
+    /// Continues after sleep as after a change of network.
     public func wake() async { moveOn() }
 
-    /// Pauses without a network, and goes on over another one: the session stays, and new keys prove that packets pass.
+    /// Pauses without a network, and continues on another one: the session stays, and new keys prove that packets pass.
     public func pathChanged(_ path: NetworkPath) async {
         guard let run else { return }
         self.run?.path = path
@@ -291,7 +291,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
 
     // MARK: - Messages
 
-    /// How the tunnel does; nil when there is none.
+    /// The status of the tunnel, or `nil` if there is none.
     public var status: CredentialStatusRequest.Reply? {
         guard let run else { return nil }
         let counts = run.device.statistics

@@ -40,12 +40,12 @@ extension CredentialClientDevice {
         }
     }
 
-    /// Closes it on a thread of its own: that waits for threads, which is nothing for a task to do.
+    /// Closes it on a separate thread, because closing waits for threads, which a task must not do.
     func end() async { await LoopThread.run(name: "culvert-stop") { self.close() } }
 }
 
 extension [UInt8] {
-    /// Without the line break that a text file ends with.
+    /// The bytes without the final line break of a text file.
     var trimmingLastLineBreak: ArraySlice<UInt8> {
         var bytes = self[...]
         if bytes.last == UInt8(ascii: "\n") { bytes.removeLast() }

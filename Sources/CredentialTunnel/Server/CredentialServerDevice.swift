@@ -8,14 +8,14 @@ package import WireGuardCore
 
 /// A running server: the sessions of many clients between UDP sockets and one TUN device.
 ///
-/// What clients send is delivered to the device when it comes from the address that they were given, and packets of the device go
-/// to the client that has their destination. What clients may reach is the firewall's to say, not this type's.
+/// A client's packets are delivered to the device if they have its assigned address as source, and the device's packets are
+/// sent to the client with their destination. The firewall, not this type, decides which destinations clients reach.
 package final class CredentialServerDevice: Sendable {
-    /// What a server is made with.
+    /// The options of a server.
     package struct Options: Sendable {
         package var limits = ServerLimits()
         package var dataPath = DataPathOptions()
-        /// Where keys and indices come from; cryptographically secure outside of tests.
+        /// The source of keys and indices; cryptographically secure outside tests.
         package var random: @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() }
 
         package init() {}
@@ -39,11 +39,11 @@ package final class CredentialServerDevice: Sendable {
     private let endsContinuation: AsyncStream<End>.Continuation
     private let tasks = Mutex<[Task<Void, Never>]>([])
 
-    /// A server that does not run yet. It owns `tun` from now on.
+    /// Creates a server that does not run yet. It owns `tun` from now on.
     /// - Parameters:
     ///   - binding: The binding of the sockets; port 0 leaves the choice to the system.
-    ///   - onFailure: called once, on a lane's thread, when the interface is gone or the system fails. It must not call the
-    ///     server.
+    ///   - onFailure: Called once, on a lane's thread, if the interface is removed or a system call fails. It must not call
+    ///     the server.
     package init(
         privateKey: PrivateKey, presharedKey: PresharedKey, store: any CredentialStore, tun: any TunDevice,
         network: any DatagramNetwork, binding: DatagramBinding = DatagramBinding(), options: Options = Options(),
@@ -53,7 +53,7 @@ package final class CredentialServerDevice: Sendable {
         self.store = store
         let (attempts, attemptsContinuation) = AsyncStream.makeStream(
             of: LoginAttempt.self, bufferingPolicy: .bufferingOldest(max(options.limits.verifiers, 1)))
-        // One for each login that was accepted.
+        // An end follows each accepted login.
         let (ends, endsContinuation) = AsyncStream.makeStream(of: End.self)
         (self.attempts, self.attemptsContinuation) = (attempts, attemptsContinuation)
         (self.ends, self.endsContinuation) = (ends, endsContinuation)
@@ -118,8 +118,8 @@ package final class CredentialServerDevice: Sendable {
     /// The port that is bound; nil while none is.
     package var port: UInt16? { lanes.boundPort }
 
-    /// Ends all sessions, and tells their clients; then threads, sockets and the device. When it returns, the store has heard
-    /// of every end. Waits for threads, and for the verdicts that are being made. Safe to repeat.
+    /// Ends all sessions and notifies their clients; then ends threads, sockets and the device. When it returns, the store
+    /// was notified of every end. Waits for threads, and for verdicts in progress. It may be called repeatedly.
     package func stop() async {
         shutDown()
         for task in tasks.withLock({ $0 }) { await task.value }

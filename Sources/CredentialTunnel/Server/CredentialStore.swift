@@ -5,9 +5,9 @@ package import NetworkAddresses
 package import PacketTunnel
 import TunnelIO
 
-/// Says which logins are good, and what their clients get: a file of users, a directory, an address pool behind either.
+/// Decides about logins, and assigns addresses to their clients: a file of users, a directory, an address pool behind either.
 ///
-/// For every login that was accepted, ``ended(_:_:_:)`` follows once, so that what was given out can be taken back.
+/// For every accepted login, ``ended(_:_:_:)`` follows once, so that the assignment can be released.
 package protocol CredentialStore: Sendable {
     /// Whether a login is good. Called for at most ``ServerLimits/verifiers`` logins at the same time, and never for two with the same
     /// name; the address that it comes from is proven. It has to come to an end, and sooner than the client's ten seconds to be of use.
@@ -17,8 +17,8 @@ package protocol CredentialStore: Sendable {
     /// must not wait, nor call the server.
     func isKnown(_ login: String, from source: IPAddress) -> Bool
 
-    /// A session whose login was accepted is over: what its client had is free. Called for one at a time.
-    /// - Parameter moved: all of its packets.
+    /// Called when a session with an accepted login has ended, one call at a time: its client's assignment is free.
+    /// - Parameter moved: The sum of its packets.
     func ended(_ session: ClientID, _ reason: EndReason, _ moved: SessionTraffic) async
 }
 
@@ -28,10 +28,10 @@ extension CredentialStore {
 
 /// IP packets of a session, and their bytes.
 package struct SessionTraffic: Hashable, Sendable {
-    /// From the client.
+    /// Packets from the client.
     package var receivedPackets = 0
     package var receivedBytes = 0
-    /// To the client.
+    /// Packets to the client.
     package var sentPackets = 0
     package var sentBytes = 0
 
@@ -51,9 +51,9 @@ package struct LoginAttempt: Sendable {
     package let session: ClientID
     /// The user's name.
     package let login: String
-    /// The password in UTF-8, which is overwritten once nobody has it any more.
+    /// The password in UTF-8, which is overwritten when its last owner releases it.
     package let password: SecretBytes
-    /// Where it comes from.
+    /// The source of the login.
     package let source: Endpoint
 }
 
@@ -61,20 +61,20 @@ package struct LoginAttempt: Sendable {
 package struct ServerSession: Sendable {
     package let id: ClientID
     package let login: String
-    /// What its client was given.
+    /// The client's assignment.
     package let assignment: Body.Assignment
-    /// Where the client is.
+    /// The client's endpoint.
     package let endpoint: Endpoint
     /// How long it has been there.
     package let age: Duration
     package let moved: SessionTraffic
 }
 
-/// What a server did beside what each session did.
+/// The counters of a server in addition to those of its sessions.
 package struct ServerDeviceStatistics: Sendable {
-    /// What happened to datagrams that had no other effect.
+    /// The counters of datagrams without another effect.
     package var protocolDrops = ServerStatistics()
-    /// What all sessions have moved since the start.
+    /// The traffic of all sessions since the start.
     package var moved = SessionTraffic()
     /// Sessions, and handshakes that wait for a login or its verdict.
     package var sessions = 0
@@ -83,9 +83,9 @@ package struct ServerDeviceStatistics: Sendable {
     package var noRoute = 0
     /// Packets of clients that are not from their own address.
     package var disallowedSource = 0
-    /// What came out of the tunnel and is no IP packet.
+    /// Packets from the tunnel that are not IP packets.
     package var malformedPackets = 0
-    /// Answers that found the queue of what is to be sent full.
+    /// Answers that were dropped because the send queue was full.
     package var answersDropped = 0
     /// Logins by their outcome.
     package var accepted = 0

@@ -6,7 +6,7 @@ import PacketTunnel
 import TunnelIO
 import WireGuardCore
 
-/// All clients of a server as lanes drive them: which address is whose, and what each has moved.
+/// All clients of a server for the lanes: their addresses, and their traffic.
 final class ServerEnd: TunnelEnd, @unchecked Sendable {
     // Unchecked: the transport's lock guards all of it.
 
@@ -16,7 +16,7 @@ final class ServerEnd: TunnelEnd, @unchecked Sendable {
         let login: String
         let assignment: Body.Assignment
         let since: Instant
-        /// Whether it was told.
+        /// Whether the driver was notified.
         var hasJoined = false
         var moved = SessionTraffic()
 
@@ -29,16 +29,16 @@ final class ServerEnd: TunnelEnd, @unchecked Sendable {
     }
 
     private var server: CredentialServer
-    /// Which client has which address.
+    /// The client of each address.
     private var routes = AllowedIPs()
-    /// By the client's slot.
+    /// Indexed by the client's slot.
     private var members: ContiguousArray<Member?> = []
     var outbox = Outbox()
     private var counts = ServerDeviceStatistics()
     private let verify: (LoginAttempt) -> Bool
     private let ended: (ClientID, EndReason, SessionTraffic) -> Void
 
-    /// The most datagrams that wait to be sent beside packets.
+    /// The largest number of waiting datagrams other than packets.
     private static let mostAnswers = 1024
 
     /// - Parameters:
@@ -65,7 +65,7 @@ final class ServerEnd: TunnelEnd, @unchecked Sendable {
         while members.count <= slot { members.append(nil) }
         members[slot] = Member(id, attempt.login, assignment, since: now)
         perform(server.answer(id, verdict, at: now), at: now)
-        // It has gone meanwhile, or what it was given cannot be told.
+        // It has left meanwhile, or its assignment cannot be sent.
         if let member = members[slot], member.id == id, !member.hasJoined { forget(member, .expired) }
     }
 
@@ -142,7 +142,7 @@ final class ServerEnd: TunnelEnd, @unchecked Sendable {
         var start = 0
         var slot: Int32 = -1
         for index in 0..<plan.count {
-            // One that was consumed belongs to nobody.
+            // A consumed packet has no owner.
             let isEmpty = plan.byteCount(index) == 0
             let owner = isEmpty ? -1 : unsafe routes.lookupDestination(of: UnsafeRawBufferPointer(plan.bytes(index)))
             if owner != slot {

@@ -5,13 +5,13 @@ import NetworkAddresses
 import Synchronization
 import TunnelIO
 
-/// The lanes and sockets of one end, which may change the device and the sockets while its sessions go on.
+/// The lanes and sockets of one end, which may replace the device and the sockets while its sessions continue.
 final class EndLanes: Sendable {
     private struct State {
         var lanes: LaneGroup?
         var sockets: [DatagramSockets] = []
         var isStopped = false
-        /// What lanes that were replaced have moved.
+        /// The statistics of replaced lanes.
         var former = LaneStatistics()
         /// The drops of the sockets that were closed.
         var socketDrops = DatagramReceiveDrops()
@@ -35,7 +35,7 @@ final class EndLanes: Sendable {
 
     /// - Parameters:
     ///   - binding: The binding of the sockets; port 0 leaves the choice to the system.
-    ///   - onFailure: called on a lane's thread when the device is gone or the system fails.
+    ///   - onFailure: Called on a lane's thread if the device is removed or a system call fails.
     init(
         _ transport: any TunnelTransport, network: any DatagramNetwork, binding: DatagramBinding,
         dataPath: DataPathOptions,
@@ -86,12 +86,12 @@ final class EndLanes: Sendable {
         }
     }
 
-    /// Has what waits sent, and deadlines looked at.
+    /// Wakes the lanes, to send waiting datagrams and check deadlines.
     func wake() {
         state.withLock { $0.lanes?.wake() }
     }
 
-    /// Ends threads and sockets, once what waits is sent. Waits for threads. Safe to repeat.
+    /// Ends threads and sockets after the waiting datagrams are sent. Waits for threads. It may be called repeatedly.
     func stop() {
         state.withLock { state in
             guard !state.isStopped else { return }
@@ -110,7 +110,7 @@ final class EndLanes: Sendable {
         state.lanes = nil
     }
 
-    /// No lane is there any more to do it.
+    /// No lane runs any more, so this thread sends them.
     private func sendFarewells(through sockets: DatagramSockets?) {
         guard let sockets, transport.hasPending, let batch = try? PacketBatch() else { return }
         var hasMore = true
@@ -125,7 +125,7 @@ final class EndLanes: Sendable {
     /// The port that is bound; nil while none is.
     var boundPort: UInt16? { state.withLock { $0.sockets.first?.port } }
 
-    /// What was moved and dropped.
+    /// The counters of traffic and drops.
     var statistics: LaneStatistics {
         state.withLock { state in
             var sum = state.former

@@ -6,19 +6,19 @@ import Synchronization
 import TunnelIO
 import WireGuardCore
 
-/// What a client and a server have to be for lanes. All of it is called under the transport's lock, so nothing of it is slow.
+/// The operations of a client or a server for lanes. All are called under the transport's lock, so none may be slow.
 protocol TunnelEnd: AnyObject, Sendable {
-    /// Settles what is to be sent.
+    /// Plans the packets to send.
     func planSeal(_ plan: BatchPlan, at now: Instant)
-    /// Settles what is to be opened, and deals with everything that is no data.
+    /// Plans the datagrams to open, and handles all other messages.
     func planOpen(_ plan: BatchPlan, of datagrams: PacketBatch, at now: Instant)
-    /// Settles what is delivered.
+    /// Decides the packets to deliver.
     func commitOpen(_ plan: BatchPlan, of datagrams: PacketBatch, at now: Instant)
-    /// Does what is due.
+    /// Performs all due work.
     func deadlineReached(at now: Instant)
-    /// When something is due next.
+    /// The time of the next due work.
     var nextDeadline: Instant? { get }
-    /// What waits to be sent beside packets.
+    /// The waiting datagrams other than packets.
     var outbox: Outbox { get set }
 }
 
@@ -41,7 +41,7 @@ final class LaneTransport<End: TunnelEnd>: TunnelTransport {
     /// The lanes' clock, which counts while the machine sleeps.
     static var now: Instant { Instant(nanoseconds: LaneClock.now()) }
 
-    /// Exclusive access. Whoever gives the end something to send wakes the lanes.
+    /// Exclusive access. A caller that adds datagrams must wake the lanes.
     func withEnd<R: Sendable>(_ body: (End, Instant) -> R) -> R {
         end.withLock { body($0, Self.now) }
     }

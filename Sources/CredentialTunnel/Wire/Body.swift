@@ -3,7 +3,7 @@
 
 public import NetworkAddresses
 
-/// What the sealed packets say, as JSON.
+/// The contents of sealed packets, as JSON.
 public enum Body {
     /// The most bytes of a body, padding included: with header, tag, UDP and IPv6 these are the 1280 bytes that every path
     /// carries (RFC 8200 section 5).
@@ -32,7 +32,7 @@ public enum Body {
 
     /// The server's answer.
     public enum ServerAuthResponse: Hashable, Sendable {
-        /// The login is good, and this is what the client's interface gets.
+        /// The login was accepted, with the assignment for the client's interface.
         case accepted(Assignment)
         /// It is not.
         case refused(Refusal)
@@ -43,20 +43,20 @@ public enum Body {
         }
     }
 
-    /// What the server gives a client.
+    /// The server's assignment to a client.
     public struct Assignment: Codable, Hashable, Sendable {
-        /// The interface's addresses, at most one of each family, and one at least.
+        /// The interface's addresses: at least one, and at most one of each family.
         public var addresses: [InterfaceAddress]
         /// The networks to be reached through the tunnel: up to 16.
         public var routes: [IPPrefix]
-        /// The name servers to be asked: up to 4.
+        /// The name servers: up to 4.
         public var dns: [IPAddress]
-        /// The most bytes of an IP packet in the tunnel: 576 to 65,535, with an IPv6 address 1280 at least.
+        /// The largest IP packet in the tunnel, in bytes: 576 to 65,535, with an IPv6 address at least 1280.
         public var mtu: Int
         /// How long a client may be silent, in seconds, before it sends a keepalive: 1 to 3600, or 0 for ever.
         public var keepalive: Int
 
-        /// What a client gets.
+        /// Creates an assignment.
         public init(
             addresses: [InterfaceAddress], routes: [IPPrefix] = [], dns: [IPAddress] = [], mtu: Int = 1420,
             keepalive: Int = 25
@@ -69,7 +69,7 @@ public enum Body {
         }
     }
 
-    /// Why a login was refused.
+    /// The reason for a refused login.
     public struct Refusal: Codable, Hashable, Sendable {
         /// The reason, for a program.
         public struct Reason: RawRepresentable, Codable, Hashable, Sendable {
@@ -83,7 +83,7 @@ public enum Body {
             public static let credentials = Reason(rawValue: "credentials")
             /// The server has no place, or no address, for one more client.
             public static let full = Reason(rawValue: "full")
-            /// There were too many attempts lately; later ones may succeed.
+            /// Too many recent attempts; later ones may succeed.
             public static let attempts = Reason(rawValue: "attempts")
             /// The server cannot tell now.
             public static let unavailable = Reason(rawValue: "unavailable")
@@ -91,7 +91,7 @@ public enum Body {
 
         /// The reason.
         public var reason: Reason
-        /// The same for a person: up to 200 bytes without control characters. It may be empty.
+        /// The reason for people: up to 200 bytes without control characters. It may be empty.
         public var message: String
 
         /// A refusal.
@@ -105,7 +105,7 @@ public enum Body {
 extension Body.ServerAuthResponse: Codable {
     private enum CodingKeys: String, CodingKey { case isOK }
 
-    /// Decodes; what belongs to the answer stands beside `isOK`.
+    /// Decodes; the members of the answer are on the level of `isOK`.
     public init(from decoder: any Decoder) throws {
         let isOK = try decoder.container(keyedBy: CodingKeys.self).decode(Bool.self, forKey: .isOK)
         self = isOK ? .accepted(try Body.Assignment(from: decoder)) : .refused(try Body.Refusal(from: decoder))
@@ -124,7 +124,7 @@ extension Body.ServerAuthResponse: Codable {
 
 // MARK: - Bounds
 
-/// A body whose fields have bounds, which are the same for who sends and who receives it.
+/// A body whose fields have bounds, which apply to sender and receiver.
 protocol BoundedBody: Codable {
     func check() throws(PacketParsingError)
 }
@@ -132,7 +132,7 @@ protocol BoundedBody: Codable {
 extension Body.ClientAuthRequest: BoundedBody {
     func check() throws(PacketParsingError) {
         guard (1...128).contains(login.utf8.count) else {
-            throw .outOfBounds(field: "login", problem: "has \(login.utf8.count) bytes; it has 1 to 128")
+            throw .outOfBounds(field: "login", problem: "has \(login.utf8.count) bytes; it must have 1 to 128")
         }
         guard !login.unicodeScalars.contains(where: \.isControlCharacter) else {
             throw .outOfBounds(field: "login", problem: "holds a control character")
@@ -160,7 +160,8 @@ extension Body.Assignment {
         else { throw .outOfBounds(field: "addresses", problem: "is not one address of one or each family") }
         for address in addresses {
             guard address.peer == nil, address.address.isHost else {
-                throw .outOfBounds(field: "addresses", problem: "holds \(address), which is no client's address")
+                throw .outOfBounds(
+                    field: "addresses", problem: "holds \(address), which is not valid as a client's address")
             }
         }
         guard routes.count <= 16 else { throw .outOfBounds(field: "routes", problem: "has more than 16 networks") }
@@ -195,7 +196,7 @@ extension IPAddress {
 }
 
 extension Unicode.Scalar {
-    /// What a terminal or a log should not get: C0, DEL, C1, and the marks that change the direction of text.
+    /// Characters that must not reach a terminal or a log: C0, DEL, C1, and the marks that change the direction of text.
     fileprivate var isControlCharacter: Bool {
         switch value {
         case 0..<0x20, 0x7f..<0xa0, 0x202a...0x202e, 0x2066...0x2069: true

@@ -3,9 +3,9 @@
 
 import WireGuardCore
 
-/// What every datagram begins with: 8 bytes, or 16 where it is sealed.
+/// The header of every datagram: 8 bytes, or 16 if it is sealed.
 ///
-/// All of it is authenticated: as the associated data of what is sealed, and through the handshake otherwise.
+/// All of it is authenticated: as associated data of the seal, and otherwise through the handshake.
 public struct Header: Hashable, Sendable {
     /// The number of bytes of a header without a counter.
     public static let length = 8
@@ -14,11 +14,11 @@ public struct Header: Hashable, Sendable {
     /// The version of the protocol: the second byte.
     public static let version: UInt8 = 1
 
-    /// What the datagram is.
+    /// The type of the datagram.
     public var code: PacketCode
-    /// The receiver's name for the session. In a client hello, which is the first that a server hears, the client's own.
+    /// The receiver's index of the session. In a client hello, the first message to a server, the client's own.
     public var index: UInt32
-    /// How many datagrams were sealed under the same key before: the nonce. Zero where nothing is sealed.
+    /// The number of datagrams sealed under the same key before: the nonce. Zero if nothing is sealed.
     public var counter: UInt64
 
     /// A header. Without a code that is sealed the counter is left out.

@@ -56,7 +56,7 @@ public enum MessageDecoder {
         return value
     }
 
-    /// What the decoder met, without the values.
+    /// Describes the decoder's error without values.
     private static func describe(_ error: any Error) -> String {
         switch error as? DecodingError {
         case .keyNotFound(let key, _): "without '\(key.stringValue)'"
@@ -70,9 +70,9 @@ public enum MessageDecoder {
         context.codingPath.last.map { "'\($0.intValue.map(String.init) ?? $0.stringValue)'" } ?? "its top"
     }
 
-    /// Opens a sealed datagram, whose header was read, in place: the body is then where its ciphertext was. No allocation.
+    /// Opens a sealed datagram, whose header was read, in place: the body replaces its ciphertext. No allocation.
     ///
-    /// - Returns: where the body is; nil, with nothing of use in the datagram, when it is not authentic.
+    /// - Returns: The range of the body; `nil`, with no usable contents in the datagram, if it is not authentic.
     @inline(__always)
     package static func openInPlace(
         _ header: Header, _ datagram: UnsafeMutableRawBufferPointer, keys: SessionKeys

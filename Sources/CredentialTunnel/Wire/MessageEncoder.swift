@@ -49,9 +49,9 @@ public enum MessageEncoder {
         return datagram
     }
 
-    /// Seals `byteCount` bytes that lie 16 behind `datagram`, and writes header and tag around them. No allocation.
+    /// Seals `byteCount` bytes at offset 16 of `datagram`, and writes header and tag around them. No allocation.
     ///
-    /// The receiver's index is the session's, whatever the header says.
+    /// The receiver's index is the session's, regardless of the header.
     @inline(__always)
     package static func sealInPlace(
         _ header: Header, byteCount: Int, at datagram: UnsafeMutableRawPointer, keys: SessionKeys
@@ -61,8 +61,8 @@ public enum MessageEncoder {
 
     /// Seals `byteCount` bytes of `source` into `datagram`, with header and tag around them. No allocation.
     ///
-    /// `source` does not overlap what is written, or lies 16 behind `datagram`. The receiver's index is the session's,
-    /// whatever the header says.
+    /// `source` must not overlap the output, unless it is at offset 16 of `datagram`. The receiver's index is the session's,
+    /// regardless of the header.
     @inline(__always)
     static func seal(
         _ header: Header, _ source: UnsafeRawPointer, byteCount: Int, into datagram: UnsafeMutableRawPointer,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// What a datagram is: its first byte.
+/// The type of a datagram: its first byte.
 public enum PacketCode: UInt8, CaseIterable, Sendable {
     /// The client's login, sealed.
     case clientAuthRequest = 0x01
@@ -19,7 +19,7 @@ public enum PacketCode: UInt8, CaseIterable, Sendable {
     case rekeyRequest = 0x07
     /// The server's answer to it, sealed.
     case rekeyResponse = 0x08
-    /// What a server says that has no key to say it with. Nobody acts on it; it explains a failure.
+    /// A notice of a server without a key. It explains a failure, and no side acts on it alone.
     case error = 0x09
     /// The end of a session, sealed, from either side.
     case disconnect = 0x0a
@@ -54,12 +54,12 @@ public enum PacketCode: UInt8, CaseIterable, Sendable {
 enum Layout {
     /// The authentication tag of every AEAD in the protocol.
     static let tagByteCount = 16
-    /// What sealing adds to a body: header and tag.
+    /// The bytes that sealing adds to a body: header and tag.
     static let sealedOverhead = Header.sealedLength + tagByteCount
     /// The most that UDP carries over IPv4.
     static let maximumDatagramByteCount = 65_507
 
-    /// The client's hello. Its payload is zeros: it makes the hello longer than whatever answers it.
+    /// The client's hello. Its payload of zeros makes the hello longer than every answer to it.
     enum ClientHello {
         static let noise = 8
         static let payloadByteCount = 40
@@ -82,7 +82,7 @@ enum Layout {
         static let byteCount = 64
     }
 
-    /// What is told without a key: one byte, and seven zeros.
+    /// A notice without a key: one byte, and seven zeros.
     enum Notice {
         static let kind = 8
         static let byteCount = 16

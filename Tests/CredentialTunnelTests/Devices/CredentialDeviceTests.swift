@@ -45,7 +45,7 @@ struct CredentialDeviceTests {
         #expect(server.store.state.withLock { $0.ended } == [.closed])
     }
 
-    @Test("A refused client hears the reason, and another login of the same device may succeed")
+    @Test("A refused client gets the reason, and another login of the same device may succeed")
     func refusal() async throws {
         let server = try LoginServer(on: internet, changes: changes)
         let client = try client()
@@ -62,7 +62,7 @@ struct CredentialDeviceTests {
         await server.running.stop()
     }
 
-    @Test("A packet from an address that the client was not given is dropped and counted, and so is one to nobody")
+    @Test("A packet from an unassigned source address is dropped and counted, and so is one to an unknown destination")
     func sources() async throws {
         let server = try LoginServer(on: internet, changes: changes)
         let client = try client()
@@ -76,7 +76,7 @@ struct CredentialDeviceTests {
                 PacketBuilder.icmpEcho(
                     from: inner(3), to: LoginClient.target, identifier: 1, sequence: 1, payload: [1]))
         }
-        // What follows on the same way has come when these have.
+        // Later packets on the same path have arrived when these have.
         #expect(await client.passes(from: inner(2), sequence: 2))
         let statistics = server.running.statistics
         #expect(statistics.disallowedSource == 10)
@@ -106,7 +106,7 @@ struct CredentialDeviceTests {
         for client in [kean, ada] { client.device.close() }
     }
 
-    @Test("A client that moves to another address is followed, and sessions go on under new sockets")
+    @Test("A client that moves to another address is followed, and sessions continue on new sockets")
     func roaming() async throws {
         let server = try LoginServer(on: internet, changes: changes)
         let client = try client()
@@ -150,7 +150,7 @@ struct CredentialDeviceTests {
         await server.running.stop()
     }
 
-    @Test("A server that forgot its sessions is noticed by its word, and a login beside the old session replaces it")
+    @Test("A server's notice that it forgot its sessions is detected, and a parallel login replaces the old session")
     func restart() async throws {
         let server = try LoginServer(on: internet, changes: changes)
         let client = try client()
@@ -171,7 +171,7 @@ struct CredentialDeviceTests {
         await server.running.stop()
     }
 
-    @Test("Verdicts are waited for in one bounded queue: who finds it full is dropped, and comes back")
+    @Test("Verdicts wait in one bounded queue: a login that finds it full is dropped, and repeated")
     func queue() async throws {
         var options = CredentialServerDevice.Options()
         options.limits.verifications = 2
@@ -179,7 +179,7 @@ struct CredentialDeviceTests {
         let gate = Event()
         server.store.state.withLock { $0.gate = gate }
         let clients = try (20..<25).map { try client(UInt32($0)) }
-        // Every datagram is a reason to look again.
+        // The condition is checked after every datagram.
         let changes = changes
         internet.setFilter { _ in
             changes.tell()
@@ -188,7 +188,7 @@ struct CredentialDeviceTests {
         for client in clients { client.logIn() }
         #expect(
             await changes.wait(within: .seconds(20)) {
-                // One is being looked at, and one waits.
+                // One is verified, and one waits.
                 server.running.statistics.protocolDrops.verificationsFull > 0
                     && server.store.state.withLock { $0.attempts.count } == 1
             })

@@ -14,14 +14,14 @@ import WireGuardCore
 final class ScriptedStore: CredentialStore {
     struct State {
         var users = ["kean": "123456", "ada": "lovelace"]
-        /// Says no to everybody.
+        /// Refuses every login.
         var refusal: Body.Refusal?
         var attempts: [LoginAttempt] = []
         var ended: [EndReason] = []
         var given: [ClientID: IPAddress] = [:]
-        /// Whoever is waited for before a verdict.
+        /// The event to await before a verdict.
         var gate: Event?
-        /// The addresses that are given out, whatever is free.
+        /// The assigned addresses, whatever is free.
         var fixed: IPAddress?
     }
 
@@ -161,7 +161,7 @@ final class LoginClient: Sendable {
         device.logIn(configuration, at: endpoints)
     }
 
-    /// The next event after those before; nil when none comes.
+    /// The next event after the previous ones, or `nil` if none occurs.
     func event(_ index: Int = 0) async -> ClientEvent? {
         _ = await changes.wait { self.events.count > index }
         return events.count > index ? events[index] : nil
@@ -183,7 +183,7 @@ final class LoginClient: Sendable {
     }
 }
 
-/// What came out of a tunnel.
+/// The packets that left a tunnel.
 private final class Delivered: Sendable {
     let packets = Mutex<[[UInt8]]>([])
 }

@@ -51,7 +51,7 @@ struct HandshakeVectorTests {
                 == "508c5e8c327c14e2e1a72ba34eeb452f37458b209ed63a294d999b4c86675982")
     }
 
-    @Test("Hellos, login, packets and rekey are the reference's, byte by byte")
+    @Test("Hellos, login, packets and rekey equal the reference, byte by byte")
     func againstReference() throws {
         let world = world()
         world.start()

@@ -208,7 +208,7 @@ private final class LoginStorm {
         for number in 0..<20 as Range<UInt8> { storm.add("mallory", "right", from: .v4(203, number, 113, 1)) }
         storm.run()
         #expect(storm.statistics.verificationsFull > 0, "\(storm.statistics)")
-        // No source takes the place of another one.
+        // No source displaces another one.
         #expect(storm.statistics.verificationsReplaced == 0, "\(storm.statistics)")
     }
 

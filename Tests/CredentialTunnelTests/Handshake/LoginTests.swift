@@ -26,7 +26,7 @@ struct LoginTests {
         #expect(world.server.waitingCount == 0)
     }
 
-    @Test("A hello without an answer is repeated after 0.5, 1.5, 3.5 and 7.5 seconds, and given up after 10")
+    @Test("An unanswered hello is repeated after 0.5, 1.5, 3.5 and 7.5 seconds, and abandoned after 10")
     func retransmission() {
         let world = World(LinkConditions(loss: 1))
         let start = world.clock.nanoseconds
@@ -48,7 +48,7 @@ struct LoginTests {
         #expect(world.clientSaid == [.failed(.unreachable(.hello))])
     }
 
-    @Test("A login without an answer is sealed anew each time, and the error says how far it came")
+    @Test("An unanswered login is sealed again each time, and the error contains its stage")
     func loginUnanswered() {
         let world = World()
         world.verdict = { _ in nil }
@@ -63,7 +63,7 @@ struct LoginTests {
         #expect(world.serverSaid.count == 1)
     }
 
-    @Test("A verdict that comes late still counts, and one that comes after the client left frees what was given")
+    @Test("A late verdict still counts, and one after the client left releases the assignment")
     func lateVerdict() throws {
         let world = World()
         world.verdict = { _ in nil }
@@ -89,7 +89,7 @@ struct LoginTests {
 
     struct Missing: Error {}
 
-    @Test("A lost answer is repeated, and the settings come into force once")
+    @Test("A lost answer is repeated, and the settings are applied once")
     func answerLost() {
         let world = World()
         world.start()
@@ -109,7 +109,7 @@ struct LoginTests {
         #expect(world.clientSaid.count == 1)
     }
 
-    @Test("A refusal ends the login at once, with the server's reason")
+    @Test("A refusal ends the login immediately, with the server's reason")
     func refusal() {
         let world = World()
         let refusal = Body.Refusal(.full, message: "No address is free")
@@ -151,7 +151,7 @@ struct LoginTests {
         #expect(world.serverSaid.isEmpty)
     }
 
-    @Test("An answer that is authentic and cannot be read is an error of its own")
+    @Test("An authentic but malformed answer has a distinct error")
     func badAnswer() throws {
         let world = World()
         world.verdict = { _ in nil }
@@ -187,7 +187,7 @@ struct LoginTests {
 
     // MARK: - Keys that do not match
 
-    @Test("Without the right keys the deadline says so", arguments: [true, false])
+    @Test("With wrong keys the deadline reports the mismatch", arguments: [true, false])
     func keyMismatch(isServerKey: Bool) {
         let other = [UInt8](repeating: 7, count: 32)
         let world =
@@ -216,14 +216,14 @@ struct LoginTests {
 
     @Test("A rogue that knows the pre-shared key but not the server's private key fails, and learns no password")
     func rogueServer() throws {
-        // It answers as a server whose static key is its own, for clients that pin another.
+        // It answers as a server with its own static key, for clients that pin another.
         let rogueKey = [UInt8](repeating: 9, count: 32)
         let world = World(serverKey: rogueKey)
         world.start()
         let hello = world.clientSent[0].bytes
         let index = try MessageDecoder.header(of: hello).index
         let genuine = SharedKeys(server: FixedKeys.privateKey().publicKey, presharedKey: FixedKeys.preshared())
-        // All that can be computed without the private key: the MAC is right, so that it knows a hello from noise.
+        // All that can be computed without the private key: the MAC is valid, so it can distinguish a hello from noise.
         #expect(unsafe hello.withUnsafeBytes { unsafe CookieChecker.isMac1Valid($0, key: genuine.mac1Key) })
         // It can make a server hello in all ways but one: it does not have es, and so guesses.
         for guess in [FixedKeys.privateKey(rogueKey), FixedKeys.privateKey(FixedKeys.serverEphemeral)] {

@@ -38,7 +38,7 @@ struct LossyLinkTests {
         #expect(good >= 50)
     }
 
-    @Test("A session over such links is renewed for an hour, and each packet comes once or never", arguments: 1...8)
+    @Test("A session over such links is renewed for an hour, and each packet arrives at most once", arguments: 1...8)
     func hour(seed: UInt64) throws {
         let world = World(seed: seed)
         world.start()
@@ -54,7 +54,7 @@ struct LossyLinkTests {
         #expect(world.clientSaid.count == 1)
         #expect(Set(world.toServer).count == world.toServer.count)
         #expect(Set(world.toClient).count == world.toClient.count)
-        // About four of five arrive undamaged, whichever keys they were sealed under.
+        // About four of five arrive undamaged, under any keys.
         #expect(
             world.toServer.count > 230 && world.toClient.count > 230, "\(world.toServer.count), \(world.toClient.count)"
         )

@@ -4,9 +4,9 @@
 import Crypto
 import Foundation
 
-/// Noise_NKpsk2_25519_ChaChaPoly_BLAKE2s and what the protocol puts around it, written down a second time in a straight line
-/// from the Noise specification (revision 34), RFC 7693 and RFC 2104, without any of the package's code. X25519 and
-/// ChaCha20-Poly1305 are swift-crypto's public ones.
+/// Noise_NKpsk2_25519_ChaChaPoly_BLAKE2s and the protocol around it, implemented a second time in a straight line from the
+/// Noise specification (revision 34), RFC 7693 and RFC 2104, without any of the package's code. X25519 and ChaCha20-Poly1305
+/// are swift-crypto's public ones.
 enum Reference {
     typealias Bytes = [UInt8]
 
@@ -145,7 +145,7 @@ enum Reference {
             toClient: outputs[1], chain: outputs[2])
     }
 
-    // MARK: - What is around it
+    // MARK: - Framing
 
     static func header(_ code: UInt8, _ index: UInt32) -> Bytes { [code, 1, 0, 0] + littleEndian(index) }
 

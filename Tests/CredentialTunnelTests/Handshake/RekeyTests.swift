@@ -82,7 +82,7 @@ struct RekeyTests {
         for victim in 0..<4 {
             let world = World.loggedIn()
             world.run(for: .seconds(119))
-            // Request, response, confirmation and its answer are what follows.
+            // Request, response, confirmation and its answer follow.
             let before = (world.clientSent.count, world.serverSent.count)
             var (up, down) = (0, 0)
             world.clock.advance(by: .seconds(1))
@@ -123,14 +123,14 @@ struct RekeyTests {
         #expect(world.serverSent.count == answers)
         world.run(for: .seconds(1))
         #expect(world.carries())
-        // Long after, the request is of a session that is gone.
+        // Much later, the request belongs to a removed session.
         world.run(for: .seconds(20))
         let sessions = world.server.tableCounts.sessions
         world.serverReceives(request)
         #expect(world.server.tableCounts.sessions == sessions)
     }
 
-    @Test("Requests that come faster than the gap are dropped: nobody makes a server work with renewals")
+    @Test("Requests within the gap are dropped, so that renewals cannot load a server")
     func tooMany() throws {
         let world = World.loggedIn()
         let index = try MessageDecoder.header(of: world.clientSent[0].bytes).index
@@ -141,7 +141,7 @@ struct RekeyTests {
         }
         #expect(world.server.statistics.limited == 100)
         #expect(world.server.tableCounts.sessions == 1)
-        // Later each is looked at, and is none.
+        // Each is checked later, and is invalid.
         world.run(for: .seconds(6))
         world.serverReceives(try #require(session.seal(.rekeyRequest, generator.bytes(52))))
         #expect(world.server.tableCounts.sessions == 1)

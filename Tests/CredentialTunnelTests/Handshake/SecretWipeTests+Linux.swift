@@ -16,7 +16,7 @@
     struct SecretWipeTests {
         private static let pattern = [UInt8](repeating: 0xa5, count: 32)
 
-        @Test("A pre-shared key is gone when its last owner is")
+        @Test("A pre-shared key is wiped when its last owner is released")
         func sharedKeys() {
             let memory = ProcessMemory(byteCount: 256)
             var keys: SharedKeys? = SharedKeys(
@@ -27,7 +27,7 @@
             #expect(memory.longestRun(at: address) < 8)
         }
 
-        @Test("An ephemeral key is gone with its handshake")
+        @Test("An ephemeral key is wiped with its handshake")
         func ephemeral() {
             let memory = ProcessMemory(byteCount: 160)
             var noise = NoiseInitiator(
@@ -39,7 +39,7 @@
             #expect(memory.longestRun(at: address) < 8)
         }
 
-        @Test("What a session is chained by is gone with the session")
+        @Test("The chaining key of a session is wiped with the session")
         func chain() {
             let memory = ProcessMemory(byteCount: 160)
             var keys = NoiseNK.Keys(SymmetricState(protocolName: NoiseNK.name))

@@ -10,7 +10,7 @@ import WireGuardCore
 
 @Suite("A server under load")
 struct ServerLoadTests {
-    /// Hellos of clients that know the keys, each with an ephemeral key of its own.
+    /// Hellos of clients with the keys, each with a separate ephemeral key.
     private func hello(_ seed: UInt64) -> [UInt8] {
         var client = CredentialClient(
             CredentialClient.Configuration(
@@ -45,7 +45,7 @@ struct ServerLoadTests {
         #expect(world.server.statistics.cookies >= 1)
     }
 
-    @Test("A cookie that comes twice is no sign of another key")
+    @Test("A repeated cookie is not evidence of another key")
     func cookieTwice() {
         let world = World(limits: tight)
         world.serverReceives(hello(7), from: source(1))
@@ -62,7 +62,7 @@ struct ServerLoadTests {
         #expect(world.clientSaid == [.failed(.unreachable(.hello))])
     }
 
-    @Test("A cookie is good for the address that it was given to, and for two minutes")
+    @Test("A cookie is valid for one address, and for two minutes")
     func cookieBinding() {
         let world = World(limits: tight)
         world.serverReceives(hello(7), from: source(1))
@@ -80,7 +80,7 @@ struct ServerLoadTests {
         #expect(world.serverSent.last?.bytes.first == PacketCode.cookie.rawValue)
     }
 
-    @Test("No answer to an unproven address is longer than what it answers")
+    @Test("No answer to an unproven address is longer than its request")
     func amplification() throws {
         var generator = SeededGenerator(seed: 4)
         let world = World(limits: tight)
@@ -122,7 +122,7 @@ struct ServerLoadTests {
             world.serverReceives(login).contains {
                 if case .verify(_, _, let from) = $0 { from == world.address } else { false }
             })
-        // A repetition from elsewhere, with a counter of its own, gets nothing.
+        // A repetition from another address, with its own counter, gets no answer.
         world.clock.advance(by: .seconds(1))
         world.perform(world.client.deadlineReached(at: world.now))
         let repeated = try #require(world.clientSent.last?.bytes)
@@ -149,7 +149,7 @@ struct ServerLoadTests {
         #expect(world.serverSent.count == 20)
         #expect(world.server.statistics.wrongKeys == 50_000)
         #expect(world.server.statistics.cookies == 0)
-        // Strangers do not put the server under load: who has the keys needs no cookie.
+        // Strangers do not put the server under load: a client with the keys needs no cookie.
         world.start()
         world.run()
         #expect(world.clientSent.count == 2)
@@ -230,7 +230,7 @@ struct ServerLoadTests {
         #expect(world.serverSaid.count == 3)
     }
 
-    @Test("A server that is full says so without asking for a verdict")
+    @Test("A full server refuses without asking for a verdict")
     func full() {
         var limits = ServerLimits()
         limits.clients = 1

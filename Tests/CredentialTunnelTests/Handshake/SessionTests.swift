@@ -8,7 +8,7 @@ import WireGuardCore
 
 @testable import CredentialTunnel
 
-@Suite("What a session takes, and what it does not")
+@Suite("The datagrams that a session accepts and refuses")
 struct SessionTests {
     private static let other = Endpoint(address: .v4(198, 51, 100, 9), port: 9)
 
@@ -26,7 +26,7 @@ struct SessionTests {
         #expect(world.server.statistics.replayed == 2)
     }
 
-    @Test("A whole login that is replayed, from anywhere, gets nobody in and asks for no verdict")
+    @Test("A login that is replayed as a whole, from any address, is not accepted and asks for no verdict")
     func replayedLogin() {
         let world = World.loggedIn()
         let before = world.serverSaid.count
@@ -38,7 +38,7 @@ struct SessionTests {
         #expect(world.server.establishedCount == 1)
         #expect(world.carries())
         for datagram in world.serverSent.map(\.bytes) { #expect(world.clientReceives(datagram).isEmpty) }
-        // What the replayed hello from elsewhere took goes again.
+        // The state of the replayed hello is removed again.
         world.run(for: .seconds(11))
         #expect(world.server.tableCounts == (1, 1))
     }
@@ -50,7 +50,7 @@ struct SessionTests {
         let back = try #require(world.serverSeals([0x45, 2]))
         world.clientReceives(there)
         world.serverReceives(back)
-        // Also where the index is made to fit.
+        // Even with the index adapted.
         var (there2, back2) = (there, back)
         there2.replaceSubrange(4..<8, with: back[4..<8])
         back2.replaceSubrange(4..<8, with: there[4..<8])
@@ -79,7 +79,7 @@ struct SessionTests {
         #expect(world.toServer.suffix(1) == [[0x46]])
     }
 
-    @Test("A packet of one session is refused by another, also where its index is made to fit")
+    @Test("A packet of one session is refused by another, even with its index adapted")
     func crossSession() throws {
         let one = World.loggedIn(seed: 1)
         let two = World.loggedIn(seed: 2)
@@ -91,7 +91,7 @@ struct SessionTests {
         #expect(two.server.statistics.unknownSessions + two.server.statistics.forged == 2)
     }
 
-    @Test("A packet under another type is refused, whatever the types are")
+    @Test("A packet under another type is refused, for all types")
     func typeSwap() throws {
         let bodies: [(PacketCode, Int)] = [
             (.clientAuthRequest, 300), (.data, 300), (.rekeyRequest, 52), (.disconnect, 1), (.data, 52), (.data, 1),
@@ -190,7 +190,7 @@ struct SessionTests {
         #expect(world.clientSeals([0x45]) == nil)
     }
 
-    @Test("An empty packet is a keepalive: it is taken, and delivered to nobody")
+    @Test("An empty packet is a keepalive: it is accepted, and not delivered")
     func keepalive() throws {
         let world = World()
         var assignment = World.assignment
@@ -204,7 +204,7 @@ struct SessionTests {
         #expect(world.server.statistics == ServerStatistics())
     }
 
-    @Test("A client that moves is followed, by what is authentic alone")
+    @Test("A client that moves is followed only after an authentic datagram")
     func roaming() throws {
         let world = World.loggedIn()
         let id = try #require(world.joined)
@@ -240,7 +240,7 @@ struct SessionTests {
         #expect(other.clientSeals([0x45]) == nil)
     }
 
-    @Test("A server that forgot a session says so, and nobody can end one by saying so")
+    @Test("A server reports that it forgot a session, and a forged report cannot end one")
     func restart() throws {
         let world = World.loggedIn()
         let packet = try #require(world.clientSeals([0x45]))
@@ -248,12 +248,12 @@ struct SessionTests {
         fresh.serverReceives(packet)
         let notice = try #require(fresh.serverSent.last?.bytes)
         #expect(notice.count == 16)
-        // The session is asked first: the server answers, and that is that.
+        // The client asks in the session first: the server answers, and the notice has no effect.
         for _ in 0..<3 { world.clientReceives(notice) }
         world.run(for: .seconds(20))
         #expect(world.clientSaid == [.established(World.assignment)])
         #expect(world.carries())
-        // One that does not answer has forgotten it.
+        // A server that does not answer has forgotten it.
         fresh.serverReceives(try #require(world.clientSeals([0x45])))
         world.clientReceives(try #require(fresh.serverSent.last?.bytes))
         world.clock.advance(by: .milliseconds(1999))

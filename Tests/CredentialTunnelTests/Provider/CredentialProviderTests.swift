@@ -13,7 +13,7 @@ import WireGuardCore
 
 @Suite("The login tunnel's provider", .timeLimit(.minutes(3)))
 struct CredentialProviderTests {
-    @Test("It logs in, brings into force what the server says, carries packets, tells how it does, and says goodbye")
+    @Test("The provider logs in, applies the server's settings, carries packets, reports its status, and says goodbye")
     func login() async throws {
         let scene = try ProviderScene()
         try await scene.start()
@@ -32,7 +32,7 @@ struct CredentialProviderTests {
         await scene.stop()
     }
 
-    @Test("It counts as trying while it logs in, for the first time or again")
+    @Test("The provider counts as trying while it logs in, for the first time or again")
     func trying() {
         let trying = CredentialState.allCases.filter { state in
             CredentialStatusRequest.Reply(state: state, login: "anna", receivedBytes: 0, sentBytes: 0, drops: [:])
@@ -41,7 +41,7 @@ struct CredentialProviderTests {
         #expect(trying == [.connecting, .reconnecting])
     }
 
-    @Test("A refusal ends the start with the server's reason, and nothing was brought into force")
+    @Test("A refusal ends the start with the server's reason, and no settings were applied")
     func refusal() async throws {
         let scene = try ProviderScene()
         let error = await scene.failure(password: "wrong")
@@ -56,7 +56,7 @@ struct CredentialProviderTests {
         await scene.stop()
     }
 
-    @Test("Another server key than the one that is pinned is told from a server that is not there")
+    @Test("A server key other than the pinned one is distinguished from an unreachable server")
     func pin() async throws {
         let scene = try ProviderScene(loginDeadline: .seconds(1)) {
             $0.serverKey = FixedKeys.privateKey(FixedKeys.serverEphemeral).publicKey.base64
@@ -81,7 +81,7 @@ struct CredentialProviderTests {
         await scene.stop()
     }
 
-    @Test("Another pre-shared key is told from a server that is not there")
+    @Test("Another pre-shared key is distinguished from an unreachable server")
     func presharedKey() async throws {
         let scene = try ProviderScene(loginDeadline: .seconds(1))
         #expect(await scene.failure(presharedKey: FixedKeys.server)?.code == .keyMismatch)
@@ -93,7 +93,7 @@ struct CredentialProviderTests {
         let scene = try ProviderScene()
         let spoofed = Atomic<Int>(0)
         scene.internet.setFilter { datagram in
-            // The first answer comes from somebody else, who gets there first.
+            // The first answer is forged, and arrives first.
             if datagram.source == LoginServer.address, spoofed.add(1, ordering: .relaxed).oldValue == 0 {
                 datagram.bytes[20] ^= 1
             }
@@ -104,7 +104,7 @@ struct CredentialProviderTests {
         await scene.stop()
     }
 
-    @Test("Where nothing answers, the start ends at its deadline and says so")
+    @Test("Without an answer, the start ends at its deadline with that error")
     func nothing() async throws {
         let scene = try ProviderScene(loginDeadline: .seconds(1))
         scene.internet.setFilter { $0.source != LoginServer.address }
@@ -132,7 +132,7 @@ struct CredentialProviderTests {
         for scene in [scene, other, offline] { await scene.stop() }
     }
 
-    @Test("Over another network the session goes on without a login, and new keys prove that it does")
+    @Test("On another network the session continues without a login, and new keys prove it")
     func roaming() async throws {
         let scene = try ProviderScene()
         try await scene.start()
@@ -159,7 +159,7 @@ struct CredentialProviderTests {
         await scene.stop()
     }
 
-    @Test("A server that stays away is tried again, with pauses on the clock, until it is there")
+    @Test("An unreachable server is tried again, with pauses on the clock, until it answers")
     func pauses() async throws {
         let clock = VirtualClock()
         let scene = try ProviderScene(clock: clock, loginDeadline: .seconds(2))
@@ -206,7 +206,7 @@ struct CredentialProviderTests {
         await scene.stop()
     }
 
-    @Test("A session that the server took away ends the tunnel, and so does a password that is not right any more")
+    @Test("A session that the server ends ends the tunnel, and so does a password that is no longer valid")
     func removed() async throws {
         let scene = try ProviderScene()
         try await scene.start()
@@ -217,7 +217,7 @@ struct CredentialProviderTests {
 
         try await scene.start()
         scene.server.store.state.withLock { $0.users = ["kean": "another"] }
-        // It says that it goes down, and is there again.
+        // It announces its shutdown, and is then back.
         await scene.server.running.stop()
         #expect(await scene.reaches(.reasserting))
         try await scene.server.restart(scene.internet)

@@ -25,7 +25,7 @@ final class ProviderScene: Sendable {
     let secrets = MemorySecretStore()
     let host: MemoryHost<CredentialTunnelProvider>
     let configuration: CredentialTunnelConfiguration
-    /// Tells of another status, of logins and ends at the server, and of what comes out of the tunnel.
+    /// Notified of status changes, of logins and ends at the server, and of packets that leave the tunnel.
     let changes: Changes
 
     init(

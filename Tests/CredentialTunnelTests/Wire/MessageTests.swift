@@ -48,7 +48,7 @@ struct MessageTests {
         }
     }
 
-    @Test("What is wrong with a header is said")
+    @Test("The error of a header names the problem")
     func headerErrors() {
         #expect(throws: PacketParsingError.truncated(byteCount: 7)) {
             try MessageDecoder.header(of: Self.datagram(3, count: 7))
@@ -71,7 +71,7 @@ struct MessageTests {
         #expect(try MessageDecoder.header(of: datagram) == header)
     }
 
-    @Test("Random bytes are read or refused, and never trap; what is read is written as it was")
+    @Test("Random bytes are read or refused, and never trap; a message that is read is written unchanged")
     func randomBytes() throws {
         var generator = SeededGenerator(seed: 15)
         for _ in 0..<20_000 {
@@ -143,7 +143,7 @@ struct MessageTests {
         #expect(try MessageDecoder.serverAuthResponse(body) == answer)
     }
 
-    @Test("A refusal carries its reason, also one that is not known here")
+    @Test("A refusal contains its reason, even an unknown one")
     func refused() throws {
         let body = Array(#"{"isOK":false,"reason":"paid-up","message":"See your bill","more":[1]}"#.utf8)
         let answer = try MessageDecoder.serverAuthResponse(body)

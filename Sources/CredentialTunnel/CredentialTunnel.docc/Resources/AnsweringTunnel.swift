@@ -5,7 +5,7 @@ import NetworkAddresses
 import PacketTunnel
 import TunnelIO
 
-/// A tunnel that ends in this process: a network in memory answers what is sent into it.
+/// A tunnel that ends in this process: a network in memory answers its packets.
 actor AnsweringTunnel: PacketTunnelProvider {
     struct Configuration: Codable, Sendable { var address: InterfaceAddress }
     private var work: Task<Void, any Error>?

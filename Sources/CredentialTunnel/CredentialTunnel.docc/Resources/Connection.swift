@@ -8,7 +8,7 @@ import NetworkAddresses
 import PacketTunnel
 import TunnelIO
 
-/// What the tunnel needs to know. The password is not here: it is a secret of the profile.
+/// The settings of the tunnel. The password is not here: it is a secret of the profile.
 struct LoginConfiguration: Codable, Sendable {
     var server: String
     var serverKey: Data

@@ -19,7 +19,7 @@ struct Handshake {
             + [UInt8](repeating: 0, count: 88)
     }
 
-    /// The session that the server's half makes; nil when it is not from who has the server's private key.
+    /// Returns the session that the server's half completes, or `nil` if the sender does not have the server's private key.
     func session(from reply: [UInt8]) -> Session? {
         guard let header = try? MessageDecoder.header(of: reply), header.code == .serverHello, header.index == index,
             let theirs = try? Curve25519.KeyAgreement.PublicKey(rawRepresentation: reply[8..<40]),
@@ -35,7 +35,7 @@ struct Handshake {
         return Session(index: serverIndex, sealing: keys.toServer, opening: keys.toClient)
     }
 
-    /// Keys of two secrets: one that needs the server's lasting key, and one that nobody can make again later.
+    /// Derives keys from two secrets: one needs the server's static key, and one cannot be computed again later.
     static func keys(
         _ lasting: SharedSecret, _ fresh: SharedSecret, transcript: [UInt8]
     ) -> (toServer: SymmetricKey, toClient: SymmetricKey) {

@@ -67,7 +67,7 @@ actor LastingTunnel: PacketTunnelProvider {
         }
     }
 
-    /// Asks every ten seconds whether the server is there, and ends the link when it did not answer three times.
+    /// Asks every ten seconds whether the server is reachable, and ends the link after three unanswered requests.
     private func keepAlive(_ clock: any Clock<Duration>) async throws {
         while true {
             try await clock.sleep(for: .seconds(10))

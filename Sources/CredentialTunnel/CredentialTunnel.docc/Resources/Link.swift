@@ -7,7 +7,7 @@ import TunnelIO
 
 /// A UDP socket to one server.
 final class Link: Sendable {
-    /// What came from the server's address, which anybody can forge. It ends when the link is closed.
+    /// The datagrams from the server's address, which can be forged. The stream ends when the link is closed.
     let datagrams: AsyncStream<[UInt8]>
     let server: Endpoint
     private let arrived: AsyncStream<[UInt8]>.Continuation
@@ -17,7 +17,7 @@ final class Link: Sendable {
     private let sockets: DatagramSockets
     private let socket: any DatagramSocket
 
-    /// - Parameter mark: lets what is sent past the tunnel's own routes.
+    /// - Parameter mark: Lets the datagrams bypass the tunnel's own routes.
     init(to server: Endpoint, over network: any DatagramNetwork, mark: UInt32?) throws(TunnelIOError) {
         self.server = server
         // A queue without a bound is a way to fill the memory of this process from outside.

@@ -25,7 +25,7 @@ struct Session: Sendable {
         return header + Array(box.ciphertext) + Array(box.tag)
     }
 
-    /// What a datagram says; nil when it is not from the other side, or was received before.
+    /// Opens a datagram. Returns `nil` if it is not from the other side, or was received before.
     mutating func open(_ datagram: [UInt8]) -> (code: PacketCode, body: [UInt8])? {
         // The decoder has checked the length: a sealed datagram has a header and a tag.
         guard let header = try? MessageDecoder.header(of: datagram), header.code.isSealed, header.counter > received,
