@@ -3,7 +3,7 @@
 
 public import PacketTunnel
 
-/// Why no tunnel was given out, or why a device's request was not carried out.
+/// The error of a tunnel that was not assigned, or of a device's request that failed.
 public enum ProvisioningError: Error, Hashable, Sendable {
     /// The server does not want this client.
     case refused(String)
@@ -25,14 +25,14 @@ public enum ProvisioningError: Error, Hashable, Sendable {
     /// Whether another server may do better.
     var concernsServerOnly: Bool {
         switch self {
-        // A clock does not get better by asking somebody else.
+        // Another server would have the same problem with this machine's clock.
         case .transport(.clockUnset): false
         case .busy, .reply, .transport: true
         case .refused, .problem, .timedOut, .cancelled, .noServers: false
         }
     }
 
-    /// Whether the gateway could not be asked, so that what it said last may still hold.
+    /// Whether the gateway was unreachable, so that its last grant may still be valid.
     var isOutage: Bool {
         switch self {
         case .busy, .reply, .transport, .timedOut: true
@@ -44,7 +44,7 @@ public enum ProvisioningError: Error, Hashable, Sendable {
     public var tunnelError: TunnelError {
         switch self {
         case .refused(let reason):
-            TunnelError(.authenticationFailed, reason, fix: "sign in again, so that there is a new token")
+            TunnelError(.authenticationFailed, reason, fix: "sign in again to get a new token")
         case .problem(let problem): problem.tunnelError
         case .busy(let reason): TunnelError(.serverUnreachable, reason, fix: "try again later")
         case .reply(let field, let problem):
@@ -57,7 +57,7 @@ public enum ProvisioningError: Error, Hashable, Sendable {
                 .serverUnreachable,
                 "no server has answered as it should within \(limit)" + (last.map { "; last: \($0)" } ?? ""),
                 fix: "check the network and the servers")
-        case .cancelled: TunnelError(.stopped, "the start was given up")
+        case .cancelled: TunnelError(.stopped, "the start was cancelled")
         case .noServers: TunnelError(.configurationInvalid, "there is no server to ask", fix: "name one")
         }
     }
@@ -89,19 +89,19 @@ extension ProvisioningTransportError {
 }
 
 extension ProblemDetails {
-    /// What the gateway said.
+    /// The gateway's reason.
     private var reason: String { detail ?? (title.isEmpty ? "HTTP \(status)" : title) }
 
     fileprivate var tunnelError: TunnelError {
         func refused(_ fix: String) -> TunnelError {
-            TunnelError(.authenticationFailed, "the gateway says no: \(reason)", fix: fix)
+            TunnelError(.authenticationFailed, "the gateway refused: \(reason)", fix: fix)
         }
         return switch code {
         case .unauthorized?: refused("ask for a new invitation, and enrol again")
         case .invitationUsed?:
             refused("if another device of yours used it, ask for one for this device; if not, tell the administrator")
         case .invitationExpired?: refused("ask for a new invitation")
-        case .deviceLimit?: refused("revoke a device that is not in use any more, or ask for more devices")
+        case .deviceLimit?: refused("revoke an unused device, or ask for more devices")
         case .keyInUse?: refused("enrol again, with a new key")
         case .deviceUnknown?: refused("the device was revoked; ask for an invitation to enrol it again")
         case .deviceDisabled?: refused("ask the administrator to enable the device")

@@ -11,21 +11,21 @@ import Provisioning
 import TunnelSystem
 import WireGuardCore
 
-/// What the program does with profiles and their gateways.
+/// The program's operations on profiles and their gateways.
 struct EnrolTool: Sendable {
     var directory: ProfileDirectory
     var console: Console
     var json = false
     /// Sends requests to a gateway.
     var transport: any ProvisioningTransport = PinnedProvisioningTransport(logger: EnrolTool.logger)
-    /// How long each request may take, with all that is tried.
+    /// The time limit of each request, with all tries.
     var deadline: Duration = .seconds(30)
 
-    /// Warnings of the library are told in the end, by the error that they led to.
+    /// Warnings of the library are not logged: the resulting error contains them.
     private static let logger = Logger(label: "enrol") { _ in SwiftLogNoOpLogHandler() }
 
-    /// Runs a command and tells what is wrong.
-    /// - Returns: the exit status.
+    /// Runs a command and reports its error.
+    /// - Returns: The exit status.
     func reporting(_ body: () async throws(EnrolProblem) -> Void) async -> Int32 {
         do throws(EnrolProblem) {
             try await body()
@@ -47,7 +47,7 @@ struct EnrolTool: Sendable {
         guard FileName.isInterface(name) else {
             throw EnrolProblem(
                 ExitStatus.usage,
-                "'\(name)' is no tunnel name: 1 to 15 letters, digits and the signs _ = + . -\n  fix: name it with --name"
+                "'\(name)' is not a valid tunnel name: use 1 to 15 letters, digits and the characters _ = + . -\n  fix: name it with --name"
             )
         }
         // Only one program at a time reads, enrols and replaces: the other one would remove its secret.
@@ -163,7 +163,7 @@ struct EnrolTool: Sendable {
                 ExitStatus.usage,
                 other == nil
                     ? "'\(name)' is not enrolled yet"
-                    : "that is no id of 26 characters\n  fix: see 'culvert enroll list \(name)'")
+                    : "this is not an ID of 26 characters\n  fix: see 'culvert enroll list \(name)'")
         }
         do throws(ProvisioningError) {
             try await device.keeper.client.revoke(id, credential: device.enrolment.credential)
@@ -194,7 +194,7 @@ struct EnrolTool: Sendable {
             }
             guard profile.provider == EnrolledTunnelConfiguration.provider else {
                 throw TunnelError(
-                    .configurationInvalid, "the profile '\(name)' is no device of a gateway",
+                    .configurationInvalid, "the profile '\(name)' is not a device of a gateway",
                     fix: "enrol with an invitation")
             }
             let configuration: EnrolledTunnelConfiguration = try profile.configuration.decode()

@@ -6,7 +6,7 @@ import CommandLineSupport
 import PacketTunnel
 import Provisioning
 
-/// `culvert-enroll`, which `culvert enroll` runs: makes this machine a device of a gateway, and looks after it.
+/// `culvert-enroll`, which `culvert enroll` runs: enrols this machine as a device of a gateway, and manages the device.
 struct EnrollCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "culvert-enroll",
@@ -15,7 +15,7 @@ struct EnrollCommand: AsyncParsableCommand {
             Examples:
               sudo culvert enroll invitation.txt        a profile named after the gateway
               sudo culvert enroll - --name office       the invitation on standard input
-              sudo culvert enroll --name office         it is asked for, and not shown
+              sudo culvert enroll --name office         asks for it, without showing it
               sudo culvert up office
               sudo culvert enroll list office           the user's devices
               sudo culvert enroll rotate office         another key
@@ -31,7 +31,8 @@ struct EnrollCommand: AsyncParsableCommand {
     struct ProfileOptions: ParsableArguments {
         @Option(
             name: .customLong("directory"),
-            help: ArgumentHelp("Where profiles and their secrets are.", valueName: "folder"), completion: .directory)
+            help: ArgumentHelp("The folder of profiles and their secrets.", valueName: "folder"), completion: .directory
+        )
         var path = ProfileDirectory.standard
 
         @Flag(help: "Print one JSON object.")
@@ -40,7 +41,7 @@ struct EnrollCommand: AsyncParsableCommand {
         var tool: EnrolTool { EnrolTool(directory: ProfileDirectory(path: path), console: .standard, json: json) }
     }
 
-    /// Which profile, and where.
+    /// The profile and its folder.
     struct ProfileArgument: ParsableArguments {
         @Argument(help: ArgumentHelp("The profile.", valueName: "name"))
         var name: String
@@ -73,7 +74,8 @@ struct EnrollCommand: AsyncParsableCommand {
 
         @Argument(
             help: ArgumentHelp(
-                "A file with the invitation; - is standard input. Without it, it is asked for.", valueName: "file"),
+                "A file with the invitation; - is standard input. Without this option, the command asks for it.",
+                valueName: "file"),
             completion: .file())
         var file: String?
 
@@ -82,7 +84,7 @@ struct EnrollCommand: AsyncParsableCommand {
         var name: String?
 
         @Option(
-            help: ArgumentHelp("What people are to call this device; by default the machine's name.", valueName: "name")
+            help: ArgumentHelp("The device's display name (default: the machine's name).", valueName: "name")
         )
         var deviceName: String?
 
@@ -123,7 +125,7 @@ struct EnrollCommand: AsyncParsableCommand {
 
     struct Renew: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Move the device's expiry on, and get what the gateway gives now.",
+            abstract: "Renew the device: extend its expiry and fetch its settings.",
             discussion: """
                 A tunnel that is up renews by itself; so does each start.
 
@@ -164,7 +166,7 @@ struct EnrollCommand: AsyncParsableCommand {
 
     struct Revoke: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Revoke this device, or another one of the user's.",
+            abstract: "Revoke this device, or another device of the user.",
             discussion: """
                 Its key works no longer from then on. The profile stays: 'culvert profile remove' removes it.
 

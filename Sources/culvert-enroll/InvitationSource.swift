@@ -7,7 +7,7 @@ import PacketTunnel
 import Provisioning
 import TunnelSystem
 
-/// Where an invitation comes from.
+/// The sources of an invitation.
 enum InvitationSource {
     /// Reads it from a file, standard input (`-`) or, without either, the terminal.
     /// - Parameter console: Gets a warning if other users can read or change the file.
@@ -63,7 +63,7 @@ enum InvitationSource {
     }
 }
 
-/// Why the program cannot do what it was asked for, and the status that it ends with.
+/// The error of the program, and its exit status.
 struct EnrolProblem: Error, Equatable {
     var status: Int32
     var text: String

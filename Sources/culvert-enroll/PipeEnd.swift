@@ -15,7 +15,7 @@ enum PipeEnd {
         guard let line = SystemCall.readAll(0, limit: PipeMessages.requestLimit + 1),
             let request = PipeMessages.request(line)
         else {
-            StandardStream.write("this is for 'culvert up', which says on standard input what is to be sent\n", to: 2)
+            StandardStream.write("only 'culvert up' runs this command, with the request on standard input\n", to: 2)
             return ExitStatus.usage
         }
         let notes = Notes()
@@ -30,7 +30,7 @@ enum PipeEnd {
         return SystemCall.writeAll(1, PipeMessages.line(outcome)) ? ExitStatus.success : ExitStatus.failure
     }
 
-    /// What the log of the other end should say.
+    /// Log messages for the other end.
     private final class Notes: Sendable {
         let lines = Mutex<[String]>([])
 

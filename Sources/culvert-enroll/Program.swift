@@ -14,7 +14,7 @@ enum Program {
     /// Parses and runs one command line.
     /// - Returns: the exit status.
     static func run(_ arguments: [String], console: Console) async -> Int32 {
-        // Whatever else is wrong, it is not said with the secret in it.
+        // Other errors could repeat the secret.
         guard !arguments.contains(where: SecretText.isSecret) else {
             console.problem(
                 """
@@ -27,7 +27,7 @@ enum Program {
     }
 }
 
-/// Secrets among what was typed.
+/// Secrets in the arguments.
 enum SecretText {
     static func isSecret(_ argument: String) -> Bool {
         argument.contains("culvert-invitation:")

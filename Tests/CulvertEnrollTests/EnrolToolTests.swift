@@ -70,7 +70,7 @@ struct EnrolToolTests {
         #expect(!captured.error.contains(invitation.token.exportedText))
     }
 
-    @Test("A refusal leaves nothing, and a profile that was to be replaced as it was")
+    @Test("A refusal leaves no new profile, and an existing profile unchanged")
     func refused() async throws {
         defer { clean() }
         #expect(await enrol(name: "office") == 0)
@@ -130,7 +130,7 @@ struct EnrolToolTests {
             !SecretText.isSecret("ci_1") && !SecretText.isSecret("invitation.txt") && !SecretText.isSecret("--name"))
     }
 
-    @Test("A file that is missing, is no invitation, or has no pins says so")
+    @Test("A file that is missing, is not an invitation, or has no pins causes an error")
     func files() throws {
         defer { clean() }
         #expect(throws: EnrolProblem.self) { try InvitationSource.read(folder.path + "/none", captured.console()) }
@@ -204,7 +204,7 @@ struct PipeMessagesTests {
     private let server = ProvisioningServer(
         name: "vpn.example.com", address: .v4(127, 0, 0, 1), port: 8443, trust: .authorities("PEM"))
 
-    @Test("Requests and outcomes come back as they were, and nothing else is read")
+    @Test("Requests and outcomes are unchanged by coding, and nothing else is read")
     func roundTrip() throws {
         let request = ProvisioningRequest(
             server: server, method: .post, target: "/v1/enrolments", bearer: SecretBytes([1, 2, 3]), body: [4, 5],

@@ -17,8 +17,8 @@ import WireGuardCore
 import WireGuardDevice
 import WireGuardTunnel
 
-/// A stand-in of one of PIA's servers, made from what it is documented to answer: addKey over TLS, with a certificate of PIA's
-/// own authority that has a common name only, and WireGuard with a network behind it.
+/// A stand-in for one of PIA's servers, built from their documentation: addKey over TLS, with a certificate of PIA's own
+/// authority that has only a common name, and WireGuard with a network behind it.
 private final class PIAServer: Sendable {
     static let inner = IPAddress.v4(10, 9, 3, 7)
     static let token = "to+ken/=="

@@ -75,7 +75,7 @@ struct PinnedProvisioningTransportTests {
             name: name, address: .v4(127, 0, 0, 1), port: UInt16(loopback.port), trust: trust)
     }
 
-    @Test("Method, path, fields, bearer secret and body arrive, and the reply comes back whatever its status")
+    @Test("Method, path, fields, bearer secret and body arrive, and the reply is returned with any status")
     func exchange() async throws {
         let gateway = try Gateway()
         let loopback = try await LoopbackServer.start(chain: [gateway.leaf.der], key: gateway.leaf.key) { _ in
@@ -96,7 +96,7 @@ struct PinnedProvisioningTransportTests {
         #expect(seen.head.headers["content-type"] == ["application/json"] && seen.text == "{}")
     }
 
-    @Test("A server with another key, name, use or date is refused, and hears nothing of the request")
+    @Test("A server with another key, name, use or date is refused, and gets no byte of the request")
     func untrusted() async throws {
         let gateway = try Gateway()
         for (what, change) in [
@@ -124,7 +124,7 @@ struct PinnedProvisioningTransportTests {
             return
         }
         #expect(reason.contains("no pin matches") && loopback.figures.applicationBytes == 0)
-        // Nor does the backup key's pin by itself let others in, or the system's authorities.
+        // Neither the backup key's pin alone nor the system's authorities admit others.
         for trust in [ServerTrust.system, .pins([gateway.pins[0]])] {
             await #expect(throws: ProvisioningTransportError.self) {
                 try await send(to: server(loopback, trust: trust))
@@ -198,7 +198,7 @@ struct PinnedProvisioningTransportTests {
             Issue.record("\(String(describing: error))")
             return
         }
-        // A mark that may not be set is no reason to fail.
+        // A mark that may not be set is not a failure.
         #expect(
             try await send(to: target) { request in
                 request.target = "/moved"

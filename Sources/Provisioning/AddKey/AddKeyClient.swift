@@ -21,11 +21,11 @@ package struct AddKeyClient: Sendable {
 
     /// Registers a key.
     /// - Parameters:
-    ///   - servers: who is asked, the first one first.
-    ///   - first: the place in the list to begin at.
-    /// - Returns: The reply, and the index of the server that gave it.
-    /// - Throws: `.refused` at once, since no other server would say otherwise; what the last server failed with is told with
-    ///   `.timedOut`.
+    ///   - servers: The servers to ask, in order.
+    ///   - first: The index of the first server.
+    /// - Returns: The reply, and the index of the server that sent it.
+    /// - Throws: `.refused` immediately, because no other server would answer differently; `.timedOut` with the last server's
+    ///   failure.
     package func register(
         _ publicKey: PublicKey, token: SecretBytes, at servers: [ProvisioningServer], from first: Int = 0,
         socketMark: UInt32? = nil

@@ -6,10 +6,10 @@ public import PacketTunnel
 import WireGuardCore
 public import WireGuardTunnel
 
-/// What a tunnel needs whose server is asked for it at each start, by `addKey`. Without secrets: the token is in the
+/// The settings of a tunnel whose server assigns it at each start, by `addKey`. Without secrets: the token is in the
 /// profile's secret store.
 public struct AddKeyConfiguration: Codable, Hashable, Sendable {
-    /// Who is asked, in turn.
+    /// The servers to ask, in turn.
     public var servers: [ProvisioningServer]
     /// The name of the secret that holds the token.
     public var tokenName: String
@@ -19,14 +19,14 @@ public struct AddKeyConfiguration: Codable, Hashable, Sendable {
     public var packetSize: Int
     /// Seconds between keepalives.
     public var keepalive: UInt16
-    /// What is routed into the tunnel.
+    /// The networks that are routed into the tunnel.
     public var routes: [IPPrefix]
     /// Whether networks that are attached directly are reached directly.
     public var allowsLocalNetwork: Bool
-    /// What may leave outside of the tunnel.
+    /// The packets that may leave outside the tunnel.
     public var leakPolicy: LeakPolicy
-    /// How a dead server is noticed. Where it ends the tunnel (`ConnectivityOptions.endWhenDead`), the next server is
-    /// asked first.
+    /// The detection of a dead server. If it ends the tunnel (`ConnectivityOptions.endWhenDead`), the next server is asked
+    /// first.
     public var connectivity: ConnectivityOptions
 
     /// The port of PIA's API.
@@ -50,17 +50,17 @@ public struct AddKeyConfiguration: Codable, Hashable, Sendable {
         self.connectivity = connectivity
     }
 
-    /// A configuration from the keys that PIA's library has in its provider configuration, and the token that is among them:
-    /// keep it in the secret store, under ``tokenName``.
+    /// Reads the keys of PIA's provider configuration, and the token among them: store it in the secret store, under
+    /// ``tokenName``.
     ///
-    /// `use_ip` connects to the address in `serverAddress` and verifies the name in `cn`. `serial` and
-    /// `activationAttemptId` have no meaning here.
+    /// `use_ip` connects to the address in `serverAddress` and verifies the name in `cn`. `serial` and `activationAttemptId`
+    /// have no meaning here.
     /// - Parameters:
-    ///   - values: the provider configuration.
-    ///   - serverAddress: the address that stands beside it.
-    ///   - trust: why the server is believed. PIA's have certificates of PIA's own authority, with a common name only:
-    ///     `.authorities(pem, acceptsCommonName: true)`.
-    /// - Throws: `.configurationInvalid`, with each key that is wrong.
+    ///   - values: The provider configuration.
+    ///   - serverAddress: The `serverAddress` of the same profile.
+    ///   - trust: The verification of the server. PIA's servers have certificates of PIA's own authority, with a common name
+    ///     only: `.authorities(pem, acceptsCommonName: true)`.
+    /// - Throws: `.configurationInvalid`, with each invalid key.
     public static func fromProviderConfiguration(
         _ values: [String: JSONValue], serverAddress: String, trust: ServerTrust = .system
     ) throws(TunnelError) -> (configuration: AddKeyConfiguration, token: SecretBytes) {
@@ -72,7 +72,7 @@ public struct AddKeyConfiguration: Codable, Hashable, Sendable {
             guard let found = values[key], found != .null else { return nil }
             guard let value = read(found) else {
                 // It may be the token.
-                problem(key, "", "it is not \(kind)", fix: "give \(kind)")
+                problem(key, "", "is not \(kind)", fix: "give \(kind)")
                 return nil
             }
             return value
@@ -81,19 +81,21 @@ public struct AddKeyConfiguration: Codable, Hashable, Sendable {
             value(key, "a text") { if case .string(let text) = $0 { text } else { nil } }
         }
         let token = text("token")
-        if token?.isEmpty ?? true { problem("token", "", "it is missing", fix: "give the account's token") }
+        if token?.isEmpty ?? true { problem("token", "", "is missing", fix: "give the account's token") }
         let usesAddress =
             value("use_ip", "true or false") { if case .bool(let flag) = $0 { flag } else { nil } } ?? false
         let (name, address) = (text("cn"), try? IPAddress(serverAddress))
         if usesAddress {
             if address == nil {
-                problem("serverAddress", serverAddress, "it is no IP address", fix: "give one, or leave out 'use_ip'")
+                problem(
+                    "serverAddress", serverAddress, "is not an IP address", fix: "give an IP address, or omit 'use_ip'")
             }
             if name?.isEmpty ?? true {
-                problem("cn", "", "it is missing", fix: "give the name that the server's certificate is for")
+                problem("cn", "", "is missing", fix: "give the name in the server's certificate")
             }
         } else if serverAddress.isEmpty || address != nil {
-            problem("serverAddress", serverAddress, "it is no host name", fix: "give one, or say 'use_ip' and 'cn'")
+            problem(
+                "serverAddress", serverAddress, "is not a host name", fix: "give a host name, or set 'use_ip' and 'cn'")
         }
         let servers = value("customDNSServers", "a list of IP addresses") { list -> [IPAddress]? in
             guard case .array(let items) = list else { return nil }
@@ -121,7 +123,7 @@ public struct AddKeyConfiguration: Codable, Hashable, Sendable {
         return (configuration, SecretBytes(Array(token.utf8)))
     }
 
-    /// The tunnel that a server has given out.
+    /// Returns the tunnel of a server's reply.
     func tunnel(_ reply: AddKeyReply) -> WireGuardTunnelConfiguration {
         let servers = customDNSServers.isEmpty ? reply.nameServers : customDNSServers
         return WireGuardTunnelConfiguration(
@@ -133,7 +135,7 @@ public struct AddKeyConfiguration: Codable, Hashable, Sendable {
                     persistentKeepalive: keepalive)
             ],
             connectivity: connectivity,
-            // With others to go to, two handshakes' time.
+            // If there are other servers, the time of two handshakes.
             handshakeTimeout: self.servers.count > 1 ? 10 : 30)
     }
 }

@@ -11,11 +11,11 @@ package import WireGuardCore
     import Foundation
 #endif
 
-/// What a server answers to `addKey`, every field checked.
+/// A server's reply to `addKey`, with every field checked.
 package struct AddKeyReply: Hashable, Sendable {
     /// The server's key.
     package var serverKey: PublicKey
-    /// Where it listens for WireGuard.
+    /// The server's WireGuard endpoint.
     package var endpoint: Endpoint
     /// The client's address in the tunnel.
     package var address: InterfaceAddress
@@ -58,17 +58,17 @@ package struct AddKeyReply: Hashable, Sendable {
         guard reply.status == 200, fields?.status == "OK" else {
             throw Self.refusal(reply.status, fields.map { [$0.status, $0.message].compactMap { $0 } } ?? [])
         }
-        guard let fields else { throw .reply(field: "body", problem: "it is not the JSON that was expected") }
+        guard let fields else { throw .reply(field: "body", problem: "is not the expected JSON") }
         // Readers differ in which of two members with one name they take.
         do throws(ContractError) { _ = try JSON.read(contract: reply.body) } catch {
             throw .reply(field: error.field, problem: error.problem)
         }
         let echoed = try Self.key(fields.peerPublicKey, "peer_pubkey")
         guard echoed == publicKey else {
-            throw .reply(field: "peer_pubkey", problem: "it is not the key that was sent")
+            throw .reply(field: "peer_pubkey", problem: "is not the key that was sent")
         }
         serverKey = try Self.key(fields.serverKey, "server_key")
-        guard serverKey != publicKey else { throw .reply(field: "server_key", problem: "it is the client's own key") }
+        guard serverKey != publicKey else { throw .reply(field: "server_key", problem: "is the client's own key") }
         let host = try Self.parse(fields.serverIP, "server_ip") { (text) throws(AddressTextError) in
             try IPAddress(text)
         }
@@ -76,7 +76,7 @@ package struct AddKeyReply: Hashable, Sendable {
         guard let port = fields.serverPort, let number = UInt16(exactly: port), number != 0 else {
             throw .reply(
                 field: "server_port",
-                problem: fields.serverPort.map { "\($0) is not in 1...65535" } ?? "it is missing")
+                problem: fields.serverPort.map { "\($0) is not in 1...65535" } ?? "is missing")
         }
         endpoint = Endpoint(address: host, port: number)
         address = try Self.parse(fields.peerIP, "peer_ip") { (text) throws(AddressTextError) in
@@ -101,9 +101,9 @@ package struct AddKeyReply: Hashable, Sendable {
     }
 
     private static func key(_ text: String?, _ field: String) throws(ProvisioningError) -> PublicKey {
-        guard let text else { throw .reply(field: field, problem: "it is missing") }
+        guard let text else { throw .reply(field: field, problem: "is missing") }
         guard let key = PublicKey(base64: text), !key.isZero else {
-            throw .reply(field: field, problem: "it is no key of 32 bytes in base64")
+            throw .reply(field: field, problem: "is not a key of 32 bytes in base64")
         }
         return key
     }
@@ -111,7 +111,7 @@ package struct AddKeyReply: Hashable, Sendable {
     private static func parse<Value>(
         _ text: String?, _ field: String, _ read: (String) throws(AddressTextError) -> Value
     ) throws(ProvisioningError) -> Value {
-        guard let text else { throw .reply(field: field, problem: "it is missing") }
+        guard let text else { throw .reply(field: field, problem: "is missing") }
         do throws(AddressTextError) {
             return try read(text)
         } catch {
@@ -125,7 +125,7 @@ package struct AddKeyReply: Hashable, Sendable {
         switch status {
         case 401, 403: return .refused("the server does not take the token (HTTP \(status)\(reason))")
         case 408, 425, 429, 500...599: return .busy("the server cannot answer now (HTTP \(status)\(reason))")
-        case 200: return .refused("the server says no\(reason)")
+        case 200: return .refused("the server refused\(reason)")
         default: return .refused("the server does not answer as expected (HTTP \(status)\(reason))")
         }
     }

@@ -21,14 +21,14 @@ struct ServerRounds: Sendable {
         let text = Mutex<String?>(nil)
     }
 
-    /// Asks until one answers.
+    /// Asks the servers in turn until one answers.
     /// - Parameters:
-    ///   - servers: who is asked, the first one first.
-    ///   - first: the place in the list to begin at.
-    ///   - request: what is asked. The same each time, so that a reply that was lost harms nobody.
-    ///   - read: reads the reply of a server.
-    /// - Returns: The value of the first good reply, and the index of its server.
-    /// - Throws: at once what is no other server's to mend; what the last server failed with is told with `.timedOut`.
+    ///   - servers: The servers to ask, in order.
+    ///   - first: The index of the first server.
+    ///   - request: The request, identical for each try, so that a lost reply has no effect.
+    ///   - read: Reads the reply of a server.
+    /// - Returns: The value of the first valid reply, and the index of its server.
+    /// - Throws: Errors that no other server can avoid, immediately; `.timedOut` with the last server's failure.
     func ask<Value: Sendable>(
         _ servers: [ProvisioningServer], from first: Int = 0,
         request: @escaping @Sendable (ProvisioningServer) -> ProvisioningRequest,
@@ -65,7 +65,8 @@ struct ServerRounds: Sendable {
                     logger.warning("\(text)")
                 }
             }
-            // Half a second, doubled each time up to eight, and up to as much again, so that many clients do not come at once.
+            // Half a second, doubled each time up to eight, with jitter of the same size, so that many clients do not ask at
+            // the same time.
             let pause = Duration.milliseconds(500 << min(round, 4))
             do {
                 try await clock.sleep(for: pause + pause * Double.random(in: 0..<1, using: &generator))

@@ -11,28 +11,28 @@ public import WireGuardCore
     public import Foundation
 #endif
 
-/// What a device keeps of its enrolment, in one secret, so that it is never kept in part.
+/// The stored state of a device's enrolment, in one secret, so that it is never stored in part.
 ///
-/// An app puts an invitation there, as its text. The first start makes key and credential, keeps them in its place before anything is
-/// sent, and enrols; from then on the secret is JSON.
+/// An app stores an invitation there, as text. The first start creates key and credential, stores them in its place before it
+/// sends a request, and enrols; from then on the secret is JSON.
 public struct DeviceEnrolment: Sendable, Equatable {
     /// The device's key.
     public var privateKey: PrivateKey
-    /// What the device shows.
+    /// The credential of the device.
     public var credential: BearerSecret
     /// The invitation's token, until the gateway has taken it.
     public var token: BearerSecret?
-    /// What people call the device, until the gateway knows it.
+    /// The device's display name, until the gateway has it.
     public var name: String?
-    /// What it runs on, until the gateway knows it.
+    /// The device's platform, until the gateway has it.
     public var platform: String?
-    /// The key that a rotation is about to put in place of ``privateKey``; who has the last word is the gateway.
+    /// The new key of a rotation in progress; the gateway decides whether it replaces ``privateKey``.
     ///
-    /// It is kept until the gateway knows it, or until no request of the rotation can be accepted any longer.
+    /// It is kept until the gateway has it, or until no request of the rotation can be accepted any longer.
     public var nextKey: PrivateKey?
     /// The time for which ``nextKey`` must be kept.
     var nextKeyWait: RotationWait?
-    /// What the gateway gave last.
+    /// The last grant of the gateway.
     public var grant: EnrolmentGrant?
     /// When that was, by this machine's clock.
     public var grantedAt: Date?
@@ -49,13 +49,13 @@ public struct DeviceEnrolment: Sendable, Equatable {
         self.platform = platform
     }
 
-    /// Reads what ``secret`` wrote.
-    /// - Throws: ``ContractError``; also for an invitation, which is no enrolment yet.
+    /// Parses the output of ``secret``.
+    /// - Throws: ``ContractError``; for an invitation too, which is not an enrolment yet.
     public init(_ secret: SecretBytes) throws(ContractError) {
         var bytes = secret.bytes
         defer { wipe(&bytes) }
         guard let json = try? JSON.read(bytes) else {
-            throw ContractError(field: "enrolment", problem: "it is neither an invitation nor an enrolment")
+            throw ContractError(field: "enrolment", problem: "is neither an invitation nor an enrolment")
         }
         self = try Self.message.decode(json, .reply)
     }
@@ -92,7 +92,7 @@ public struct DeviceEnrolment: Sendable, Equatable {
         TypedField("grant", \.grant, .optional(.object(EnrolmentGrant.message, .reply))),
         TypedField("grantedAt", \.grantedAt, .optional(.time)))
 
-    /// Whether a secret is an invitation that nobody has used yet.
+    /// Whether a secret is an unused invitation.
     static func isInvitation(_ secret: SecretBytes) -> Bool {
         secret.withBytes { span in
             let first = span.indices.first { span[$0] > UInt8(ascii: " ") }
@@ -100,18 +100,18 @@ public struct DeviceEnrolment: Sendable, Equatable {
         }
     }
 
-    /// Whether what the gateway gave last may still be used without asking it.
+    /// Whether the last grant may still be used without asking the gateway.
     func hasUsableGrant(at now: Date) -> Bool {
         guard let grant, let grantedAt else { return false }
         // An earlier version may have stored it unchecked; whether the gateway is on this machine is not known here.
         do throws(ContractError) { try grant.checkAddresses(allowsLoopback: true) } catch { return false }
         guard let seconds = grant.device.expiresInSeconds else { return true }
-        // A clock that was set back since says nothing; the gateway's is what counts in the end.
+        // A clock that was set back has no effect: the gateway's clock decides.
         return now < grantedAt.addingTimeInterval(Double(seconds))
     }
 
-    /// How long it is until the gateway should be asked again: when the grant says so, and well before it, or a key that is
-    /// in use, comes to its end.
+    /// The time until the next request to the gateway: the grant's renewal time, and well before the end of the grant or of a
+    /// key in use.
     func timeToRenewal(at now: Date) -> Duration {
         guard let grant, let grantedAt else { return .zero }
         let ends = [grant.device.expiresInSeconds].compactMap(\.self) + grant.servers.compactMap(\.notAfterSeconds)
@@ -122,7 +122,7 @@ public struct DeviceEnrolment: Sendable, Equatable {
 }
 
 extension DeviceEnrolment: CustomStringConvertible, CustomReflectable {
-    /// Without secrets.
+    /// The description without secrets.
     public var description: String { "(enrolment of \(privateKey.publicKey))" }
     /// Shows nothing to `dump` and debuggers.
     public var customMirror: Mirror { Mirror(self, children: []) }

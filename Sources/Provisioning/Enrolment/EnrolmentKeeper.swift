@@ -11,8 +11,8 @@ import WireGuardCore
     package import Foundation
 #endif
 
-/// Carries an enrolment from one state to the next, and keeps each before the gateway hears of it: whatever is lost on the way,
-/// a reply or the process, the same is said again.
+/// Advances an enrolment from one state to the next, and stores each before the gateway receives it: if a reply or the
+/// process is lost, the same request is repeated.
 package struct EnrolmentKeeper: Sendable {
     package let client: EnrolmentClient
     let logger: Logger
@@ -33,10 +33,10 @@ package struct EnrolmentKeeper: Sendable {
         self.keep = keep
     }
 
-    /// The enrolment that a secret holds; of an invitation a new one, which is kept in its place.
+    /// Reads the enrolment in a secret. Replaces an invitation with a new enrolment.
     /// - Parameters:
-    ///   - name: what people are to call a new device.
-    ///   - platform: what it runs on.
+    ///   - name: The display name of a new device.
+    ///   - platform: Its platform.
     package func read(
         _ secret: SecretBytes, name: String?, platform: String?
     ) async throws(TunnelError) -> DeviceEnrolment {
@@ -60,8 +60,8 @@ package struct EnrolmentKeeper: Sendable {
         return enrolment
     }
 
-    /// The enrolment with what the gateway gives now: it is enrolled first if it is not yet, and renewed where that is due.
-    /// - Parameter renewing: whether to renew in any case.
+    /// Returns the enrolment with the present grant: enrols first if necessary, and renews if it is due.
+    /// - Parameter renewing: Whether to renew in any case.
     package func refreshed(
         _ enrolment: DeviceEnrolment, renewing: Bool = false
     ) async throws(ProvisioningError) -> DeviceEnrolment {
@@ -108,16 +108,16 @@ package struct EnrolmentKeeper: Sendable {
         return enrolment
     }
 
-    /// What can be made anew by asking again need not end what it is for.
+    /// A grant that can be requested again need not end the tunnel.
     private func keepLogging(_ enrolment: DeviceEnrolment) async {
         do throws(TunnelError) { try await keep(enrolment.secret) } catch {
-            logger.error("what the gateway gave cannot be kept: \(error)")
+            logger.error("cannot store the gateway's grant: \(error)")
         }
     }
 }
 
 extension DeviceEnrolment {
-    /// Takes on what the gateway gave, and the key that it knows.
+    /// Stores the gateway's grant, and the key that the gateway has.
     mutating func adopt(_ grant: EnrolmentGrant, at now: Date) {
         // To the second, as it is kept.
         let now = Date(timeIntervalSince1970: now.timeIntervalSince1970.rounded(.down))

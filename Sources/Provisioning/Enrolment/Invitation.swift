@@ -47,7 +47,7 @@ public struct ServerKeyPin: Hashable, Sendable, Codable, CustomStringConvertible
     }
 }
 
-/// All that somebody needs to become a device of a gateway: where it is, which keys it has, and a token that works once.
+/// The data that a device needs to enrol at a gateway: its address, the hashes of its keys, and a token that works once.
 ///
 /// Its text is one line, for a file, a message or a QR code. It is as secret as the token in it.
 public struct Invitation: Sendable, Equatable {
@@ -57,21 +57,21 @@ public struct Invitation: Sendable, Equatable {
     public var port: UInt16
     /// The token.
     public var token: BearerSecret
-    /// When it can no longer be used.
+    /// The time of its expiry.
     public var expires: Date
     /// The gateway's keys, active and backup: at least two that differ.
     public var pins: [ServerKeyPin]
-    /// What people call the gateway.
+    /// The gateway's display name.
     public var gateway: String?
 
-    /// What the text begins with.
+    /// The prefix of the text.
     public static let prefix = "culvert-invitation:1:"
     /// The most bytes of the text.
     public static let byteLimit = 4096
 
-    /// An invitation.
-    /// - Throws: ``ContractError`` for a host that is none, port 0, a token that is neither an invitation's nor an API's, fewer
-    ///   than two pins or two that are the same.
+    /// Creates an invitation.
+    /// - Throws: ``ContractError`` for an invalid host, port 0, a token of another kind than invitation or API, fewer than
+    ///   two pins or two equal ones.
     public init(
         host: String, port: UInt16 = EnrolmentPath.defaultPort, token: BearerSecret, expires: Date,
         pins: [ServerKeyPin], gateway: String? = nil
@@ -117,17 +117,17 @@ public struct Invitation: Sendable, Equatable {
     public init(_ text: some StringProtocol) throws(ContractError) {
         func fault(_ problem: String) -> ContractError { ContractError(field: "invitation", problem: problem) }
         let damage = fault("the line is damaged: copy all of it")
-        guard text.utf8.count <= 2 * Self.byteLimit else { throw fault("it is longer than an invitation can be") }
+        guard text.utf8.count <= 2 * Self.byteLimit else { throw fault("is longer than an invitation") }
         let lines = text.split(whereSeparator: \.isNewline)
             .map { line in String(line.filter { $0 != "\u{feff}" }).trimmed }
             .filter { !$0.isEmpty && !$0.hasPrefix("#") }
         guard let line = lines.first else { throw fault("there is none") }
         guard lines.count == 1 else { throw fault("there is more than one line; an invitation is one") }
         guard line.hasPrefix("culvert-invitation:") else {
-            throw fault("it does not begin with '\(Self.prefix)'")
+            throw fault("does not begin with '\(Self.prefix)'")
         }
         guard line.hasPrefix(Self.prefix) else {
-            throw fault("it is of a later version: this program is too old for it")
+            throw fault("has a later version: update this program")
         }
         guard line.utf8.count <= Self.byteLimit,
             let bytes = Base64URL.decode(line.utf8.dropFirst(Self.prefix.utf8.count))
@@ -159,7 +159,7 @@ extension ValueFormat where Value == Date {
 }
 
 extension Invitation: CustomStringConvertible, CustomReflectable {
-    /// Where it leads, without the token.
+    /// The host and port, without the token.
     public var description: String { "(invitation to \(host):\(port))" }
     /// Shows nothing to `dump` and debuggers.
     public var customMirror: Mirror { Mirror(self, children: []) }

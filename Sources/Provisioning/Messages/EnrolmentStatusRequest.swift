@@ -4,21 +4,21 @@
 public import NetworkAddresses
 public import PacketTunnel
 
-/// Asks the provider of an enrolled tunnel what it was given.
+/// Requests the grant from the provider of an enrolled tunnel.
 public struct EnrolmentStatusRequest: TunnelMessage {
-    /// What it was given.
+    /// The present grant.
     public struct Reply: Codable, Hashable, Sendable {
         /// The device, as the gateway knows it.
         public var deviceID: RandomID
-        /// What people call it.
+        /// The device's display name.
         public var deviceName: String
-        /// Whose it is.
+        /// The user of the device.
         public var user: String
         /// Its key.
         public var publicKey: String
         /// Its addresses in the tunnel.
         public var addresses: [IPAddress]
-        /// What is routed into the tunnel.
+        /// The networks that are routed into the tunnel.
         public var routes: [IPPrefix]
         /// Name servers inside the tunnel.
         public var dns: [IPAddress]
@@ -28,13 +28,13 @@ public struct EnrolmentStatusRequest: TunnelMessage {
         public var mtu: Int
         /// The server that the tunnel leads to.
         public var serverKey: String
-        /// Where that is.
+        /// The server's endpoint.
         public var endpoint: String
         /// Seconds between keepalives.
         public var keepaliveSeconds: UInt16
         /// How long the device may be used from now on, unless it renews; nil for ever.
         public var expiresInSeconds: Double?
-        /// How long ago the gateway gave all that.
+        /// The age of the grant.
         public var givenSecondsAgo: Double
     }
 

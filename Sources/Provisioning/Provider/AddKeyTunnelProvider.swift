@@ -8,14 +8,14 @@ import Synchronization
 import WireGuardCore
 public import WireGuardTunnel
 
-/// A WireGuard tunnel whose server is asked for it first: at each start a fresh key is registered by `addKey`, and the
-/// reply is the tunnel's configuration.
+/// A WireGuard tunnel whose server assigns it: at each start `addKey` registers a fresh key, and the reply is the tunnel's
+/// configuration.
 ///
-/// Enrolment is part of the start, so it works for starts on demand too, with no app running. Where a server gives out a tunnel but
-/// does not answer in it, the next one is asked. When nothing comes through any more, the next server is asked too, with
-/// another fresh key, and the tunnel moves there while it stays up. It registers at a lost server again only after
-/// another server has delivered IP packets, such as replies to pings; a handshake alone does not count. When no server is left, or
-/// none gives a tunnel, it ends with `.connectivityLost`. The key is in memory alone.
+/// Enrolment is part of the start, so it works for starts on demand too, while the app does not run. If a server assigns a
+/// tunnel but does not answer in it, the next one is asked. When no data arrives any more, the next server is asked with
+/// another fresh key, and the tunnel moves there while it stays up. It registers at a lost server again only after another
+/// server has delivered IP packets, such as replies to pings; a handshake alone does not count. When no server is left, or
+/// none assigns a tunnel, it ends with `.connectivityLost`. The key is only in memory.
 public actor AddKeyTunnelProvider: PacketTunnelProvider {
     private let transport: (any ProvisioningTransport)?
     private let environment: WireGuardEnvironment
@@ -55,10 +55,10 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
         self.inner = inner
     }
 
-    /// Registers a key and brings the tunnel up that the server gave.
-    /// - Throws: `.configurationInvalid`; `.secretUnavailable` without a token; `.authenticationFailed` where the server refuses it;
-    ///   `.serverUnreachable` where no server answers as it should within 30 seconds; and what
-    ///   `WireGuardTunnelProvider.start(_:context:)` throws.
+    /// Registers a key and starts the assigned tunnel.
+    /// - Throws: `.configurationInvalid`; `.secretUnavailable` without a token; `.authenticationFailed` if the server refuses
+    ///   it; `.serverUnreachable` if no server gives a valid answer within 30 seconds; and the errors of
+    ///   `WireGuardTunnelProvider.start(_:context:)`.
     public func start(_ configuration: AddKeyConfiguration, context: ProviderContext) async throws(TunnelError) {
         guard !context.path.isCutOff else {
             throw TunnelError(.networkUnavailable, "there is no network", fix: "connect to one and try again")
@@ -149,7 +149,7 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
             transport: transport, clock: context.clock, logger: context.logger, random: environment.random)
         var random = environment.random()
         let fresh = PrivateKey(using: &random)
-        // One of them for each: a server has the address that its name has now.
+        // One entry for each: a server has the present address of its name.
         var servers: [ProvisioningServer] = []
         let count = configuration.servers.count
         let places = (0..<count).map { (first + $0) % count }.filter { !excluded.contains($0) }
@@ -170,7 +170,7 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
         }
     }
 
-    /// Nothing comes through any more.
+    /// Called when no data arrives any more.
     private func lost(_ error: TunnelError) {
         guard run != nil else { return }
         move?.cancel()

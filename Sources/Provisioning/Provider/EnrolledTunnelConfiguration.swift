@@ -6,36 +6,36 @@ public import PacketTunnel
 import WireGuardCore
 public import WireGuardTunnel
 
-/// What a tunnel needs whose gateway gives out its settings, without secrets: the enrolment, or the invitation that it begins
-/// with, is in the profile's secret store.
+/// The settings of a tunnel whose gateway assigns its configuration, without secrets: the enrolment, or the initial
+/// invitation, is in the profile's secret store.
 ///
-/// In JSON, whatever has a default may be left out.
+/// In JSON, members with a default may be omitted.
 public struct EnrolledTunnelConfiguration: Hashable, Sendable {
-    /// The gateway, under each of its names and addresses, which are asked in turn. Each has pins or authorities of its own:
+    /// The gateway, under each of its names and addresses, which are asked in turn. Each has pins or its own authorities:
     /// nothing is trusted on first use.
     public var gateways: [ProvisioningServer]
     /// The device, once it is enrolled; for people and other programs.
     public var deviceID: RandomID?
     /// The name of the secret that holds the ``DeviceEnrolment``, or the invitation's text before.
     public var secretName: String
-    /// What people are to call the device.
+    /// The device's display name.
     public var deviceName: String?
-    /// What the device runs on.
+    /// The device's platform.
     public var platform: String?
     /// Name servers in place of the gateway's.
     public var customDNSServers: [IPAddress]
     /// Whether the system uses the tunnel's name servers.
     public var usesNameServers: Bool
-    /// What is routed into the tunnel; nil leaves it to the gateway.
+    /// The networks that are routed into the tunnel; `nil` for the gateway's.
     public var routes: [IPPrefix]?
     /// Whether networks that are attached directly are reached directly.
     public var allowsLocalNetwork: Bool
-    /// Networks that are reached beside the tunnel, whatever routes and leak policy say.
+    /// Networks that are reached outside the tunnel, regardless of routes and leak policy.
     public var allowedNetworks: [IPPrefix]
-    /// What may leave outside of the tunnel.
+    /// The packets that may leave outside the tunnel.
     public var leakPolicy: LeakPolicy
-    /// How a dead server is noticed. `ConnectivityOptions.endWhenDead` is about the whole: after a server comes the next one,
-    /// after the last the gateway is asked again, and so on; by default for ever.
+    /// The detection of a dead server. `ConnectivityOptions.endWhenDead` concerns all servers: after a server the next one is
+    /// used, after the last the gateway is asked again, and so on; by default without end.
     public var connectivity: ConnectivityOptions
     /// How long a start may wait for a server's answer, in seconds, all servers together.
     public var handshakeTimeout: Double
@@ -82,7 +82,7 @@ public struct EnrolledTunnelConfiguration: Hashable, Sendable {
             ], deviceName: deviceName, platform: platform)
     }
 
-    /// What is wrong with it; empty when nothing is.
+    /// Returns all problems; empty if there are none.
     public func validate() -> [SettingsProblem] {
         var problems: [SettingsProblem] = []
         func problem(_ field: String, _ value: String, _ problem: String, fix: String) {
@@ -92,29 +92,29 @@ public struct EnrolledTunnelConfiguration: Hashable, Sendable {
         for (index, gateway) in gateways.enumerated() {
             let field = "gateways[\(index)]"
             if (try? EndpointAddress(host: gateway.name, port: max(gateway.port, 1))) == nil {
-                problem("\(field).name", gateway.name, "it is no host", fix: "give a name or an address")
+                problem("\(field).name", gateway.name, "is not a host", fix: "give a name or an address")
             }
             if gateway.port == 0 { problem("\(field).port", "0", "nothing listens there", fix: "give its port") }
             switch gateway.trust {
             case .system:
                 problem(
-                    "\(field).trust", "system", "the gateway has neither pins nor authorities of its own",
-                    fix: "use what the invitation says")
+                    "\(field).trust", "system", "the gateway has neither pins nor its own authorities",
+                    fix: "use the trust of the invitation")
             case .pins(let pins) where Set(pins).count < 2:
                 problem("\(field).trust", "pins", "there are fewer than two", fix: "pin the backup key too")
             case .pins, .authorities: break
             }
         }
-        if secretName.isEmpty { problem("secretName", "", "it is empty", fix: "leave it out") }
+        if secretName.isEmpty { problem("secretName", "", "is empty", fix: "omit it") }
         for (field, seconds) in [("handshakeTimeout", handshakeTimeout), ("gatewayTimeout", gatewayTimeout)]
         where !(1...600).contains(seconds) {
-            problem(field, "\(seconds)", "it is not from 1 to 600 seconds", fix: "leave it out")
+            problem(field, "\(seconds)", "must be 1 to 600 seconds", fix: "omit it")
         }
         return problems
     }
 
-    /// The settings as far as they are known before the gateway has answered: a policy that holds meanwhile takes it that
-    /// everything is routed into the tunnel, unless it is said what.
+    /// The settings as far as they are known before the gateway has answered: for a policy in effect until then, all packets
+    /// count as routed into the tunnel, unless routes are given.
     public func settings() -> TunnelSettings {
         var settings = TunnelSettings(
             remoteAddress: gateways.first?.name ?? "no gateway", addresses: [],
@@ -131,7 +131,7 @@ extension EnrolledTunnelConfiguration: Codable {
         case allowsLocalNetwork, allowedNetworks, leakPolicy, connectivity, handshakeTimeout, gatewayTimeout
     }
 
-    /// Decodes; what is left out has its default.
+    /// Decodes; omitted members have their defaults.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         self.init(gateways: try container.decode([ProvisioningServer].self, forKey: .gateways))
@@ -156,7 +156,7 @@ extension EnrolledTunnelConfiguration: Codable {
 
 // MARK: - The tunnel that was given
 
-/// One of the places where a grant's servers are.
+/// One of the endpoints of a grant's servers.
 struct GrantedPlace: Hashable, Sendable {
     var server: PublicKey
     var endpoint: EndpointAddress
@@ -176,7 +176,7 @@ extension EnrolmentGrant {
 }
 
 extension EnrolledTunnelConfiguration {
-    /// The tunnel to one place. Where there are others, a dead one is left at once, not healed.
+    /// Returns the tunnel to one endpoint. If there are others, a dead one is abandoned immediately instead of healed.
     func tunnel(
         _ grant: EnrolmentGrant, to place: GrantedPlace, isOnly: Bool
     ) -> WireGuardTunnelConfiguration {
@@ -196,7 +196,7 @@ extension EnrolledTunnelConfiguration {
                     persistentKeepalive: grant.keepaliveSeconds)
             ],
             connectivity: connectivity,
-            // Two handshakes' time at the least.
+            // At least the time of two handshakes.
             handshakeTimeout: max(handshakeTimeout / Double(max(grant.places.count, 1)), min(handshakeTimeout, 8)),
             allowedNetworks: allowedNetworks)
     }

@@ -13,14 +13,14 @@ public import WireGuardTunnel
     package import Foundation
 #endif
 
-/// A WireGuard tunnel whose gateway gives out addresses, servers and settings to the devices that it knows.
+/// A WireGuard tunnel whose gateway assigns addresses, servers and settings to its devices.
 ///
-/// A start enrols first where there is an invitation only, and asks what is given now; where the gateway cannot be reached, what it gave
-/// last is used until it ends. The tunnel goes to the servers in turn until one answers. It renews in time, and when nothing comes
-/// through any more it goes to the next server, and after the last asks the gateway again, while it stays up. All of it works
-/// in an extension that was started on demand, with no app running.
+/// A start first enrols if there is only an invitation, and requests the present grant; if the gateway is unreachable, the
+/// last grant is used until it expires. The tunnel tries the servers in turn until one answers. It renews in time. When no
+/// data arrives any more it moves to the next server, and after the last it asks the gateway again, while it stays up. All of
+/// this works in an extension that was started on demand, while the app does not run.
 ///
-/// Key, credential and what was given are one secret of the profile (``DeviceEnrolment``).
+/// Key, credential and grant are one secret of the profile (``DeviceEnrolment``).
 public actor EnrolledTunnelProvider: PacketTunnelProvider {
     private let transport: (any ProvisioningTransport)?
     private let environment: WireGuardEnvironment
@@ -36,14 +36,14 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
         let context: ProviderContext
         var enrolment: DeviceEnrolment
         var places: [GrantedPlace] = []
-        /// Which of the places the tunnel leads to.
+        /// The index of the endpoint in use.
         var place = 0
         var path: NetworkPath
         /// Whether its start has returned.
         var isUp = false
         /// Servers that were lost since packets last came through.
         var losses = 0
-        /// How often the gateway was asked again since then.
+        /// The number of requests to the gateway since then.
         var inquiries = 0
 
         var grant: EnrolmentGrant? { enrolment.grant }
@@ -73,10 +73,10 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
 
     // MARK: - Start and stop
 
-    /// Enrols where that is still to be done, and brings the tunnel up that the gateway gives.
+    /// Enrols if necessary, and starts the tunnel of the grant.
     /// - Throws: `.configurationInvalid`; `.networkUnavailable`; `.secretUnavailable` without an enrolment or an invitation;
-    ///   `.authenticationFailed` where the gateway does not want the device (any more); `.serverUnreachable` where neither
-    ///   gateway nor a kept grant is there, or no server answers; and what `WireGuardTunnelProvider.start(_:context:)` throws.
+    ///   `.authenticationFailed` if the gateway refuses the device; `.serverUnreachable` if there is neither the gateway nor
+    ///   a stored grant, or no server answers; and the errors of `WireGuardTunnelProvider.start(_:context:)`.
     public func start(
         _ configuration: EnrolledTunnelConfiguration, context: ProviderContext
     ) async throws(TunnelError) {
@@ -105,7 +105,7 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
         scheduleRenewal()
     }
 
-    /// What the gateway gives now, or gave last where it cannot be reached.
+    /// Returns the present grant, or the last one if the gateway is unreachable.
     private func current(_ enrolment: DeviceEnrolment, _ keeper: EnrolmentKeeper) async throws(TunnelError)
         -> DeviceEnrolment
     {
@@ -113,21 +113,21 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
             return try await keeper.refreshed(enrolment)
         } catch {
             guard error.isOutage, enrolment.hasUsableGrant(at: now()) else { throw error.tunnelError }
-            keeper.logger.warning("\(error.tunnelError.message): using what the gateway gave last")
+            keeper.logger.warning("\(error.tunnelError.message): using the last grant of the gateway")
             return enrolment
         }
     }
 
     /// Tries one place after the other.
     private func bringUp() async throws(TunnelError) {
-        guard let run else { throw TunnelError(.stopped, "the start was given up") }
+        guard let run else { throw TunnelError(.stopped, "the start was cancelled") }
         let host = InnerHost(
             outer: run.context, keys: keys, isLost: { [weak self] error in Task { await self?.lost(error) } },
             isProven: { [weak self] in Task { await self?.proven() } })
         for place in run.places.indices {
             self.run?.place = place
             do throws(TunnelError) {
-                guard let tunnel else { throw TunnelError(.stopped, "the start was given up") }
+                guard let tunnel else { throw TunnelError(.stopped, "the start was cancelled") }
                 try await inner.start(tunnel, context: run.context.passing(through: host))
                 self.run?.isUp = true
                 return
@@ -165,7 +165,7 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
 
     // MARK: - Messages
 
-    /// What the tunnel was given; nil before.
+    /// The present grant, or `nil` before the first.
     public var status: EnrolmentStatusRequest.Reply? {
         guard let run, let grant = run.grant, run.places.indices.contains(run.place) else { return nil }
         let age = run.enrolment.grantedAt.map { now().timeIntervalSince($0) } ?? 0
@@ -179,9 +179,9 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
             expiresInSeconds: grant.device.expiresInSeconds.map { max(0, Double($0) - age) }, givenSecondsAgo: age)
     }
 
-    // MARK: - What was given
+    // MARK: - Grants
 
-    /// What carries the enrolment on, with the gateway where it is now.
+    /// Makes the keeper of the enrolment, with the gateway's present address.
     private func keeper(
         _ configuration: EnrolledTunnelConfiguration, _ context: ProviderContext, path: NetworkPath, isUp: Bool,
         basis: DeviceEnrolment? = nil
@@ -193,7 +193,7 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
         }
         let servers = await environment.located(
             configuration.gateways, isUp: isUp, policy: configuration.leakPolicy, path: path, context)
-        // With something to fall back on, nobody waits for long.
+        // With a usable grant, do not wait for long.
         let hasMore = isUp || basis?.hasUsableGrant(at: now()) == true
         let client = EnrolmentClient(
             servers: servers, transport: transport,
@@ -215,7 +215,7 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
 
     /// Takes on an enrolment: its keys, and the places to go to.
     private func adopt(_ enrolment: DeviceEnrolment) throws(TunnelError) {
-        guard let grant = enrolment.grant, run != nil else { throw TunnelError(.stopped, "the start was given up") }
+        guard let grant = enrolment.grant, run != nil else { throw TunnelError(.stopped, "the start was cancelled") }
         let present = run.flatMap { $0.places.indices.contains($0.place) ? $0.places[$0.place] : nil }
         run?.enrolment = enrolment
         run?.places = grant.places
@@ -229,7 +229,7 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
         return run.configuration.tunnel(grant, to: run.places[run.place], isOnly: run.places.count == 1)
     }
 
-    /// Asks the gateway, with what is kept by now: the key may have been rotated by another program.
+    /// Asks the gateway, with the present state of the store: another program may have rotated the key.
     private func ask(renewing: Bool) async throws(ProvisioningError) -> DeviceEnrolment {
         guard let run else { throw .cancelled }
         var basis = run.enrolment
@@ -257,7 +257,7 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
             var generator = environment.random()
             let due =
                 failures == 0 ? run.enrolment.timeToRenewal(at: now()) : .seconds(min(60 << min(failures, 6), 3600))
-            // Not before it is due, and not all devices at once.
+            // Not before it is due, and with jitter for many devices.
             let pause = max(due, .seconds(1))
             do {
                 try await run.context.clock.sleep(for: pause + pause * Double.random(in: 0..<0.05, using: &generator))
@@ -274,7 +274,7 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
         }
     }
 
-    /// Moves the tunnel to what was given now, if that is anything else than before.
+    /// Applies a changed grant to the tunnel.
     private func follow(_ enrolment: DeviceEnrolment) async throws(ProvisioningError) {
         guard let run else { throw .cancelled }
         let (before, key) = (tunnel, run.enrolment.privateKey)
@@ -287,19 +287,19 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
             run.context.logger.notice("the gateway gives other settings: taking them on")
             try await inner.reconfigure(after)
         } catch {
-            throw .busy("the tunnel does not take on what the gateway gives: \(error.message)")
+            throw .busy("cannot apply the gateway's grant to the tunnel: \(error.message)")
         }
     }
 
     // MARK: - Failover
 
-    /// Packets come through.
+    /// Called when packets pass.
     private func proven() {
         run?.losses = 0
         run?.inquiries = 0
     }
 
-    /// Nothing comes through any more.
+    /// Called when no data arrives any more.
     private func lost(_ error: TunnelError) {
         guard run != nil else { return }
         move?.cancel()
@@ -355,14 +355,14 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
 }
 
 extension DeviceEnrolment {
-    /// Whether both are of the same keys.
+    /// Whether both have the same keys.
     func hasKeys(of other: DeviceEnrolment) -> Bool {
         privateKey == other.privateKey && credential == other.credential && nextKey == other.nextKey
     }
 }
 
 extension ConnectivityOptions.EndWhenDead {
-    /// How often the gateway is asked for other servers before the tunnel ends.
+    /// The number of requests to the gateway for other servers before the tunnel ends.
     fileprivate var inquiryLimit: Int {
         switch self {
         case .never: .max

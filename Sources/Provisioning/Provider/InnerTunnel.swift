@@ -29,13 +29,13 @@ final class HeldKeys: Sendable {
     }
 }
 
-/// What a tunnel that a provider runs inside itself takes for its host: the outer one, but for its keys and its end.
+/// The host of a tunnel that a provider runs inside itself: the outer host, except for its keys and its end.
 struct InnerHost: ProviderHost {
     let outer: ProviderContext
     let keys: HeldKeys
-    /// Hears that nothing comes through any more: there may be another server.
+    /// Called when no data arrives any more: there may be another server.
     let isLost: @Sendable (TunnelError) -> Void
-    /// Hears that packets come through.
+    /// Called when the tunnel carries packets.
     var isProven: @Sendable () -> Void = {}
 
     func apply(_ settings: TunnelSettings) async throws(TunnelError) { try await outer.apply(settings) }
@@ -64,8 +64,8 @@ struct InnerHost: ProviderHost {
 }
 
 extension WireGuardEnvironment {
-    /// Servers with the addresses that they have outside of the tunnel, where the system's own look-ups would go into it, or be
-    /// held back: once it is up, and under the policies that block.
+    /// Resolves the servers outside the tunnel if the system's own lookups would go through it, or be blocked: when the
+    /// tunnel is up, and under the policies that block.
     func located(
         _ servers: [ProvisioningServer], isUp: Bool, policy: LeakPolicy, path: NetworkPath, _ context: ProviderContext
     ) async -> [ProvisioningServer] {

@@ -10,16 +10,16 @@ import PacketTunnel
     import Foundation
 #endif
 
-/// What a program without TLS and `culvert-enroll transport` say to each other over a pipe: one request, one reply, a line of JSON
-/// each. The request is on standard input, so that no other user of the machine sees it.
+/// The messages between a program without TLS and `culvert-enroll transport` over pipes: one request and one reply, each a
+/// line of JSON. The request is on standard input, so that no other user of the machine sees it.
 package enum PipeMessages {
-    /// The most bytes of a request's line: a pipe takes as many at once.
+    /// The largest request line in bytes: a pipe accepts this many in one write.
     package static let requestLimit = 60_000
 
-    /// The most bytes that a reply's line has, beside the body.
+    /// The largest size of a reply line, without the body.
     package static let replyOverhead = 16_384
 
-    /// A reply, or why there is none, and what the log should say.
+    /// A reply, or its error, and log messages.
     package struct Outcome: Sendable {
         package var result: Result<ProvisioningReply, ProvisioningTransportError>
         package var notes: [String]
@@ -59,7 +59,7 @@ package enum PipeMessages {
         return Array(line) + [UInt8(ascii: "\n")]
     }
 
-    /// The request of a line; nil where it is none.
+    /// Parses a request line. Returns `nil` if it is invalid.
     package static func request(_ line: [UInt8]) -> ProvisioningRequest? {
         guard let message = try? JSONDecoder().decode(Request.self, from: Data(line)),
             (0.001...3600).contains(message.timeoutSeconds), message.replyLimit > 0
@@ -80,7 +80,7 @@ package enum PipeMessages {
         return Array((try? JSONEncoder().encode(message)) ?? Data()) + [UInt8(ascii: "\n")]
     }
 
-    /// The outcome of a line; nil where it is none.
+    /// Parses a reply line. Returns `nil` if it is invalid.
     package static func outcome(_ line: some Sequence<UInt8>) -> Outcome? {
         guard let message = try? JSONDecoder().decode(Reply.self, from: Data(Array(line))) else { return nil }
         switch (message.status, message.body, message.error) {

@@ -4,26 +4,26 @@
 public import NetworkAddresses
 public import PacketTunnel
 
-/// Sends requests to the servers that give out tunnels. `PinnedProvisioning` has one; an app may have its own, over the HTTPS
-/// client that it has.
+/// Sends requests to the servers that assign tunnels. `PinnedProvisioning` contains one; an app may have its own, over its
+/// HTTPS client.
 ///
-/// Only a server that ``ProvisioningServer`` describes may get the request: the transport verifies it as ``ServerTrust`` says,
-/// and follows no redirection.
+/// Only a server that ``ProvisioningServer`` describes may get the request: the transport verifies it according to
+/// ``ServerTrust``, and follows no redirection.
 public protocol ProvisioningTransport: Sendable {
-    /// Sends a request, and returns the whole reply, whatever its status.
-    /// - Throws: also when the calling task was cancelled.
+    /// Sends a request, and returns the whole reply, with any status.
+    /// - Throws: An error, even if the calling task was cancelled.
     func send(_ request: ProvisioningRequest) async throws(ProvisioningTransportError) -> ProvisioningReply
 }
 
-/// Where a request goes, and who may answer it.
+/// The destination of a request, and its verification.
 public struct ProvisioningServer: Hashable, Sendable, Codable {
     /// The name that the server's certificate has to be for: a DNS name or an IP address.
     public var name: String
-    /// Where to connect; nil looks the name up.
+    /// The address to connect to; `nil` resolves the name.
     public var address: IPAddress?
     /// The TCP port.
     public var port: UInt16
-    /// Why it is believed to be the server.
+    /// The verification of the server.
     public var trust: ServerTrust
 
     /// A server.
@@ -34,7 +34,7 @@ public struct ProvisioningServer: Hashable, Sendable, Codable {
         self.trust = trust
     }
 
-    /// What the field `Host` says.
+    /// The value of the `Host` field.
     public var authority: String {
         let host = name.utf8.contains(UInt8(ascii: ":")) ? "[\(name)]" : name
         return port == 443 ? host : "\(host):\(port)"
@@ -44,7 +44,7 @@ public struct ProvisioningServer: Hashable, Sendable, Codable {
         case name, address, port, trust
     }
 
-    /// Decodes; without trust it is the system's.
+    /// Decodes; the default trust is the system's.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         self.init(
@@ -57,7 +57,7 @@ public struct ProvisioningServer: Hashable, Sendable, Codable {
 
 /// A request over HTTPS.
 public struct ProvisioningRequest: Sendable {
-    /// What is done.
+    /// The HTTP method.
     public enum Method: String, Sendable, Codable {
         case get = "GET"
         case post = "POST"
@@ -66,13 +66,14 @@ public struct ProvisioningRequest: Sendable {
 
     /// The server.
     public var server: ProvisioningServer
-    /// What is done.
+    /// The HTTP method.
     public var method: Method
-    /// The path, and behind a question mark what is asked, each value encoded once. It may hold a token: it belongs in no log.
+    /// The path and, after a question mark, the query, with each value encoded once. It may contain a token, so it must not
+    /// be logged.
     public var target: String
     /// Header fields, `Host` among them, but for `Authorization`.
     public var fields: [(name: String, value: String)]
-    /// What `Authorization: Bearer` says.
+    /// The value of `Authorization: Bearer`.
     public var bearer: SecretBytes?
     /// The body; it may hold a secret.
     public var body: [UInt8]?
@@ -101,7 +102,7 @@ public struct ProvisioningRequest: Sendable {
 }
 
 extension ProvisioningRequest: CustomStringConvertible, CustomReflectable {
-    /// Without what may be secret.
+    /// The description without secrets.
     public var description: String {
         "\(method.rawValue) https://\(server.authority)\(target.prefix { $0 != "?" })"
     }
@@ -110,7 +111,7 @@ extension ProvisioningRequest: CustomStringConvertible, CustomReflectable {
     public var customMirror: Mirror { Mirror(self, children: ["request": description]) }
 }
 
-/// What a server answered.
+/// The reply of a server.
 public struct ProvisioningReply: Sendable {
     /// The HTTP status.
     public var status: Int
@@ -132,13 +133,13 @@ extension ProvisioningReply: CustomStringConvertible, CustomReflectable {
     public var customMirror: Mirror { Mirror(self, children: ["reply": description]) }
 }
 
-/// Why there is no reply.
+/// The reason for a missing reply.
 public enum ProvisioningTransportError: Error, Hashable, Sendable, Codable {
     /// The server could not be reached, or the connection ended before the reply did.
     case unreachable(String)
-    /// What answered is not the server that was asked for: its name, its pins or its authorities are others.
+    /// The server is not the requested one: its name, key or authority does not match.
     case untrusted(String)
-    /// The server's certificate is not valid yet, and this machine's clock, which says so, was never set.
+    /// The server's certificate is not valid yet according to this machine's clock, which was never set.
     case clockUnset(String)
     /// The reply is longer than the request allows.
     case tooLong(limit: Int)

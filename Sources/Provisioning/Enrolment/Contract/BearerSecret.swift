@@ -3,20 +3,20 @@
 
 public import PacketTunnel
 
-/// A secret that is shown to the API: 32 random bytes as text, behind what says which kind it is. Never in a description;
-/// wiped when its last owner goes.
+/// A secret for the API: 32 random bytes as text, after a prefix for its kind. Its description hides it; wiped when its last
+/// owner releases it.
 public struct BearerSecret: Sendable, Equatable {
-    /// What a secret is for.
+    /// The purpose of a secret.
     public enum Kind: String, Sendable, CaseIterable {
         /// Makes one device.
         case invitation = "ci_"
         /// The API, within a scope.
         case token = "ct_"
-        /// What one device is and has. The device makes it.
+        /// The credential of one device, which the device creates.
         case device = "cd_"
     }
 
-    /// Which kind it is.
+    /// The kind.
     public let kind: Kind
     /// The text, prefix included.
     public let bytes: SecretBytes
@@ -87,7 +87,7 @@ enum Base64URL {
         return text
     }
 
-    /// nil for what is not the canonical form of any bytes.
+    /// Returns `nil` for text that is not the canonical form of any bytes.
     static func decode(_ text: some Sequence<UInt8>) -> [UInt8]? {
         var bytes: [UInt8] = []
         var (word, bits) = (UInt32(0), 0)
@@ -109,7 +109,7 @@ enum Base64URL {
                 word &= (1 << UInt32(bits)) - 1
             }
         }
-        // What is left over is less than a character, and zero.
+        // The remaining bits are less than a character, and zero.
         return bits < 6 && word == 0 ? bytes : nil
     }
 }

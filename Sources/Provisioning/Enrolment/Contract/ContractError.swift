@@ -3,11 +3,11 @@
 
 package import TunnelSystem
 
-/// What is wrong with a text of the enrolment API, or with an invitation. It repeats no secret.
+/// The error in a text of the enrolment API, or in an invitation. It repeats no secret.
 public struct ContractError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The field, as in `servers[0].publicKey`; `body` for the whole.
     public var field: String
-    /// What is wrong with it.
+    /// The problem.
     public var problem: String
 
     /// An error.

@@ -9,23 +9,23 @@ public import WireGuardCore
     public import Foundation
 #endif
 
-/// One of the user's devices, as `GET /v1/devices` lists them.
+/// A device of the user in the reply to `GET /v1/devices`.
 public struct DeviceListEntry: ContractMessage, Hashable {
     /// Its id.
     public var id: RandomID
-    /// What people call it.
+    /// The display name.
     public var name: String
-    /// What it runs on.
+    /// The device's platform.
     public var platform: String?
     /// Its key.
     public var publicKey: PublicKey
-    /// When it enrolled.
+    /// The time of its enrolment.
     public var createdAt: Date
     /// How long it may be used from now on, unless it renews; nil for ever.
     public var expiresInSeconds: Int64?
     /// How long ago it was last there; nil for never.
     public var lastSeenSecondsAgo: Int64?
-    /// Whether the list was asked for by this one.
+    /// Whether this device sent the request.
     public var isCurrent: Bool
 
     /// A device.

@@ -10,19 +10,19 @@ public import WireGuardCore
     public import Foundation
 #endif
 
-/// What a device is given, by enrolling, asking again, renewing or rotating.
+/// The gateway's assignment to a device after enrolling, asking again, renewing or rotating.
 public struct EnrolmentGrant: ContractMessage {
     /// The device that the gateway knows.
     public struct Device: Hashable, Sendable {
         /// Its id.
         public var id: RandomID
-        /// What people call it.
+        /// The display name.
         public var name: String
-        /// Whose it is.
+        /// The user of the device.
         public var user: String
         /// Its key.
         public var publicKey: PublicKey
-        /// When it enrolled.
+        /// The time of its enrolment.
         public var createdAt: Date
         /// How long it may be used from now on, unless it renews; nil for ever.
         public var expiresInSeconds: Int64?
@@ -45,9 +45,9 @@ public struct EnrolmentGrant: ContractMessage {
     public struct Server: Hashable, Sendable {
         /// Its key.
         public var publicKey: PublicKey
-        /// Where it listens, the best first.
+        /// Its endpoints, the best first.
         public var endpoints: [EndpointAddress]
-        /// How long the key is going to be in use; nil where no end is planned.
+        /// The remaining lifetime of the key, or `nil` if no end is planned.
         public var notAfterSeconds: Int64?
 
         /// A server.
@@ -68,17 +68,17 @@ public struct EnrolmentGrant: ContractMessage {
     public var dns: [IPAddress]
     /// Names that are tried behind a short one.
     public var searchDomains: [String]
-    /// What is routed into the tunnel.
+    /// The networks that are routed into the tunnel.
     public var routes: [IPPrefix]
     /// The most bytes of one IP packet in the tunnel.
     public var mtu: Int
-    /// Seconds between keepalives; 0 for none.
+    /// The interval of keepalives in seconds; 0 disables them.
     public var keepaliveSeconds: UInt16
     /// Mixed into each handshake.
     public var presharedKey: PresharedKey?
     /// When to renew, from now on.
     public var renewAfterSeconds: Int64
-    /// What time it is for the gateway.
+    /// The gateway's time.
     public var serverTime: Date
 
     /// A grant.
@@ -125,7 +125,7 @@ extension EnrolmentGrant {
 
     private func checkFamilies() throws(ContractError) {
         guard addresses.count == 1 || addresses[0].isIPv6 != addresses[1].isIPv6 else {
-            throw ContractError(field: "addresses", problem: "both are of one family")
+            throw ContractError(field: "addresses", problem: "must not both be of one family")
         }
         // An IPv6 link has at least 1280 bytes (RFC 8200 section 5).
         guard mtu >= 1280 || !addresses.contains(where: \.isIPv6) else {

@@ -9,7 +9,7 @@ public enum EnrolmentPath {
     public static let device = "/v1/device"
     /// `POST`: the expiry moves on.
     public static let renewal = "/v1/device/renew"
-    /// `POST`: what a rotation has to answer.
+    /// `POST`: requests the nonce for a rotation.
     public static let rotationNonces = "/v1/device/rotation-nonces"
     /// `POST`: a new key.
     public static let rotations = "/v1/device/rotations"
@@ -17,7 +17,7 @@ public enum EnrolmentPath {
     public static let devices = "/v1/devices"
     /// `GET`: whether the gateway is well.
     public static let health = "/v1/health"
-    /// Where the device API is unless told otherwise.
+    /// The default port of the device API.
     public static let defaultPort: UInt16 = 8443
 
     /// `DELETE` revokes the device.

@@ -3,17 +3,17 @@
 
 public import WireGuardCore
 
-/// What a device asks for when it enrols: `POST /v1/enrolments`, with an invitation as the bearer secret.
+/// A device's request to enrol: `POST /v1/enrolments`, with an invitation as the bearer secret.
 ///
-/// The identical request gets the same answer again, so a reply that was lost harms nobody.
+/// An identical request gets the same answer again, so a lost reply has no effect.
 public struct EnrolmentRequest: ContractMessage {
     /// The device's key.
     public var publicKey: PublicKey
-    /// What the device is going to show from then on. It makes it, and the gateway keeps its hash.
+    /// The credential of later requests. The device creates it, and the gateway stores its hash.
     public var credential: BearerSecret
-    /// What people call the device: at most 64 characters.
+    /// The device's display name: at most 64 characters.
     public var name: String?
-    /// What it runs on, as in `linux`: at most 32 characters.
+    /// The device's platform, such as `linux`: at most 32 characters.
     public var platform: String?
 
     /// A request.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Why a request was refused (RFC 9457), as `application/problem+json`.
+/// The reason for a refused request (RFC 9457), as `application/problem+json`.
 public struct ProblemDetails: ContractMessage, Hashable {
-    /// What programs tell refusals by. Others may come.
+    /// The code that distinguishes refusals. Later versions may add codes.
     public struct Code: RawRepresentable, Hashable, Sendable {
         /// The text.
         public var rawValue: String
@@ -21,7 +21,7 @@ public struct ProblemDetails: ContractMessage, Hashable {
         public static let deviceLimit = Code(rawValue: "deviceLimit")
         /// There is no free address.
         public static let poolFull = Code(rawValue: "poolFull")
-        /// A device with this key is there already.
+        /// A device with this key exists already.
         public static let keyInUse = Code(rawValue: "keyInUse")
         /// The device was revoked, or never was.
         public static let deviceUnknown = Code(rawValue: "deviceUnknown")
@@ -29,7 +29,7 @@ public struct ProblemDetails: ContractMessage, Hashable {
         public static let deviceDisabled = Code(rawValue: "deviceDisabled")
         /// The device has not renewed in time.
         public static let deviceExpired = Code(rawValue: "deviceExpired")
-        /// The nonce is too old, or was never given out.
+        /// The nonce has expired, or was never issued.
         public static let nonceUnknown = Code(rawValue: "nonceUnknown")
         /// The proof of a rotation is wrong.
         public static let proofInvalid = Code(rawValue: "proofInvalid")
@@ -51,7 +51,7 @@ public struct ProblemDetails: ContractMessage, Hashable {
     public var status: Int
     /// This problem in words.
     public var detail: String?
-    /// What programs tell problems by.
+    /// The code that distinguishes problems.
     public var code: Code?
 
     /// A problem.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// An id of a gateway: 16 random bytes, whose text is 26 characters of base32 (RFC 4648 section 6) in lower case, without
-/// padding. It says nothing about how many there are, or in what order they came.
+/// An ID of a gateway: 16 random bytes, whose text is 26 characters of base32 (RFC 4648 section 6) in lower case, without
+/// padding. It reveals neither the number of IDs nor their order.
 public struct RandomID: Hashable, Sendable, Codable, CustomStringConvertible {
     private let high: UInt64
     private let low: UInt64
@@ -59,7 +59,8 @@ public struct RandomID: Hashable, Sendable, Codable, CustomStringConvertible {
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard let id = RandomID(try container.decode(String.self)) else {
-            throw DecodingError.dataCorruptedError(in: container, debugDescription: "this is no id of 26 characters")
+            throw DecodingError.dataCorruptedError(
+                in: container, debugDescription: "this is not an ID of 26 characters")
         }
         self = id
     }

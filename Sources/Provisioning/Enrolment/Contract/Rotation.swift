@@ -10,7 +10,7 @@ public import WireGuardCore
     import Foundation
 #endif
 
-/// What a device has to answer to show that it holds its old key: the reply to `POST /v1/device/rotation-nonces`.
+/// The challenge by which a device proves its old key: the reply to `POST /v1/device/rotation-nonces`.
 public struct RotationNonce: ContractMessage {
     /// 32 random bytes of the gateway.
     public var nonce: [UInt8]
@@ -40,7 +40,7 @@ public struct RotationRequest: ContractMessage {
     public var publicKey: PublicKey
     /// The gateway's nonce.
     public var nonce: [UInt8]
-    /// That the sender holds the old key.
+    /// The proof that the sender has the old key.
     public var proof: [UInt8]
 
     /// A request from its parts.
@@ -50,7 +50,7 @@ public struct RotationRequest: ContractMessage {
         self.proof = proof
     }
 
-    /// A request that proves the old key; nil where the gateway's key is none (a point of low order).
+    /// Creates a request that proves the old key. Returns `nil` if the gateway's key is not valid (a point of low order).
     public init?(from old: PrivateKey, to new: PublicKey, answering nonce: RotationNonce) {
         guard let proof = Self.proof(own: old, other: nonce.serverKey, nonce: nonce.nonce, newKey: new) else {
             return nil
@@ -58,11 +58,12 @@ public struct RotationRequest: ContractMessage {
         self.init(publicKey: new, nonce: nonce.nonce, proof: proof)
     }
 
-    /// The proof: HMAC-SHA256 with the key X25519(`own`, `other`), over `culvert-rotation-1`, the nonce and the new key.
+    /// Computes the proof: HMAC-SHA256 with the key X25519(`own`, `other`), over `culvert-rotation-1`, the nonce and the new
+    /// key.
     ///
     /// The device computes it with its old private key and the gateway's public key, the gateway with its private key and the
     /// device's old public key.
-    /// - Returns: nil where both keys have no secret in common (RFC 7748 section 6.1).
+    /// - Returns: `nil` if the keys have no shared secret (RFC 7748 section 6.1).
     public static func proof(own: PrivateKey, other: PublicKey, nonce: [UInt8], newKey: PublicKey) -> [UInt8]? {
         code(own, other) { code in
             code.update(data: message(nonce, newKey))

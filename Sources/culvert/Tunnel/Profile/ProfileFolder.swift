@@ -45,7 +45,7 @@ struct ProfileFolder: Sendable {
 struct ProfileOptions: ParsableArguments {
     @Option(
         name: .customLong("directory"),
-        help: ArgumentHelp("Where profiles and their secrets are.", valueName: "folder"), completion: .directory)
+        help: ArgumentHelp("The folder of profiles and their secrets.", valueName: "folder"), completion: .directory)
     var path = ProfileFolder.standard
 
     /// The folder, by an absolute path.
