@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// One thing that is wrong with a configuration file, where it is, and how to mend it.
+/// An error in a configuration file, with its position and its fix.
 ///
-/// Keys never appear in it: values of `PrivateKey` and `PresharedKey`, whatever stands after a misspelt key, and any text
-/// that could be a key by its length are replaced by a placeholder.
+/// Keys never appear in it: values of `PrivateKey` and `PresharedKey`, the text after a misspelt key, and any text with the
+/// length of a key are replaced by a placeholder.
 public struct ConfigurationError: Error, Hashable, Sendable {
-    /// Which rule the file breaks.
+    /// The rule that the file breaks.
     public enum Code: String, Hashable, Sendable, CaseIterable {
         case emptyFile
         case byteOrderMark
@@ -44,7 +44,7 @@ public struct ConfigurationError: Error, Hashable, Sendable {
         case sharedAllowedIP
     }
 
-    /// Whether the file can be used all the same.
+    /// Whether the file can still be used.
     public enum Severity: String, Hashable, Sendable {
         /// The file cannot be used.
         case error
@@ -52,21 +52,21 @@ public struct ConfigurationError: Error, Hashable, Sendable {
         case warning
     }
 
-    /// Which rule the file breaks.
+    /// The rule that the file breaks.
     public let code: Code
-    /// Whether the file can be used all the same.
+    /// Whether the file can still be used.
     public let severity: Severity
-    /// The file's name, or what the caller gave for it.
+    /// The file's name, as given by the caller.
     public let file: String
     /// The line, counted from 1.
     public let line: Int
     /// The column of ``offendingText``, counted from 1 in UTF-8 bytes.
     public let column: Int
-    /// What is wrong there, without its secrets and shortened if long; empty when something is missing.
+    /// The wrong text, without its secrets and shortened if long; empty if something is missing.
     public let offendingText: String
-    /// Why it is wrong, as a clause without capital or full stop.
+    /// The reason, as a clause without capital or full stop.
     public let reason: String
-    /// What to do about it.
+    /// The remedy.
     public let fix: String
 }
 
@@ -90,13 +90,13 @@ public struct ConfigurationErrors: Error, Hashable, Sendable, CustomStringConver
     public var description: String { errors.map(\.description).joined(separator: "\n") }
 }
 
-/// What an examination of a configuration file found.
+/// The findings of a check of a configuration file.
 public struct ConfigurationReport: Sendable {
     /// The configuration; nil when there are errors.
     public let configuration: TunnelConfiguration?
-    /// What makes the file unusable, in the order of its lines.
+    /// The errors that make the file unusable, in the order of its lines.
     public let errors: [ConfigurationError]
-    /// What the file may not have been meant to say, in the order of its lines.
+    /// Possible mistakes, in the order of their lines.
     public let warnings: [ConfigurationError]
 
     /// The configuration.

@@ -15,7 +15,7 @@ extension ConfigurationParser {
         guard let bracket = name.firstIndex(of: UInt8(ascii: "]")), bracket == last else {
             report(
                 .malformedSection, content, "a section is a name in brackets and nothing else",
-                fix: "write [Interface] or [Peer] on a line of its own")
+                fix: "write [Interface] or [Peer] on a separate line")
             enter(
                 ConfigurationSection.suggestion(for: Array(name.dropFirst().prefix { $0 != UInt8(ascii: "]") })),
                 content)
@@ -67,7 +67,7 @@ extension ConfigurationParser {
         guard let section else {
             if !isInUnknownSection {
                 report(
-                    .keyBeforeSection, name, "\(key.rawValue) stands before the first section",
+                    .keyBeforeSection, name, "\(key.rawValue) is before the first section",
                     fix: "put [\(key.section.rawValue)] on a line above it")
             }
             return
@@ -85,7 +85,7 @@ extension ConfigurationParser {
         if !key.accumulates {
             if let first = seenKeys[key] {
                 report(
-                    .repeatedKey, name, "\(key.rawValue) stands already on line \(first) of this section",
+                    .repeatedKey, name, "\(key.rawValue) is already on line \(first) of this section",
                     fix: key == .publicKey
                         ? "put [Peer] above it if another peer begins here" : "keep one of the two lines")
             } else {
@@ -148,7 +148,7 @@ extension ConfigurationParser {
             isSecret: isSecret && meant == nil || mayHoldSecret(name))
     }
 
-    /// Whether a text that is no known word may be a part of a key: it has digits or signs that names do not have.
+    /// Whether an unknown word may be a part of a key: it has digits or characters that names do not have.
     private func mayHoldSecret(_ range: Range<Int>) -> Bool {
         range.count >= 12
             && range.contains { index in
@@ -168,7 +168,7 @@ extension ConfigurationParser {
         }
     }
 
-    /// Checks what can only be known at the end.
+    /// Makes the checks that are only possible at the end.
     mutating func finish() {
         guard !hasUnreadableLine else { return }
         if interfaceHeader == nil {

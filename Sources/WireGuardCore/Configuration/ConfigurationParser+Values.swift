@@ -35,7 +35,7 @@ extension ConfigurationParser {
         case .publicKey:
             if peer >= 0 { readPublicKey(value, of: peer) }
         case .presharedKey:
-            // A key of zeros is how the protocol says that there is none.
+            // A key of zeros means no key in the protocol.
             let presharedKey = secret(value, PresharedKey.init(base64:), .presharedKey)
             if peer >= 0, let presharedKey, !presharedKey.isZero { peers[peer].presharedKey = presharedKey }
         case .allowedIPs:
@@ -107,7 +107,7 @@ extension ConfigurationParser {
                 let comma = end < value.upperBound ? end..<(end + 1) : (start - 1)..<start
                 report(
                     .emptyListItem, comma, "an item of the list is empty",
-                    fix: "delete the comma, or write what is missing")
+                    fix: "delete the comma, or add the missing item")
             } else {
                 items.append(item)
             }
@@ -210,7 +210,7 @@ extension ConfigurationParser {
         allowedIPPeers[prefix] = (peer, line)
     }
 
-    /// Reports what an address reader found, at the character where it found it.
+    /// Reports an address parser's error at its character.
     private mutating func report(
         _ code: ConfigurationError.Code, at item: Range<Int>, _ error: AddressTextError?, reason: String = "",
         fix: String
@@ -241,7 +241,7 @@ extension ConfigurationParser {
                 report(
                     .spaceInsideValue, at: place,
                     showing: isSecret ? Redaction.placeholder : Redaction.text(bytes[value].span),
-                    "a space stands inside the value, and wg would join the two parts",
+                    "a space is inside the value, and wg would join the two parts",
                     fix: "delete the space; commas part the items of a list")
                 return nil
             }
@@ -334,7 +334,7 @@ extension ConfigurationParser {
 }
 
 extension RouteTable {
-    /// Whether a name can stand in a file and on a command line: letters, digits, `_`, `.` and `-`, a letter first.
+    /// Whether a name is valid in a file and on a command line: letters, digits, `_`, `.` and `-`, a letter first.
     static func isName(_ text: some Collection<UInt8>) -> Bool {
         guard let first = text.first, ASCII.isLetter(first), text.count <= 255 else { return false }
         return text.allSatisfy { ASCII.isAlphanumeric($0) || "_.-".utf8.contains($0) }

@@ -4,22 +4,23 @@
 import NetworkAddresses
 
 extension TunnelConfiguration {
-    /// Reads a wg-quick file.
+    /// Parses a wg-quick file.
     ///
     /// The grammar is that of `wg` and `wg-quick`, without their silent guesses:
-    /// - Sections and keys in any case; `#` starts a comment anywhere in a line, in the command of a hook too, as
-    ///   wg-quick has it. Lines end in LF or CRLF.
-    /// - `Address`, `DNS`, `AllowedIPs` and the hooks add up over several lines; any other key stands once in a section.
-    /// - Items of `Address` and `DNS` are parted by commas or spaces, those of `AllowedIPs` by commas. An empty list
-    ///   is nothing; an empty item is an error.
-    /// - White space elsewhere inside a value, which `wg` would remove, is an error where it parts two words.
+    /// - Sections and keys in any case; `#` starts a comment anywhere in a line, in the command of a hook too, as in
+    ///   wg-quick. Lines end in LF or CRLF.
+    /// - `Address`, `DNS`, `AllowedIPs` and the hooks accumulate over several lines; any other key may occur once in a
+    ///   section.
+    /// - Items of `Address` and `DNS` are separated by commas or spaces, those of `AllowedIPs` by commas. An empty list is
+    ///   allowed; an empty item is an error.
+    /// - Other white space inside a value, which `wg` would remove, is an error if it separates two words.
     ///
     /// - Parameters:
     ///   - text: The contents of the file.
     ///   - name: The file's name, for errors.
     ///   - requiresPrivateKey: Whether a file without `PrivateKey` is an error. `wg setconf` allows it; a tunnel that is to
-    ///     be brought up does not.
-    /// - Throws: Everything that is wrong with the file, line by line.
+    ///     be started does not.
+    /// - Throws: All errors in the file, line by line.
     public static func parse(
         _ text: String, name: String = "configuration", requiresPrivateKey: Bool = true
     ) throws(ConfigurationErrors) -> TunnelConfiguration {
@@ -47,7 +48,7 @@ extension TunnelConfiguration {
     }
 }
 
-/// When a file must have a private key.
+/// The condition under which a file must have a private key.
 package enum PrivateKeyRule {
     case required
     /// The file must have one, unless it has a `PostUp`, which may set the key.
@@ -55,7 +56,7 @@ package enum PrivateKeyRule {
     case optional
 }
 
-/// Where something stands in the file.
+/// A position in the file.
 struct ConfigurationPlace {
     var line: Int
     var column: Int
@@ -76,7 +77,7 @@ struct PeerDraft {
     var namesPublicKey = false
 }
 
-/// Reads one file, line by line, and collects what is wrong.
+/// Parses one file, line by line, and collects its errors.
 struct ConfigurationParser {
     let bytes: [UInt8]
     let file: String
@@ -87,7 +88,7 @@ struct ConfigurationParser {
     /// The section that the current line belongs to; nil before the first and in unknown ones.
     var section: ConfigurationSection?
     var isInUnknownSection = false
-    /// The lines on which keys of the current section stand that may stand only once.
+    /// The lines of the present section's keys that may occur only once.
     var seenKeys: [ConfigurationKey: Int] = [:]
     var interface = InterfaceConfiguration()
     var interfaceHeader: ConfigurationPlace?
@@ -97,7 +98,7 @@ struct ConfigurationParser {
     var peers: [PeerDraft] = []
     var peerLines: [PublicKey: Int] = [:]
     var allowedIPPeers: [IPPrefix: (peer: Int, line: Int)] = [:]
-    /// Whether a line could not be read at all. What seems to be missing may then stand on it.
+    /// Whether a line could not be read at all. A key that seems to be missing may be on it.
     var hasUnreadableLine = false
     /// Whether the last line had a broken secret. A line that is not understood is then probably the rest of it.
     var followsBrokenSecret = false
@@ -163,7 +164,7 @@ struct ConfigurationParser {
 
     // MARK: - Lines
 
-    /// Reads all lines; false when the file is not text at all and nothing more should be said about it.
+    /// Reads all lines; returns `false` if the file is not text at all, so that no other error follows.
     private mutating func readLines() -> Bool {
         line = 1
         if bytes.starts(with: [0xff, 0xfe]) || bytes.starts(with: [0xfe, 0xff]) {
@@ -254,8 +255,8 @@ struct ConfigurationParser {
                 report(
                     .invisibleCharacter, at: place(index..<(index + count)),
                     showing: "U+" + String(scalar, radix: 16, uppercase: true),
-                    "an invisible character or a special space stands here, often from a web page",
-                    fix: "delete the line and type it anew")
+                    "an invisible character or a special space is here, often from a web page",
+                    fix: "delete the line and type it again")
                 return false
             }
             index += count
@@ -268,11 +269,11 @@ struct ConfigurationParser {
         if bytes[index] == ASCII.carriageReturn {
             report(
                 .controlCharacter, at: place(index..<(index + 1)), showing: text,
-                "a carriage return stands inside the line",
+                "a carriage return is inside the line",
                 fix: "save the file with line ends of LF or CRLF")
         } else {
             report(
-                .controlCharacter, at: place(index..<(index + 1)), showing: text, "a control character stands here",
+                .controlCharacter, at: place(index..<(index + 1)), showing: text, "a control character is here",
                 fix: "delete it, or save the file as UTF-8 text")
         }
     }
@@ -280,7 +281,7 @@ struct ConfigurationParser {
 
 /// UTF-8 as RFC 3629 defines it.
 enum UTF8Scalar {
-    /// The scalar value at `index` and the number of its bytes; nil when the bytes are no UTF-8.
+    /// The scalar value at `index` and the number of its bytes, or `nil` if the bytes are not UTF-8.
     static func decode(_ bytes: Span<UInt8>, at index: Int, end: Int) -> (scalar: UInt32, count: Int)? {
         let lead = UInt32(bytes[index])
         let count = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0

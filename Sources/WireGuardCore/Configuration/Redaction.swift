@@ -11,7 +11,7 @@ enum Redaction {
     static let shortestRun = 28
     private static let longestText = 120
 
-    /// The text of `bytes` with everything replaced that could be a key, and whatever is said to be a secret one.
+    /// The text of `bytes`, with a placeholder for everything that could be a key, and for declared secrets.
     static func text(_ bytes: Span<UInt8>) -> String {
         // A stray character in the middle makes two runs of a key that are too short to tell.
         if let equals = ASCII.firstIndex(of: UInt8(ascii: "="), in: bytes), equals + 1 < bytes.count,
@@ -41,7 +41,7 @@ enum Redaction {
         return String(decoding: result, as: UTF8.self)
     }
 
-    /// Whether `PrivateKey` or `PresharedKey` stands in the text, in any case and with or without `_`.
+    /// Whether the text contains `PrivateKey` or `PresharedKey`, in any case and with or without `_`.
     private static func namesSecret(_ bytes: Span<UInt8>) -> Bool {
         var letters: [UInt8] = []
         for index in 0..<bytes.count where ASCII.isLetter(bytes[index]) {
@@ -54,7 +54,7 @@ enum Redaction {
         }
     }
 
-    /// The bytes as hexadecimal escapes, for what is not text at all.
+    /// The bytes as hexadecimal escapes, for bytes that are not text.
     static func escapes(_ bytes: Span<UInt8>) -> String {
         var result: [UInt8] = []
         for index in 0..<min(bytes.count, 4) { appendEscape(bytes[index], to: &result) }

@@ -3,11 +3,12 @@
 
 import NetworkAddresses
 
-/// Why a configuration cannot be written as a wg-quick file: reading the file would give something else.
+/// The error of a configuration that cannot be written as a wg-quick file, because parsing the file would return another
+/// value.
 public struct UnwritableConfiguration: Error, Hashable, Sendable, CustomStringConvertible {
     /// The key whose value cannot be written.
     public let key: String
-    /// Why, as a clause without capital or full stop. It does not repeat the value.
+    /// The reason, as a clause without capital or full stop. It does not repeat the value.
     public let reason: String
 
     /// ``key`` and ``reason``.
@@ -59,7 +60,7 @@ extension InterfaceConfiguration {
         if let mtu {
             guard InterfaceConfiguration.mtuRange.contains(mtu) else {
                 throw UnwritableConfiguration(
-                    key: "MTU", reason: "it is below \(InterfaceConfiguration.mtuRange.lowerBound)")
+                    key: "MTU", reason: "is below \(InterfaceConfiguration.mtuRange.lowerBound)")
             }
             text += "MTU = \(mtu)\n"
         }

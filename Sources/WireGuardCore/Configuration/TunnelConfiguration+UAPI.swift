@@ -3,7 +3,7 @@
 
 public import NetworkAddresses
 
-/// A peer's host that was not resolved, so that there is no endpoint to set.
+/// A peer's host that was not resolved, so that its endpoint cannot be set.
 public struct UnresolvedEndpoint: Error, Hashable, Sendable, CustomStringConvertible {
     /// The peer.
     public let peer: PublicKey
@@ -14,23 +14,23 @@ public struct UnresolvedEndpoint: Error, Hashable, Sendable, CustomStringConvert
     public var description: String { "the host of \(endpoint) is not resolved (peer \(peer))" }
 }
 
-/// How a configuration is applied to a device that may have one already.
+/// The way of applying a configuration to a device that may have one already.
 public enum ConfigurationMode: Hashable, Sendable {
-    /// As `wg setconf`: what the configuration does not have goes.
+    /// Like `wg setconf`: removes everything that the configuration does not have.
     case replace
-    /// As `wg addconf`: what the configuration does not have stays.
+    /// Like `wg addconf`: keeps everything that the configuration does not have.
     case add
 }
 
 extension TunnelConfiguration {
-    /// What to send to a device so that it takes on this configuration.
+    /// Returns the update with which a device applies this configuration.
     ///
-    /// Addresses, DNS, MTU, routes and commands are not the device's business and are not in it.
+    /// Addresses, DNS, MTU, routes and commands do not concern the device and are not part of it.
     /// - Parameters:
-    ///   - mode: What happens to settings that the configuration does not have.
-    ///   - resolve: The endpoint of a peer's host. If nothing is given, hosts that are addresses are understood and no others;
-    ///     `ResolvedEndpoints` of WireGuardDevice asks the system for names.
-    /// - Throws: ``UnresolvedEndpoint`` for the first host that `resolve` gives nil for.
+    ///   - mode: The treatment of settings that the configuration does not have.
+    ///   - resolve: Returns the endpoint of a peer's host. By default only addresses are resolved; `ResolvedEndpoints` of
+    ///     WireGuardDevice uses the system's resolver for names.
+    /// - Throws: ``UnresolvedEndpoint`` for the first host for which `resolve` returns `nil`.
     public func deviceUpdate(
         mode: ConfigurationMode = .replace, resolve: (EndpointAddress) -> Endpoint? = { $0.endpoint }
     ) throws(UnresolvedEndpoint) -> UAPIDeviceUpdate {

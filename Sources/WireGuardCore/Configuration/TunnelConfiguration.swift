@@ -3,7 +3,7 @@
 
 public import NetworkAddresses
 
-/// What a wg-quick file says: one interface and its peers. See `wg(8)` and `wg-quick(8)`.
+/// The contents of a wg-quick file: one interface and its peers. See `wg(8)` and `wg-quick(8)`.
 public struct TunnelConfiguration: Equatable, Sendable {
     /// This side of the tunnel.
     public var interface: InterfaceConfiguration
@@ -33,7 +33,7 @@ public struct InterfaceConfiguration: Equatable, Sendable {
     public var dnsSearchDomains: [String] = []
     /// The interface's MTU in bytes; nil means that it is worked out from the path to the peers.
     public var mtu: UInt16?
-    /// Where routes go.
+    /// The routing table.
     public var table: RouteTable = .automatic
     /// Commands to run before the interface comes up.
     public var preUp: [String] = []
@@ -55,15 +55,15 @@ public struct InterfaceConfiguration: Equatable, Sendable {
     }
 }
 
-/// Where the routes to the peers go: `Table` of a wg-quick file.
+/// The routing table of the routes to the peers: `Table` of a wg-quick file.
 public enum RouteTable: Hashable, Sendable {
     /// Into the main table, and with policy rules when a peer takes the default route.
     case automatic
     /// Nowhere.
     case off
-    /// Into the table with this number.
+    /// The table with this number.
     case number(UInt32)
-    /// Into the table with this name in `/etc/iproute2/rt_tables`.
+    /// The table with this name in `/etc/iproute2/rt_tables`.
     case named(String)
 }
 
@@ -75,7 +75,7 @@ public struct PeerConfiguration: Equatable, Sendable {
     public var presharedKey: PresharedKey?
     /// The networks behind the peer, or how they change.
     public var allowedIPsRule: AllowedIPsRule
-    /// Where the peer is; nil when only it can begin.
+    /// The peer's host and port, or `nil` if only the peer can start.
     public var endpoint: EndpointAddress?
     /// Seconds between keepalives when nothing else is sent; 0, in files `off`, and nil mean never.
     public var persistentKeepalive: UInt16?
@@ -112,9 +112,9 @@ public struct PeerConfiguration: Equatable, Sendable {
     }
 }
 
-/// What `AllowedIPs` of one peer mean.
+/// The meaning of a peer's `AllowedIPs`.
 public enum AllowedIPsRule: Hashable, Sendable {
-    /// The peer has these networks and no others.
+    /// The peer has exactly these networks.
     case exactly([IPPrefix])
     /// The peer's networks change thus: at least one entry of the file has a `+` or `-` before it.
     case changes([AllowedIPChange])
@@ -152,7 +152,7 @@ extension InterfaceConfiguration: CustomStringConvertible, CustomReflectable {
         "[Interface] " + summary.map { "\($0.label ?? ""): \($0.value)" }.joined(separator: ", ")
     }
 
-    /// What ``description`` shows, for `dump` and debuggers.
+    /// Shows the contents of ``description`` to `dump` and debuggers.
     public var customMirror: Mirror { Mirror(self, children: summary, displayStyle: .struct) }
 }
 

@@ -9,7 +9,7 @@ public struct UAPIDeviceState: Equatable, Sendable {
     public var privateKey: PrivateKey?
     /// The UDP port the device listens on; 0 when it does not.
     public var listenPort: UInt16 = 0
-    /// The mark on outgoing datagrams; 0 for none.
+    /// The mark of outgoing datagrams; 0 for no mark.
     public var fwMark: UInt32 = 0
     /// The peers.
     public var peers: [UAPIPeerState] = []
@@ -24,9 +24,9 @@ public struct UAPIPeerState: Equatable, Sendable {
     public var publicKey: PublicKey
     /// The pre-shared key, if there is one.
     public var presharedKey: PresharedKey?
-    /// Where the peer was last heard from, or is to be found; nil when that is not known.
+    /// The peer's last or configured endpoint, or `nil` if unknown.
     public var endpoint: Endpoint?
-    /// When the last handshake ended; nil when there was none.
+    /// The end of the last handshake, or `nil` if there was none.
     public var lastHandshake: UAPITimestamp?
     /// The bytes of all datagrams sent to the peer.
     public var transmittedBytes: UInt64 = 0
@@ -98,7 +98,7 @@ extension UAPIPeerState {
 
 // MARK: - Reading
 
-/// Why the reply to a request could not be used.
+/// The error of an unusable reply.
 public enum UAPIReplyError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The device refused, with this number of `errno.h`.
     case refused(errno: Int32)
@@ -107,7 +107,7 @@ public enum UAPIReplyError: Error, Hashable, Sendable, CustomStringConvertible {
     /// A line of the reply is malformed.
     case malformed(UAPIError)
 
-    /// What happened.
+    /// The error in one line.
     public var description: String {
         switch self {
         case .refused(let errno): "the device refused the request with errno \(errno)"

@@ -3,7 +3,7 @@
 
 public import NetworkAddresses
 
-/// A UAPI request: what a client asks of the device.
+/// A UAPI request to the device.
 public enum UAPIOperation: Equatable, Sendable {
     /// Report the state: answer with ``UAPIDeviceState``.
     case get
@@ -19,9 +19,9 @@ public enum UAPIOperation: Equatable, Sendable {
     }
 }
 
-/// What happens to a key.
+/// The change of a key.
 public enum UAPIKeyChange<Key: Equatable & Sendable>: Equatable, Sendable {
-    /// It stays as it is.
+    /// The key is kept.
     case unchanged
     /// It is removed: the request has a key of zeros.
     case clear
@@ -31,11 +31,11 @@ public enum UAPIKeyChange<Key: Equatable & Sendable>: Equatable, Sendable {
 
 /// Everything that one `set=1` changes. The parts apply in the order of the members.
 public struct UAPIDeviceUpdate: Equatable, Sendable {
-    /// The device's own key. A peer with the same key goes.
+    /// The device's own key. A peer with the same key is removed.
     public var privateKey: UAPIKeyChange<PrivateKey> = .unchanged
     /// The UDP port to listen on, 0 for any; nil leaves it.
     public var listenPort: UInt16?
-    /// The mark on outgoing datagrams, 0 for none; nil leaves it.
+    /// The mark of outgoing datagrams; 0 removes it, `nil` keeps it.
     public var fwMark: UInt32?
     /// Whether all peers go before ``peers`` apply.
     public var replacePeers = false
@@ -46,17 +46,17 @@ public struct UAPIDeviceUpdate: Equatable, Sendable {
     public init() {}
 }
 
-/// What one stretch of a `set=1`, from a `public_key` to the next, changes. The parts apply in the order of the members.
+/// The changes in one part of a `set=1`, from a `public_key` to the next. They are applied in the order of the members.
 public struct UAPIPeerUpdate: Equatable, Sendable {
     /// The key that names the peer.
     public var publicKey: PublicKey
     /// Whether a peer that is not there stays so, and the rest is skipped.
     public var updateOnly = false
-    /// Whether the peer goes, and the rest is skipped.
+    /// Whether the peer is removed, and the rest ignored.
     public var remove = false
     /// The pre-shared key.
     public var presharedKey: UAPIKeyChange<PresharedKey> = .unchanged
-    /// Where the peer is; nil leaves it.
+    /// The peer's endpoint; `nil` keeps it.
     public var endpoint: Endpoint?
     /// Seconds between keepalives, 0 for never; nil leaves it.
     public var persistentKeepalive: UInt16?
@@ -163,7 +163,7 @@ enum UAPIText {
     }
 }
 
-/// Keys in hexadecimal, without branches or table look-ups on their digits.
+/// Keys in hexadecimal, without branches or table look-ups that depend on their digits.
 enum HexKey {
     /// Appends the two digits of the low byte of `value`.
     @inline(__always)

@@ -3,7 +3,7 @@
 
 import NetworkAddresses
 
-/// Why a UAPI request failed, as the `errno` that ends a reply. The numbers are the operating system's.
+/// The reason for a failed UAPI request, as the `errno` at the end of a reply. The numbers are the operating system's.
 public enum UAPIErrno: Hashable, Sendable, CaseIterable {
     /// `EPERM`: not permitted.
     case notPermitted
@@ -13,7 +13,7 @@ public enum UAPIErrno: Hashable, Sendable, CaseIterable {
     case inputOutput
     /// `ENOMEM`: out of memory, or over a fixed budget.
     case outOfMemory
-    /// `ENODEV`: the interface is gone.
+    /// `ENODEV`: the interface was removed.
     case noDevice
     /// `EINVAL`: a key is unknown or its value is malformed.
     case invalid
@@ -25,9 +25,9 @@ public enum UAPIErrno: Hashable, Sendable, CaseIterable {
     case addressNotAvailable
 }
 
-/// What a UAPI request asks for.
+/// The kind of a UAPI request.
 public enum UAPIOperationKind: Hashable, Sendable {
-    /// `get=1`: what is the state?
+    /// `get=1`: requests the state.
     case get
     /// `set=1`: change the state.
     case set
@@ -37,7 +37,7 @@ public enum UAPIOperationKind: Hashable, Sendable {
 
 /// A UAPI request that cannot be carried out, and where in it the fault is. Keys never appear in it.
 public struct UAPIError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What to answer.
+    /// The number in the reply.
     public let errno: UAPIErrno
     /// The kind of request.
     public let operation: UAPIOperationKind
@@ -45,9 +45,9 @@ public struct UAPIError: Error, Hashable, Sendable, CustomStringConvertible {
     public let line: Int
     /// The line without its secrets, shortened if long.
     public let text: String
-    /// Why it is wrong, as a clause without capital or full stop.
+    /// The reason, as a clause without capital or full stop.
     public let reason: String
-    /// What to do about it.
+    /// The remedy.
     public let fix: String
 
     /// The line's number, reason and fix.
@@ -74,7 +74,7 @@ public enum UAPIReply {
         text.append(ASCII.newline)
     }
 
-    /// A whole reply that says no more than how the request went.
+    /// A whole reply that contains only the result of the request.
     public static func status(_ errno: UAPIErrno?, answering operation: UAPIOperationKind) -> [UInt8] {
         var text: [UInt8] = []
         append(errno, answering: operation, to: &text)

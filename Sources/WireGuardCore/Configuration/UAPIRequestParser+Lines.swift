@@ -3,7 +3,7 @@
 
 import NetworkAddresses
 
-/// What is wrong with one line of a request or reply.
+/// The error in one line of a request or reply.
 struct UAPILineError: Error {
     var errno: UAPIErrno
     var reason: String
@@ -92,7 +92,7 @@ enum UAPILine {
 }
 
 extension UAPIDeviceUpdate {
-    /// Adds what one line of a `set=1` says.
+    /// Adds one line of a `set=1`.
     mutating func apply(_ line: Span<UInt8>, resolveZone: (String) -> UInt32?) throws(UAPILineError) {
         let equals = try UAPILine.equalsSign(line)
         let key = line.extracting(0..<equals)

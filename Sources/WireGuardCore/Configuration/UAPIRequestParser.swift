@@ -3,18 +3,18 @@
 
 import NetworkAddresses
 
-/// Reads UAPI requests from a connection, in pieces of any size.
+/// Parses UAPI requests from a connection, in pieces of any size.
 ///
-/// A connection may carry many requests, each ended by a blank line; the last may end with the connection instead. A
-/// request takes effect whole or not at all: an update comes out only when all its lines are good. After an error
-/// the rest of that request, up to its blank line, is skipped, and the next one is read as usual.
+/// A connection may contain many requests, each ended by a blank line; the last may end with the connection instead. A
+/// request takes effect as a whole or not at all: an update is returned only if all its lines are valid. After an error the
+/// rest of that request, up to its blank line, is skipped, and the next one is parsed as usual.
 ///
-/// Memory is bounded by the limits given and by what one ``feed(_:)-(Span<UInt8>)`` brings. Lines that lie whole in what is
-/// fed are read in place; what is kept of a line cut in two is wiped after use. The caller wipes what it feeds.
+/// Memory is bounded by the given limits and by the bytes of one ``feed(_:)-(Span<UInt8>)``. Complete lines are parsed in
+/// place; the stored part of a split line is wiped after use. The caller wipes its own bytes.
 public struct UAPIRequestParser: Sendable {
-    /// The longest line, in bytes, that is read if nothing else is said.
+    /// The default limit of a line, in bytes.
     public static let defaultMaximumLineLength = 1 << 20
-    /// The longest request, in bytes, that is read if nothing else is said.
+    /// The default limit of a request, in bytes.
     public static let defaultMaximumRequestLength = 64 << 20
 
     private enum State: Equatable {
@@ -32,7 +32,7 @@ public struct UAPIRequestParser: Sendable {
     private let resolveZone: @Sendable (String) -> UInt32?
 
     private var state = State.idle
-    /// The beginning of a line whose end has not come.
+    /// The beginning of a line whose end has not arrived.
     private var partialLine: ContiguousArray<UInt8> = []
     /// While skipping: whether the line that has not ended has any byte.
     private var skippedLineHasBytes = false
@@ -62,7 +62,7 @@ public struct UAPIRequestParser: Sendable {
         self.resolveZone = resolveZone
     }
 
-    /// The next request that is complete, or the reason why one failed; nil until more bytes come.
+    /// Returns the next complete request, or the error of one; `nil` until more bytes arrive.
     public mutating func next() -> Result<UAPIOperation, UAPIError>? {
         guard nextResult < results.count else { return nil }
         let result = results[nextResult]
@@ -90,9 +90,9 @@ public struct UAPIRequestParser: Sendable {
         }
     }
 
-    /// Takes note that the connection has ended: a request that lacks only its blank line is complete.
+    /// Records the end of the connection: a request that lacks only its blank line is complete.
     ///
-    /// One that ends inside a line fails, because what is there may be half a number.
+    /// A request that ends inside a line fails, because the line may end with half a number.
     public mutating func finish() {
         if state != .skipping, !partialLine.isEmpty {
             lineNumber += 1

@@ -11,12 +11,12 @@ package struct CookieChecker {
     package static let secretLifetime: Duration = .seconds(120)
 
     private(set) var secret = Bytes32.zero
-    /// What nonces are made with, and how many were: each is another, and none needs a call of the system for itself.
+    /// The key and the counter of nonces: each is unique, and needs no system call.
     private var nonceKey = Bytes32.zero
     private var nonceCount: UInt64 = 0
     private var renewAt: Instant?
 
-    /// A checker that has given out no cookies.
+    /// Creates a checker that has issued no cookies.
     package init() {}
 
     /// Whether mac1 shows that the sender knows our public key. The MACs are the last 32 bytes of `message`.
@@ -32,7 +32,7 @@ package struct CookieChecker {
         return unsafe expected == Mac16(loadingFrom: base + end)
     }
 
-    /// Whether mac2 shows that the sender got a cookie at `source` lately.
+    /// Whether mac2 proves that the sender recently received a cookie at `source`.
     package func isMac2Valid(
         _ message: UnsafeRawBufferPointer, from source: Endpoint, at now: Instant
     ) -> Bool {
@@ -57,7 +57,7 @@ package struct CookieChecker {
             answering: message, from: source, cookieKey: identity.cookieKey, at: now, random: &random, into: out)
     }
 
-    /// Writes nonce and sealed cookie, bytes 8 to 63 of a reply whose first 8 bytes are the caller's.
+    /// Writes nonce and sealed cookie, bytes 8 to 63 of a reply whose first 8 bytes the caller writes.
     package mutating func writeCookie(
         answering message: UnsafeRawBufferPointer, from source: Endpoint, cookieKey: Bytes32, at now: Instant,
         random: inout any RandomNumberGenerator, into out: UnsafeMutableRawPointer

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Tells which handshake messages were made for a device by somebody who knows its public key (WireGuard paper, section 5.4.4),
-/// without access to its engine: a copy of what does not change as long as the device has its key.
+/// Checks whether handshake messages were made for a device by a sender with its public key (WireGuard paper, section 5.4.4),
+/// without access to its engine: a copy of the data that is constant while the device has its key.
 public struct HandshakeFilter: Sendable {
     private let key: Bytes32
 
@@ -25,12 +25,12 @@ public struct HandshakeFilter: Sendable {
             UnsafeRawBufferPointer(start: datagram.base, count: datagram.count), key: key)
     }
 
-    /// Empties the views of the handshake messages that do not pass, so that nobody has a closer look at them.
+    /// Empties the views of handshake messages that do not pass, so that later steps skip them.
     ///
     /// - Parameters:
-    ///   - datagrams: views of datagrams.
-    ///   - filter: asked for once there is a handshake message; nil lets all pass, which an engine without a key drops itself.
-    /// - Returns: how many did not pass, for ``Engine/noteRefusedHandshakes(_:)``.
+    ///   - datagrams: Views of datagrams.
+    ///   - filter: Called if there is a handshake message; `nil` lets all pass, which an engine without a key drops itself.
+    /// - Returns: The number of messages that did not pass, for ``Engine/noteRefusedHandshakes(_:)``.
     @unsafe
     public static func refuse(
         _ datagrams: UnsafeMutableBufferPointer<PacketView>, with filter: () -> HandshakeFilter?
@@ -50,7 +50,7 @@ public struct HandshakeFilter: Sendable {
 }
 
 extension Engine {
-    /// What tells handshake messages for this device from others; nil while it has no key, or is down.
+    /// The filter for this device's handshake messages, or `nil` while it has no key or is down.
     public var handshakeFilter: HandshakeFilter? { isUp ? identity.map(HandshakeFilter.init) : nil }
 
     /// Counts handshake messages that ``HandshakeFilter/refuse(_:with:)`` did not let pass.

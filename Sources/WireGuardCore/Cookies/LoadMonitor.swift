@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Decides when a server is under load, and so demands cookies (WireGuard paper, section 5.3).
+/// Decides whether a server is under load, and so demands cookies (WireGuard paper, section 5.3).
 ///
-/// A device with queues would look at their length; this code has none, so a token bucket over the messages that count
-/// stands for one: `burst` places that empty at `perSecond`, or more slowly on a machine that would spend more than half of
-/// its time on that many. The state then lasts for one second after the bucket was last found empty, so that a client has
-/// time to come back with its cookie.
+/// A device with queues would use their length. This code has none, so a token bucket over the counted messages replaces
+/// them: `burst` places that empty at `perSecond`, or more slowly on a machine that would spend more than half of its time on
+/// that many. The state then lasts for one second after the bucket was last empty, so that a client has time to return with
+/// its cookie.
 package struct LoadMonitor: Sendable {
     /// How long the state lasts after the bucket was last empty.
     package static let persistence: Duration = .seconds(1)
@@ -16,14 +16,14 @@ package struct LoadMonitor: Sendable {
 
     private let burst: Int64
     private let shortestInterval: Int64
-    /// What a message takes, in nanoseconds; zero as long as nobody knows.
+    /// The time of one message in nanoseconds; zero while it is unknown.
     private var timeOfMessage: Int64 = 0
-    /// When the bucket will be full again.
+    /// The time when the bucket will be full again.
     private var fullAt: Int64 = .min
     private var underLoadUntil: Int64 = .min
 
-    /// A monitor of a server that copes with `burst` messages at once and `perSecond` in the long run. Values below one count
-    /// as one.
+    /// Creates a monitor of a server that handles bursts of `burst` messages and `perSecond` on average. Values below one
+    /// count as one.
     package init(burst: Int, perSecond: Int) {
         self.burst = Int64(max(burst, 1))
         shortestInterval = max(1_000_000_000 / Int64(max(perSecond, 1)), 1)

@@ -57,11 +57,11 @@
         }
     }
 
-    /// One direction of one session: ChaCha20-Poly1305 under one key, in place or from place to place.
+    /// One direction of one session: ChaCha20-Poly1305 under one key, in place or into another buffer.
     ///
-    /// The context is set up once and only read after that, so any number of threads may seal and open at a time.
-    /// No call allocates, but for the first failure on a thread, when BoringSSL makes that thread's error queue. The
-    /// key is wiped when the last owner goes.
+    /// The context is set up once and then only read, so any number of threads may seal and open at the same time. No call
+    /// allocates, except the first failure on a thread, when BoringSSL creates that thread's error queue. The key is wiped
+    /// when the last owner releases it.
     @safe
     package final class BoringSSLTransportCipher: TransportSealing, @unchecked Sendable {
         let context: UnsafeMutablePointer<EVP_AEAD_CTX>
@@ -99,10 +99,10 @@
                 authenticating: authenticating, destination: destination)
         }
 
-        /// Opens `sealedByteCount` bytes at `source`, tag included, and writes 16 fewer to `destination`.
+        /// Opens `sealedByteCount` bytes at `source`, with the tag, and writes 16 fewer to `destination`.
         ///
-        /// `destination` is `source`, or does not overlap it. Gives false, and leaves nothing of use at
-        /// `destination`, when the message is not authentic or shorter than a tag.
+        /// `destination` is `source`, or does not overlap it. Returns `false`, and leaves no usable bytes at `destination`,
+        /// if the message is not authentic or shorter than a tag.
         package func open(
             counter: UInt64, source: UnsafeRawPointer, sealedByteCount: Int, destination: UnsafeMutableRawPointer
         ) -> Bool {
@@ -113,7 +113,7 @@
                 authenticating: UnsafeRawBufferPointer(start: nil, count: 0), destination: destination)
         }
 
-        /// The same for a message sealed with `authenticating`.
+        /// Opens a message that was sealed with `authenticating`.
         package func open(
             counter: UInt64, source: UnsafeRawPointer, sealedByteCount: Int, authenticating: UnsafeRawBufferPointer,
             destination: UnsafeMutableRawPointer

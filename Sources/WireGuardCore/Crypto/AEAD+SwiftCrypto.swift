@@ -79,7 +79,7 @@ enum SwiftCryptoBackEnd: CryptoPrimitives {
         return unsafe Bytes32 { unsafe $0.copyBytes(from: bytes) }
     }
 
-    /// Copies from whatever collection the API gave, in one go when it is contiguous.
+    /// Copies from any collection, with one copy if it is contiguous.
     private static func copy(_ bytes: some Collection<UInt8>, to out: UnsafeMutableRawPointer) {
         let isDone: Void? = bytes.withContiguousStorageIfAvailable { bytes in
             guard let start = bytes.baseAddress else { return }
@@ -93,7 +93,7 @@ enum SwiftCryptoBackEnd: CryptoPrimitives {
 
 /// One direction of one session: ChaCha20-Poly1305 under one key through swift-crypto's public API.
 ///
-/// Any number of threads may seal and open at a time. `SymmetricKey` wipes the key when the last owner goes.
+/// Any number of threads may seal and open at the same time. `SymmetricKey` wipes the key when the last owner releases it.
 package final class SwiftCryptoTransportCipher: TransportSealing {
     private let key: SymmetricKey
 
@@ -125,10 +125,10 @@ package final class SwiftCryptoTransportCipher: TransportSealing {
             authenticating: authenticating, into: destination)
     }
 
-    /// Opens `sealedByteCount` bytes at `source`, tag included, and writes 16 fewer to `destination`.
+    /// Opens `sealedByteCount` bytes at `source`, with the tag, and writes 16 fewer to `destination`.
     ///
-    /// `destination` is `source`, or does not overlap it. Gives false, and leaves nothing of use at `destination`,
-    /// when the message is not authentic or shorter than a tag.
+    /// `destination` is `source`, or does not overlap it. Returns `false`, and leaves no usable bytes at `destination`, if
+    /// the message is not authentic or shorter than a tag.
     package func open(
         counter: UInt64, source: UnsafeRawPointer, sealedByteCount: Int, destination: UnsafeMutableRawPointer
     ) -> Bool {
@@ -139,7 +139,7 @@ package final class SwiftCryptoTransportCipher: TransportSealing {
             authenticating: UnsafeRawBufferPointer(start: nil, count: 0), into: destination)
     }
 
-    /// The same for a message sealed with `authenticating`.
+    /// Opens a message that was sealed with `authenticating`.
     package func open(
         counter: UInt64, source: UnsafeRawPointer, sealedByteCount: Int, authenticating: UnsafeRawBufferPointer,
         destination: UnsafeMutableRawPointer

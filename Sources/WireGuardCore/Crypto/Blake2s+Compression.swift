@@ -26,7 +26,7 @@ extension Blake2s {
                 w2: UInt64(h4) | UInt64(h5) << 32, w3: UInt64(h6) | UInt64(h7) << 32)
         }
 
-        /// The function F (RFC 7693 section 3.2) over the 64 bytes at `block`, of which `count` are message.
+        /// The function F (RFC 7693 section 3.2) over the 64 bytes at `block`, with `count` message bytes.
         mutating func compress(_ block: UnsafeRawPointer, byteCount count: UInt64, isLast: Bool) {
             @inline(__always) func word(_ index: Int) -> UInt32 {
                 unsafe UInt32(littleEndian: block.loadUnaligned(fromByteOffset: index &* 4, as: UInt32.self))

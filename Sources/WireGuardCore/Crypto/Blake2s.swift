@@ -16,15 +16,15 @@ package struct Blake2s {
 
     /// An unkeyed hash with a digest of 1 to 32 bytes.
     package init(digestByteCount: Int = 32) {
-        precondition((1...32).contains(digestByteCount), "BLAKE2s digests have 1 to 32 bytes")
+        precondition((1...32).contains(digestByteCount), "BLAKE2s digests must have 1 to 32 bytes")
         self.digestByteCount = digestByteCount
         state = State(digestByteCount: UInt32(digestByteCount), keyByteCount: 0)
     }
 
     /// A keyed hash with a digest of 1 to 32 bytes, under a key of 1 to 32 bytes.
     package init(digestByteCount: Int, key: UnsafeRawBufferPointer) {
-        precondition((1...32).contains(digestByteCount), "BLAKE2s digests have 1 to 32 bytes")
-        precondition((1...32).contains(key.count), "BLAKE2s keys have 1 to 32 bytes")
+        precondition((1...32).contains(digestByteCount), "BLAKE2s digests must have 1 to 32 bytes")
+        precondition((1...32).contains(key.count), "BLAKE2s keys must have 1 to 32 bytes")
         self.digestByteCount = digestByteCount
         state = State(digestByteCount: UInt32(digestByteCount), keyByteCount: UInt32(key.count))
         unsafe withUnsafeMutableBytes(of: &block) { unsafe $0.copyMemory(from: key) }
@@ -79,7 +79,7 @@ package struct Blake2s {
 
     /// Ends the message and writes the digest to `out`, which has as many bytes as the digest. Once per value.
     package mutating func finalize(into out: UnsafeMutableRawBufferPointer) {
-        precondition(out.count == digestByteCount, "the digest needs a buffer of its own size")
+        precondition(out.count == digestByteCount, "the buffer must have the digest's size")
         finish()
         let count = digestByteCount
         unsafe state.digest.withBytes { digest in
@@ -89,20 +89,20 @@ package struct Blake2s {
 
     /// Ends the message and gives the 32-byte digest. Once per value, which must have been made for 32 bytes.
     package mutating func finalize32() -> Bytes32 {
-        precondition(digestByteCount == 32, "the digest was asked for with another size")
+        precondition(digestByteCount == 32, "the digest has another size")
         finish()
         return state.digest
     }
 
     /// Ends the message and gives the 16-byte digest. Once per value, which must have been made for 16 bytes.
     package mutating func finalize16() -> Mac16 {
-        precondition(digestByteCount == 16, "the digest was asked for with another size")
+        precondition(digestByteCount == 16, "the digest has another size")
         finish()
         let digest = state.digest
         return Mac16(w0: digest.w0, w1: digest.w1)
     }
 
-    /// Overwrites all that the value holds with zeros, in a way the optimiser keeps. The value is of no use after it.
+    /// Overwrites the whole value with zeros, in a way that the optimiser keeps. The value must not be used afterwards.
     package mutating func wipe() {
         unsafe withUnsafeMutableBytes(of: &state) { unsafe WireGuardCore.wipe($0) }
         unsafe withUnsafeMutableBytes(of: &block) { unsafe WireGuardCore.wipe($0) }

@@ -46,8 +46,8 @@ package enum ChaChaPoly {
 
     /// Opens `sealed`, ciphertext and tag, and writes `sealed.count` − 16 bytes to `out`.
     ///
-    /// `out` may be where the ciphertext is, or must not overlap it. Gives false, and leaves nothing of use in `out`,
-    /// when the message is not authentic or has fewer than 16 bytes.
+    /// `out` may be at the ciphertext, or must not overlap it. Returns `false`, and leaves no usable bytes in `out`, if the
+    /// message is not authentic or has fewer than 16 bytes.
     package static func open(
         key: Bytes32, counter: UInt64, sealed: UnsafeRawBufferPointer, authenticating: UnsafeRawBufferPointer,
         into out: UnsafeMutableRawPointer
@@ -77,8 +77,8 @@ package enum XChaChaPoly {
 
     /// Opens `sealed`, ciphertext and tag, and writes `sealed.count` − 16 bytes to `out`.
     ///
-    /// `out` may be where the ciphertext is, or must not overlap it. Gives false, and leaves nothing of use in `out`,
-    /// when the message is not authentic or has fewer than 16 bytes.
+    /// `out` may be at the ciphertext, or must not overlap it. Returns `false`, and leaves no usable bytes in `out`, if the
+    /// message is not authentic or has fewer than 16 bytes.
     package static func open(
         key: Bytes32, nonce: UnsafeRawBufferPointer, sealed: UnsafeRawBufferPointer,
         authenticating: UnsafeRawBufferPointer, into out: UnsafeMutableRawPointer

@@ -13,7 +13,7 @@
     package typealias TransportCipher = SwiftCryptoTransportCipher
 #endif
 
-/// What a back end offers for single messages. Callers use the concrete type.
+/// A back end's functions for single messages. Callers use the concrete type.
 protocol CryptoPrimitives {
     /// ChaCha20-Poly1305; `out` is where the plaintext is or does not overlap it, and takes 16 bytes more.
     static func seal(
@@ -33,7 +33,7 @@ protocol CryptoPrimitives {
     static func sharedSecret(secret: Bytes32, publicKey: Bytes32) -> Bytes32?
 }
 
-/// What the cipher of one direction of one session offers. Callers use the concrete type.
+/// The cipher of one direction of one session. Callers use the concrete type.
 protocol TransportSealing: AnyObject, Sendable {
     init(key: Bytes32)
 
@@ -46,12 +46,12 @@ protocol TransportSealing: AnyObject, Sendable {
         counter: UInt64, source: UnsafeRawPointer, sealedByteCount: Int, destination: UnsafeMutableRawPointer
     ) -> Bool
 
-    /// Seals with `authenticating`, bytes that are sent beside the message, under the tag too.
+    /// Seals with `authenticating`, additional bytes that are sent with the message and covered by the tag.
     func seal(
         counter: UInt64, source: UnsafeRawPointer, byteCount: Int, authenticating: UnsafeRawBufferPointer,
         destination: UnsafeMutableRawPointer)
 
-    /// Opens what was sealed with `authenticating`.
+    /// Opens a message that was sealed with `authenticating`.
     func open(
         counter: UInt64, source: UnsafeRawPointer, sealedByteCount: Int, authenticating: UnsafeRawBufferPointer,
         destination: UnsafeMutableRawPointer

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Keys as text: base64 (wg-quick files, `wg`) and hexadecimal (UAPI), without table look-ups or branches on key bits.
+/// Keys as text: base64 (wg-quick files, `wg`) and hexadecimal (UAPI), without table look-ups or branches that depend on key
+/// bits.
 enum KeyText {
     /// 44 characters of standard base64, padding included (RFC 4648 section 4).
     static func base64(_ bytes: Span<UInt8>) -> String {
@@ -33,7 +34,7 @@ enum KeyText {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// 32 bytes that are stored as they are, or as base64 with white space around it; nil for anything else.
+    /// Reads 32 raw bytes, or their base64 with white space around it. Returns `nil` for anything else.
     static func stored(_ bytes: [UInt8]) -> [UInt8]? {
         if bytes.count == Secret.byteCount { return bytes }
         let text = bytes.filter { $0 > 32 }
@@ -161,7 +162,7 @@ extension PublicKey {
 // MARK: - Secrets
 
 extension Secret {
-    /// Calls `decode` for the bytes and wipes what it gave.
+    /// Calls `decode` for the bytes and wipes its result.
     fileprivate convenience init?(decoding bytes: [UInt8]?) {
         guard var bytes else { return nil }
         defer { KeyText.wipeArray(&bytes) }
@@ -194,8 +195,8 @@ extension PrivateKey {
 
     /// The private key itself in base64, for a file that only its owner may read.
     ///
-    /// Whoever has this text is this peer. It is an ordinary string, which nothing wipes: keep it out of logs, messages and
-    /// backups. What others may know is `publicKey.base64`.
+    /// A holder of this text can act as this peer. It is an ordinary string, which is not wiped: keep it out of logs,
+    /// messages and backups. The public text is `publicKey.base64`.
     public var exportedBase64: String { secret.base64 }
 
     /// The private key itself in hexadecimal, for the UAPI socket; as secret as ``exportedBase64``.

@@ -15,7 +15,7 @@ public struct PublicKey: Hashable, Sendable {
         self.init(prefixOf: bytes[bytes.indices].span)
     }
 
-    /// A key from the first 32 bytes of `bytes`, of which there must be as many.
+    /// A key from the first 32 bytes of `bytes`, which must exist.
     package init(prefixOf bytes: Span<UInt8>) {
         func word(_ start: Int) -> UInt64 {
             var value: UInt64 = 0
@@ -52,8 +52,8 @@ public struct PublicKey: Hashable, Sendable {
     }
 }
 
-/// A Curve25519 private key (RFC 7748). Wiped when its last owner goes; never printed. Its text is ``exportedBase64``, that of the
-/// public one ``PublicKey/base64``.
+/// A Curve25519 private key (RFC 7748). Wiped when its last owner releases it; never printed. Its text is ``exportedBase64``,
+/// that of the public key ``PublicKey/base64``.
 public struct PrivateKey: Equatable, Sendable {
     package let secret: Secret
 
@@ -75,7 +75,7 @@ public struct PrivateKey: Equatable, Sendable {
     /// Whether every byte is zero: no key, in UAPI's terms.
     public var isZero: Bool { secret.isZero }
 
-    /// The same key clamped as RFC 7748 section 5 says, which is what its use comes down to.
+    /// The key clamped as in RFC 7748 section 5, which is the key in effect.
     package var clamped: PrivateKey {
         let isClamped = unsafe secret.withBytes { unsafe $0[0] & 7 == 0 && $0[31] & 192 == 64 }
         guard !isClamped else { return self }
@@ -86,11 +86,11 @@ public struct PrivateKey: Equatable, Sendable {
             })
     }
 
-    /// Whether both are the same key; takes the same time whatever they hold.
+    /// Whether both are the same key, in constant time.
     public static func == (a: PrivateKey, b: PrivateKey) -> Bool { a.secret.isEqual(to: b.secret) }
 }
 
-/// A 32-byte secret that two peers share beforehand (WireGuard paper, section 5.2). Wiped when its last owner goes.
+/// A 32-byte secret that two peers share (WireGuard paper, section 5.2). Wiped when its last owner releases it.
 public struct PresharedKey: Equatable, Sendable {
     package let secret: Secret
 
@@ -110,14 +110,14 @@ public struct PresharedKey: Equatable, Sendable {
     /// Whether every byte is zero, which the protocol treats as having no pre-shared key.
     public var isZero: Bool { secret.isZero }
 
-    /// Whether both are the same key; takes the same time whatever they hold.
+    /// Whether both are the same key, in constant time.
     public static func == (a: PresharedKey, b: PresharedKey) -> Bool { a.secret.isEqual(to: b.secret) }
 }
 
 // MARK: - Keys as they are stored
 
 extension PrivateKey {
-    /// A key from what a secret store keeps: 32 bytes as they are, or their base64 with white space around it.
+    /// Reads a key from a secret store: 32 raw bytes, or their base64 with white space around it.
     package init?(stored bytes: [UInt8]) {
         guard var key = KeyText.stored(bytes) else { return nil }
         defer { unsafe key.withUnsafeMutableBytes { unsafe wipe($0) } }
@@ -126,7 +126,7 @@ extension PrivateKey {
 }
 
 extension PresharedKey {
-    /// A key from what a secret store keeps: 32 bytes as they are, or their base64 with white space around it.
+    /// Reads a key from a secret store: 32 raw bytes, or their base64 with white space around it.
     package init?(stored bytes: [UInt8]) {
         guard var key = KeyText.stored(bytes) else { return nil }
         defer { unsafe key.withUnsafeMutableBytes { unsafe wipe($0) } }
@@ -167,13 +167,13 @@ extension PublicKey: CustomStringConvertible {
 extension PrivateKey: CustomStringConvertible, CustomReflectable {
     /// A placeholder; the key itself never prints.
     public var description: String { "(private key)" }
-    /// Shows nothing of the key to `dump` and debuggers.
+    /// Hides the key from `dump` and debuggers.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
 extension PresharedKey: CustomStringConvertible, CustomReflectable {
     /// A placeholder; the key itself never prints.
     public var description: String { "(preshared key)" }
-    /// Shows nothing of the key to `dump` and debuggers.
+    /// Hides the key from `dump` and debuggers.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }

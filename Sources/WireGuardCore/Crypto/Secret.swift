@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// 32 secret bytes that exist once in memory, are wiped when the last owner goes, and never print.
+/// 32 secret bytes that exist once in memory, are wiped when the last owner releases them, and never print.
 ///
-/// Copies of a value that holds a `Secret` share these bytes rather than duplicating them.
+/// Copies of a value with a `Secret` share these bytes rather than duplicating them.
 @safe
 package final class Secret: @unchecked Sendable {
     // Written in `init` only, so sharing between threads is safe.
@@ -31,14 +31,14 @@ package final class Secret: @unchecked Sendable {
 
     fileprivate var copy: Bytes32 { unsafe Bytes32(loadingFrom: storage) }
 
-    /// Whether both hold the same bytes; takes the same time whatever they hold.
+    /// Whether both have the same bytes, in constant time.
     package func isEqual(to other: Secret) -> Bool {
         unsafe constantTimeEqual(
             UnsafeRawBufferPointer(start: storage, count: Secret.byteCount),
             UnsafeRawBufferPointer(start: other.storage, count: Secret.byteCount))
     }
 
-    /// Whether every byte is zero; takes the same time whatever they hold.
+    /// Whether every byte is zero, in constant time.
     package var isZero: Bool {
         var bits: UInt8 = 0
         for index in 0..<Secret.byteCount { unsafe bits |= storage.load(fromByteOffset: index, as: UInt8.self) }
@@ -56,7 +56,7 @@ extension Bytes32 {
 extension Secret: CustomStringConvertible, CustomReflectable {
     /// A placeholder; the bytes never print.
     package var description: String { "(secret)" }
-    /// Shows nothing of the secret to `dump` and debuggers.
+    /// Hides the secret from `dump` and debuggers.
     package var customMirror: Mirror { Mirror(self, children: []) }
 }
 

@@ -81,8 +81,8 @@ extension Engine {
 
     // MARK: Receiving
 
-    /// Handles an initiation, a response or a cookie reply whose length fits.
-    /// - Returns: what it cost, in units of a cookie reply: an initiation or response costs as much as eight, and more.
+    /// Handles an initiation, a response or a cookie reply of valid length.
+    /// - Returns: Its cost, in units of a cookie reply: an initiation or response costs at least eight.
     mutating func receiveHandshake(
         _ kind: MessageKind, _ message: UnsafeRawBufferPointer, from source: Endpoint, at now: Instant, wall: WallTime
     ) -> Int {
@@ -97,7 +97,7 @@ extension Engine {
         }
         if load.isUnderLoad(at: now) {
             guard unsafe cookieChecker.isMac2Valid(message, from: source, at: now) else {
-                // Handshakes that were proven must find room whatever strangers send.
+                // Proven handshakes must find room, whatever strangers send.
                 guard outbox.count < limits.outboxMessages, outbox.cookieReplies < max(1, limits.outboxMessages / 2)
                 else {
                     statistics.outboxDropped += 1
@@ -131,12 +131,12 @@ extension Engine {
             bringsSession = unsafe receiveResponse(base, identity, from: source, at: now, wall: wall)
         case .cookieReply, .data: return 0
         }
-        // What was done for peers is no load, however many they are; what was done for nothing is.
+        // Work for peers does not count as load, however many there are; work without a session does.
         if !bringsSession { load.messageArrived(at: now) }
         return TimerConstants.handshakeWork
     }
 
-    /// - Returns: whether it was a peer's, and was answered.
+    /// - Returns: Whether it was a peer's, and was answered.
     private mutating func receiveInitiation(
         _ base: UnsafeRawPointer, _ identity: Identity, from source: Endpoint, at now: Instant, wall: WallTime
     ) -> Bool {
@@ -223,7 +223,7 @@ extension Engine {
         authenticatedPacketTraversed(peer, at: now)
         handshakeCompleted(with: peer, wall: wall)
         statistics.handshakesCompleted += 1
-        // The responder may not send before it hears from us under the new keys.
+        // The responder must not send before it receives a message under the new keys.
         sendKeepalive(to: peer, at: now, wall: wall)
         schedule(peer)
         return true

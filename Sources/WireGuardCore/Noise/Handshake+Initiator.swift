@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// A handshake that this side began: what must be remembered between the initiation and the response.
+/// A handshake that this side started: the state between the initiation and the response.
 ///
 /// Source: WireGuard paper, sections 5.4.2 and 5.4.3.
 package final class InitiatorHandshake {
@@ -10,8 +10,8 @@ package final class InitiatorHandshake {
     private var state: SymmetricState
     private var ephemeral: Bytes32
 
-    /// Writes the initiation (its first 116 bytes; the MACs come later) and remembers what the response needs.
-    /// - Returns: nil when the peer's key is a low-order point, with which no handshake is possible.
+    /// Writes the initiation (its first 116 bytes; the MACs follow later) and stores the state for the response.
+    /// - Returns: `nil` if the peer's key is a low-order point, with which no handshake is possible.
     package init?(
         identity: Identity, responder: PublicKey, staticStatic: Bytes32, localIndex: UInt32, ephemeral: Bytes32,
         timestamp: TAI64N, into message: UnsafeMutableRawPointer

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// An initiation that this side received: what it says, before and after the peer is known.
+/// An initiation that this side received, before and after the peer is known.
 ///
-/// Its owner calls ``wipe()`` when it is done. Source: WireGuard paper, sections 5.4.2 and 5.4.3.
+/// Its owner calls ``wipe()`` at the end. Source: WireGuard paper, sections 5.4.2 and 5.4.3.
 package struct ReceivedInitiation: ~Copyable {
-    /// Who it claims to be from; proven by ``openTimestamp(staticStatic:from:)``.
+    /// The claimed initiator; proven by ``openTimestamp(staticStatic:from:)``.
     package let initiator: PublicKey
     /// The sender's index, to be named in the response.
     package let remoteIndex: UInt32

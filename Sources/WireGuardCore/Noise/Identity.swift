@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// This device's static key pair with what is derived from it once.
+/// This device's static key pair with the values derived from it once.
 ///
 /// Source: WireGuard paper, sections 5.4.4 and 5.4.7.
 package final class Identity: @unchecked Sendable {
@@ -30,7 +30,7 @@ package final class Identity: @unchecked Sendable {
 
     /// DH of our static key with `key`; nil when the result is all zeros (RFC 7748 section 6.1).
     package func sharedSecret(with key: Bytes32) -> Bytes32? {
-        // A copy for as long as it is needed: the key itself is where it is wiped when its last owner goes.
+        // A temporary copy: the key itself is wiped when its last owner releases it.
         var secret = Bytes32(copying: privateKey.secret)
         defer { secret.wipe() }
         return X25519.sharedSecret(secret: secret, publicKey: key)

@@ -61,7 +61,7 @@ package struct SymmetricState {
     }
 
     /// Opens `sealed` under `key`, writes the plaintext to `out` and mixes the ciphertext into the hash.
-    /// - Returns: whether it was authentic; the state is of no further use otherwise.
+    /// - Returns: Whether it was authentic; otherwise the state must not be used further.
     package mutating func openAndHash(_ sealed: UnsafeRawBufferPointer, key: Bytes32, into out: UnsafeMutableRawPointer)
         -> Bool
     {
@@ -78,8 +78,8 @@ package struct SymmetricState {
         unsafe KDF.derive2(key: chainingKey, input: UnsafeRawBufferPointer(start: nil, count: 0))
     }
 
-    /// The two transport keys as ``split()`` gives them, and a third output of the same derivation, for what is chained to
-    /// this handshake. The caller wipes them.
+    /// Returns the two transport keys of ``split()``, and a third output of the same derivation, for data chained to this
+    /// handshake. The caller wipes them.
     package func splitWithChain() -> (Bytes32, Bytes32, chain: Bytes32) {
         let (first, second, third) = unsafe KDF.derive3(
             key: chainingKey, input: UnsafeRawBufferPointer(start: nil, count: 0))

@@ -36,7 +36,7 @@ package struct TAI64N: Hashable, Comparable, Sendable {
         nanoseconds = min(wall.nanoseconds, Self.nanosecondsPerSecond - 1) & ~(Self.step - 1)
     }
 
-    /// The label in the twelve bytes at `bytes`, which need no alignment. All values are taken as they are.
+    /// Loads the label from the twelve bytes at `bytes`, which need no alignment. All values are accepted.
     package init(loadingFrom bytes: UnsafeRawPointer) {
         unsafe seconds = UInt64(bigEndian: bytes.loadUnaligned(as: UInt64.self))
         unsafe nanoseconds = UInt32(bigEndian: bytes.loadUnaligned(fromByteOffset: 8, as: UInt32.self))

@@ -35,10 +35,10 @@ extension Engine {
         cookieChecker.forget()
     }
 
-    /// Brings the device up or takes it down.
+    /// Sets the device up or down.
     ///
-    /// Going down ends all sessions and forgets what waits. On the way up, peers with persistent keepalive are due to be
-    /// greeted: ``nextDeadline`` is now, so that many greetings do not happen at once.
+    /// Down ends all sessions and drops waiting packets. Up makes keepalives due for peers with persistent keepalive:
+    /// ``nextDeadline`` is now, so that many handshakes do not start together.
     public mutating func setUp(_ up: Bool, at now: Instant, wall: WallTime) {
         guard up != isUp else { return }
         let now = advance(to: now)
@@ -90,7 +90,7 @@ extension Engine {
         return true
     }
 
-    /// Removes a peer with its sessions and allowed IPs, if it is there.
+    /// Removes a peer with its sessions and allowed IPs, if it exists.
     public mutating func removePeer(_ key: PublicKey) {
         guard let slot = slots.removeValue(forKey: key), let peer = peer(at: slot) else { return }
         reset(peer)
@@ -99,7 +99,7 @@ extension Engine {
         peers[Int(slot)] = nil
         freeSlots.append(slot)
         if slots.isEmpty {
-            // Begin anew, so that a configuration that is set again keeps its order.
+            // Start empty, so that setting a configuration again keeps its order.
             peers.removeAll()
             freeSlots.removeAll()
         }
@@ -110,12 +110,12 @@ extension Engine {
         for key in Array(slots.keys) { removePeer(key) }
     }
 
-    /// Sets the pre-shared key of the handshakes to come; a live session goes on. Nil, or all zeros, is none.
+    /// Sets the pre-shared key of later handshakes; a live session continues. `nil`, or all zeros, removes it.
     public mutating func setPresharedKey(_ key: PresharedKey?, of publicKey: PublicKey) {
         peer(publicKey)?.presharedKey = key.flatMap { $0.isZero ? nil : $0 }
     }
 
-    /// Sets where the peer is, until an authentic packet of it comes from elsewhere. Nothing is sent at once; see
+    /// Sets the peer's endpoint, until an authentic packet arrives from another one. Nothing is sent immediately; see
     /// ``setEndpoint(_:of:at:wall:)``.
     public mutating func setEndpoint(_ endpoint: Endpoint?, of publicKey: PublicKey) {
         peer(publicKey)?.endpoint = endpoint
@@ -129,7 +129,7 @@ extension Engine {
         sendWaiting(to: publicKey, at: now, wall: wall)
     }
 
-    /// Sends what waits for a peer, after a change of its configuration that may have been what it waited for.
+    /// Sends the packets that wait for a peer, after a change of its configuration that may have been missing.
     mutating func sendWaiting(to publicKey: PublicKey, at now: Instant, wall: WallTime) {
         guard isUp, let peer = peer(publicKey) else { return }
         let now = advance(to: now)
@@ -137,7 +137,7 @@ extension Engine {
         schedule(peer)
     }
 
-    /// Sets the seconds between persistent keepalives; zero is off. From off to on, one is due at once:
+    /// Sets the seconds between persistent keepalives; zero disables them. After enabling, one is due immediately:
     /// ``nextDeadline`` is now.
     public mutating func setPersistentKeepalive(
         _ seconds: UInt16, of publicKey: PublicKey, at now: Instant, wall: WallTime
@@ -186,7 +186,7 @@ extension Engine {
 
     // MARK: Snapshots
 
-    /// What there is to know of a peer; nil when there is no such peer.
+    /// The state of a peer, or `nil` if there is no such peer.
     public func snapshot(of publicKey: PublicKey) -> PeerSnapshot? {
         peer(publicKey).map { snapshot($0) }
     }
@@ -199,15 +199,15 @@ extension Engine {
         }
     }
 
-    /// Some of the peers, so that whoever shares the engine with others does not keep them waiting for all.
+    /// Returns some of the peers, so that the engine's owner does not block others for all of them.
     /// - Parameters:
-    ///   - place: where to begin: zero, and then what the call before returned.
-    ///   - work: how many peers and allowed IPs to come to, but no less than one peer.
-    /// - Returns: also the place of the rest; nil where there is none.
+    ///   - place: The position to begin: zero, and then the result of the call before.
+    ///   - work: The number of peers and allowed IPs to visit, but at least one peer.
+    /// - Returns: The peers, and the position of the rest, or `nil` if there is none.
     package func snapshots(from place: Int, work: Int) -> (peers: [PeerSnapshot], next: Int?) {
         var (found, done, place): ([PeerSnapshot], Int, Int) = ([], 0, place)
         while place < peers.count {
-            // Empty places are looked at as well.
+            // Empty positions count as well.
             var cost = 1
             if let peer = peers[place] {
                 cost += allowedIPs.count(of: peer.slot)
@@ -234,11 +234,11 @@ extension Engine {
     }
 }
 
-/// What there is to know of a peer at one moment.
+/// The state of a peer at one moment.
 public struct PeerSnapshot: Sendable {
-    /// Who the peer is.
+    /// The peer's public key.
     public var publicKey: PublicKey
-    /// The secret shared beforehand; nil for none.
+    /// The pre-shared key, or `nil` if there is none.
     public var presharedKey: PresharedKey?
     /// Where the peer was configured to be, or was last heard from.
     public var endpoint: Endpoint?
@@ -246,7 +246,7 @@ public struct PeerSnapshot: Sendable {
     public var persistentKeepalive: UInt16
     /// The networks that the peer may send from and is sent to.
     public var allowedIPs: [IPPrefix]
-    /// When both sides were last known to share a new session.
+    /// The last time when both sides were known to share a new session.
     public var lastHandshake: WallTime?
     /// Bytes of datagrams sent to the peer, handshakes included.
     public var sentBytes: UInt64

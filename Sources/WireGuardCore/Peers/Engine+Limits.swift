@@ -3,14 +3,14 @@
 
 import NetworkAddresses
 
-/// A change of configuration that goes beyond an engine's bounds. Nothing of it has taken effect.
+/// A change of configuration beyond an engine's bounds. No part of it was applied.
 public enum EngineLimitError: Error, Hashable, Sendable, CustomStringConvertible {
     /// More peers than ``EngineLimits/peers``.
     case tooManyPeers(count: Int, limit: Int)
     /// More networks than ``EngineLimits/allowedIPs``.
     case tooManyAllowedIPs(count: Int, limit: Int)
 
-    /// What is too much, and what to do about it.
+    /// The exceeded bound and the remedy.
     public var description: String {
         switch self {
         case .tooManyPeers(let count, let limit):
@@ -24,13 +24,13 @@ public enum EngineLimitError: Error, Hashable, Sendable, CustomStringConvertible
 }
 
 extension Engine {
-    /// Checks that an update stays within the bounds, before any of it is applied.
+    /// Checks that an update stays within the bounds, before any part of it is applied.
     ///
-    /// The parts count in the order in which they apply. A network that the update itself gives away again counts until the
-    /// end, so an update that is refused for such a one succeeds in two parts.
+    /// The parts count in the order of their application. A network that the update itself moves to another peer counts until
+    /// the end, so an update that is refused for such a network succeeds in two parts.
     public func checkLimits(of update: UAPIDeviceUpdate) throws(EngineLimitError) {
         var check = LimitCheck(peerCount: slots.count, allowedIPCount: allowedIPs.count)
-        // What is sure to fit needs no account of its own.
+        // A small update certainly fits, without counting.
         let added = update.peers.reduce(0) { $0 + $1.allowedIPs.count }
         if slots.count + update.peers.count <= limits.peers, allowedIPs.count + added <= limits.allowedIPs { return }
         if update.replacePeers {
@@ -41,18 +41,18 @@ extension Engine {
     }
 }
 
-/// The account of one update, kept while its parts are gone through.
+/// The counts of one update, part by part.
 private struct LimitCheck {
     var peerCount: Int
     var allowedIPCount: Int
     /// Whether none of the engine's peers is left.
     var isEmptied = false
-    /// Whether a peer that the update names is there, as of the last part that names it.
+    /// Whether a peer in the update exists, as of the last part that names it.
     private var isPresent: [PublicKey: Bool] = [:]
     /// Networks of the engine's peers that are theirs no more, by slot.
     private var lost: [Int32: Int] = [:]
     private var cleared: Set<Int32> = []
-    /// Networks that the update gives to somebody.
+    /// The networks that the update assigns to a peer.
     private var given: Set<IPPrefix> = []
 
     init(peerCount: Int, allowedIPCount: Int) {
@@ -94,7 +94,7 @@ private struct LimitCheck {
         }
     }
 
-    /// Takes away what a peer of the engine's has left.
+    /// Removes the remaining networks of a peer of the engine.
     private mutating func clear(_ slot: Int32?, _ engine: borrowing Engine) {
         guard let slot, cleared.insert(slot).inserted else { return }
         allowedIPCount -= engine.allowedIPs.count(of: slot) - lost[slot, default: 0]

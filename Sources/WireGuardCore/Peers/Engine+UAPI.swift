@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Whole UAPI requests at once, so that each takes effect as one.
+/// Whole UAPI requests, so that each takes effect as one.
 extension Engine {
-    /// Carries out what an update says of the key and of peers. Port and mark are the owner's business.
+    /// Applies an update's key and peers. The owner applies port and mark.
     public mutating func apply(_ update: UAPIDeviceUpdate, at now: Instant, wall: WallTime) {
         switch update.privateKey {
         case .unchanged: break
         case .clear: setPrivateKey(nil)
         case .set(let key): setPrivateKey(key.isZero ? nil : key)
         }
-        // A peer that comes back is the same one: by its timestamps a replayed initiation is known.
+        // A peer that is added again keeps its timestamps, so that a replayed initiation is detected.
         var known: [PublicKey: Timestamps] = [:]
         if update.replacePeers {
             for peer in update.peers { known[peer.publicKey] = self.peer(peer.publicKey).map(Timestamps.init) }
@@ -58,7 +58,7 @@ extension Engine {
             case .remove(let prefix): removeAllowedIP(prefix, from: key)
             }
         }
-        // Last, since these may send at once, and need the endpoint for that.
+        // Last, because these may send immediately, and need the endpoint.
         if let seconds = update.persistentKeepalive {
             setPersistentKeepalive(seconds, of: key, at: now, wall: wall)
         }
@@ -76,7 +76,7 @@ extension Engine {
 }
 
 extension UAPIPeerState {
-    /// What `get=1` reports of a peer.
+    /// The reply to `get=1` for a peer.
     package init(_ peer: PeerSnapshot) {
         self.init(publicKey: peer.publicKey)
         presharedKey = peer.presharedKey

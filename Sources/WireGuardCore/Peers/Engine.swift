@@ -14,8 +14,8 @@
 ///
 /// Source: Jason A. Donenfeld, "WireGuard: Next Generation Kernel Network Tunnel" (the WireGuard paper).
 public struct Engine: ~Copyable, @unchecked Sendable {
-    // Unchecked: the engine owns its graph of objects alone and its type cannot be copied, so it can move between
-    // threads; exclusive access is the owner's to provide.
+    // Unchecked: the engine is the only owner of its objects and its type cannot be copied, so it can move between threads;
+    // its owner must provide exclusive access.
 
     var identity: Identity?
     var peers: ContiguousArray<Peer?> = []
@@ -27,7 +27,7 @@ public struct Engine: ~Copyable, @unchecked Sendable {
     var cookieChecker = CookieChecker()
     var load: LoadMonitor
     var rateLimiter: SourceRateLimiter
-    /// When the rate limiter's stale sources are to be looked for again.
+    /// The time of the next search for the rate limiter's stale sources.
     var staleSourcesDue = Instant(nanoseconds: .min)
     var outbox = Outbox()
     /// Peers whose staged packets have a session to go through.
@@ -35,22 +35,22 @@ public struct Engine: ~Copyable, @unchecked Sendable {
     var stagedBytes = 0
     var stagedPackets = 0
     var random: any RandomNumberGenerator
-    /// Made from ``random`` when it is first needed.
+    /// Created from ``random`` when it is first needed.
     var jitterSource: JitterSource?
     /// The latest time that any event brought; time never goes back inside the engine.
     var latest = Instant(nanoseconds: .min)
 
     /// The bounds that were set at the start.
     public let limits: EngineLimits
-    /// What happened so far.
+    /// The statistics so far.
     public internal(set) var statistics = EngineStatistics()
     /// Whether the device is up. While it is down, nothing is sent and datagrams are ignored.
     public internal(set) var isUp = false
 
-    /// An engine without key and peers, which is down.
+    /// Creates an engine without key and peers, which is down.
     /// - Parameters:
-    ///   - random: where keys, indices, nonces and the seed of jitter come from; cryptographically secure outside of tests.
-    ///   - limits: the bounds of its memory.
+    ///   - random: The source of keys, indices, nonces and the seed of jitter; cryptographically secure outside tests.
+    ///   - limits: The bounds of its memory.
     public init(random: any RandomNumberGenerator, limits: EngineLimits = EngineLimits()) {
         self.random = random
         self.limits = limits
@@ -60,14 +60,14 @@ public struct Engine: ~Copyable, @unchecked Sendable {
             burst: limits.handshakeBurstPerSource)
     }
 
-    // Not as idle as it looks. Swift 6.3 destroys a value of another module's type member by member, and then leaves out
-    // the deinit of members of generic types: tables of allowed IPs and indices would stay behind. Having a deinit
-    // makes this module do it, which knows better.
+    // This empty deinit is necessary. Swift 6.3 destroys a value of another module's type member by member, and then omits
+    // the deinit of members of generic types: tables of allowed IPs and indices would leak. With a deinit, this module
+    // destroys them.
     deinit {}
 
-    /// When ``deadlineReached(at:wall:)`` is to be called; nil while no timer is armed.
+    /// The time of the next call of ``deadlineReached(at:wall:)``, or `nil` while no timer is armed.
     ///
-    /// It may be early (then the call does nothing but move it), never late.
+    /// It may be early (then the call only moves it), never late.
     public var nextDeadline: Instant? {
         guard let earliest = timers.earliest else { return nil }
         return Instant(nanoseconds: earliest.deadline)
@@ -76,7 +76,7 @@ public struct Engine: ~Copyable, @unchecked Sendable {
     /// The number of peers.
     public var peerCount: Int { slots.count }
 
-    /// What waits inside the engine: packets for a session, and messages of handshakes to be sent.
+    /// The items that wait inside the engine: packets for a session, and handshake messages to send.
     package var queueDepths: (packets: Int, messages: Int) { (stagedPackets, outbox.count) }
 
     /// Lets time go forward only.
@@ -97,7 +97,8 @@ public struct Engine: ~Copyable, @unchecked Sendable {
     }
 
     mutating func jitter() -> Int64 {
-        // Asked for with every batch of a busy session, so it must not cost a system call; nobody gains from guessing it.
+        // Called for every batch of a busy session, so it must not cost a system call; an attacker gains nothing from
+        // guessing it.
         if jitterSource == nil { jitterSource = JitterSource(seed: random.next()) }
         return jitterSource?.next(upTo: TimerConstants.maximumJitter) ?? 0
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The bounds of an engine's memory and of what it does for strangers.
+/// The bounds of an engine's memory and of its work for strangers.
 ///
-/// What goes beyond them is dropped and counted, see ``EngineStatistics``; configuration that goes beyond them is refused
-/// with an ``EngineLimitError``.
+/// Anything beyond them is dropped and counted, see ``EngineStatistics``; configuration beyond them is refused with an
+/// ``EngineLimitError``.
 public struct EngineLimits: Hashable, Sendable {
     /// Peers that can be configured.
     public var peers = 1 << 20
@@ -22,14 +22,14 @@ public struct EngineLimits: Hashable, Sendable {
     public var rateLimitedSources = 16_384
     /// Handshakes per second of one source under load.
     public var handshakesPerSecondAndSource = 20
-    /// Handshakes of one source that may come at once under load.
+    /// The burst of handshakes of one source under load.
     public var handshakeBurstPerSource = 5
-    /// Handshake messages that bring no session, per second and over all sources, up to which the engine is not under load:
-    /// strangers', and those that come again. A device takes as many for each processor, four at most, unless it is set.
+    /// The rate of handshake messages without a session, over all sources, up to which the engine is not under load:
+    /// strangers' and repeated ones. A device multiplies it by its processors, four at most, unless it is set.
     ///
-    /// Where so many would take more than half of a processor's time, a device goes by as many as take half of it.
+    /// If that many would need more than half of a processor's time, a device uses the number that needs half of it.
     public var handshakesPerSecond = 1_000
-    /// Handshake messages that bring no session and may come at once before the engine is under load.
+    /// The burst of handshake messages without a session before the engine is under load.
     public var handshakeBurst = 128
 
     /// The defaults, sized for a gateway.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// What an engine counted since it was made: every datagram and packet that it dropped, by cause, and what it did.
+/// The counters of an engine since its creation: every dropped datagram and packet, by cause, and its work.
 public struct EngineStatistics: Hashable, Sendable {
-    /// Datagrams that are no message of the protocol: unknown type, reserved bits set, wrong length.
+    /// Datagrams that are not a message of the protocol: unknown type, reserved bits set, wrong length.
     public var malformedDatagrams: UInt64 = 0
     /// Handshake messages whose mac1 does not fit our key.
     public var invalidMac1: UInt64 = 0
@@ -13,9 +13,9 @@ public struct EngineStatistics: Hashable, Sendable {
     public var cookieRepliesAccepted: UInt64 = 0
     /// Handshake messages with a valid mac2 of a source that sent too many under load.
     public var rateLimited: UInt64 = 0
-    /// Handshake messages that are not authentic, replayed, or not of a peer of ours.
+    /// Handshake messages that are not authentic, replayed, or not from a peer.
     public var rejectedHandshakes: UInt64 = 0
-    /// Initiations that came closer to the one before than a peer may send them.
+    /// Initiations within the least gap after the previous one of the peer.
     public var initiationFloods: UInt64 = 0
     /// Initiations that were sent.
     public var initiationsSent: UInt64 = 0
@@ -29,7 +29,7 @@ public struct EngineStatistics: Hashable, Sendable {
     public var authenticationFailures: UInt64 = 0
     /// Transport data that was seen before, is too old, or is beyond the counter's limit.
     public var replayed: UInt64 = 0
-    /// Authentic packets whose inside is no IP packet.
+    /// Authentic datagrams whose content is not an IP packet.
     public var malformedPackets: UInt64 = 0
     /// Authentic packets whose source address is not among the sender's allowed IPs.
     public var disallowedSource: UInt64 = 0
@@ -42,11 +42,11 @@ public struct EngineStatistics: Hashable, Sendable {
     public var stagedDropped: UInt64 { stagedOverPeerLimit &+ stagedOverBudget &+ stagedAbandoned }
     /// Outgoing packets that gave way to newer ones, since as many of their peer waited as may.
     public var stagedOverPeerLimit: UInt64 = 0
-    /// Outgoing packets that could not wait for a session, since those of all peers filled what they may.
+    /// Outgoing packets that could not wait for a session, because the waiting packets of all peers filled the budget.
     public var stagedOverBudget: UInt64 = 0
-    /// Outgoing packets that waited in vain: the handshake was given up, or the peer or the device went.
+    /// Outgoing packets that waited in vain: the handshake was abandoned, or the peer or the device was removed.
     public var stagedAbandoned: UInt64 = 0
-    /// Outgoing packets and incoming datagrams that came while the device was down.
+    /// Outgoing packets and incoming datagrams while the device was down.
     public var whileDown: UInt64 = 0
     /// Handshake messages that could not be queued for sending.
     public var outboxDropped: UInt64 = 0

@@ -13,7 +13,7 @@ package struct Outbox {
 
     private var entries: [Entry] = []
     private var head = 0
-    /// How many of the messages are cookie replies, which anybody can ask for.
+    /// The number of cookie replies among the messages, which any host can cause.
     private(set) var cookieReplies = 0
 
     package init() {}
@@ -34,7 +34,7 @@ package struct Outbox {
         head += 1
         if entry.isCookieReply { cookieReplies -= 1 }
         if head == entries.count {
-            // Keeps the capacity of a quiet queue, but gives back that of a burst.
+            // Keeps the capacity of a quiet queue, but releases that of a burst.
             entries.removeAll(keepingCapacity: entries.capacity <= 64)
             head = 0
         } else if head >= 256 {

@@ -3,7 +3,7 @@
 
 import NetworkAddresses
 
-/// What the engine knows of one peer. Owned by the engine and touched by nobody else.
+/// The engine's state of one peer. Only the engine owns and changes it.
 final class Peer {
     let publicKey: PublicKey
     /// This peer's place in the engine's table; it never changes.
@@ -20,7 +20,7 @@ final class Peer {
     /// Whether the public key turned out to be a low-order point, with which no private key gives a secret.
     var isLowOrder = false
     var handshake: InitiatorHandshake?
-    /// When ``handshake`` was begun; without meaning while there is none.
+    /// The start of ``handshake``; undefined while there is none.
     var handshakeBegunAt = Instant(nanoseconds: 0)
     var cookies = CookieJar()
     /// The newest timestamp that an initiation of this peer proved.
@@ -28,7 +28,7 @@ final class Peer {
     /// The newest timestamp that we sent to this peer.
     var lastSentTimestamp: TAI64N?
     var lastInitiationReceived: Instant?
-    /// When an initiation or a response was last sent.
+    /// The time of the last sent initiation or response.
     var lastHandshakeSent: Instant?
 
     // MARK: Sessions

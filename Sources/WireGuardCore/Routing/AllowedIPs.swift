@@ -3,11 +3,11 @@
 
 package import NetworkAddresses
 
-/// Which peer each network belongs to: WireGuard's cryptokey routing table (WireGuard paper, section 2).
+/// The owner of each network: WireGuard's cryptokey routing table (WireGuard paper, section 2).
 ///
-/// A prefix belongs to one peer at most; peers are named by their slot in the caller's table. An address maps to the
-/// peer with the longest prefix that holds it. Both directions use the same table: the destination of a packet that
-/// leaves picks the peer to encrypt for, and the source of a packet that arrives must map to the peer that sent it.
+/// A prefix belongs to at most one peer; peers are named by their slot in the caller's table. An address maps to the peer
+/// with the longest prefix that contains it. Both directions use the same table: the destination of an outgoing packet
+/// selects the peer to encrypt for, and the source of an incoming packet must map to the peer that sent it.
 ///
 /// Lookups allocate nothing and count no references. Changing the table is not safe while another thread reads it.
 package struct AllowedIPs: ~Copyable, Sendable {
@@ -75,14 +75,14 @@ package struct AllowedIPs: ~Copyable, Sendable {
         v6.lookup(UInt128(high) << 64 | UInt128(low))
     }
 
-    /// The peer of the destination of a raw IP packet; -1 when there is none or the bytes are no IP packet.
+    /// The peer of the destination of a raw IP packet, or -1 if there is none or the bytes are not an IP packet.
     ///
     /// Only the version and the room for the fixed header are checked; see ``IPHeader/totalLength(of:)``.
     package func lookupDestination(of packet: UnsafeRawBufferPointer) -> Int32 {
         unsafe lookup(in: packet, v4At: 16, v6At: 24)
     }
 
-    /// The peer of the source of a raw IP packet; -1 when there is none or the bytes are no IP packet.
+    /// The peer of the source of a raw IP packet, or -1 if there is none or the bytes are not an IP packet.
     ///
     /// Only the version and the room for the fixed header are checked; see ``IPHeader/totalLength(of:)``.
     package func lookupSource(of packet: UnsafeRawBufferPointer) -> Int32 {
@@ -106,7 +106,7 @@ package struct AllowedIPs: ~Copyable, Sendable {
         }
     }
 
-    // MARK: - What is in it
+    // MARK: - Contents
 
     /// Calls `body` with each prefix of a peer: IPv4 before IPv6, each in the order the peer got them.
     package func forEach(of peer: Int32, _ body: (IPPrefix) -> Void) {

@@ -2,7 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 extension AllowedIPsTrie {
-    // MARK: - Where a prefix belongs
+    // MARK: - Position of a prefix
 
     /// The directory slot of a key inside the region.
     @inline(__always)
@@ -63,9 +63,9 @@ extension AllowedIPsTrie {
 
     // MARK: - Layout
 
-    /// Chooses region and directory size for the entries there are and hangs every entry in its place anew.
+    /// Chooses region and directory size for the present entries and links every entry again.
     ///
-    /// Entries keep their node, so that the peers' lists stay as they are.
+    /// Entries keep their node, so the peers' lists are unchanged.
     mutating func layOutDirectory() {
         plannedCount = count
         planRegion()

@@ -3,18 +3,18 @@
 
 /// One address family of ``AllowedIPs``: a map from prefixes to peer slots with longest-prefix lookup.
 ///
-/// The ground structure is a path-compressed binary radix trie: every node is either an entry or a branch with two
-/// children, nodes live in one flat block and name each other by index, and each peer's entries form a doubly
-/// linked list through the nodes, so that a peer goes in time proportional to what it holds.
+/// The basic structure is a path-compressed binary radix trie: every node is either an entry or a branch with two children.
+/// Nodes are in one flat block and refer to each other by index. Each peer's entries form a doubly linked list through the
+/// nodes, so that removing a peer takes time proportional to its entries.
 ///
-/// A deep trie costs one dependent memory access per level, so from ``directoryThreshold`` entries on a *directory*
-/// stands in front: an array indexed by the ``directoryBits`` bits that follow the *region*, a prefix that nearly all
-/// entries lie in (`10.0.0.0/8`, say, or `::/0` where nothing is common). Entries inside the region that are long
-/// enough hang below their own directory slot. All others are in the main trie; those of them that cover a slot are
-/// also noted there, so that a lookup inside the region never visits the main trie. The directory is laid out anew
-/// whenever the number of entries has doubled or fallen to an eighth.
+/// A deep trie costs one dependent memory access per level, so from ``directoryThreshold`` entries on a *directory* precedes
+/// it: an array indexed by the ``directoryBits`` bits after the *region*, a prefix that contains nearly all entries
+/// (`10.0.0.0/8`, for example, or `::/0` without a common prefix). Entries inside the region that are long enough are below
+/// their own directory slot. All others are in the main trie; those of them that cover a slot are also recorded there, so
+/// that a lookup inside the region never visits the main trie. The directory is rebuilt whenever the number of entries has
+/// doubled or fallen to an eighth.
 ///
-/// Not thread-safe; the class of unsafety is confined here: node indices are made by this type alone.
+/// Not thread-safe. Only this type creates node indices, which confines the unsafe accesses to it.
 @safe
 struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Copyable, @unchecked Sendable {
     /// An entry (`peer` at least 0) or a branch (`peer` is -1): 32 bytes for IPv4, 48 for IPv6.
@@ -267,7 +267,7 @@ struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Cop
         self[child].parent = parent
     }
 
-    /// Lets whatever leads to `node` lead to `replacement` (-1: nowhere) instead.
+    /// Redirects the link to `node` to `replacement` (-1: none).
     mutating func relink(_ node: Int32, to replacement: Int32) {
         let parent = self[node].parent
         if parent < 0 {

@@ -8,10 +8,10 @@ package enum IPHeader {
     /// The length of the fixed IPv6 header (RFC 8200).
     package static let lengthV6 = 40
 
-    /// The length in bytes that the IP header states, without the padding that may follow.
+    /// The length in bytes in the IP header, without padding after it.
     ///
-    /// Nil unless `packet` starts with a well-formed packet: version 4 with a header of at least five words and a total
-    /// length that holds the header and is there; or version 6 with the whole payload there.
+    /// `nil` unless `packet` starts with a well-formed packet: version 4 with a header of at least five words and a total
+    /// length that contains the header and is available; or version 6 with the whole payload available.
     package static func totalLength(of packet: UnsafeRawBufferPointer) -> Int? {
         guard packet.count >= minimumLengthV4 else { return nil }
         let first = unsafe packet[0]

@@ -3,16 +3,15 @@
 
 public import NetworkAddresses
 
-/// Messages that the engine wants sent for reasons of its own: handshakes, cookie replies, keepalives, and packets that
-/// waited for a session.
+/// Messages that the engine sends by itself: handshakes, cookie replies, keepalives, and packets that waited for a session.
 extension Engine {
     /// Whether ``drain(into:maximumMessages:maximumBytes:mtu:at:wall:)`` has something to give.
     public var hasPending: Bool { !outbox.isEmpty || !drainQueue.isEmpty }
 
-    /// Moves what waits into `plan`: finished messages, and packets with the counters they are to be sealed under.
+    /// Moves the waiting items into `plan`: finished messages, and packets with their reserved counters.
     ///
-    /// The plan is emptied first. It takes at most `maximumMessages` messages and, unless a single one is larger,
-    /// `maximumBytes` bytes; the rest stays for the next call.
+    /// The plan is emptied first. It gets at most `maximumMessages` messages and, unless a single one is larger,
+    /// `maximumBytes` bytes; the rest waits for the next call.
     public mutating func drain(
         into plan: DrainPlan, maximumMessages: Int, maximumBytes: Int, mtu: Int, at now: Instant, wall: WallTime
     ) {
@@ -80,8 +79,8 @@ extension Engine {
     }
 }
 
-/// What the engine wants sent: finished messages, and packets to be sealed by ``write(into:capacity:emit:)``, which
-/// needs the plan alone and may run on any thread.
+/// The engine's own messages: finished ones, and packets that ``write(into:capacity:emit:)`` seals, which needs only the plan
+/// and may run on any thread.
 public final class DrainPlan {
     struct Packet {
         let bytes: [UInt8]
@@ -109,17 +108,17 @@ public final class DrainPlan {
         self.mtu = mtu
     }
 
-    /// Lets go of messages, packets and keys.
+    /// Releases messages, packets and keys.
     public func clear() {
         messages.removeAll(keepingCapacity: true)
         packets.removeAll(keepingCapacity: true)
     }
 
-    /// Writes the datagrams one behind the other from `out` on, sealing what is to be sealed.
+    /// Writes the datagrams consecutively from `out` on, and seals packets.
     /// - Parameters:
-    ///   - out: where the datagrams go.
-    ///   - capacity: the bytes there; what does not fit is dropped.
-    ///   - emit: called for each datagram with its offset from `out`, its length and its destination.
+    ///   - out: The output buffer.
+    ///   - capacity: Its size in bytes; datagrams that do not fit are dropped.
+    ///   - emit: Called for each datagram with its offset from `out`, its length and its destination.
     @unsafe
     public func write(
         into out: UnsafeMutableRawPointer, capacity: Int,

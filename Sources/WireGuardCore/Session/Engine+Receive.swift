@@ -5,13 +5,13 @@ public import NetworkAddresses
 
 /// Incoming datagrams: find the session, let the plan open them, then commit what proved authentic.
 extension Engine {
-    /// Plans the opening of a batch of datagrams. Handshake messages are dealt with at once.
+    /// Plans the opening of a batch of datagrams. Handshake messages are handled immediately.
     /// - Parameters:
-    ///   - datagrams: at most as many as the plan has capacity for; the rest is ignored.
-    ///   - endpoints: gives the source of a datagram; asked once per handshake message.
-    ///   - now: the present time of the owner's clock.
-    ///   - wall: the wall clock.
-    ///   - plan: is emptied first, then holds what to open.
+    ///   - datagrams: At most as many as the plan has capacity for; the rest is ignored.
+    ///   - endpoints: Returns the source of a datagram; called once per handshake message.
+    ///   - now: The present time of the owner's clock.
+    ///   - wall: The wall clock.
+    ///   - plan: Emptied first; then contains the datagrams to open.
     @unsafe
     public mutating func planOpen(
         _ datagrams: UnsafeBufferPointer<PacketView>, endpoints: (Int) -> Endpoint, at now: Instant, wall: WallTime,
@@ -24,10 +24,10 @@ extension Engine {
         } while position < datagrams.count
     }
 
-    /// As ``planOpen(_:endpoints:at:wall:into:)``, as far as the work of ``TimerConstants/handshakeWorkPerPiece`` goes: whoever
-    /// shares the engine lets others have it, and sends answers, before it goes on.
-    /// - Parameter start: zero to begin; then what was returned before.
-    /// - Returns: the position behind the last datagram that was dealt with; not less than their number once all are.
+    /// Like ``planOpen(_:endpoints:at:wall:into:)``, up to the work of ``TimerConstants/handshakeWorkPerPiece``: an owner
+    /// that shares the engine releases it between the calls, and sends the answers.
+    /// - Parameter start: Zero first; then the result of the call before.
+    /// - Returns: The position after the last handled datagram; at least their number when all are handled.
     @unsafe
     package mutating func planOpen(
         _ datagrams: UnsafeBufferPointer<PacketView>, from start: Int, endpoints: (Int) -> Endpoint, at now: Instant,
@@ -82,7 +82,7 @@ extension Engine {
         repeat {
             let base = unsafe UnsafeRawPointer(datagrams[position].base)
             if let keypair {
-                // Costs nothing beside decrypting, and spares that for what was seen already.
+                // This is cheap compared with decrypting, and avoids it for repeated datagrams.
                 let isNew = unsafe keypair.replay.mayAccept(base.loadLittleEndian64(at: Message.Data.counter))
                 unsafe plan.lengths[position] = isNew ? 0 : ReceivePlan.skipped
                 if !isNew { replayed &+= 1 }
@@ -115,13 +115,13 @@ extension Engine {
 
     /// Commits an opened plan: replay window, source check, timers, statistics, roaming.
     ///
-    /// Afterwards the plan tells what to deliver.
+    /// Afterwards the plan contains the packets to deliver.
     /// - Parameters:
-    ///   - plan: what ``planOpen(_:endpoints:at:wall:into:)`` filled in and ``ReceivePlan/open(_:)`` opened.
-    ///   - datagrams: the views that the plan was made for.
-    ///   - endpoints: gives the source of a datagram; asked once per run of a session.
-    ///   - now: the present time of the owner's clock.
-    ///   - wall: the wall clock.
+    ///   - plan: The plan that ``planOpen(_:endpoints:at:wall:into:)`` filled and ``ReceivePlan/open(_:)`` opened.
+    ///   - datagrams: The views of the plan.
+    ///   - endpoints: Returns the source of a datagram; called once per run of a session.
+    ///   - now: The present time of the owner's clock.
+    ///   - wall: The wall clock.
     @unsafe
     public mutating func commit(
         _ plan: ReceivePlan, _ datagrams: UnsafeBufferPointer<PacketView>, endpoints: (Int) -> Endpoint,
@@ -186,8 +186,7 @@ extension Engine {
         guard newest >= 0, let peer else { return }
         if keypair === peer.next {
             promoteNext(of: peer)
-            // A handshake of our own that is still open has lost its purpose, and a response that somebody held back
-            // must not bring it to life later.
+            // Our own open handshake is obsolete, and a delayed response must not revive it later.
             endHandshake(of: peer)
             handshakeCompleted(with: peer, wall: wall)
             statistics.handshakesCompleted += 1

@@ -3,11 +3,11 @@
 
 public import NetworkAddresses
 
-/// What the owner asks of the engine by itself, without a packet from the interface.
+/// Requests of the owner, without a packet from the interface.
 extension Engine {
-    /// Begins a handshake with a peer, whatever session there is; that session goes on until there is a new one.
+    /// Starts a handshake with a peer, whatever its session; the present session continues until there is a new one.
     ///
-    /// One that comes within 5 s of the one before is put off until then. Without an endpoint nothing happens.
+    /// A handshake within 5 s of the previous one is delayed until then. Without an endpoint nothing happens.
     public mutating func requestHandshake(with publicKey: PublicKey, at now: Instant, wall: WallTime) {
         guard isUp, let peer = peer(publicKey) else { return }
         let now = advance(to: now)

@@ -3,13 +3,13 @@
 
 /// Outgoing packets: find the peer, take counters, leave the rest to the plan.
 extension Engine {
-    /// Plans the sending of a batch of IP packets. Packets without session are kept until there is one.
+    /// Plans the sending of a batch of IP packets. Packets without a session wait until there is one.
     /// - Parameters:
-    ///   - packets: one IP packet each.
-    ///   - mtu: the interface's MTU in bytes, which bounds padding; zero for none.
-    ///   - now: the present time of the owner's clock.
-    ///   - wall: the wall clock, for the timestamps of handshakes.
-    ///   - plan: is emptied first, then holds what to seal.
+    ///   - packets: One IP packet each.
+    ///   - mtu: The interface's MTU in bytes, which bounds padding; zero for no bound.
+    ///   - now: The present time of the owner's clock.
+    ///   - wall: The wall clock, for the timestamps of handshakes.
+    ///   - plan: Emptied first; then contains the packets to seal.
     @unsafe
     public mutating func planSend(
         _ packets: UnsafeBufferPointer<PacketView>, mtu: Int, at now: Instant, wall: WallTime, into plan: SendPlan

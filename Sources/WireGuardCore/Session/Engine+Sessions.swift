@@ -13,7 +13,7 @@ extension Engine {
         result.wipe()
         let keypair = Keypair(keys: keys, isInitiator: isInitiator, createdAt: now, peer: peer.slot)
         if isInitiator {
-            // The peer has proven that it has these keys, so they are used at once.
+            // The peer has proven that it has these keys, so they are used immediately.
             if let next = peer.next {
                 retire(peer.previous)
                 retire(peer.current)
@@ -43,10 +43,10 @@ extension Engine {
         peer.next = nil
     }
 
-    /// The peer uses the session that we call the previous one: after initiations that crossed, each side would go on
-    /// sending on the one that it began, and each renewal would retire what the other still sends on.
+    /// The peer uses the session that this side calls the previous one: after crossing initiations, each side would continue
+    /// to send on the one that it started, and each renewal would retire the other's.
     ///
-    /// Both sessions are proven, so the side with the greater key takes the one that its peer began.
+    /// Both sessions are proven, so the side with the greater key uses the one that its peer started.
     func settleCrossedSessions(of peer: Peer) {
         guard let current = peer.current, let previous = peer.previous, let identity,
             current.isInitiator, !previous.isInitiator,
@@ -73,14 +73,14 @@ extension Engine {
         peer.next = nil
     }
 
-    /// Forgets the handshake that this side began; a response to it comes too late from now on.
+    /// Discards the handshake that this side started; a response to it is too late from now on.
     mutating func endHandshake(of peer: Peer) {
         guard let handshake = peer.handshake else { return }
         _ = indices.remove(handshake.localIndex)
         peer.handshake = nil
     }
 
-    /// Stops everything that goes on with a peer; its configuration and its timestamps stay.
+    /// Stops all activity with a peer; its configuration and its timestamps stay.
     mutating func reset(_ peer: Peer) {
         wipeSessions(of: peer)
         endHandshake(of: peer)
@@ -109,8 +109,8 @@ extension Engine {
             packet.isEmpty || stagedPackets - freedPackets < limits.stagedPackets
         else {
             statistics.stagedOverBudget += 1
-            // Others fill the budget. A keepalive, which takes none of it, waits in the packet's place, so that there is
-            // a session for the packets that follow.
+            // Packets of other peers fill the budget. A keepalive, which needs none of it, waits in the packet's place, so
+            // that later packets have a session.
             if peer.staged.isEmpty { peer.staged.append([]) }
             return
         }
@@ -124,7 +124,7 @@ extension Engine {
         peer.staged.append(packet)
     }
 
-    /// Gives back what a packet that waited took of the budget.
+    /// Returns a waiting packet's share of the budget.
     mutating func unstage(_ packet: [UInt8]) {
         guard !packet.isEmpty else { return }
         stagedBytes -= packet.count
@@ -139,7 +139,7 @@ extension Engine {
         peer.staged = []
     }
 
-    /// Lets staged packets go through the current session, or begins a handshake where there is none.
+    /// Sends staged packets in the current session, or starts a handshake if there is none.
     mutating func flushStaged(of peer: Peer, at now: Instant, wall: WallTime) {
         // Without endpoint they stay until there is one, and something to send or a timer brings them up again.
         guard !peer.staged.isEmpty, peer.endpoint != nil else { return }

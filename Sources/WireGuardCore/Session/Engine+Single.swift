@@ -3,15 +3,15 @@
 
 public import NetworkAddresses
 
-/// One packet and one datagram at a time: for tests, simulators, and owners for whom simplicity counts more than speed.
+/// Single packets and datagrams: for tests, simulators, and owners that need simplicity more than speed.
 extension Engine {
     /// Sends one IP packet.
     /// - Parameters:
-    ///   - packet: the packet's bytes.
-    ///   - mtu: the interface's MTU in bytes, which bounds padding; zero for none.
-    ///   - now: the present time of the owner's clock.
-    ///   - wall: the wall clock.
-    /// - Returns: the datagrams to send now: the sealed packet, or the handshake that has to come before it.
+    ///   - packet: The packet's bytes.
+    ///   - mtu: The interface's MTU in bytes, which bounds padding; zero for no bound.
+    ///   - now: The present time of the owner's clock.
+    ///   - wall: The wall clock.
+    /// - Returns: The datagrams to send now: the sealed packet, or the handshake that must precede it.
     public mutating func send(_ packet: [UInt8], mtu: Int = 1420, at now: Instant, wall: WallTime) -> [OutgoingDatagram]
     {
         var result: [OutgoingDatagram] = []
@@ -40,8 +40,8 @@ extension Engine {
     }
 
     /// Receives one datagram.
-    /// - Returns: the IP packet that was inside, if it is to be delivered. Call ``drainAll(mtu:at:wall:)`` afterwards for
-    ///   what the engine wants to send in turn.
+    /// - Returns: The IP packet inside, if it must be delivered. Then call ``drainAll(mtu:at:wall:)`` for the engine's own
+    ///   messages.
     public mutating func receive(
         _ datagram: [UInt8], from source: Endpoint, at now: Instant, wall: WallTime
     ) -> [UInt8]? {
@@ -90,7 +90,7 @@ extension Engine {
 public struct OutgoingDatagram: Hashable, Sendable {
     /// The UDP payload.
     public var bytes: [UInt8]
-    /// Where it goes.
+    /// The destination.
     public var endpoint: Endpoint
 
     /// A datagram.

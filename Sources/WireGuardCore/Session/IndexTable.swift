@@ -3,9 +3,9 @@
 
 /// A map from receiver indices, the random 32-bit names of sessions and handshakes on the wire, to values.
 ///
-/// The table draws the indices itself, so they are uniform and serve as their own hash: slot numbers are their low
-/// bits, with linear probing and deletion by shifting back. Probing an index that a stranger chose costs no more than
-/// the table's longest run, which nobody can influence. Zero is never drawn; it marks empty slots.
+/// The table draws the indices itself, so they are uniform and are their own hash: slot numbers are their low bits, with
+/// linear probing and deletion by shifting back. A lookup of an index that a stranger chose costs at most the table's longest
+/// run, which no sender can influence. Zero is never drawn; it marks empty slots.
 @safe
 package struct IndexTable<Value>: ~Copyable {
     private struct Slot {

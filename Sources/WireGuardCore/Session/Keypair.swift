@@ -3,11 +3,11 @@
 
 /// The keys of one session, which any thread may use: sealing and opening are pure functions of key, counter and bytes.
 package final class SessionKeys: Sendable {
-    /// Seals what goes to the peer.
+    /// Seals packets to the peer.
     package let sealing: TransportCipher
-    /// Opens what comes from the peer.
+    /// Opens datagrams from the peer.
     package let opening: TransportCipher
-    /// The receiver index of datagrams that come to us.
+    /// The receiver index of datagrams to us.
     package let localIndex: UInt32
     /// The receiver index of datagrams that go to the peer.
     package let remoteIndex: UInt32
@@ -59,7 +59,7 @@ final class Keypair {
         return (first, count)
     }
 
-    /// Makes the session unusable for sending; what the peer still sends is accepted until it is replaced.
+    /// Ends sending in the session; datagrams from the peer are accepted until it is replaced.
     func expireForSending() {
         sendCounter = ReplayWindow.rejectAfterMessages
     }

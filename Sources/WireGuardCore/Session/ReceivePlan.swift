@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// What becomes of a batch of datagrams that arrived: which session each is for, then what was inside.
+/// The state of a received batch of datagrams: the session of each, then the packet inside.
 ///
-/// The engine fills a plan in, ``open(_:)`` decrypts on any thread, and the engine commits the outcome. One plan is used
-/// for batch after batch and allocates nothing once it has grown to its size.
+/// The engine fills a plan, ``open(_:)`` decrypts on any thread, and the engine commits the result. One plan is reused for
+/// each batch, and allocates nothing after it has reached its size.
 @safe
 public final class ReceivePlan {
     struct Run {
@@ -73,6 +73,6 @@ public final class ReceivePlan {
         }
     }
 
-    /// Not authentic.
+    /// The datagram is not authentic.
     static let failed: Length = -2
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Which counters of a receiving key have been seen: a sliding window as in RFC 6479.
+/// The counters of a receiving key that were seen: a sliding window as in RFC 6479.
 ///
-/// A ring of 128 words of 64 bits holds 8192 counters; one word is always being filled, so a counter passes when it is
-/// new and at most ``size`` behind the highest. Sliding forward clears whole words and shifts nothing.
+/// A ring of 128 words of 64 bits holds 8192 counters; one word is always being filled, so a counter passes if it is new and
+/// at most ``size`` behind the highest. Sliding forward clears whole words and shifts nothing.
 @safe
 package struct ReplayWindow: ~Copyable, @unchecked Sendable {
-    /// How far behind the highest counter another may be: 8128.
+    /// The largest distance behind the highest counter: 8128.
     package static let size: UInt64 = (wordCount - 1) * 64
     /// The first counter that no key may be used with (WireGuard paper, section 6.1): 2^64 - 2^13 - 1.
     package static let rejectAfterMessages: UInt64 = .max - (1 << 13)

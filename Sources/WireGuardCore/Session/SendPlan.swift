@@ -3,10 +3,10 @@
 
 public import NetworkAddresses
 
-/// What becomes of a batch of outgoing packets: which go out, under which keys and counters, and where to.
+/// The state of a batch of outgoing packets: the packets to send, their keys and counters, and their destinations.
 ///
-/// The engine fills a plan in; ``seal(_:into:capacity:emit:)`` then needs the plan alone and may run on any thread. One
-/// plan is used for batch after batch and allocates nothing once it has grown to its size.
+/// The engine fills a plan; ``seal(_:into:capacity:emit:)`` then needs only the plan and may run on any thread. One plan is
+/// reused for each batch, and allocates nothing after it has reached its size.
 public final class SendPlan {
     struct Run {
         let keys: SessionKeys
@@ -40,21 +40,21 @@ public final class SendPlan {
         self.mtu = mtu
     }
 
-    /// Seals the planned packets of `packets`, one datagram behind the other, from `out` on. The plan is empty then.
+    /// Seals the planned packets of `packets`, one datagram after the other, from `out` on. Then the plan is empty.
     ///
-    /// The packets' own bytes are left as they were. Padding is written behind a packet for as long as it is being
-    /// sealed, so ``mostPadding`` bytes behind each must be writable; they are restored.
+    /// The packets' own bytes are unchanged. Padding is written after a packet while it is sealed, so ``mostPadding`` bytes
+    /// after each must be writable; they are restored.
     /// - Parameters:
-    ///   - packets: the views that the plan was made for.
-    ///   - out: where the datagrams go; it does not overlap any packet.
-    ///   - capacity: the bytes there. What does not fit is not sealed; its counters stay unused.
-    ///   - emit: called for each datagram with its offset from `out`, its length and its destination.
+    ///   - packets: The views of the plan.
+    ///   - out: The output buffer; it must not overlap any packet.
+    ///   - capacity: Its size in bytes. Packets that do not fit are not sealed; their counters stay unused.
+    ///   - emit: Called for each datagram with its offset from `out`, its length and its destination.
     @unsafe
     public func seal(
         _ packets: UnsafeBufferPointer<PacketView>, into out: UnsafeMutableRawPointer, capacity: Int,
         emit: (_ offset: Int, _ byteCount: Int, _ endpoint: Endpoint) -> Void
     ) {
-        // Nothing is sealed twice under one counter, and no plan keeps a key that the engine wipes meanwhile.
+        // No packet is sealed twice under one counter, and no plan keeps a key that the engine wipes meanwhile.
         defer { runs.removeAll(keepingCapacity: true) }
         var offset = 0
         for run in runs {
@@ -91,7 +91,7 @@ func sealPacket(
         unsafe cipher.seal(counter: counter, source: packet, byteCount: padded, destination: body)
         return
     }
-    // Padding is at most 15 bytes: keep what is behind the packet in a register pair while zeros stand there.
+    // Padding is at most 15 bytes: save the bytes after the packet in a register pair while zeros replace them.
     let tail = unsafe packet + byteCount
     var saved: (UInt64, UInt64) = (0, 0)
     unsafe withUnsafeMutableBytes(of: &saved) { raw in

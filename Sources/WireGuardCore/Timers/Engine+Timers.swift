@@ -3,20 +3,20 @@
 
 import NetworkAddresses
 
-/// The timers of the WireGuard paper, section 6: what arms them, and what they do.
+/// The timers of the WireGuard paper, section 6: their conditions and their actions.
 ///
-/// Each peer has one entry in the deadline queue, for the earliest of its timers. Disarming or postponing a timer leaves
-/// the entry where it is: the deadline then comes early, does nothing and moves. So the hot path only ever writes a field.
+/// Each peer has one entry in the deadline queue, for the earliest of its timers. Disarming or postponing a timer leaves the
+/// entry: its deadline is then early, has no effect and moves. So the hot path only writes a field.
 extension Engine {
-    /// Runs the timers whose time has come.
+    /// Runs the due timers.
     ///
-    /// A timer may begin a handshake, which takes long, so one call serves no more than 64 peers, and begins no more than four
-    /// handshakes. Where more are due, ``nextDeadline`` stays in the past, and the owner calls again once it has let others at
-    /// the engine and, after 64 peers, sent what there is.
+    /// A timer may start a handshake, which is slow, so one call serves at most 64 peers and starts at most four handshakes.
+    /// If more are due, ``nextDeadline`` stays in the past, and the owner calls again after it has released the engine to
+    /// others and, after 64 peers, sent the messages.
     /// - Parameters:
-    ///   - now: the present time of the owner's clock.
-    ///   - wall: the wall clock, for the timestamps of handshakes.
-    /// - Returns: how many peers it has served; zero when none was due.
+    ///   - now: The present time of the owner's clock.
+    ///   - wall: The wall clock, for the timestamps of handshakes.
+    /// - Returns: The number of served peers; zero if none was due.
     @discardableResult
     public mutating func deadlineReached(at now: Instant, wall: WallTime) -> Int {
         let now = advance(to: now)
@@ -34,8 +34,8 @@ extension Engine {
         return served
     }
 
-    /// Gives back the memory of sources that were counted while the engine was under load; looks at all of them once a second at
-    /// most, and at some of them in one go.
+    /// Frees the memory of sources that were counted while the engine was under load; checks all of them once a second at
+    /// most, and some of them in each call.
     private mutating func forgetStaleSources(at now: Instant) {
         guard rateLimiter.count > 0, now >= staleSourcesDue else { return }
         let isDone = rateLimiter.removeStale(at: now, lookingAt: TimerConstants.maximumSourcesPerDeadline)
@@ -60,11 +60,11 @@ extension Engine {
         if peer.wipeAt <= time {
             peer.wipeAt = Peer.never
             wipeSessions(of: peer)
-            // A handshake that is under way is young, and ends by itself; one that nobody waits for goes too.
+            // A handshake in progress is recent, and ends by itself; one without waiting packets is removed too.
             if peer.retransmitAt == Peer.never { endHandshake(of: peer) }
         }
         if peer.persistentKeepaliveAt <= time {
-            // What is sent puts it off; where nothing can be sent for now, it is tried again all the same.
+            // Sending postpones it; if nothing can be sent now, it is tried again.
             peer.persistentKeepaliveAt = Peer.never
             if peer.persistentKeepalive != 0 {
                 peer.persistentKeepaliveAt = time + Int64(peer.persistentKeepalive) * TimerConstants.second
@@ -89,14 +89,14 @@ extension Engine {
             initiate(to: peer, isRetry: true, at: now, wall: wall)
             return
         }
-        // Given up: nothing more is sent until there is something new to send.
+        // Abandoned: nothing more is sent until there is a new packet.
         peer.sendKeepaliveAt = Peer.never
         dropStaged(of: peer)
         endHandshake(of: peer)
         if peer.wipeAt == Peer.never { peer.wipeAt = now.nanoseconds + TimerConstants.wipeAfterTime }
     }
 
-    /// Sends a keepalive, or begins a handshake where there is no session to send it through.
+    /// Sends a keepalive, or starts a handshake if there is no session.
     mutating func sendKeepalive(to peer: Peer, at now: Instant, wall: WallTime) {
         if peer.staged.isEmpty { stage([], for: peer) }
         flushStaged(of: peer, at: now, wall: wall)
@@ -104,7 +104,7 @@ extension Engine {
 
     // MARK: Events that arm and disarm
 
-    /// Data was sent: a peer that stays silent is to be asked for a new session.
+    /// Data was sent: if the peer stays silent, a new session must be requested.
     @inline(__always)
     mutating func dataSent(to peer: Peer, at now: Instant) {
         if peer.newHandshakeAt == Peer.never {
@@ -113,10 +113,9 @@ extension Engine {
         }
     }
 
-    /// Data was received: if we have nothing to send, the peer is to hear from us all the same.
+    /// Data was received: if there is no packet to send, a keepalive must be sent.
     ///
-    /// One keepalive answers everything that came before it, so data that comes while the timer runs asks for no
-    /// second one.
+    /// One keepalive answers all earlier data, so data while the timer runs needs no second one.
     @inline(__always)
     func dataReceived(from peer: Peer, at now: Instant) {
         if peer.sendKeepaliveAt == Peer.never {

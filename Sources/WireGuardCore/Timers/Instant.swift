@@ -53,7 +53,7 @@ public struct WallTime: Hashable, Comparable, Sendable {
 }
 
 extension Duration {
-    /// This duration in nanoseconds, saturated to what an `Int64` holds (292 years).
+    /// This duration in nanoseconds, saturated to the range of an `Int64` (292 years).
     package var wholeNanoseconds: Int64 {
         let (seconds, attoseconds) = components
         let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Small random delays that keep timers of many peers apart (WireGuard paper, section 6.1). Fast, and no secret.
+/// Small random delays that separate the timers of many peers (WireGuard paper, section 6.1). Fast, and not secret.
 struct JitterSource: Sendable {
     private var state: UInt64
 
-    /// A sequence of its own for each seed.
+    /// A separate sequence for each seed.
     init(seed: UInt64) {
         state = seed
     }

@@ -20,20 +20,21 @@ package enum TimerConstants {
     package static let maximumJitter: Int64 = 333_000_000
     /// A response is refused when the initiation that it answers is older than this.
     package static let rekeyAttemptTime: Int64 = 90 * second
-    /// How often an initiation is repeated before it is given up: 90 s in all.
+    /// The number of repetitions of an initiation before it is abandoned: 90 s in total.
     package static let maximumHandshakeAttempts: UInt32 = 18
-    /// The most peers whose timers run in one go. Not of the protocol: it bounds how long the engine is busy at once.
+    /// The largest number of peers whose timers run in one call. Not part of the protocol: it bounds the time that the engine
+    /// is busy.
     package static let maximumPeersPerDeadline = 64
-    /// The most handshakes that are begun in one go, each of which takes as long as thousands of packets.
+    /// The largest number of handshakes that start in one call; each takes as long as thousands of packets.
     package static let maximumHandshakesPerDeadline: UInt64 = 4
-    /// The work of handshakes that arrived which is done in one go, in units of a cookie reply: four handshakes, or 32 cookies.
+    /// The work of received handshakes in one call, in units of a cookie reply: four handshakes, or 32 cookies.
     package static let handshakeWorkPerPiece = 4 * handshakeWork
     /// The work of a handshake message that is computed, in the same units.
     package static let handshakeWork = 8
-    /// The most sources of handshakes that are looked at in one go, to forget those that have been quiet.
+    /// The largest number of sources of handshakes that are checked in one call, to remove quiet ones.
     package static let maximumSourcesPerDeadline = 1_024
     /// A session is renewed by its initiator after this many packets.
     package static let rekeyAfterMessages: UInt64 = 1 << 60
-    /// Initiations of one peer that come closer together than this are dropped.
+    /// The least gap between initiations of one peer, in nanoseconds; earlier ones are dropped.
     package static let minimumInitiationGap: Int64 = 20_000_000
 }

@@ -48,7 +48,7 @@ enum Message {
     }
 }
 
-/// What the first bytes and the length of a datagram say it is.
+/// The kind of a datagram by its first bytes and its length.
 enum MessageKind: UInt32 {
     case initiation = 1
     case response = 2

@@ -6,7 +6,7 @@
 enum Padding {
     /// The plaintext length of a packet of `length` bytes on an interface of `mtu` bytes (zero: unlimited).
     ///
-    /// A packet longer than the MTU is one of several that the kernel put together; its last part is what is padded.
+    /// A packet longer than the MTU is one of several that the kernel joined; its last part is padded.
     @inline(__always)
     static func paddedLength(_ length: Int, mtu: Int) -> Int {
         let rounded = (length &+ 15) & ~15

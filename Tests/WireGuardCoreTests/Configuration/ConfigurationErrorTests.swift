@@ -12,7 +12,7 @@ struct BrokenFile: Sendable, CustomTestStringConvertible {
     var code: ConfigurationError.Code
     var line: Int
     var column: Int
-    /// What the fix or the reason should speak of.
+    /// A word that the fix or the reason must contain.
     var mentions: String
 
     init(
@@ -34,7 +34,7 @@ private func errors(_ text: String) -> [ConfigurationError] {
     TunnelConfiguration.check(Array(text.utf8), name: "wg0.conf").errors
 }
 
-@Suite("What is wrong with a wg-quick file, and where")
+@Suite("Errors of a wg-quick file, with their positions")
 struct ConfigurationErrorTests {
     private static let zeros = String(repeating: "A", count: 43) + "="
 
@@ -84,7 +84,7 @@ struct ConfigurationErrorTests {
             "a vertical tab in a hook", Sample.interface("PostUp = a\u{b}b"), .controlCharacter, 3, 11, "delete"),
         BrokenFile("a form feed in a hook", Sample.interface("PreDown = a\u{c} b # c"), .controlCharacter, 3, 12),
         BrokenFile("old Macintosh line ends", "[Interface]\rMTU = 1420\r", .controlCharacter, 1, 12, "LF"),
-        BrokenFile("a no-break space", Sample.interface("MTU\u{a0}= 1420"), .invisibleCharacter, 3, 4, "type it anew"),
+        BrokenFile("a no-break space", Sample.interface("MTU\u{a0}= 1420"), .invisibleCharacter, 3, 4, "type it again"),
         BrokenFile("a zero-width space", Sample.interface("MTU = \u{200b}1420"), .invisibleCharacter, 3, 7),
     ]
 
@@ -188,7 +188,7 @@ struct ConfigurationErrorTests {
         #expect(errors(Sample.peer("Colour = blue")).first?.fix.contains("AllowedIPs") == true)
     }
 
-    @Test("All errors of a file are reported at once, in the order of its lines")
+    @Test("All errors of a file are reported together, in line order")
     func allErrors() {
         let text = """
             Address = 10.0.0.1
@@ -225,7 +225,7 @@ struct ConfigurationErrorTests {
                 """)
     }
 
-    @Test("Bytes that are not UTF-8 are an error with their line, and no others follow from it")
+    @Test("Bytes that are not UTF-8 are one error with their line")
     func notUTF8() {
         for bad: [UInt8] in [
             [0xff], [0xc3], [0xe2, 0x82], [0xed, 0xa0, 0x80], [0xc0, 0x80], [0xf4, 0x90, 0x80, 0x80], [0x80],
@@ -370,7 +370,7 @@ struct ConfigurationSecrecyTests {
         }
     }
 
-    @Test("Descriptions and dumps of a configuration give away neither keys nor commands")
+    @Test("Descriptions and dumps of a configuration contain neither keys nor commands")
     func descriptions() throws {
         let configuration = try TunnelConfiguration.parse(Sample.wholeFile)
         var dumped = ""

@@ -5,7 +5,7 @@ import NetworkAddresses
 import Testing
 import WireGuardCore
 
-/// Whatever the bytes are, nothing traps and every error stands inside the text.
+/// With any bytes, nothing traps and every error is inside the text.
 @Suite("Truncated and mutated texts")
 struct ConfigurationMutationTests {
     private static let pieces: [[UInt8]] =
@@ -45,7 +45,7 @@ struct ConfigurationMutationTests {
         let report = TunnelConfiguration.check(text)
         guard isInside(report, text), (report.configuration == nil) == !report.errors.isEmpty else { return false }
         guard let configuration = report.configuration else { return true }
-        // What is accepted can be written, and reads back as the same.
+        // Accepted text can be written, and is then parsed to the same value.
         guard let written = try? configuration.wgQuickText() else { return false }
         return (try? TunnelConfiguration.parse(written)) == configuration
     }
@@ -80,7 +80,7 @@ struct ConfigurationMutationTests {
         }
     }
 
-    @Test("Random bytes are no file and no request", arguments: 0..<4)
+    @Test("Random bytes are neither a file nor a request", arguments: 0..<4)
     func noise(seed: Int) {
         var generator = SplitMix64(seed: UInt64(seed) &+ 100)
         for _ in 0..<500 {

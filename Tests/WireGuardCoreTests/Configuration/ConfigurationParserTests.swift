@@ -148,7 +148,7 @@ struct ConfigurationParserTests {
         #expect(errors(hook + "PrivateKey = short\n").count == 1)
     }
 
-    @Test("A private key of zeros is reported beside a line that cannot be read")
+    @Test("A private key of zeros is reported together with an unreadable line")
     func zeroPrivateKeyAndUnreadableLine() {
         let zeros = String(repeating: "A", count: 43) + "="
         let text = "[Interface]\nPrivateKey = \(zeros)\nPostUp = a\u{1}b\n"
@@ -156,7 +156,7 @@ struct ConfigurationParserTests {
         #expect(report.errors.map(\.code) == [.zeroKey, .controlCharacter])
     }
 
-    @Test("A pre-shared key of zeros is none")
+    @Test("A pre-shared key of zeros means no key")
     func zeroPresharedKey() throws {
         let zeros = String(repeating: "A", count: 43) + "="
         #expect(try TunnelConfiguration.parse(Sample.peer("PresharedKey = \(zeros)")).peers.first?.presharedKey == nil)

@@ -8,7 +8,7 @@ import WireGuardCore
 @Suite("Writing wg-quick files")
 struct TunnelConfigurationTextTests {
     @Test(
-        "What is read, written and read again is equal",
+        "A configuration that is parsed, written and parsed again is equal",
         arguments: [
             Sample.wholeFile, Sample.interface(), Sample.peer(),
             Sample.interface("FwMark = off", "Table = off", "ListenPort = 0"),
@@ -65,7 +65,7 @@ struct TunnelConfigurationTextTests {
         #expect(throws: UnwritableConfiguration.self) { try configuration.wgQuickText() }
     }
 
-    @Test("What the reader would refuse is not written")
+    @Test("A configuration that the parser would refuse is not written")
     func refused() throws {
         var small = TunnelConfiguration()
         small.interface.mtu = 575

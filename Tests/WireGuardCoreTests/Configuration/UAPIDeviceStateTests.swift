@@ -88,7 +88,7 @@ struct UAPIDeviceStateTests {
     }
 
     @Test(
-        "An errno other than 0 is the device's refusal, whatever its sign",
+        "An errno other than 0 is the device's refusal, with either sign",
         arguments: ["errno=1\n\n", "errno=-1\n\n", "listen_port=1\nerrno=1\n\n"])
     func refused(text: String) {
         #expect(throws: UAPIReplyError.refused(errno: 1)) { try UAPIDeviceState(reply: Array(text.utf8)) }

@@ -175,7 +175,7 @@ struct UAPIRequestParserTests {
         #expect(found.last?.update?.listenPort == 2)
     }
 
-    @Test("An error is there before the request has ended, so that it can be answered")
+    @Test("An error is available before the request has ended, so that it can be answered")
     func earlyError() {
         var parser = UAPIRequestParser()
         parser.feed(Array("set=1\nbad\n".utf8))
@@ -229,7 +229,7 @@ struct UAPIRequestParserTests {
     }
 
     @Test(
-        "Bytes one at a time, and in pieces of any size, give what the whole gives",
+        "Single bytes, and pieces of any size, have the same result as the whole",
         arguments: [1, 2, 3, 5, 7, 16, 61, 64, 1000])
     func pieces(size: Int) {
         let text = Array(
@@ -241,7 +241,7 @@ struct UAPIRequestParserTests {
     }
 
     @Test(
-        "A line over the limit is an error, however it arrives, and the next request is read",
+        "A line over the limit is an error, in any pieces, and the next request is parsed",
         arguments: [1, 7, 100, .max])
     func longLine(size: Int) {
         let text = Array("set=1\nlisten_port=\(String(repeating: "0", count: 5000))1\nfwmark=1\n\nget=1\n\n".utf8)
@@ -254,7 +254,7 @@ struct UAPIRequestParserTests {
         #expect(uapiResults(text, size: size).first?.update?.listenPort == 1)
     }
 
-    @Test("Lines of 100 KiB are read with the limit that holds if nothing is said")
+    @Test("Lines of 100 KiB are accepted with the default limit")
     func lineOver64KiB() {
         let text = Array("set=1\nlisten_port=\(String(repeating: "0", count: 100 << 10))1\n\n".utf8)
         #expect(uapiResults(text, size: 4096).first?.update?.listenPort == 1)

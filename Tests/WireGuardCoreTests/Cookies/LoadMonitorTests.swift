@@ -11,7 +11,7 @@ private func at(_ milliseconds: Int64) -> Instant {
 
 @Suite("Load monitor")
 struct LoadMonitorTests {
-    @Test("The 129th message at once means load, for one second after the last such message")
+    @Test("A burst of 129 messages means load, for one second after the last such message")
     func burst() {
         var monitor = LoadMonitor(burst: 128, perSecond: 1_000)
         #expect(!monitor.isUnderLoad(at: at(0)))
@@ -34,7 +34,7 @@ struct LoadMonitorTests {
         #expect(!monitor.isUnderLoad(at: at(1_000)))
     }
 
-    @Test("A steady stream at the rate is no load, one above it is")
+    @Test("A steady stream at the rate is not load, one above it is")
     func steady() {
         var monitor = LoadMonitor(burst: 128, perSecond: 1_000)
         for millisecond in 0..<3_000 as Range<Int64> { #expect(monitor.messageArrived(at: at(millisecond)) == false) }
@@ -55,7 +55,7 @@ struct LoadMonitorTests {
                 monitor.messageArrived(at: Instant(nanoseconds: 9_000_000_000_000 + step * 100_000))
             }.map { Int($0) } ?? 10_000
         }
-        // Ten places, and what becomes free meanwhile: at 1,000 a second one each ten steps, at 250 one each 40.
+        // Ten places, and those that become free meanwhile: at 1,000 a second one every ten steps, at 250 one every 40.
         #expect(admitted(1_000) == 11)
         #expect(admitted(2_000_000) == 10)
         var monitor = LoadMonitor(burst: 1, perSecond: 1_000)

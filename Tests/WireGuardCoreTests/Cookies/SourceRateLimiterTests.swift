@@ -21,7 +21,7 @@ struct SourceRateLimiterTests {
             IPAddress.v6($0 << 32, 1)
         }
 
-    @Test("Fourteen sources at once each get a burst of 5 and then 20 per second")
+    @Test("Fourteen concurrent sources each get a burst of 5 and then 20 per second")
     func burstAndRefill() {
         #expect(Self.sources.count == 14)
         var limiter = SourceRateLimiter()
@@ -51,11 +51,11 @@ struct SourceRateLimiterTests {
             if limiter.allow(v4(1), at: at(millisecond)) { allowed += 1 }
             if millisecond % 100 == 0 { #expect(limiter.allow(v4(2), at: at(millisecond)) == true) }
         }
-        // Five at once and one for each full 50 ms after that.
+        // A burst of five and then one for each full 50 ms.
         #expect(allowed == 5 + 39)
     }
 
-    @Test("An IPv6 host is known by its /64, an IPv4 host by its whole address")
+    @Test("An IPv6 host is identified by its /64, an IPv4 host by its whole address")
     func grouping() {
         var limiter = SourceRateLimiter()
         for low in 0..<5 as Range<UInt64> {
@@ -95,7 +95,7 @@ struct SourceRateLimiterTests {
         #expect(limiter.count == 0)
     }
 
-    @Test("The table keeps its bound, lets new sources in and remembers those that used up their bucket")
+    @Test("The table keeps its bound, admits new sources and keeps those with an empty bucket")
     func bounded() {
         var limiter = SourceRateLimiter(capacity: 100)
         for _ in 0..<6 { _ = limiter.allow(v4(0), at: at(0)) }

@@ -73,7 +73,7 @@ struct Blake2sTests {
         #expect(CryptoTest.hex(result) == expected)
     }
 
-    @Test("A message gives the same digest however it is cut", arguments: [false, true])
+    @Test("A message has the same digest in any pieces", arguments: [false, true])
     func pieces(isKeyed: Bool) {
         var generator = CryptoTest.Generator(seed: 7693)
         let key = isKeyed ? generator.bytes(32) : []

@@ -22,7 +22,7 @@ struct SecretTests {
         let ciphers: [any TransportSealing]
     }
 
-    @Test("No way of printing a secret, or what holds one, shows any of it")
+    @Test("Printing a secret, or a value that contains one, shows no part of it")
     func printing() throws {
         let bytes = CryptoTest.Generator(seed: 99).firstBytes(32)
         let words = CryptoTest.bytes32(bytes)
@@ -73,7 +73,7 @@ struct SecretTests {
         for value in values { #expect(Mirror(reflecting: value).children.isEmpty, "\(type(of: value))") }
     }
 
-    /// What a debugger would show at the ends of the tree.
+    /// The leaves that a debugger would show.
     private func leaves(of value: Any) -> [String] {
         let children = Mirror(reflecting: value).children
         return children.isEmpty ? ["\(value)", String(reflecting: value)] : children.flatMap { leaves(of: $0.value) }

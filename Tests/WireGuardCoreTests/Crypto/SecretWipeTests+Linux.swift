@@ -11,7 +11,7 @@
     // direct way. What malloc writes into a free block may replace some of the bytes, but it never writes the pattern.
     @Suite("Secrets in freed memory", .enabled(if: ProcessMemory.isReadable, "needs a readable /proc/self/mem"))
     struct SecretWipeTests {
-        @Test("A secret's bytes are gone when its last owner is")
+        @Test("A secret's bytes are wiped when its last owner is released")
         func secret() {
             let memory = ProcessMemory(byteCount: Secret.byteCount)
             var secret: Secret? = unsafe Secret { unsafe $0.initializeMemory(as: UInt8.self, repeating: 0xa5) }
@@ -35,7 +35,7 @@
         }
 
         #if canImport(CCryptoBoringSSL)
-            @Test("A cipher's key is gone when its last owner is")
+            @Test("A cipher's key is wiped when its last owner is released")
             func cipher() {
                 let memory = ProcessMemory(byteCount: 128)
                 let key = CryptoTest.bytes32([UInt8](repeating: 0xa5, count: 32))

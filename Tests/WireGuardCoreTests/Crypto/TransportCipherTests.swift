@@ -93,7 +93,7 @@ struct TransportCipherTests {
         #expect(cipher.open(counter: 7, sealed, inPlace: true) == plaintext)
     }
 
-    @Test("What is authenticated beside a message is under its tag, as in single messages", arguments: BackEnd.allCases)
+    @Test("Additional data is under a message's tag, as in single messages", arguments: BackEnd.allCases)
     func authenticatedData(backEnd: BackEnd) {
         var generator = CryptoTest.Generator(seed: 17)
         let key = generator.bytes32()

@@ -7,7 +7,7 @@ import Testing
 
 @testable import WireGuardCore
 
-/// What strangers, and peers gone bad, can put on the wire.
+/// Messages of strangers, and of malicious peers.
 @Suite("Engine: adversarial input")
 struct AdversarialTests {
     /// Everything about a host that input which is not authentic must leave alone.
@@ -57,7 +57,7 @@ struct AdversarialTests {
             let base = unsafe views[0].base
             for kind: UInt32 in [0, 1, 2, 3, 4, 5, 0x0100_0004, .max] {
                 for byteCount in 0...length {
-                    // Opening overwrites what it fails to open, so the start is set each time.
+                    // A failed open overwrites the bytes, so the start is set each time.
                     unsafe base.storeLittleEndian(kind, at: 0)
                     unsafe base.storeLittleEndian(session.keys.localIndex, at: 4)
                     unsafe base.storeLittleEndian(UInt64(byteCount), at: 8)

@@ -106,7 +106,7 @@ struct ConfigurationChangeTests {
         #expect(shown?.publicKey == world[0].publicKey)
     }
 
-    @Test("Without private key nothing is sent or answered; with it again, all goes on")
+    @Test("Without a private key nothing is sent or answered; with it again, everything continues")
     func noPrivateKey() {
         let world = EngineWorld()
         world[1].engine.setPrivateKey(nil)
@@ -117,7 +117,7 @@ struct ConfigurationChangeTests {
         #expect(flows(world, 0, 1, within: .seconds(10)))
     }
 
-    @Test("A device is no peer of its own, whichever comes first")
+    @Test("A device is not its own peer, in either order of configuration")
     func ownKey() {
         let world = EngineWorld()
         #expect(!world[0].addPeer(world[0].publicKey))
@@ -189,7 +189,7 @@ struct ConfigurationChangeTests {
         #expect(world[1].snapshot(of: stranger)?.endpoint == nil)
     }
 
-    @Test("It is not sent when the device went down, or came up again, meanwhile", arguments: [false, true])
+    @Test("A pending message is not sent if the device went down, or up again, meanwhile", arguments: [false, true])
     func downBetweenOpenAndCommit(up: Bool) {
         let world = EngineWorld()
         world.establish()
@@ -202,7 +202,7 @@ struct ConfigurationChangeTests {
         #expect(delivered == [false])
     }
 
-    @Test("Packets planned for a peer that is removed can still be sealed, and harm nobody")
+    @Test("Packets planned for a removed peer can still be sealed, without harm")
     func removalBetweenPlanAndSeal() {
         let world = EngineWorld()
         world.establish()
@@ -231,7 +231,7 @@ struct ConfigurationChangeTests {
         #expect(flows(world, 0, 1))
     }
 
-    @Test("Adding a peer that is there already changes nothing")
+    @Test("Adding an existing peer changes nothing")
     func addedTwice() {
         let world = EngineWorld()
         world.establish()
@@ -303,7 +303,7 @@ struct ConfigurationChangeTests {
         #expect(world[0].engine.statistics.disallowedSource == 1)
     }
 
-    @Test("A packet whose source is not the sender's is dropped and counted; the session goes on")
+    @Test("A packet whose source is not the sender's is dropped and counted; the session continues")
     func spoofed() {
         let world = EngineWorld(3)
         world.establish(0, with: 1)
@@ -339,7 +339,7 @@ struct ConfigurationChangeTests {
         #expect(flows(world, 0, 1))
     }
 
-    @Test("Padding is taken off before delivery, whatever it holds")
+    @Test("Padding is removed before delivery, whatever its bytes")
     func padding() throws {
         let world = EngineWorld()
         world.establish()
@@ -390,13 +390,13 @@ struct ConfigurationChangeTests {
         for datagram in batch.seal(plan) { world.transmit(datagram, from: world[0]) }
         world.run(for: .seconds(1))
         for target in 1...3 { #expect(world[target].delivered == expected[target]) }
-        // Sealing leaves the packets as they were.
+        // Sealing does not change the packets.
         for (index, packet) in packets.enumerated() {
             #expect(batch.bytes(index, at: 0, count: packet.count + 64) == packet + [UInt8](repeating: 0xaa, count: 64))
         }
     }
 
-    @Test("Snapshots tell what was configured and counted")
+    @Test("Snapshots contain the configuration and the counters")
     func snapshots() throws {
         let world = EngineWorld(preshared: true)
         world[0].engine.setPersistentKeepalive(25, of: world[1].publicKey, at: world.now(0), wall: world.wall(0))
@@ -449,7 +449,7 @@ extension PrivateKey {
 
 @Suite("Engine: order of peers")
 struct PeerOrderTests {
-    @Test("Peers are listed in the order in which they were added, also when the same set replaces them")
+    @Test("Peers are listed in the order of their addition, even if an equal set replaces them")
     func order() {
         var random = SeededGenerator(seed: 77)
         var engine = Engine(random: SeededGenerator(seed: 78))

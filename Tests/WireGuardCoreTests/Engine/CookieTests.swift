@@ -31,7 +31,7 @@ struct CookieTests {
         }
     }
 
-    @Test("Cookie replies ask the system for no random bytes of their own, and each has another nonce")
+    @Test("Cookie replies need no random bytes of the system, and each has a unique nonce")
     func nonceDraws() {
         final class Counter: @unchecked Sendable { var draws = 0 }
         struct Counting: RandomNumberGenerator {
@@ -65,7 +65,7 @@ struct CookieTests {
         #expect(counter.draws == afterFirst)
     }
 
-    @Test("Junk is told from handshakes without the engine, by mac1, and counted")
+    @Test("Invalid handshakes are detected by mac1 without the engine, and counted")
     func filter() throws {
         let world = EngineWorld()
         var random = SeededGenerator(seed: 3)
@@ -91,7 +91,7 @@ struct CookieTests {
         #expect(world[1].engine.statistics.invalidMac1 == 2)
     }
 
-    @Test("Without load nobody needs a cookie, and a false mac2 is of no interest")
+    @Test("Without load no cookie is necessary, and a wrong mac2 is ignored")
     func noLoad() throws {
         let world = EngineWorld()
         world.onWire = { flight in
@@ -121,11 +121,11 @@ struct CookieTests {
         #expect(initiations[0][132...].allSatisfy { $0 == 0 })
         #expect(!initiations[1][132...].allSatisfy { $0 == 0 })
         #expect(world[0].engine.statistics.cookieRepliesAccepted == 1)
-        // Five of the 400 forged ones are looked at before each second of load; the others were worth two MACs.
+        // Five of the 400 forged ones are processed before each second of load; the others cost two MACs.
         #expect(world[1].engine.statistics.rejectedHandshakes <= 8 * 5)
     }
 
-    @Test("Peers' handshakes are no load, however many come at once; a replayed initiation is")
+    @Test("Handshakes of peers are not load, in any burst; a replayed initiation is")
     func peersAreNoLoad() throws {
         let world = EngineWorld(12, limits: CookieTests.touchy)
         for peer in 1..<12 { world.send(peer, to: 0) }
@@ -158,7 +158,7 @@ struct CookieTests {
         #expect(world[0].engine.statistics.cookieRepliesSent == cookies)
     }
 
-    @Test("A cookie reply is 64 bytes, names the sender, and is shorter than what it answers")
+    @Test("A cookie reply is 64 bytes, names the sender, and is shorter than its request")
     func reply() throws {
         let world = EngineWorld(limits: CookieTests.touchy)
         var random = SeededGenerator(seed: 1)
@@ -276,7 +276,7 @@ struct CookieTests {
         let world = EngineWorld(limits: limits)
         var random = SeededGenerator(seed: 1)
         let node = world[1]
-        // Nothing is sent meanwhile, as when the socket is full.
+        // Nothing is sent meanwhile, as with a full socket.
         for _ in 0..<100 {
             let forged = Forge.initiation(for: node.publicKey, using: &random)
             _ = node.engine.receive(forged, from: CookieTests.attacker, at: world.now(node), wall: world.wall(node))
@@ -288,7 +288,7 @@ struct CookieTests {
         #expect(waiting.count == 8)
     }
 
-    @Test("A responder without room for its response leaves the peer as it was, and answers when there is room")
+    @Test("A responder without room for its response leaves the peer unchanged, and answers when there is room")
     func responseNeedsRoom() throws {
         var limits = EngineLimits()
         limits.outboxMessages = 1
@@ -328,7 +328,7 @@ struct CookieTests {
         #expect(world[1].delivered == [packet])
     }
 
-    @Test("An attacker with cookies of its own exhausts only its own allowance")
+    @Test("An attacker with its own cookies exhausts only its own allowance")
     func perSource() throws {
         var limits = CookieTests.touchy
         limits.handshakeBurstPerSource = 3
@@ -457,7 +457,7 @@ struct CookieTests {
         #expect(world[1].engine.rateLimiter.count == 0)
     }
 
-    @Test("A flood with a mac1 for someone else is dropped at once and is no load")
+    @Test("A flood with a mac1 for another device is dropped immediately and is not load")
     func wrongMac1() {
         let world = EngineWorld(3, limits: CookieTests.touchy)
         var random = SeededGenerator(seed: 1)

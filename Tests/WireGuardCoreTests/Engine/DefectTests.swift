@@ -9,7 +9,7 @@ import Testing
 
 /// Defects that other WireGuard implementations shipped and mended in 2025 and 2026, from their changelogs, audits and
 /// issues: each is a test here, so that it is not shipped again.
-@Suite("Engine: known defects of others")
+@Suite("Engine: known defects of other implementations")
 struct DefectTests {
     @Test("Defect a: session indices are random 32-bit numbers")
     func randomIndices() {
@@ -26,7 +26,7 @@ struct DefectTests {
                 ands &= index
             }
         }
-        // 120 indices, of which none repeats and every bit varies: neither a counter nor a peer number is inside.
+        // 120 indices, all different, and every bit varies: they contain neither a counter nor a peer number.
         #expect(indices.count == 120)
         #expect(ors == .max && ands == 0)
         #expect(Set(indices.map { $0 >> 24 }).count > 50)
@@ -111,7 +111,7 @@ struct DefectTests {
         // AdversarialTests goes through all lengths from 0 to 65,535.
     }
 
-    @Test("Defect g: no counter is used after Reject-After-Messages, by nobody")
+    @Test("Defect g: no counter is used after Reject-After-Messages, by either side")
     func rejectAfterMessages() throws {
         let world = EngineWorld()
         world.establish()
@@ -219,7 +219,7 @@ struct DefectTests {
         #expect(world[0].engine.statistics.handshakesCompleted == 301)
     }
 
-    @Test("Defect l: mac1 covers everything before it and stands where the paper says")
+    @Test("Defect l: mac1 covers everything before it, at the position in the paper")
     func mac1Offset() throws {
         let world = EngineWorld()
         world.establish()
@@ -353,7 +353,7 @@ struct DefectTests {
         #expect(replies.allSatisfy { $0.message.destination == v6 })
     }
 
-    @Test("Defect v: the keys of a session that was replaced are gone, the objects with them")
+    @Test("Defect v: the keys of a replaced session are wiped, and the objects released")
     func keysGo() {
         let world = EngineWorld()
         world.establish()
@@ -366,7 +366,7 @@ struct DefectTests {
             world.run(for: .seconds(1))
         }
         #expect(keys == nil)
-        // The crypto layer's tests look at the bytes of wiped keys.
+        // The crypto layer's tests examine the bytes of wiped keys.
     }
 
     @Test("Defect v: a plan keeps no keys once its packets are sealed")
@@ -380,15 +380,15 @@ struct DefectTests {
             unsafe world[0].engine.planSend(views, mtu: 1420, at: world.now(0), wall: world.wall(0), into: plan)
         }
         #expect(batch.seal(plan).count == 1)
-        // What was sealed once is not sealed again under the same counter.
+        // A sealed packet is not sealed again under the same counter.
         #expect(batch.seal(plan).isEmpty)
         #expect(keys != nil)
         world.run(for: .seconds(600))
         #expect(keys == nil)
     }
 
-    // Not here, since they are about I/O:
+    // Not here, because they concern I/O:
     // - defect r, packets lost when the system sends part of a batch: the UDP socket tests.
-    // - defect s, failing where IPv6 is disabled: the UDP socket tests.
-    // - defect w, a management socket that others may open: the UAPI server tests.
+    // - defect s, a failure if IPv6 is disabled: the UDP socket tests.
+    // - defect w, a management socket that other users may open: the UAPI server tests.
 }

@@ -23,7 +23,7 @@ struct EngineLimitsTests {
         .add(try #require(IPPrefix(.v4(UInt32(number)), length: 32)))
     }
 
-    @Test("What passes the check is applied whole, and what does not would have gone beyond", arguments: 0..<200)
+    @Test("An accepted update is applied whole, and a refused one would have exceeded the bounds", arguments: 0..<200)
     func randomUpdates(_ seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         var engine = engine(peers: 6, allowedIPs: 20)
@@ -46,7 +46,7 @@ struct EngineLimitsTests {
                 }
                 update.peers.append(peer)
             }
-            // The same without bounds says what there would be.
+            // An engine without bounds shows the result.
             var free = self.engine(peers: 100, allowedIPs: 1_000)
             engine.forEachPeer { peer in
                 free.addPeer(peer.publicKey)
@@ -58,7 +58,7 @@ struct EngineLimitsTests {
                 engine.apply(update, at: now, wall: wall)
                 #expect(engine.peerCount == free.peerCount && engine.allowedIPs.count == free.allowedIPs.count)
             } catch {
-                // It counts what goes on the way; never less than there is in the end.
+                // The check counts intermediate entries too, and never less than the final number.
                 #expect(engine.peerCount <= 6 && engine.allowedIPs.count <= 20)
             }
             #expect(engine.peerCount <= 6 && engine.allowedIPs.count <= 20)

@@ -40,17 +40,17 @@ struct Flight: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// One host: an engine, its keys and addresses, its clocks, and what was delivered to it.
+/// One host: an engine, its keys and addresses, its clocks, and its deliveries.
 final class Node {
     var engine: Engine
     let index: Int
     let privateKey: PrivateKey
     let publicKey: PublicKey
-    /// Where this host sends from; change it to roam.
+    /// The endpoint of this host; change it to roam.
     var endpoint: Endpoint
     /// The packets that came out of the tunnel, in order.
     var delivered: [[UInt8]] = []
-    /// What this host's clocks are ahead of the world's.
+    /// The lead of this host's clocks over the world's.
     var monotonicSkew: Duration = .zero
     var wallSkew: Duration = .zero
     /// How often a deadline was served.
@@ -64,7 +64,7 @@ final class Node {
         engine = Engine(random: SeededGenerator(seed: seed), limits: limits)
     }
 
-    // Macros copy what they look at, and an engine cannot be copied.
+    // Macros copy their operands, and an engine cannot be copied.
     func addPeer(_ key: PublicKey) -> Bool { engine.addPeer(key) }
     func hasPeer(_ key: PublicKey) -> Bool { engine.hasPeer(key) }
     func peer(routing address: UInt32) -> PublicKey? { engine.peer(routing: IPAddress.v4(address)) }
@@ -186,7 +186,7 @@ final class EngineWorld {
 
     // MARK: Datagrams
 
-    /// Sends what an engine wants sent.
+    /// Sends an engine's own messages.
     func flush(_ node: Node) {
         for datagram in node.engine.drainAll(at: now(node), wall: wall(node)) { transmit(datagram, from: node) }
     }
@@ -258,7 +258,7 @@ final class EngineWorld {
         nodes[node].engine.snapshot(of: nodes[other].publicKey)
     }
 
-    /// What `sender` put on the wire, with times.
+    /// The datagrams that `sender` put on the wire, with times.
     func sent(_ sender: Int, _ accept: (Flight) -> Bool) -> [Eavesdropper<Flight>.Record] {
         wire.records.filter { $0.message.source == nodes[sender].endpoint && accept($0.message) }
     }

@@ -71,7 +71,7 @@ struct HandshakeTests {
         let keepalive = try #require(world.keepalives(1).first?.message)
         #expect(keepalive.receiver == initiation.word(at: 4))
         #expect(keepalive.bytes.count == 32)
-        // Nobody has a cookie.
+        // There is no cookie yet.
         #expect(initiation.bytes[132...].allSatisfy { $0 == 0 })
         #expect(response.bytes[76...].allSatisfy { $0 == 0 })
     }
@@ -155,7 +155,7 @@ struct HandshakeTests {
         #expect(world[0].delivered == andBack)
     }
 
-    // Each side then sent on what the other calls its previous session, and each renewal threw a round trip of packets away.
+    // Each side then sent on the other's previous session, and each renewal lost a round trip of packets.
     @Test("After initiations that cross both sides settle on one session, and renewals lose nothing", arguments: 1..<5)
     func crossedSessionsSettle(seed: UInt64) {
         let world = EngineWorld(seed: seed)
@@ -220,7 +220,7 @@ struct HandshakeTests {
         #expect((world.peer(0, of: 1)?.current != nil) == (milliseconds < 90_000))
     }
 
-    @Test("An initiation that was dealt with holds no keys any more")
+    @Test("A handled initiation contains no keys any more")
     func wipedInitiation() throws {
         let world = EngineWorld()
         world.establish()

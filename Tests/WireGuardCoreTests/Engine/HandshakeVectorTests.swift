@@ -7,9 +7,9 @@ import Testing
 
 /// A whole handshake with every input fixed, byte by byte.
 ///
-/// The expected bytes come from an independent reference: Noise_IKpsk2 written down from the WireGuard paper
-/// (section 5.4) in Python, with BLAKE2s from `hashlib` and X25519 and ChaCha20-Poly1305 from the `cryptography` package
-/// (OpenSSL); XChaCha20-Poly1305 is OpenSSL's ChaCha20-Poly1305 under an HChaCha20 written from the draft. The inputs are
+/// The expected bytes come from an independent reference: Noise_IKpsk2 implemented from the WireGuard paper (section 5.4) in
+/// Python, with BLAKE2s from `hashlib` and X25519 and ChaCha20-Poly1305 from the `cryptography` package (OpenSSL);
+/// XChaCha20-Poly1305 is OpenSSL's ChaCha20-Poly1305 under an HChaCha20 implemented from the draft. The inputs are
 /// consecutive bytes: static keys 1…32 (initiator) and 33…64 (responder), ephemeral keys 65…96 and 97…128, pre-shared key
 /// 129…160, indices 0x11223344 and 0xa1b2c3d4, the time 1700000000.1174405 s.
 @Suite("Handshake vectors")
@@ -165,7 +165,7 @@ struct HandshakeVectorTests {
         #expect(outcome.responder.remoteIndex == 0x1122_3344)
     }
 
-    @Test("Transport data is the reference's", arguments: vectors)
+    @Test("Transport data equals the reference", arguments: vectors)
     func transportData(_ vector: Vector) throws {
         let key = HandshakeVectorTests.presharedKey(vector)
         let outcome = try HandshakeVectorTests.handshake(initiatorPresharedKey: key, responderPresharedKey: key)
@@ -191,7 +191,7 @@ struct HandshakeVectorTests {
         #expect(other.initiator == nil)
     }
 
-    @Test("A pre-shared key of zeros is none")
+    @Test("A pre-shared key of zeros means no key")
     func zeroPresharedKey() throws {
         let zeros = PresharedKey(bytes: [UInt8](repeating: 0, count: 32))
         let outcome = try HandshakeVectorTests.handshake(initiatorPresharedKey: zeros, responderPresharedKey: nil)

@@ -13,7 +13,7 @@ struct PersistentKeepaliveTests {
         world[node].engine.setPersistentKeepalive(seconds, of: other, at: world.now(node), wall: world.wall(node))
     }
 
-    @Test("Switching it on greets the peer at once")
+    @Test("Enabling keepalives sends one immediately")
     func greets() {
         let world = EngineWorld()
         enable(25, world)
@@ -23,7 +23,7 @@ struct PersistentKeepaliveTests {
         #expect(world[0].engine.statistics.handshakesCompleted == 1)
     }
 
-    @Test("Coming up greets the peer at once")
+    @Test("Setting the device up sends a keepalive immediately")
     func greetsOnTheWayUp() {
         let world = EngineWorld()
         world[0].engine.setUp(false, at: world.now(0), wall: world.wall(0))
@@ -35,7 +35,7 @@ struct PersistentKeepaliveTests {
         #expect(world.keepalives(0).count == 1)
     }
 
-    @Test("A quiet peer hears a keepalive at every interval")
+    @Test("A quiet peer gets a keepalive at every interval")
     func interval() {
         let world = EngineWorld()
         enable(20, world)
@@ -63,7 +63,7 @@ struct PersistentKeepaliveTests {
         #expect(world.keepalives(0).isEmpty)
     }
 
-    @Test("What is received counts as well: one side's keepalives are enough for both")
+    @Test("Received packets count as well: one side's keepalives suffice for both")
     func putOffByReceiving() {
         let world = EngineWorld()
         enable(20, world)
@@ -99,7 +99,7 @@ struct PersistentKeepaliveTests {
         #expect(world.keepalives(0).count == 1)
     }
 
-    @Test("It keeps the session alive for six hours without data, renewing every two minutes")
+    @Test("Keepalives keep a session alive for six hours without data, with a renewal every two minutes")
     func lives() {
         let world = EngineWorld()
         enable(25, world)
@@ -110,7 +110,7 @@ struct PersistentKeepaliveTests {
         #expect(world[0].engine.indices.count <= 3)
     }
 
-    @Test("It survives a peer that is away for an hour")
+    @Test("Keepalives survive a peer that is unreachable for an hour")
     func outage() {
         let world = EngineWorld()
         enable(25, world)
@@ -125,7 +125,7 @@ struct PersistentKeepaliveTests {
         #expect(world[0].delivered == [packet])
     }
 
-    @Test("It begins on its own once a peer that had no endpoint gets one")
+    @Test("Keepalives start by themselves when a peer without an endpoint gets one")
     func lateEndpoint() {
         let world = EngineWorld()
         world[0].engine.setEndpoint(nil, of: world[1].publicKey)
@@ -137,7 +137,7 @@ struct PersistentKeepaliveTests {
         #expect(world.snapshot(0, of: 1)?.hasSession == true)
     }
 
-    @Test("An endpoint that comes later, over UAPI or by itself, is greeted at once", arguments: [false, true])
+    @Test("A later endpoint, over UAPI or by itself, gets a keepalive immediately", arguments: [false, true])
     func greetsLateEndpoint(uapi: Bool) {
         let world = EngineWorld()
         world[0].engine.setUp(false, at: world.now(0), wall: world.wall(0))
@@ -227,7 +227,7 @@ struct ClockTests {
         #expect(world[1].delivered == [packet])
     }
 
-    @Test("The wall clock may go back: timestamps rise all the same, and handshakes go on")
+    @Test("If the wall clock is set back, timestamps still rise, and handshakes continue")
     func wallBack() {
         let world = EngineWorld()
         world.establish()
@@ -330,7 +330,7 @@ struct DeadlineTests {
             world.send(1, to: 0)
             world.run(for: .milliseconds(250))
         }
-        // Per host one for each time that a timer of 10 or 15 s, put off by traffic, looks again.
+        // One for each time that a timer of 10 or 15 s, postponed by traffic, expires early on a host.
         for node in world.nodes { #expect(node.deadlineCalls <= 250, "\(node.deadlineCalls) wake-ups") }
     }
 

@@ -11,7 +11,7 @@ import Testing
 struct ManyPeersTests {
     static let count = 100_000
 
-    /// Adds peers that nobody speaks to, each with an address of 11.0.0.0/8.
+    /// Adds silent peers, each with an address of 11.0.0.0/8.
     static func add(_ count: Int, to node: Node, using random: inout SeededGenerator) -> [PublicKey] {
         (0..<count).compactMap { number in
             guard let key = PublicKey(bytes: random.bytes(32)),
@@ -79,7 +79,7 @@ struct ManyPeersTests {
         #expect(node.engine.indices.count <= keys.count)
     }
 
-    @Test("Two hundred peers to be greeted at once are greeted in steps, and the deadline stays due between them")
+    @Test("Two hundred due keepalives are sent in steps, and the deadline stays due between them")
     func greetedInSteps() {
         let world = EngineWorld()
         var random = SeededGenerator(seed: 4)
@@ -97,7 +97,7 @@ struct ManyPeersTests {
         #expect(steps == Array(repeating: 4, count: 50))
     }
 
-    @Test("A state of ten thousand peers is told in pieces, which have each peer once, whatever it is allowed")
+    @Test("The state of ten thousand peers is returned in pieces, which contain each peer once, with any piece size")
     func statesInPieces() {
         let world = EngineWorld()
         var random = SeededGenerator(seed: 6)
@@ -114,7 +114,7 @@ struct ManyPeersTests {
         var (place, most): (Int?, Int) = (0, 0)
         while let start = place {
             let piece = node.engine.snapshots(from: start, work: 256)
-            // The last one may be larger than what is left for it.
+            // The last one may exceed the remaining size.
             most = max(most, piece.peers.dropLast().reduce(0) { $0 + 1 + $1.allowedIPs.count })
             state.peers += piece.peers.map { UAPIPeerState($0) }
             place = piece.next

@@ -54,7 +54,7 @@ struct ReceiveBatchTests {
         #expect(statistics.packetsReceived == 2 + 30)
     }
 
-    @Test("What exceeds a plan's capacity is ignored, and nothing outside a plan can be asked for")
+    @Test("Datagrams beyond a plan's capacity are ignored, and accesses outside a plan are refused")
     func capacity() {
         let world = EngineWorld()
         world.establish()
@@ -67,7 +67,7 @@ struct ReceiveBatchTests {
     }
 
     @Test(
-        "Handshakes that come together are dealt with four at a time, and the data among them is planned with its batch"
+        "A burst of handshakes is handled four at a time, and the data among them is planned with its batch"
     )
     func handshakesInPieces() {
         let world = EngineWorld(12)

@@ -66,7 +66,7 @@ struct RoamingTests {
         #expect(world.snapshot(0, of: 1)?.endpoint == world[1].endpoint)
     }
 
-    @Test("A datagram that is not authentic moves nobody", arguments: 0..<8)
+    @Test("A datagram that is not authentic does not move a peer", arguments: 0..<8)
     func forgeryDoesNotMove(bit: Int) {
         let world = EngineWorld()
         world.establish()
@@ -78,7 +78,7 @@ struct RoamingTests {
         #expect(world[1].engine.statistics.authenticationFailures == 1)
     }
 
-    @Test("A replayed datagram, initiation or response moves nobody")
+    @Test("A replayed datagram, initiation or response does not move a peer")
     func replayDoesNotMove() {
         let world = EngineWorld()
         world.establish()
@@ -90,7 +90,7 @@ struct RoamingTests {
         #expect(world.snapshot(0, of: 1)?.endpoint == world[1].endpoint)
     }
 
-    @Test("An initiation with a flipped bit moves nobody")
+    @Test("An initiation with a flipped bit does not move a peer")
     func forgedInitiationDoesNotMove() throws {
         let world = EngineWorld()
         world.onWire = { _ in false }
@@ -151,7 +151,7 @@ struct RoamingTests {
         #expect(world.sent(0, .initiation).last?.message.destination.source == .unspecified)
     }
 
-    @Test("Behind a NAT that rebinds every few seconds, traffic goes on both ways", arguments: 0..<5)
+    @Test("Behind a NAT that rebinds every few seconds, traffic continues in both directions", arguments: 0..<5)
     func natRebinding(seed: Int) {
         let world = EngineWorld(seed: UInt64(seed))
         world[0].engine.setPersistentKeepalive(5, of: world[1].publicKey, at: world.now(0), wall: world.wall(0))

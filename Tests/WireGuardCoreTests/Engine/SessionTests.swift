@@ -10,7 +10,7 @@ import Testing
 struct SessionTests {
     // MARK: Three keypairs
 
-    @Test("What was sealed before a renewal still opens after it")
+    @Test("A datagram sealed before a renewal still opens after it")
     func previousStillOpens() {
         let world = EngineWorld()
         world.establish()
@@ -27,7 +27,7 @@ struct SessionTests {
         #expect(world.receive(back, from: world[1].endpoint, at: world[0]) != nil)
     }
 
-    @Test("What was sealed two renewals ago does not open")
+    @Test("A datagram sealed two renewals ago does not open")
     func oneBeforePreviousIsGone() {
         let world = EngineWorld()
         world.establish()
@@ -100,7 +100,7 @@ struct SessionTests {
         #expect(world[index].delivered == [back])
     }
 
-    @Test("Indices never pile up, however many handshakes there are")
+    @Test("Indices do not accumulate over many handshakes")
     func indices() {
         let world = EngineWorld()
         for round in 0..<30 {
@@ -152,7 +152,7 @@ struct SessionTests {
         #expect(world[1].delivered == packets)
     }
 
-    @Test("A session is renewed after 2^60 packets, by whichever side sent them", arguments: [0, 1])
+    @Test("A session is renewed after 2^60 packets, from either side", arguments: [0, 1])
     func rekeyAfterMessages(sender: Int) {
         let world = EngineWorld()
         world.establish()
@@ -204,7 +204,7 @@ struct SessionTests {
         #expect(world[1].engine.statistics.replayed == 3)
     }
 
-    @Test("A replayed initiation is refused, at once and much later")
+    @Test("A replayed initiation is refused, immediately and much later")
     func replayedInitiation() throws {
         let world = EngineWorld()
         world.establish()
@@ -217,7 +217,7 @@ struct SessionTests {
         #expect(world[1].engine.statistics.responsesSent == 1)
         #expect(world.peer(1, of: 0)?.current === session)
         #expect(world.peer(1, of: 0)?.next == nil)
-        // Even after all keys went, and after the peer was down.
+        // Even after all keys were wiped, and after the peer was down.
         world.run(for: .seconds(600))
         world[1].engine.setUp(false, at: world.now(1), wall: world.wall(1))
         world[1].engine.setUp(true, at: world.now(1), wall: world.wall(1))
@@ -239,7 +239,7 @@ struct SessionTests {
         #expect(world.peer(1, of: 0)?.lastReceivedTimestamp == proved)
         world.arrive(initiation)
         #expect(world[1].engine.statistics.responsesSent == 1)
-        // One that does not come back is forgotten.
+        // A peer that is not added again is forgotten.
         update.peers = []
         world[1].engine.apply(update, at: world.now(1), wall: world.wall(1))
         #expect(world[1].engine.peerCount == 0)
@@ -269,7 +269,7 @@ struct SessionTests {
 
     // MARK: Packets that wait
 
-    @Test("Packets that wait go out in order, before those that come later")
+    @Test("Waiting packets are sent in order, before later ones")
     func stagedOrder() {
         let world = EngineWorld()
         var packets: [[UInt8]] = []
@@ -308,7 +308,7 @@ struct SessionTests {
         #expect(world[0].engine.stagedBytes == 0)
     }
 
-    @Test("A packet too large for what may wait is dropped and counted, and drops no other")
+    @Test("A packet beyond the staging bound is dropped and counted, and drops no other")
     func stagedTooLarge() {
         var limits = EngineLimits()
         limits.stagedBytes = 1_000
@@ -321,7 +321,7 @@ struct SessionTests {
         #expect(world[0].engine.statistics.stagedDropped == 1)
     }
 
-    @Test("A drain takes no more than it is told, and the rest later")
+    @Test("A drain stays within its limits, and returns the rest later")
     func drainInParts() {
         let world = EngineWorld()
         world.onWire = { $0.kind != .response }
@@ -358,7 +358,7 @@ struct SessionTests {
         #expect(world[1].delivered == packets)
     }
 
-    @Test("Handshake messages too are drained in parts, and none goes beyond the bytes that it was told")
+    @Test("Handshake messages are drained in parts too, and no drain exceeds its bytes")
     func drainMessagesInParts() {
         let world = EngineWorld(11)
         for other in 1...10 {

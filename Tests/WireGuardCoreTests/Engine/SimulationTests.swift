@@ -16,18 +16,18 @@ import Testing
     import Musl
 #endif
 
-/// One seeded life of two or three hosts on a bad network, and what must hold of it.
+/// One seeded life of two or three hosts on a lossy network, and its invariants.
 struct Simulation {
-    /// After the network has become good, packets sent from here on all arrive: silence is noticed after at most
-    /// 15.4 s, and an initiation follows another handshake message after at most 5.4 s, twice.
+    /// After the network has recovered, packets sent from here on all arrive: silence is detected after at most 15.4 s, and
+    /// an initiation follows another handshake message after at most 5.4 s, twice.
     static let recovery: Duration = .seconds(27)
 
     let seed: UInt64
     private var random: SeededGenerator
     private let world: EngineWorld
     private let hosts: Int
-    /// A host whose wall clock went back and which then forgets what it sent is locked out by the protocol until the
-    /// clock is right, so a life has one or the other.
+    /// A host whose wall clock was set back and which then loses its state is locked out by the protocol until the clock is
+    /// right, so a life has only one of the two.
     private let restarts: Bool
     private var sent: [[UInt8]: Int] = [:]
     private var number: UInt32 = 0
@@ -130,11 +130,11 @@ struct Simulation {
             UInt16(random.int(in: 0...30)), of: other, at: world.now(index), wall: world.wall(index))
     }
 
-    /// Someone repeats what was on the wire, and what the host that moves sent also from another address.
+    /// An attacker repeats recorded datagrams, and those of the host that moves from another address too.
     ///
-    /// Where that was lost before, it is authentic and new, and the peer follows it, until it hears from the true place.
-    /// Both ends led astray at once would not find each other again, in any implementation: WireGuard does not hide from
-    /// someone in the middle who forwards.
+    /// A datagram that was lost before is authentic and new, and the peer follows it, until it receives one from the true
+    /// address. If both ends were misled at the same time they would not find each other again, in any implementation:
+    /// WireGuard does not protect against an attacker that forwards.
     private mutating func replay() {
         let records = world.wire.records
         guard !records.isEmpty else { return }
@@ -152,7 +152,7 @@ struct Simulation {
         let start = world.clock.nanoseconds
         while world.clock.nanoseconds - start < Simulation.recovery.wholeNanoseconds {
             for sender in 0..<hosts { send(sender, to: (sender + 1) % hosts) }
-            // Everybody hears of the host that moved.
+            // Every host gets a packet of the host that moved.
             for other in 1..<hosts { send(0, to: other) }
             world.run(for: .seconds(1))
         }
@@ -204,7 +204,7 @@ struct SimulationTests {
         return unsafe Int(String(cString: text)) ?? value
     }
 
-    @Test("Whatever a network does: nothing twice, altered or astray, and recovery after the end")
+    @Test("On any network no packet is delivered twice, altered or misrouted, and the hosts recover at the end")
     func lives() async {
         let runs = SimulationTests.number("CULVERT_SIM_RUNS", default: 300)
         let first = SimulationTests.number("CULVERT_SIM_SEED", default: 1)

@@ -22,7 +22,7 @@ struct StagingBudgetTests {
         }
         let staged = world[0].engine.stagedBytes
         #expect(staged > 4_000 - 300)
-        // Dead peers whose packets were refused are asked for a session all the same.
+        // A handshake is started even with dead peers whose packets were refused.
         #expect(world.sent(0, .initiation).count == dead.count)
 
         world.send(0, to: 1, [UInt8](repeating: 1, count: 280))
@@ -32,12 +32,12 @@ struct StagingBudgetTests {
         let packet = world.send(0, to: 1, [UInt8](repeating: 2, count: 280))
         world.run(for: .seconds(1))
         #expect(world[1].delivered == [packet])
-        // What never went out is given back in the end.
+        // Packets that were never sent are returned to the budget at the end.
         world.run(for: .seconds(200))
         #expect(world[0].engine.stagedBytes == 0)
     }
 
-    @Test("A packet refused while others of its peer wait leaves those alone")
+    @Test("A refused packet does not affect waiting packets of its peer")
     func refused() {
         var limits = EngineLimits()
         limits.stagedBytes = 500

@@ -5,7 +5,7 @@ import NetworkAddresses
 
 @testable import WireGuardCore
 
-/// IP packets for the engine's tests: headers that are right where the engine looks, and a payload.
+/// IP packets for the engine's tests: headers with the fields that the engine reads, and a payload.
 enum TestPacket {
     static func v4(from source: UInt32, to destination: UInt32, payload: [UInt8]) -> [UInt8] {
         let total = 20 + payload.count

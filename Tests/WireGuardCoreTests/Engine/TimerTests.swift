@@ -29,7 +29,7 @@ struct SessionTimerTests {
         #expect(world[0].engine.statistics.handshakesCompleted == 2)
     }
 
-    @Test("Traffic goes on under the old session while the new one is made, and then moves over")
+    @Test("Traffic continues in the old session during a handshake, and then moves to the new one")
     func rekeyWithoutGap() {
         let world = EngineWorld()
         world.establish()
@@ -49,7 +49,7 @@ struct SessionTimerTests {
     func responderDoesNotRekey() {
         let world = EngineWorld()
         world.establish()
-        // The initiator hears nothing of it, so it has no reason to renew either.
+        // The initiator does not receive it, so it has no reason to renew either.
         world.onWire = { $0.source.port == 51820 }
         for _ in 0..<12 {
             world.run(for: .seconds(14))
@@ -60,7 +60,7 @@ struct SessionTimerTests {
         #expect(world.sent(1, .initiation).isEmpty)
     }
 
-    @Test("The responder begins a handshake of its own once the session is rejected")
+    @Test("The responder starts its own handshake when the session is rejected")
     func responderAfterRejection() {
         let world = EngineWorld()
         world.establish()
@@ -142,7 +142,7 @@ struct SessionTimerTests {
         #expect(world[1].engine.statistics.unknownSession == unknown + 1)
     }
 
-    @Test("All keys of a quiet session are gone after 540 s")
+    @Test("All keys of a quiet session are wiped after 540 s")
     func wipe() throws {
         let world = EngineWorld()
         world.establish()
@@ -165,7 +165,7 @@ struct SessionTimerTests {
         #expect(world[1].delivered.count == 1)
     }
 
-    @Test("A handshake under way when old keys are wiped goes on")
+    @Test("A handshake in progress when old keys are wiped continues")
     func wipeDuringHandshake() {
         let world = EngineWorld()
         world.establish()
@@ -180,7 +180,7 @@ struct SessionTimerTests {
 
     // MARK: Repetition
 
-    @Test("An unanswered initiation is repeated after 5 s and up to 333 ms, 19 times, then given up")
+    @Test("An unanswered initiation is repeated after 5 s and up to 333 ms, 19 times, then abandoned")
     func retransmission() {
         let world = EngineWorld(seed: 9)
         world.onWire = { _ in false }
@@ -220,7 +220,7 @@ struct SessionTimerTests {
         #expect(world[0].engine.indices.count == 1)
     }
 
-    @Test("After giving up, a new packet starts anew")
+    @Test("After an abandoned handshake, a new packet starts another one")
     func startsAnew() {
         let world = EngineWorld()
         world.onWire = { _ in false }
@@ -234,7 +234,7 @@ struct SessionTimerTests {
         #expect(world[1].delivered == [packet])
     }
 
-    @Test("New packets during a handshake send no initiation of their own, but keep it from being given up")
+    @Test("New packets during a handshake send no further initiation, but prevent its abandonment")
     func packetsDuringHandshake() {
         let world = EngineWorld()
         world.onWire = { _ in false }

@@ -38,7 +38,7 @@ struct TAI64NTests {
         #expect(TAI64N(WallTime(seconds: .max, nanoseconds: .max)) > TAI64N(WallTime(seconds: .max - 1)))
     }
 
-    @Test("Bytes survive loading and storing, whatever they are")
+    @Test("Any bytes survive loading and storing")
     func roundTrip() {
         var random = SeededGenerator(seed: 5)
         for _ in 0..<200 {

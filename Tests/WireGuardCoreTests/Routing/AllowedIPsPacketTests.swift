@@ -53,7 +53,7 @@ struct AllowedIPsPacketTests {
         try #expect(lookups(packet6(length: 1280)) == [11, 12])
     }
 
-    @Test("Short packets and other versions belong to nobody")
+    @Test("Short packets and other versions belong to no peer")
     func malformedAddresses() throws {
         for length in 0..<20 { try #expect(lookups(packet4(length: length)) == [-1, -1]) }
         for length in 0..<40 { try #expect(lookups(packet6(length: length)) == [-1, -1]) }
@@ -85,7 +85,7 @@ struct AllowedIPsPacketTests {
         #expect(totalLength(packet4(length: 40, version: 5)) == nil)
     }
 
-    @Test("Random bytes never state more than there is")
+    @Test("Random bytes never have a length beyond the buffer")
     func randomBytes() {
         var random = SeededGenerator(seed: 0x1f)
         for _ in 0..<5_000 {

@@ -127,7 +127,7 @@ struct AllowedIPsTests {
         #expect(table.nodeCount == 0)
     }
 
-    @Test("A branch that is no entry never matches, and goes with its children")
+    @Test("A branch without an entry never matches, and is removed with its children")
     func branches() throws {
         var table = AllowedIPs()
         try table.insert(net4(192, 0, 2, 0, 32), peer: 0)

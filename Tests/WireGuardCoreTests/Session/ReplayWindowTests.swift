@@ -18,7 +18,7 @@ struct ReplayWindowTests {
         #expect(limit == 18_446_744_073_709_543_423)
     }
 
-    @Test("Counters around the window's edges and the message limit do what the step table says")
+    @Test("Counters around the window's edges and the message limit follow the step table")
     func steps() {
         let steps: [(counter: UInt64, isAccepted: Bool)] = [
             (0, true), (1, true), (1, false), (9, true), (8, true), (7, true), (7, false),
@@ -82,7 +82,7 @@ struct ReplayWindowTests {
         #expect(replay.accept(window + 1) == true)
     }
 
-    @Test("Jumps of every size near multiples of a word and of the ring clear what they pass")
+    @Test("Jumps of every size near multiples of a word and of the ring clear the skipped counters")
     func jumps() {
         for jump in [63, 64, 65, 8_127, 8_128, 8_129, 8_191, 8_192, 8_193, 16_384, 1 << 40] as [UInt64] {
             for start in [0, 1, 63, 64, 8_191, 8_192] as [UInt64] {
@@ -94,7 +94,7 @@ struct ReplayWindowTests {
                 let oldest = ahead - min(ahead, window)
                 #expect(replay.mayAccept(oldest) == (oldest >= start + 130 || oldest < start))
                 if oldest > 0 { #expect(replay.mayAccept(oldest - 1) == false) }
-                // What the jump left out is open, once.
+                // Each skipped counter is accepted once.
                 if jump > 1 {
                     #expect(replay.accept(ahead - 1) == true)
                     #expect(replay.accept(ahead - 1) == false)

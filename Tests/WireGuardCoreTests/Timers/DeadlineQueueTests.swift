@@ -27,7 +27,7 @@ struct DeadlineQueueTests {
         #expect(queue.count == 0)
     }
 
-    @Test("Setting moves, and an id is there at most once")
+    @Test("Setting moves an entry, and an ID is present at most once")
     func moving() {
         var queue = DeadlineQueue()
         queue.set(3, 100)

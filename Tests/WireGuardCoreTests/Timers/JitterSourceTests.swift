@@ -22,7 +22,7 @@ struct JitterSourceTests {
         #expect(source.next(upTo: -5) == 0)
     }
 
-    @Test("Seeds give sequences of their own")
+    @Test("Seeds have separate sequences")
     func seeds() {
         var (first, second) = (JitterSource(seed: 1), JitterSource(seed: 2))
         let bound = TimerConstants.maximumJitter
