@@ -71,7 +71,7 @@
             let left = try Left(owner: Self.dead)
             let captured = CapturedConsole()
             #expect(Cleanup.run(["../x"], options: left.options, console: captured.console()) == ExitStatus.failure)
-            #expect(captured.error.contains("'../x' is no tunnel name"))
+            #expect(captured.error.contains("'../x' is not a valid tunnel name"))
         }
     }
 #endif
