@@ -13,7 +13,7 @@ import TrustPinningTesting
 
 @Suite("The decision table")
 struct DecisionTableTests {
-    @Test("Each step comes out as documented under each policy, and the document is current")
+    @Test("Each policy makes the documented decision at each step, and the document is current")
     func table() async throws {
         let situations = try Situation.all()
         var document = Self.opening
@@ -49,7 +49,7 @@ struct DecisionTableTests {
     private func decide(_ shape: PolicyShape, _ situation: Situation) async throws -> TrustDecision {
         let policy = try shape.policy([situation.primary, situation.backup])
         let trust = RootStoreTrust(roots: try .certificates(situation.roots))
-        return await TrustEvaluator(policies: try .only(policy), systemTrust: trust).judge(situation.chain)
+        return await TrustEvaluator(policies: try .only(policy), systemTrust: trust).evaluate(situation.chain)
     }
 
     private func row(_ name: String, _ step: String, _ decision: TrustDecision) -> String {
@@ -58,7 +58,7 @@ struct DecisionTableTests {
             "| \(name) | \(step) | \(decision.isTrusted ? "trusted" : "refused") | `\(decision.reason)` | \(events) |\n"
     }
 
-    /// Steps 1 and 6, and what needs no pins.
+    /// Steps 1 and 6, and the steps without pins.
     private func otherSteps() async throws -> String {
         let good = try Situation.all()[0]
         let bad = try Situation.all()[4]
@@ -116,7 +116,7 @@ struct DecisionTableTests {
         for (name, policies, situation, chain, step, reason, host) in rows {
             let trust = RootStoreTrust(roots: try .certificates(situation.roots))
             let evaluator = TrustEvaluator(policies: policies, systemTrust: trust)
-            let decision = await evaluator.judge(chain ?? situation.chain, host: host)
+            let decision = await evaluator.evaluate(chain ?? situation.chain, host: host)
             #expect(decision.reason == reason, "\(name)")
             text += row(name, step, decision)
         }

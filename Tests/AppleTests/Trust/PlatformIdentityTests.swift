@@ -96,7 +96,7 @@ struct PlatformIdentityTests {
             return try ClientIdentity(pkcs12: IdentityFixtures.bytes(IdentityFixtures.modern), passphrase: "secret")
         }
         let host = try HostName("www.example.com")
-        for _ in 0..<3 { _ = await identities.identity(askedBy: host, for: nil) }
+        for _ in 0..<3 { _ = await identities.identity(requestedBy: host, for: nil) }
         #expect(loads.withLock { $0 } == 2)
         #expect(
             events.elements == [
@@ -104,11 +104,11 @@ struct PlatformIdentityTests {
                 .used(host: host), .used(host: host),
             ])
         date.withLock { $0 = TestDate(2026, 12, 20).date }
-        for _ in 0..<2 { _ = await identities.identity(askedBy: host, for: nil) }
+        for _ in 0..<2 { _ = await identities.identity(requestedBy: host, for: nil) }
         let soon = ClientIdentityEvent.renewalRequired(hosts: hosts, end: TestDate(2027, 1, 1).date)
         #expect(events.elements.filter { $0 == soon }.count == 1)
         date.withLock { $0 = TestDate(2027, 1, 2).date }
-        #expect(await identities.identity(askedBy: host, for: nil) == nil)
+        #expect(await identities.identity(requestedBy: host, for: nil) == nil)
         #expect(events.elements.last == .missing(host: host))
     }
 }
