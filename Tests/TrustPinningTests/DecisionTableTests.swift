@@ -43,7 +43,7 @@ struct DecisionTableTests {
             try Data(document.utf8).write(to: file)
         }
         let current = String(decoding: try Data(contentsOf: file), as: UTF8.self)
-        #expect(current == document, "write it anew: CULVERT_WRITE_DECISIONS=1 swift test --filter DecisionTableTests")
+        #expect(current == document, "write it again: CULVERT_WRITE_DECISIONS=1 swift test --filter DecisionTableTests")
     }
 
     private func decide(_ shape: PolicyShape, _ situation: Situation) async throws -> TrustDecision {
@@ -112,7 +112,7 @@ struct DecisionTableTests {
             ),
         ]
         var text =
-            "\n## Hosts without pins, and what is no chain\n\n| Case | Step | Decision | Reason | Events |\n|---|---|---|---|---|\n"
+            "\n## Hosts without pins, and invalid chains\n\n| Case | Step | Decision | Reason | Events |\n|---|---|---|---|---|\n"
         for (name, policies, situation, chain, step, reason, host) in rows {
             let trust = RootStoreTrust(roots: try .certificates(situation.roots))
             let evaluator = TrustEvaluator(policies: policies, systemTrust: trust)
@@ -126,12 +126,12 @@ struct DecisionTableTests {
     private static let opening = """
         # Decisions of trust pinning
 
-        Each possible kind of policy with each kind of chain. The table is written by the tests, from what the evaluator
-        decided about real certificates, and the tests fail when it is out of date. Steps are those of
+        The tables below show the decision for each possible kind of policy and each kind of chain. The tests write them from
+        the evaluator's decisions on real certificates, and fail if they are out of date. The steps are those of
         [trust-pinning.md](trust-pinning.md). The policies have a primary and a backup pin.
 
-        Not every combination can be made: `permissive` and `audit` accept trusted chains anyway, so they take no fallback,
-        and `audit` goes by system trust alone, so it has to require it.
+        Some combinations are not valid: `permissive` and `audit` accept trusted chains anyway, so they must not have a
+        fallback, and `audit` uses system trust alone, so it must require it.
 
         ## Pinned hosts
 

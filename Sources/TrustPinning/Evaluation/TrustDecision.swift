@@ -109,7 +109,7 @@ extension TrustDecision: CustomStringConvertible {
         case .trustFailed: "the system does not vouch for the server: \(failure)"
         case .pinningFailed: "no pin matches; \(shown)"
         case .pinSetExpiredRefused: "the pins have expired, and the policy refuses the host from then on"
-        case .policyMissing: "no policy is for the host, and hosts without one are refused; \(shown)"
+        case .policyMissing: "the host has no policy, and hosts without one are refused; \(shown)"
         case .invalidHost: "the host name is not valid: \(failure)"
         case .invalidChain: "the server's certificates cannot be used: \(failure)"
         }
