@@ -5,35 +5,36 @@ public import NetworkAddresses
 public import PacketTunnel
 import WireGuardCore
 
-/// What the provider of the login tunnel needs to know, without secrets: password and pre-shared key are named, and kept in the
-/// profile's secret store. Addresses, routes, name servers and MTU are the server's to say.
+/// The configuration of a login tunnel, without secrets: it contains the names of the password and the pre-shared key
+/// in the
+/// profile's secret store. The server assigns addresses, routes, name servers and the MTU.
 ///
-/// In JSON, whatever has a default may be left out. ``validate()`` says everything that is wrong with it at once.
+/// In JSON, fields with a default are optional. ``validate()`` returns all problems together.
 public struct CredentialTunnelConfiguration: Hashable, Sendable {
-    /// Where the server is, as `host:port`, `1.2.3.4:port` or `[v6]:port`.
+    /// The server's address, as `host:port`, `1.2.3.4:port` or `[v6]:port`.
     public var server: String
-    /// The server's public key, by which it is known: 44 characters of base64.
+    /// The server's public key, which identifies it: 44 characters of base64.
     public var serverKey: String
     /// The user's name.
     public var login: String
-    /// The name of the secret that holds the password.
+    /// The name of the secret with the password.
     public var passwordName: String
-    /// The name of the secret that holds the pre-shared key: 32 bytes, or their base64.
+    /// The name of the secret with the pre-shared key: 32 bytes, or their base64.
     public var presharedKeyName: String
-    /// Networks that are not reached through the tunnel, although the server routes them into it.
+    /// The networks to exclude from the routes that the server assigns.
     public var excludedRoutes: [IPPrefix]
-    /// Whether networks that are attached directly are reached directly.
+    /// Whether directly attached networks are reached directly.
     public var allowsLocalNetwork: Bool
-    /// What may leave outside of the tunnel.
+    /// The traffic that may leave outside of the tunnel.
     public var leakPolicy: LeakPolicy
-    /// Networks that are reached beside the tunnel, whatever routes and leak policy say.
+    /// The networks to reach outside of the tunnel, independently of routes and leak policy.
     public var allowedNetworks: [IPPrefix]
-    /// Whether the name servers that the server names are asked.
+    /// Whether to use the name servers that the server assigns.
     public var usesNameServers: Bool
-    /// How long the server's name may take to resolve, in seconds.
+    /// The maximum time to resolve the server's name, in seconds.
     public var resolutionTimeout: Double
 
-    /// A configuration.
+    /// Creates a configuration.
     public init(
         server: String, serverKey: String, login: String, passwordName: String = defaultPasswordName,
         presharedKeyName: String = defaultPresharedKeyName, excludedRoutes: [IPPrefix] = [],
@@ -53,12 +54,12 @@ public struct CredentialTunnelConfiguration: Hashable, Sendable {
         self.resolutionTimeout = resolutionTimeout
     }
 
-    /// The name that the password's secret has unless stated.
+    /// The default name of the password's secret.
     public static let defaultPasswordName = "password"
-    /// The name that the pre-shared key's secret has unless stated.
+    /// The default name of the pre-shared key's secret.
     public static let defaultPresharedKeyName = "preshared-key"
 
-    /// Everything that is wrong with the configuration, in the order of its fields; empty when it can be used.
+    /// Returns all problems of the configuration, in the order of its fields; empty if it is valid.
     public func validate() -> [SettingsProblem] {
         var problems: [SettingsProblem] = []
         func add(_ field: String, _ value: some CustomStringConvertible, _ problem: String, fix: String) {
@@ -69,10 +70,10 @@ public struct CredentialTunnelConfiguration: Hashable, Sendable {
         } catch {
             add("server", server.prefix(80), error.reason, fix: "write host:port or [v6]:port")
         }
-        // What is no public key may be a private one: it is not repeated.
+        // The text may be a private key, so the message does not contain it.
         if PublicKey(base64: serverKey).map(\.isZero) ?? true {
             add(
-                "serverKey", "(\(serverKey.utf8.count) bytes)", "is no public key",
+                "serverKey", "(\(serverKey.utf8.count) bytes)", "is not a public key",
                 fix: "use the server's key in 44 characters of base64")
         }
         do throws(PacketParsingError) {
@@ -86,7 +87,7 @@ public struct CredentialTunnelConfiguration: Hashable, Sendable {
         }
         if !(0.01...3600).contains(resolutionTimeout) {
             add(
-                "resolutionTimeout", resolutionTimeout, "is not within 0.01 to 3600 seconds",
+                "resolutionTimeout", resolutionTimeout, "must be between 0.01 and 3600 seconds",
                 fix: "leave it out for the default")
         }
         return problems
@@ -95,11 +96,11 @@ public struct CredentialTunnelConfiguration: Hashable, Sendable {
     /// The server's name or address.
     var serverHost: String { (try? EndpointAddress(server))?.host ?? server }
 
-    /// What the tunnel wants of the system, once a server has said what its client gets.
+    /// Returns the tunnel settings for a server's assignment.
     ///
     /// - Parameters:
-    ///   - assignment: what the server gives the client.
-    ///   - leakPolicy: the least that is demanded; the stricter of it and the configuration's is asked for.
+    ///   - assignment: The server's assignment to the client.
+    ///   - leakPolicy: The minimum policy; the stricter of it and the configuration's policy is used.
     public func settings(for assignment: Body.Assignment, leakPolicy: LeakPolicy = .routeBased) -> TunnelSettings {
         TunnelSettings(
             remoteAddress: serverHost, addresses: assignment.addresses,
@@ -115,23 +116,23 @@ extension CredentialTunnelConfiguration: Codable {
         case allowedNetworks, usesNameServers, resolutionTimeout
     }
 
-    /// Decodes; what is left out has its default.
+    /// Decodes a configuration. Missing fields have their defaults.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         self.init(
             server: try container.decode(String.self, forKey: .server),
             serverKey: try container.decode(String.self, forKey: .serverKey),
             login: try container.decode(String.self, forKey: .login))
-        func take<Value: Decodable>(_ key: CodingKeys, into value: inout Value) throws {
+        func decode<Value: Decodable>(_ key: CodingKeys, into value: inout Value) throws {
             if let given = try container.decodeIfPresent(Value.self, forKey: key) { value = given }
         }
-        try take(.passwordName, into: &passwordName)
-        try take(.presharedKeyName, into: &presharedKeyName)
-        try take(.excludedRoutes, into: &excludedRoutes)
-        try take(.allowsLocalNetwork, into: &allowsLocalNetwork)
-        try take(.leakPolicy, into: &leakPolicy)
-        try take(.allowedNetworks, into: &allowedNetworks)
-        try take(.usesNameServers, into: &usesNameServers)
-        try take(.resolutionTimeout, into: &resolutionTimeout)
+        try decode(.passwordName, into: &passwordName)
+        try decode(.presharedKeyName, into: &presharedKeyName)
+        try decode(.excludedRoutes, into: &excludedRoutes)
+        try decode(.allowsLocalNetwork, into: &allowsLocalNetwork)
+        try decode(.leakPolicy, into: &leakPolicy)
+        try decode(.allowedNetworks, into: &allowedNetworks)
+        try decode(.usesNameServers, into: &usesNameServers)
+        try decode(.resolutionTimeout, into: &resolutionTimeout)
     }
 }

@@ -5,20 +5,23 @@ package import NetworkAddresses
 package import PacketTunnel
 import TunnelIO
 
-/// Says which logins are good, and what their clients get: a file of users, a directory, an address pool behind either.
+/// Verifies logins and assigns addresses: for example, a file of users or a directory, with an address pool.
 ///
-/// For every login that was accepted, ``ended(_:_:_:)`` follows once, so that what was given out can be taken back.
+/// For every accepted login, ``ended(_:_:_:)`` is called once, to release the assignment.
 package protocol CredentialStore: Sendable {
-    /// Whether a login is good. Called for at most ``ServerLimits/verifiers`` logins at the same time, and never for two with the same
-    /// name; the address that it comes from is proven. It has to come to an end, and sooner than the client's ten seconds to be of use.
+    /// Verifies a login. Called for at most ``ServerLimits/verifiers`` logins at the same time, and never for two with
+    /// the same
+    /// name. The source address is proven. It must return, and should do so before the client times out after ten
+    /// seconds.
     func verdict(on attempt: LoginAttempt) async -> LoginVerdict
 
-    /// Whether this login has succeeded from this address recently. Such logins are verified first. Called under the server's lock: it
-    /// must not wait, nor call the server.
+    /// Whether this login has succeeded from this address recently. Such logins are verified first. Called under the
+    /// server's
+    /// lock: it must neither wait nor call the server.
     func isKnown(_ login: String, from source: IPAddress) -> Bool
 
-    /// A session whose login was accepted is over: what its client had is free. Called for one at a time.
-    /// - Parameter moved: all of its packets.
+    /// Releases the assignment of an ended session. Not called concurrently.
+    /// - Parameter moved: The traffic of the session.
     func ended(_ session: ClientID, _ reason: EndReason, _ moved: SessionTraffic) async
 }
 
@@ -26,12 +29,12 @@ extension CredentialStore {
     package func isKnown(_ login: String, from source: IPAddress) -> Bool { false }
 }
 
-/// IP packets of a session, and their bytes.
+/// The IP packets of a session, and their bytes.
 package struct SessionTraffic: Hashable, Sendable {
-    /// From the client.
+    /// The packets and bytes from the client.
     package var receivedPackets = 0
     package var receivedBytes = 0
-    /// To the client.
+    /// The packets and bytes to the client.
     package var sentPackets = 0
     package var sentBytes = 0
 
@@ -47,45 +50,45 @@ package struct SessionTraffic: Hashable, Sendable {
 
 /// A login that waits for its verdict.
 package struct LoginAttempt: Sendable {
-    /// The session that it would begin; no other ever has the same.
+    /// The ID of the session that it would begin. It is never reused.
     package let session: ClientID
     /// The user's name.
     package let login: String
-    /// The password in UTF-8, which is overwritten once nobody has it any more.
+    /// The password in UTF-8, which is overwritten when the last reference is released.
     package let password: SecretBytes
-    /// Where it comes from.
+    /// The sender's address.
     package let source: Endpoint
 }
 
-/// A session of a server, as of now.
+/// A snapshot of a server's session.
 package struct ServerSession: Sendable {
     package let id: ClientID
     package let login: String
-    /// What its client was given.
+    /// The assignment to its client.
     package let assignment: Body.Assignment
-    /// Where the client is.
+    /// The client's address.
     package let endpoint: Endpoint
-    /// How long it has been there.
+    /// The age of the session.
     package let age: Duration
     package let moved: SessionTraffic
 }
 
-/// What a server did beside what each session did.
+/// The statistics of a server for all sessions.
 package struct ServerDeviceStatistics: Sendable {
-    /// What happened to datagrams that had no other effect.
+    /// The numbers of datagrams without another effect, by cause.
     package var protocolDrops = ServerStatistics()
-    /// What all sessions have moved since the start.
+    /// The traffic of all sessions since the start.
     package var moved = SessionTraffic()
-    /// Sessions, and handshakes that wait for a login or its verdict.
+    /// The numbers of sessions, and of handshakes that wait for a login or its verdict.
     package var sessions = 0
     package var handshakes = 0
     /// Packets of the device to an address that no client has.
     package var noRoute = 0
     /// Packets of clients that are not from their own address.
     package var disallowedSource = 0
-    /// What came out of the tunnel and is no IP packet.
+    /// Authentic packets that are not IP packets.
     package var malformedPackets = 0
-    /// Answers that found the queue of what is to be sent full.
+    /// Responses that exceeded the queue of messages to send.
     package var answersDropped = 0
     /// Logins by their outcome.
     package var accepted = 0

@@ -5,13 +5,13 @@ import NetworkAddresses
 import TunnelIO
 import WireGuardCore
 
-/// What is known of one batch between its steps: which packets go out under which keys and counters, or which session is to
-/// open which datagrams and what came of it. Made once and used for batch after batch; then it allocates nothing.
-///
-/// An end fills it in under the transport's lock. Sealing and opening need the plan alone, on any thread.
+/// The plan of one batch between its steps: which packets are sent under which keys and counters, or which session
+/// opens
+/// which datagrams, with the results. It is created once and reused for each batch without allocating.
+/// An end fills it in under the transport's lock. Sealing and opening use only the plan, on any thread.
 @safe
 final class BatchPlan: @unchecked Sendable {
-    // Unchecked: whoever has the batch is its only user.
+    // Unchecked: the owner of the batch is its only user.
 
     @unsafe
     private struct View {
@@ -32,7 +32,7 @@ final class BatchPlan: @unchecked Sendable {
         let datagrams: Range<Int>
     }
 
-    /// What became of a datagram, unless it is the length of the packet inside.
+    /// The result of a datagram other than the length of its packet.
     private enum Outcome {
         static let nothing: Int32 = -1
         static let forged: Int32 = -2
@@ -41,7 +41,7 @@ final class BatchPlan: @unchecked Sendable {
     private let capacity: Int
     private let views: UnsafeMutablePointer<View>
     private let lengths: UnsafeMutablePointer<Int32>
-    /// How many packets or datagrams the batch has.
+    /// The number of packets or datagrams in the batch.
     private(set) var count = 0
     private var seals: ContiguousArray<SealRun> = []
     private var opens: ContiguousArray<OpenRun> = []
@@ -60,7 +60,7 @@ final class BatchPlan: @unchecked Sendable {
         unsafe lengths.deallocate()
     }
 
-    /// Begins with a batch.
+    /// Starts a plan for a batch.
     func begin(_ batch: PacketBatch) {
         count = min(batch.count, capacity)
         seals.removeAll(keepingCapacity: true)
@@ -72,7 +72,7 @@ final class BatchPlan: @unchecked Sendable {
         }
     }
 
-    /// A packet or datagram of the batch. One that was consumed is empty.
+    /// Returns a packet or datagram of the batch. A consumed one is empty.
     @inline(__always)
     func bytes(_ index: Int) -> UnsafeMutableRawBufferPointer {
         unsafe UnsafeMutableRawBufferPointer(start: views[index].base, count: views[index].count)
@@ -83,14 +83,15 @@ final class BatchPlan: @unchecked Sendable {
 
     // MARK: - Sealing
 
-    /// Plans packets that go to one place under counters in a row. One that was consumed leaves its counter unused.
+    /// Plans packets to one endpoint under consecutive counters. A consumed packet leaves its counter unused.
     func send(_ packets: Range<Int>, from firstCounter: UInt64, under keys: SessionKeys, to endpoint: Endpoint) {
         seals.append(SealRun(keys: keys, firstCounter: firstCounter, packets: packets, endpoint: endpoint))
     }
 
-    /// Seals what was planned into `datagrams`. What finds no room there is not sent, and its counter stays unused.
+    /// Seals the planned packets into `datagrams`. A packet without room there is not sent, and its counter stays
+    /// unused.
     func seal(into datagrams: PacketBatch) {
-        // Nothing is sealed twice under one counter, and no plan keeps keys.
+        // Never seal twice under one counter, and do not retain keys in the plan.
         defer { seals.removeAll(keepingCapacity: true) }
         guard !seals.isEmpty else { return }
         let start = datagrams.tail
@@ -119,8 +120,8 @@ final class BatchPlan: @unchecked Sendable {
 
     /// Plans a batch of datagrams.
     /// - Parameters:
-    ///   - session: the session with this index, when it may still be used.
-    ///   - other: takes everything but data of a session.
+    ///   - session: Returns the session with this index if it is still usable.
+    ///   - other: Handles all datagrams other than data of a session.
     @inline(__always)
     func planOpen(session: (UInt32) -> TunnelSession?, other: (Int) -> Void) {
         var position = 0
@@ -137,7 +138,7 @@ final class BatchPlan: @unchecked Sendable {
             }
             let start = position
             repeat {
-                // Costs nothing beside opening, and spares that for what was seen already; commit counts it.
+                // This check is cheap, and avoids opening replayed datagrams; commit counts them.
                 unsafe lengths[position] = found.mayAccept(counter(position)) ? 0 : Outcome.nothing
                 position &+= 1
             } while position < count && dataIndex(position) == index
@@ -145,7 +146,7 @@ final class BatchPlan: @unchecked Sendable {
         }
     }
 
-    /// The index of a datagram that has the form of data.
+    /// Returns the index of a datagram if it has the form of data.
     @inline(__always)
     private func dataIndex(_ position: Int) -> UInt32? {
         let view = unsafe views[position]
@@ -162,7 +163,7 @@ final class BatchPlan: @unchecked Sendable {
         unsafe UnsafeRawPointer(views[position].base).loadLittleEndian64(at: 8)
     }
 
-    /// Opens in place what was planned.
+    /// Opens the planned datagrams in place.
     func open() {
         for run in opens {
             for index in run.datagrams where unsafe lengths[index] != Outcome.nothing {
@@ -173,10 +174,10 @@ final class BatchPlan: @unchecked Sendable {
         }
     }
 
-    /// Settles what is delivered of what was opened.
+    /// Determines the packets to deliver from the opened datagrams.
     /// - Parameters:
-    ///   - accept: marks an authentic datagram as received, and says how much of the packet inside is to be delivered.
-    ///   - drop: counts one that is not authentic (true) or was received before (false).
+    ///   - accept: Marks an authentic datagram as received, and returns the number of bytes of its packet to deliver.
+    ///   - drop: Counts a datagram that is not authentic (`true`) or was received before (`false`).
     @inline(__always)
     func commitOpen(
         accept: (_ position: Int, Header, TunnelSession, _ packet: UnsafeRawBufferPointer) -> Int, drop: (Bool) -> Void
@@ -198,10 +199,10 @@ final class BatchPlan: @unchecked Sendable {
         }
     }
 
-    /// Whether there is anything to commit.
+    /// Whether there are opened datagrams to commit.
     var hasOpened: Bool { !opens.isEmpty }
 
-    /// Narrows the datagrams to the packets that are to be delivered.
+    /// Narrows the datagrams to the packets to deliver.
     func narrow(_ datagrams: PacketBatch) {
         for index in 0..<datagrams.count {
             let offset = datagrams[index].offset
