@@ -13,7 +13,7 @@ import TrustPinningTesting
 
 @Suite("The pinned session of Apple's platforms")
 struct PinnedURLSessionTests {
-    @Test("It answers over a connection that it keeps")
+    @Test("A session reuses its connection")
     func data() async throws {
         let scene = try TrustScene()
         let server = StandInServer(chain: scene.authority.served) { request in
@@ -32,7 +32,7 @@ struct PinnedURLSessionTests {
         #expect(server.figures.requests.map { $0.value(forHTTPHeaderField: "User-Agent") } == ["culvert", "culvert"])
     }
 
-    @Test("It says why a server is not trusted, and sends it nothing")
+    @Test("The error of an untrusted server contains the reason, and nothing is sent")
     func untrusted() async throws {
         let scene = try TrustScene(pinning: [TrustScene.stranger()])
         let server = StandInServer(chain: scene.authority.served)
@@ -47,7 +47,7 @@ struct PinnedURLSessionTests {
         #expect(server.figures.requests.isEmpty)
     }
 
-    @Test("It closes connections that are not in use when it is told to")
+    @Test("closeIdleConnections closes idle connections")
     func idle() async throws {
         let scene = try TrustScene()
         let server = StandInServer(chain: scene.authority.served)
@@ -58,7 +58,7 @@ struct PinnedURLSessionTests {
         #expect(server.figures.handshakes == 2)
     }
 
-    @Test("It uses no connection that was made under other policies or identities")
+    @Test("Connections of other policies or identities are not reused")
     func basis() async throws {
         let scene = try TrustScene(identity: true)
         let server = StandInServer(chain: scene.authority.served, asksForClient: true)
@@ -76,12 +76,12 @@ struct PinnedURLSessionTests {
         #expect(server.figures.requests.count == 3)
     }
 
-    @Test("It uses no connection that was judged for another host, though the certificate is for both")
+    @Test("A connection verified for another host is not reused, even if the certificate has both names")
     func hosts() async throws {
         let scene = try TrustScene(
             hosts: [HostPolicy(try .exact("api.example.com"), TrustScene.policy([TrustScene.stranger()]))],
             identity: true)
-        // Its sessions have one connection for all names, as with HTTP/2.
+        // The session's loader has one connection for all names, as with HTTP/2.
         let server = StandInServer(chain: scene.authority.served, asksForClient: true)
         let session = scene.session()
         _ = try await session.data(from: #require(server.url()))
@@ -100,11 +100,11 @@ struct PinnedURLSessionTests {
                 ],
                 unlisted: .refuse))
         _ = try await session.data(from: other)
-        // The client identity is for the first host only.
+        // The client identity is only for the first host.
         #expect(server.figures.clientChains.map(\.isEmpty) == [false, true])
     }
 
-    @Test("It uses no connection beyond the end of its pins", arguments: PinningPolicy.Expiry.Afterwards.allCases)
+    @Test("Connections are not reused after the pins expire", arguments: PinningPolicy.Expiry.Afterwards.allCases)
     func expiry(afterwards: PinningPolicy.Expiry.Afterwards) async throws {
         let scene = try TrustScene()
         let today = TestDate.today.date
@@ -128,7 +128,7 @@ struct PinnedURLSessionTests {
         #expect(server.figures.requests.count == (afterwards == .refuse ? 2 : 3))
     }
 
-    @Test("It keeps connections to a bounded number of servers, those that were used last")
+    @Test("Connections to a limited number of recently used servers are kept")
     func bound() async throws {
         let scene = try TrustScene()
         let servers = (0...PinnedSession.maximumEndpoints).map { _ in StandInServer(chain: scene.authority.served) }
@@ -139,7 +139,7 @@ struct PinnedURLSessionTests {
     }
 
     @Test(
-        "Sends only requests that it can send", arguments: ["http://www.example.com/", "https://u:p@www.example.com/"])
+        "Invalid requests are refused", arguments: ["http://www.example.com/", "https://u:p@www.example.com/"])
     func requests(text: String) async throws {
         let session = try TrustScene().session()
         let url = try #require(URL(string: text))
@@ -150,7 +150,7 @@ struct PinnedURLSessionTests {
         }
     }
 
-    @Test("It follows redirects within a policy, as a GET where that is meant, and no others")
+    @Test("Only redirects within a policy are followed, as a GET if required")
     func redirects() async throws {
         let scene = try TrustScene()
         let server = StandInServer(chain: scene.authority.served) { request in
@@ -187,7 +187,7 @@ struct PinnedURLSessionTests {
         #expect((answer as? HTTPURLResponse)?.statusCode == 307)
     }
 
-    @Test("It follows redirects to other policies where that is allowed, without what names the user")
+    @Test("Permitted redirects to another policy omit fields that identify the user")
     func crossing() async throws {
         let authority = try TestAuthority()
         let scene = try TrustScene(
@@ -207,7 +207,7 @@ struct PinnedURLSessionTests {
         #expect(server.figures.requests.last?.value(forHTTPHeaderField: "Authorization") == nil)
     }
 
-    @Test("Additional fields of the configuration are treated like those of a request")
+    @Test("Additional fields of the configuration are handled like those of a request")
     func additionalFields() async throws {
         let scene = try TrustScene()
         scene.evaluator.update(
@@ -228,7 +228,7 @@ struct PinnedURLSessionTests {
         request.setValue("own", forHTTPHeaderField: "X-Kind")
         let away = request
         let session = scene.session(base: base)
-        // Foundation on Linux gives a loader none of these, so what it would send is not seen in requests.
+        // Foundation on Linux passes none of these to a loader, so they are not visible in requests.
         #expect(session.base.httpAdditionalHeaders == nil)
         _ = try await session.data(for: away)
         let received = server.figures.requests
@@ -238,7 +238,7 @@ struct PinnedURLSessionTests {
         #expect(received.map { $0.value(forHTTPHeaderField: "User-Agent") } == ["app", "app"])
     }
 
-    @Test("It takes the length that HEAD is told, whatever the limit")
+    @Test("The length in a response to HEAD may exceed the limit")
     func head() async throws {
         let scene = try TrustScene()
         let server = StandInServer(chain: scene.authority.served) { _ in
@@ -255,7 +255,7 @@ struct PinnedURLSessionTests {
         await #expect(throws: PinnedSessionError.responseTooLarge(limit: 4096)) { try await session.data(from: url) }
     }
 
-    @Test("It takes no more than the limit, announced or not", arguments: [true, false])
+    @Test("A response above the limit is refused, announced or not", arguments: [true, false])
     func limit(isAnnounced: Bool) async throws {
         let scene = try TrustScene()
         let server = StandInServer(chain: scene.authority.served) { request in
@@ -268,7 +268,7 @@ struct PinnedURLSessionTests {
         await #expect(throws: PinnedSessionError.responseTooLarge(limit: 4096)) { try await session.data(from: url) }
     }
 
-    @Test("It ends what takes too long, what is cancelled, and what comes after its end")
+    @Test("Late, cancelled, and new requests after the end of the session fail")
     func ends() async throws {
         let scene = try TrustScene()
         let server = StandInServer(chain: scene.authority.served) { request in
@@ -287,7 +287,7 @@ struct PinnedURLSessionTests {
         await #expect(throws: PinnedSessionError.sessionClosed) { try await patient.data(from: url) }
     }
 
-    @Test("It goes with all that it holds")
+    @Test("Releasing a session releases all its objects")
     func goes() async throws {
         weak var evaluator: TrustEvaluator?
         func use() async throws {
