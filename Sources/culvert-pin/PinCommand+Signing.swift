@@ -44,9 +44,10 @@ extension PinCommand {
                 version than their current one. Other users must not be able to read the key file.
 
                 Examples:
-                  culvert pin sign --key signing.key --key-id 2026a --app com.example.app --version 7 policy.json > policy.signed.json
-                  culvert pin sign --key signing.key --key-id 2026a --app com.example.app --environment acceptance \
-                --version 8 --days 14 policy.json
+                  culvert pin sign --key signing.key --key-id 2026a --app com.example.app \\
+                      --version 7 policy.json > policy.signed.json
+                  culvert pin sign --key signing.key --key-id 2026a --app com.example.app \\
+                      --environment acceptance --version 8 --days 14 policy.json
 
                 Exit status: 0 signed, 2 wrong usage, or an unusable file.
                 """)
@@ -98,8 +99,10 @@ extension PinCommand {
             discussion: """
                 Examples:
                   culvert pin verify --key signing.pub --app com.example.app policy.signed.json
-                  culvert pin verify --key signing.pub --app com.example.app --policy policy.signed.json | culvert pin check -
-                  culvert pin verify --key signing.pub --app com.example.app --lowest-version 7 --json policy.signed.json
+                  culvert pin verify --key signing.pub --app com.example.app \\
+                      --policy policy.signed.json | culvert pin check -
+                  culvert pin verify --key signing.pub --app com.example.app \\
+                      --lowest-version 7 --json policy.signed.json
 
                 Exit status: 0 an app would accept it, 1 it would not, 2 wrong usage or an unreadable file.
                 """)

@@ -11,12 +11,12 @@ struct PinCommand: AsyncParsableCommand {
         abstract: "Show, check and rehearse TLS pins; sign policies.",
         discussion: """
             Examples:
-              culvert pin show api.example.com              print certificates, pins and a policy
+              culvert pin show api.example.com              print pins and a policy
               culvert pin show --policy --backup next.csr api.example.com > policy.json
-              culvert pin check policy.json --days 30       check today's servers, for 30 days
-              culvert pin rehearse policy.json next.csr     check the next key before its use
-              culvert pin keygen --out signing.key          generate a key that signs policies
-              culvert pin sign --key signing.key ...        sign a policy as remote configuration
+              culvert pin check policy.json --days 30       check today's servers
+              culvert pin rehearse policy.json next.csr     check the next key
+              culvert pin keygen --out signing.key          generate a signing key
+              culvert pin sign --key signing.key ...        sign a policy
 
             Exit status: 0 success, 1 a server or key does not pass, 2 wrong usage or an unreadable file, 6 a server \
             cannot be reached.
@@ -143,7 +143,7 @@ struct PinCommand: AsyncParsableCommand {
 
                 Examples:
                   culvert pin rehearse policy.json next.csr
-                  culvert pin rehearse --host api.example.com --issuers ca.pem policy.json next.key
+                  culvert pin rehearse --issuers ca.pem policy.json next.key
                   culvert pin rehearse --at 2027-01-01 policy.json next-chain.pem
 
                 Exit status: 0 it passes, 1 it does not, 2 wrong usage or an unreadable file.

@@ -79,8 +79,9 @@ package enum ServerIdentity {
         return nil
     }
 
-    /// Compares a host with the alternative names as RFC 9525 section 6 requires: common names are ignored, addresses
-    /// match
+    /// Compares a host with the alternative names as RFC 9525 section 6 requires. Common names are ignored, and
+    /// addresses match
+    /// addresses only. A wildcard must be the complete first label, followed by at least two labels.
     /// addresses only, and a wildcard must be the complete first label, followed by at least two labels.
     ///
     /// - Parameter acceptsCommonName: Whether the only common name of a certificate without alternative names counts as

@@ -4,9 +4,11 @@
 extension PolicySet {
     /// Returns the hosts for which these policies accept a connection that `other` refuses; empty if there are none.
     ///
-    /// The patterns of both sets divide all hosts into groups: each exact host; for each name of a pattern, the name
-    /// itself,
-    /// hosts one level below, and hosts further below that no longer pattern matches; and all other hosts. In each set,
+    /// The patterns of both sets divide all hosts into groups. Each exact host is a group. Each name of a pattern has
+    /// three:
+    /// the name itself, hosts one level below, and hosts further below that no longer pattern matches. All other hosts
+    /// are
+    /// the last group. In each set, all hosts of a group have the same rule, so one host of each group is compared.
     /// all
     /// hosts of a group have the same rule, so comparing one host of each group is enough.
     package func loosenings(comparedTo other: PolicySet) -> [String] {

@@ -22,7 +22,8 @@ struct ECDSASignatureForm {
         ])
 
     /// Returns the raw form of a signature in DER, or `nil` unless it is exactly one SEQUENCE of two INTEGERs in
-    /// shortest form,
+    /// shortest form.
+    /// Both must be above zero and below the order and, if `requiresLowS` is set, the second must be in the lower half.
     /// both above zero and below the order, and, if `requiresLowS` is set, the second in the lower half.
     func raw(_ signature: [UInt8], requiresLowS: Bool) -> [UInt8]? {
         let numbers = try? DER.sequence(

@@ -97,8 +97,9 @@ package struct Redirection: Sendable {
         return String(visible.unicodeScalars.map { (0x20...0x7e).contains($0.value) ? Character($0) : "?" })
     }
 
-    /// Removes the user name and password of a URL. For text that is not a URL, or has no host, removes all up to the
-    /// last `@`,
+    /// Removes the user name and password of a URL. Other text, and URLs without a host, lose all up to the last `@`,
+    /// because
+    /// the user name may be anywhere before it.
     /// because the user name may be anywhere before it.
     private static func withoutUser(_ text: Substring, isURL: Bool) -> String {
         guard isURL, let colon = text.firstIndex(of: ":"), text[colon...].hasPrefix("://") else {

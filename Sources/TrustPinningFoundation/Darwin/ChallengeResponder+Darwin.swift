@@ -32,8 +32,11 @@
     ///
     /// Challenges concern handshakes, not requests. Over HTTP/2 and 3, a `URLSession` may send a request for one host
     /// on its
-    /// connection to another host whose certificate has both names (RFC 9113, section 9.1.1): then the other host's
+    /// connection to another host whose certificate has both names (RFC 9113, section 9.1.1). Then the other host's
     /// verdict
+    /// and client identity apply to the request. Use one `URLSession` for each host, or for hosts with one policy and
+    /// one
+    /// client identity, as ``PinnedSession`` does.
     /// and client identity apply to the request. Use one `URLSession` for each host, or for hosts with one policy and
     /// one
     /// client identity, as ``PinnedSession`` does.

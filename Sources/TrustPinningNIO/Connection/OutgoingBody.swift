@@ -5,7 +5,7 @@ import NIOCore
 
 /// The unwritten part of a request's body, divided into pieces.
 ///
-/// TLS reports a write as complete when all of it has reached the network. If a large body were written at once, a slow
+/// TLS reports a write as complete when all of it has reached the network. If a large body were a single write, a slow
 /// network would look like an idle connection.
 struct OutgoingBody {
     /// A part of the body that is written in one step.

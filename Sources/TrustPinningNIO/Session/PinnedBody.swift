@@ -6,7 +6,7 @@ public import TrustPinning
 
 /// The body of a response, as a sequence of chunks. It can be read once.
 ///
-/// Data is received only as fast as it is read. If the body is not read to its end, the connection is closed.
+/// Data is received only as fast as it is read. If the rest of a body is not read, the connection is closed.
 public struct PinnedBody: AsyncSequence, Sendable {
     /// A chunk of a few kilobytes.
     public typealias Element = ByteBuffer
