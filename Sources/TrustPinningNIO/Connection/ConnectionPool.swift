@@ -105,7 +105,7 @@ final class ConnectionPool: Sendable {
     /// The key that a connection must have to be used.
     private func currentKey(_ endpoint: Endpoint) -> ConnectionKey { connector.tls.key(for: endpoint) }
 
-    /// Closes idle connections. An active one is closed after its exchange if its key is out of date, or by its
+    /// Closes idle connections. An active one is closed after its exchange if its key is out of date, and otherwise after the
     /// keep-alive time.
     func closeIdle() {
         let idle = content.withLockedValue { content in

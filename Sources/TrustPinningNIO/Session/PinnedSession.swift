@@ -130,7 +130,7 @@ public final class PinnedSession: Sendable {
         try await bytes(for: PinnedRequest(url: url))
     }
 
-    /// Closes idle connections. Active connections close when their request ends.
+    /// Closes idle connections. Active connections are kept after their request.
     public func closeIdleConnections() { pool.closeIdle() }
 
     /// Closes the session: new requests fail, and active requests continue to their end.
