@@ -23,8 +23,7 @@
         /// Sends a request and returns the complete response: an `HTTPURLResponse`.
         ///
         /// The session's time-outs apply, and the session sets the fields that frame the message. It does not add
-        /// cookies,
-        /// credentials or caching, which a `URLSession` would.
+        /// cookies, credentials or caching, which a `URLSession` would.
         /// - Throws: An error if there is no response, or `.invalidRequest` for a body that is a stream.
         public func data(for request: URLRequest) async throws(PinnedSessionError) -> (Data, URLResponse) {
             guard let url = request.url else { throw .invalidRequest("the request has no URL") }

@@ -18,8 +18,7 @@
         /// proc_pid_fd(5)).
         ///
         /// A program that another test starts has copies of all descriptors until it closes them, so the kernel's table
-        /// alone also
-        /// lists sockets that this process has closed.
+        /// alone also lists sockets that this process has closed.
         private static func sockets(to port: Int) throws -> (connecting: Int, connected: Int) {
             let file = OwnedDescriptor(SystemCall.open("/proc/self/net/tcp", O_RDONLY))
             let table = try #require(SystemCall.readAll(file.number, limit: 16 << 20))

@@ -13,8 +13,7 @@ import TrustPinningTesting
 @testable import TrustPinningNIO
 
 /// Real servers, each with one kind of certificates, evaluated with policies: the rows of the decision table that
-/// affect
-/// connections.
+/// affect connections.
 @Suite("Servers evaluated with policies")
 struct EvaluatedServerTests {
     @Test("A server receives a request only if it is trusted", arguments: ServedChain.all)

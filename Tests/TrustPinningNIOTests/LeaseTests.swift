@@ -80,8 +80,7 @@ struct LeaseTests {
         let first = Task { await pool.lease(endpoint, deadline: .now() + .seconds(300)) }
         try await resolver.asked.futureResult.get()
         // The timer may also fire before the lease is in the queue, and then would end nothing. While the loop is
-        // blocked, the
-        // timer cannot fire.
+        // blocked, the timer cannot fire.
         let isOver = DispatchSemaphore(value: 0)
         let wasBlocked = loop.makePromise(of: Bool.self)
         await withCheckedContinuation { started in

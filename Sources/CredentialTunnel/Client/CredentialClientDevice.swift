@@ -8,8 +8,7 @@ import WireGuardCore
 /// A running client: logins and their session, between a UDP socket and, after a login, a TUN device.
 ///
 /// The server determines the interface's settings, so there is no interface before the first login. Until then, the
-/// lanes
-/// run on an unused in-memory device.
+/// lanes run on an unused in-memory device.
 package final class CredentialClientDevice: Sendable {
     /// The options of a device.
     package struct Options: Sendable {
@@ -46,8 +45,7 @@ package final class CredentialClientDevice: Sendable {
     }
 
     /// Begins a login while an existing session continues, and cancels a login in progress. If there are several
-    /// addresses,
-    /// each is tried in turn.
+    /// addresses, each is tried in turn.
     package func logIn(_ configuration: CredentialClient.Configuration, at endpoints: [Endpoint]) {
         let random = random
         transport.withEnd { end, now in

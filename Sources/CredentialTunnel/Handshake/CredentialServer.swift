@@ -7,10 +7,8 @@ package import WireGuardCore
 /// The server's state machine for all clients. Bytes, time and randomness are input; actions are output.
 ///
 /// It has no clock, socket or thread. Call ``deadlineReached(at:)`` at ``nextDeadline``. The driver verifies passwords:
-/// it
-/// answers each ``ServerAction/verify(_:_:from:)`` once, with ``answer(_:_:at:)``. At most ``ServerLimits/verifiers``
-/// of
-/// them are unanswered at any time.
+/// it answers each ``ServerAction/verify(_:_:from:)`` once, with ``answer(_:_:at:)``. At most
+/// ``ServerLimits/verifiers`` of them are unanswered at any time.
 package struct CredentialServer: ~Copyable {
     let identity: Identity
     let shared: SharedKeys

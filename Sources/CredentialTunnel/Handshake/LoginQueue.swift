@@ -7,9 +7,8 @@ import WireGuardCore
 /// The logins that wait for a verdict, and those that the driver verifies. A value without a clock.
 ///
 /// Places are limited for each source, each network and each login. If there is no place, the new login replaces one of
-/// the party that
-/// has the most, if its own party has fewer: no party can block the other ones. The party of a known login is its name, from all
-/// sources; that of any other login is its network.
+/// the party that has the most, if its own party has fewer: no party can block the other ones. The party of a known
+/// login is its name, from all sources; that of any other login is its network.
 ///
 /// Known logins are verified first, but no more than ``mostKnownTurns`` of them in a row while another login waits. The party whose
 /// last turn is the longest ago is next. Two logins with the same name are never verified at the same time.

@@ -4,8 +4,7 @@
 import WireGuardCore
 
 /// Noise_NKpsk2_25519_ChaChaPoly_BLAKE2s (Noise specification, revision 34, sections 5, 7.4 and 9), built from the
-/// parts of
-/// WireGuard's handshake.
+/// parts of WireGuard's handshake.
 ///
 /// ```
 /// <- s
@@ -15,8 +14,7 @@ import WireGuardCore
 /// ```
 ///
 /// The client knows the server's static key, and only the owner of its private key can respond. The pre-shared key is
-/// mixed
-/// in last.
+/// mixed in last.
 enum NoiseNK {
     /// The protocol's name: the input of the first hash.
     static let name: StaticString = "Noise_NKpsk2_25519_ChaChaPoly_BLAKE2s"
@@ -24,8 +22,7 @@ enum NoiseNK {
     static let overhead = 32 + Layout.tagByteCount
 
     /// The keys that a handshake produces: those of Split(), and a third output of the same derivation, the chain for
-    /// the next
-    /// handshake of the session. The owner wipes them.
+    /// the next handshake of the session. The owner wipes them.
     struct Keys {
         var toServer: Bytes32
         var toClient: Bytes32

@@ -9,8 +9,8 @@ package struct ServerLimits: Sendable {
     package var clients = 10_000
     /// The maximum number of handshakes that wait for a login. A further one replaces the oldest.
     package var pending = 1024
-    /// The maximum number of logins without a verdict. A further login is dropped, or replaces a waiting one (``LoginQueue``). The client of a dropped
-    /// login repeats it.
+    /// The maximum number of logins without a verdict. A further login is dropped, or replaces a waiting one
+    /// (``LoginQueue``). The client of a dropped login repeats it.
     package var verifications = 64
     /// The maximum number of logins of one source (an IPv4 address, or an IPv6 network of 64 bits) that wait.
     package var sourceVerifications = 16

@@ -6,8 +6,7 @@ public import PacketTunnel
 import WireGuardCore
 
 /// The configuration of a login tunnel, without secrets: it contains the names of the password and the pre-shared key
-/// in the
-/// profile's secret store. The server assigns addresses, routes, name servers and the MTU.
+/// in the profile's secret store. The server assigns addresses, routes, name servers and the MTU.
 ///
 /// In JSON, fields with a default are optional. ``validate()`` returns all problems together.
 public struct CredentialTunnelConfiguration: Hashable, Sendable {

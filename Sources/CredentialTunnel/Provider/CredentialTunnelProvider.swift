@@ -10,12 +10,9 @@ import WireGuardCore
 /// The login tunnel: logs in, applies the server's assignment, carries packets, and logs in again if necessary.
 ///
 /// It is connected once the server has accepted the login. Key renewal and a change of network need no login. If the
-/// session
-/// ends (the server was restarted, or was unreachable for three minutes), the tunnel is `reasserting` and logs in
-/// again, with
-/// pauses, without a time limit. It ends only if the server refuses the credentials or reports that it ended the
-/// session, or
-/// if the user stops it.
+/// session ends (the server was restarted, or was unreachable for three minutes), the tunnel is `reasserting` and logs
+/// in again, with pauses, without a time limit. It ends only if the server refuses the credentials or reports that it
+/// ended the session, or if the user stops it.
 public actor CredentialTunnelProvider: PacketTunnelProvider {
     /// The configuration of the tunnel.
     public typealias Configuration = CredentialTunnelConfiguration
@@ -63,10 +60,8 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
     ///
     /// - Throws: `.configurationInvalid` with all problems, `.secretUnavailable`, `.networkUnavailable`,
     ///   `.nameResolutionFailed`, `.authenticationFailed` if the server refuses the login, `.serverUnreachable` if
-    ///   there is no
-    ///   response within 10 seconds or the server accepts no login now, `.keyMismatch` if no response can be opened,
-    ///   `.stopped`,
-    ///   and the errors of applying settings.
+    ///   there is no response within 10 seconds or the server accepts no login now, `.keyMismatch` if no response can
+    ///   be opened, `.stopped`, and the errors of applying settings.
     public func start(
         _ configuration: CredentialTunnelConfiguration, context: ProviderContext
     ) async throws(TunnelError) {
@@ -223,8 +218,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
     }
 
     /// Handles a failed login. While a session continues, it has no effect. Otherwise the login is repeated, unless the
-    /// error is
-    /// final.
+    /// error is final.
     private func failed(_ error: CredentialError, _ run: Run) {
         run.context.logger.warning("\(error)")
         guard !run.device.isEstablished else { return }

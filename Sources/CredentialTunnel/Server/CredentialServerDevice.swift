@@ -9,8 +9,8 @@ package import WireGuardCore
 /// A running server: the sessions of many clients between UDP sockets and one TUN device.
 ///
 /// A client's packets are delivered to the device if their source is the client's assigned address. Packets of the
-/// device are
-/// sent to the client that has their destination. The firewall, not this type, limits which hosts clients can reach.
+/// device are sent to the client that has their destination. The firewall, not this type, limits which hosts clients
+/// can reach.
 package final class CredentialServerDevice: Sendable {
     /// The options of a server.
     package struct Options: Sendable {
@@ -44,8 +44,7 @@ package final class CredentialServerDevice: Sendable {
     /// - Parameters:
     ///   - binding: The binding of the sockets; the system chooses a port instead of port 0.
     ///   - onFailure: Called once, on a lane's thread, if the interface was removed or the system fails. It must not
-    ///     call
-    ///     the server.
+    ///     call the server.
     package init(
         privateKey: PrivateKey, presharedKey: PresharedKey, store: any CredentialStore, tun: any TunDevice,
         network: any DatagramNetwork, binding: DatagramBinding = DatagramBinding(), options: Options = Options(),
@@ -121,8 +120,7 @@ package final class CredentialServerDevice: Sendable {
     package var port: UInt16? { lanes.boundPort }
 
     /// Ends all sessions and notifies their clients, then ends threads, sockets and the device. When it returns, the
-    /// store has
-    /// received every end. Waits for threads, and for verdicts in progress. Safe to repeat.
+    /// store has received every end. Waits for threads, and for verdicts in progress. Safe to repeat.
     package func stop() async {
         shutDown()
         for task in tasks.withLock({ $0 }) { await task.value }

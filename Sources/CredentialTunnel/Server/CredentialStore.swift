@@ -10,14 +10,12 @@ import TunnelIO
 /// For every accepted login, ``ended(_:_:_:)`` is called once, to release the assignment.
 package protocol CredentialStore: Sendable {
     /// Verifies a login. Called for at most ``ServerLimits/verifiers`` logins at the same time, and never for two with
-    /// the same
-    /// name. The source address is proven. It must return, and should do so before the client times out after ten
-    /// seconds.
+    /// the same name. The source address is proven. It must return, and should do so before the client times out after
+    /// ten seconds.
     func verdict(on attempt: LoginAttempt) async -> LoginVerdict
 
     /// Whether this login has succeeded from this address recently. Such logins are verified first. Called under the
-    /// server's
-    /// lock: it must neither wait nor call the server.
+    /// server's lock: it must neither wait nor call the server.
     func isKnown(_ login: String, from source: IPAddress) -> Bool
 
     /// Releases the assignment of an ended session. Not called concurrently.

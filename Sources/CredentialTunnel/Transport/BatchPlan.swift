@@ -6,9 +6,8 @@ import TunnelIO
 import WireGuardCore
 
 /// The plan of one batch between its steps: which packets are sent under which keys and counters, or which session
-/// opens
-/// which datagrams, with the results. It is created once and reused for each batch without allocating.
-/// An end fills it in under the transport's lock. Sealing and opening use only the plan, on any thread.
+/// opens which datagrams, with the results. It is created once and reused for each batch without allocating. An end
+/// fills it in under the transport's lock. Sealing and opening use only the plan, on any thread.
 @safe
 final class BatchPlan: @unchecked Sendable {
     // Unchecked: the owner of the batch is its only user.

@@ -25,8 +25,7 @@ protocol TunnelEnd: AnyObject, Sendable {
 /// Adapts an end to the interface of lanes.
 ///
 /// The lock is held for planning and committing only: once per outgoing batch, twice per incoming one. Sealing and
-/// opening
-/// run without it.
+/// opening run without it.
 final class LaneTransport<End: TunnelEnd>: TunnelTransport {
     private let end: Mutex<End>
     private let plans: Mutex<[BatchPlan]>

@@ -6,8 +6,7 @@ public import NetworkAddresses
 /// The JSON content of sealed messages.
 public enum Body {
     /// The maximum size of a body, including padding. With header, tag, UDP and IPv6, this is 1280 bytes, which every
-    /// path
-    /// carries (RFC 8200 section 5).
+    /// path carries (RFC 8200 section 5).
     public static let maximumByteCount = 1200
     /// Bodies are padded with spaces to a multiple of this size, so that their length reveals little about a password.
     public static let padding = 300

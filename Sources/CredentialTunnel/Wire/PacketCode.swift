@@ -89,8 +89,7 @@ enum Layout {
     }
 
     /// The body of a rekey request (an index, then a Noise message without payload) and of its response (a Noise
-    /// message with an
-    /// index as payload). Both have the same length.
+    /// message with an index as payload). Both have the same length.
     enum Rekey {
         static let requestNoise = 4
         static let requestNoiseByteCount = 32 + tagByteCount

@@ -8,9 +8,8 @@ internal import X509
 /// The fields of a certificate (RFC 5280 section 4.1) that pin matching and server evaluation need.
 ///
 /// Keys are not interpreted, so a certificate with a key that no library here supports can be read too. For this
-/// reason,
-/// swift-certificates' own type is not used. The structure is checked, including the extensions that are used here. No
-/// signature is verified.
+/// reason, swift-certificates' own type is not used. The structure is checked, including the extensions that are used
+/// here. No signature is verified.
 package struct CertificateFields: Sendable, Hashable {
     package let der: [UInt8]
     /// The complete SubjectPublicKeyInfo: the input of the hash of an spki pin.
@@ -84,8 +83,7 @@ package struct CertificateFields: Sendable, Hashable {
     }
 
     /// The SubjectPublicKeyInfo of a certificate. Reads only the fields up to it: roots are older than today's rules,
-    /// and
-    /// only their keys are used.
+    /// and only their keys are used.
     static func keyInfo(of der: [UInt8]) throws(DERError) -> [UInt8] {
         try DERError.reading {
             var outer = try DER.parse(der).elements()

@@ -4,8 +4,7 @@
 internal import X509
 
 /// Checks whether a leaf is valid for a host, at a date, and for servers. The checks use the leaf only, so they apply
-/// with
-/// and without system trust.
+/// with and without system trust.
 package enum ServerIdentity {
     /// Checks a leaf, and returns the first failure or `nil`.
     ///
@@ -40,8 +39,7 @@ package enum ServerIdentity {
     }
 
     /// The minimum size of a server's RSA key, in bits (CA/Browser Forum Baseline Requirements, section 6.1.5). An
-    /// attacker
-    /// can factor a shorter key, and then matches its pin.
+    /// attacker can factor a shorter key, and then matches its pin.
     static let minimumRSAKeySize = 2048
 
     /// The maximum number of name and constraint comparisons, as in Go. A chain that needs more is refused before
@@ -55,8 +53,7 @@ package enum ServerIdentity {
     }
 
     /// Checks whether issuers exclude (RFC 5280 section 4.2.1.10) the host, or a name that a wildcard of the leaf
-    /// matches.
-    /// Returns `nil` if they exclude neither.
+    /// matches. Returns `nil` if they exclude neither.
     ///
     /// Verifiers compare the leaf's names literally and treat the asterisk as an ordinary label, so they would accept a
     /// wildcard although a single name that it matches is excluded.
@@ -80,13 +77,10 @@ package enum ServerIdentity {
     }
 
     /// Compares a host with the alternative names as RFC 9525 section 6 requires. Common names are ignored, and
-    /// addresses match
-    /// addresses only. A wildcard must be the complete first label, followed by at least two labels.
-    /// addresses only, and a wildcard must be the complete first label, followed by at least two labels.
+    /// addresses match addresses only. A wildcard must be the complete first label, followed by at least two labels.
     ///
     /// - Parameter acceptsCommonName: Whether the only common name of a certificate without alternative names counts as
-    ///   its
-    /// DNS name. Only for old authorities that the caller specifies (``RootStore``).
+    ///   its DNS name. Only for old authorities that the caller specifies (``RootStore``).
     package static func names(
         of leaf: CertificateFields, include host: HostName, acceptsCommonName: Bool = false
     ) -> Bool {

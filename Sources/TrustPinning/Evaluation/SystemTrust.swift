@@ -10,8 +10,7 @@
 /// Verifies certificate chains against the platform's roots or given roots.
 ///
 /// An implementation checks everything except pins: signatures up to a root, validity at a date, constraints, the
-/// host's
-/// name, and the use for servers.
+/// host's name, and the use for servers.
 public protocol SystemTrust: Sendable {
     /// Verifies the chain that a server sent.
     func verify(_ request: SystemTrustRequest) async -> SystemTrustResult
@@ -27,10 +26,8 @@ public struct SystemTrustRequest: Sendable {
     /// The time at which the chain must be valid.
     public let date: Date
     /// Returns whether the caller prefers this verified chain because a pin matches it. If several paths lead to roots,
-    /// as
-    /// with cross-signed authorities, return a preferred path if one exists. An implementation that finds only one path
-    /// need
-    /// not call this.
+    /// as with cross-signed authorities, return a preferred path if one exists. An implementation that finds only one
+    /// path need not call this.
     public let isPreferred: @Sendable ([[UInt8]]) -> Bool
 
     package init(
@@ -47,8 +44,7 @@ public struct SystemTrustRequest: Sendable {
 /// The result of a chain verification.
 public enum SystemTrustResult: Sendable, Hashable {
     /// The chain is trusted. `chain` is the verified path in DER, from the server's certificate to the root, both
-    /// included,
-    /// without the other certificates that the server sent.
+    /// included, without the other certificates that the server sent.
     case trusted(chain: [[UInt8]])
     /// The chain is not trusted.
     case untrusted(SystemTrustFailure)

@@ -62,10 +62,8 @@ public struct TrustDecision: Sendable, Hashable {
     public var isTrusted: Bool { reason.isTrusted }
 
     /// The hashes of the server's keys, as `spki` pins would contain them, the server's own key first. With system
-    /// trust,
-    /// these are the keys of the verified chain; without it, only the key of the server's own certificate. Empty if
-    /// that
-    /// certificate cannot be read.
+    /// trust, these are the keys of the verified chain; without it, only the key of the server's own certificate. Empty
+    /// if that certificate cannot be read.
     public var presentedKeys: [PinHash] {
         guard verifiedChain.isEmpty else {
             return verifiedChain.compactMap { der in
@@ -95,8 +93,7 @@ public struct TrustDecision: Sendable, Hashable {
 
 extension TrustDecision: CustomStringConvertible {
     /// The reason in one readable line. If no pin matches, it lists the server's keys in the form of pins, so that they
-    /// can be
-    /// compared with the policy. It contains no host names.
+    /// can be compared with the policy. It contains no host names.
     public var description: String {
         switch reason {
         case .pinMatch: "a pin matches"

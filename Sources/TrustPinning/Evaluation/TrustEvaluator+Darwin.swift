@@ -14,10 +14,8 @@
         /// Evaluates a server by the trust object of its handshake, such as a challenge's `serverTrust`.
         ///
         /// The steps are those of ``evaluate(chain:host:port:at:)``. ``PlatformTrust`` evaluates the object itself: it
-        /// replaces the
-        /// object's policies by the policy for servers and `host`, sets its date and roots, and removes its exceptions.
-        /// Any other
-        /// system trust receives the chain that the platform built from the object.
+        /// replaces the object's policies by the policy for servers and `host`, sets its date and roots, and removes
+        /// its exceptions. Any other system trust receives the chain that the platform built from the object.
         ///
         /// - Parameters:
         ///   - trust: The trust object. No other code may use it during the call.

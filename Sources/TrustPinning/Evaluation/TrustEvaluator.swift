@@ -12,12 +12,10 @@ internal import Synchronization
 /// Decides whether to trust servers, by their certificate chains and the app's policies.
 ///
 /// One evaluator serves a whole app, on any thread. Its policies can be replaced at any time; a running evaluation uses
-/// the
-/// policies that it started with.
+/// the policies that it started with.
 public final class TrustEvaluator: Sendable {
     /// Called after each decision, and with each event of a client identity. It runs before the connection continues,
-    /// so it
-    /// must return quickly. It cannot change the decision.
+    /// so it must return quickly. It cannot change the decision.
     public typealias Observer = @Sendable (TrustActivity) -> Void
 
     private struct State {
@@ -29,9 +27,8 @@ public final class TrustEvaluator: Sendable {
         var newestSharedIssueTime: Date = .distantPast
 
         /// The time that the expiry of a rule's pins is compared with. Issue times signed with a shared secret only
-        /// count for
-        /// pins that refuse everything after they expire: otherwise anyone with the secret could end pinning with a
-        /// late time.
+        /// count for pins that refuse everything after they expire: otherwise anyone with the secret could end pinning
+        /// with a late time.
         func expiryDate(of rule: PolicySet.Rule, at date: Date) -> Date {
             let published = max(date, newestIssueTime)
             guard case .pinned(let policy, _) = rule, policy.expiry?.afterwards == .refuse else { return published }
@@ -77,8 +74,7 @@ public final class TrustEvaluator: Sendable {
     // MARK: - Activity
 
     /// Returns a new stream of all events from now on: the evaluations, and the events of client identities in sessions
-    /// that
-    /// use this evaluator. The stream ends with the evaluator.
+    /// that use this evaluator. The stream ends with the evaluator.
     /// - Parameter limit: The maximum number of events that are kept for a slow reader; older ones are dropped.
     public func activity(bufferingNewest limit: Int = 256) -> AsyncStream<TrustActivity> {
         let (stream, continuation) = AsyncStream.makeStream(

@@ -13,8 +13,7 @@ public struct HostName: Sendable, Hashable, CustomStringConvertible {
     /// Reads a DNS name or an IP address. An IPv6 address may be in brackets.
     ///
     /// As in DNS, case and one final dot are ignored. Pass international names as A-labels (`xn--…`). Lookalike
-    /// characters are
-    /// not detected: that is the task of the code that displays names.
+    /// characters are not detected: that is the task of the code that displays names.
     ///
     /// - Throws: ``HostNameError`` if the text is neither.
     public init(_ text: String) throws(HostNameError) {

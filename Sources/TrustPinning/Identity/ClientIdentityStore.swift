@@ -49,16 +49,12 @@ public enum ClientIdentityEvent: Sendable, Equatable {
 /// The client's identities, each bound to the hosts that may see it.
 ///
 /// An identity is sent only to a trusted host that it is bound to and that requests it. It can be replaced at any time:
-/// new
-/// handshakes use the new one, and kept connections are not reused. (Apple's platforms may resume an earlier TLS
-/// session,
-/// with the earlier identity.) An identity is kept once it is loaded.
+/// new handshakes use the new one, and kept connections are not reused. (Apple's platforms may resume an earlier TLS
+/// session, with the earlier identity.) An identity is kept once it is loaded.
 ///
 /// An identity can be bound to one environment: it is used while the evaluator of the server has that environment
-/// selected,
-/// and takes precedence over an identity for all environments. The evaluator of a session also reports the events of
-/// its
-/// identities.
+/// selected, and takes precedence over an identity for all environments. The evaluator of a session also reports the
+/// events of its identities.
 public final class ClientIdentityStore<Identity: ClientIdentityMaterial>: Sendable {
     /// Loads an identity when a host first requests it.
     public typealias Loader = @Sendable () async throws(ClientIdentityError) -> Identity

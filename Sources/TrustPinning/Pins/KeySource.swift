@@ -64,8 +64,7 @@ public struct KeySource: Sendable, Hashable {
     /// Reads each certificate, signing request and key of a PEM text, in order.
     ///
     /// - Throws: ``PinError`` for a block of another kind, for encrypted keys, for private keys other than RSA, P-256,
-    ///   P-384,
-    /// P-521 and Ed25519, and for text without any block.
+    ///   P-384, P-521 and Ed25519, and for text without any block.
     public static func read(pem text: String) throws(PinError) -> [KeySource] {
         var sources: [KeySource] = []
         for document in try PEMDocument.parse(text) {

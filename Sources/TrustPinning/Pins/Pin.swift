@@ -18,8 +18,7 @@ public struct Pin: Sendable, Hashable {
         /// A key that servers currently use.
         case primary
         /// A key in reserve, in case the primary one is lost or replaced. A policy that enforces its pins must have
-        /// one. A match of
-        /// backup pins only is reported.
+        /// one. A match of backup pins only is reported.
         case backup
     }
 

@@ -14,12 +14,10 @@ public struct PinHash: Sendable, Hashable, CustomStringConvertible {
     private let words: (UInt64, UInt64, UInt64, UInt64)
 
     /// Reads a hash from 44 characters of padded base64 (RFC 4648 section 4), with or without the prefix `sha256/`, or
-    /// from
-    /// 64 hexadecimal digits, with or without colons between bytes.
+    /// from 64 hexadecimal digits, with or without colons between bytes.
     ///
     /// - Throws: ``PinError`` if the text is neither, if it does not decode to 32 bytes, or if no key can have the
-    ///   hash: all
-    /// bytes zero, or the hash of no bytes.
+    ///   hash: all bytes zero, or the hash of no bytes.
     public init(_ text: String) throws(PinError) {
         var digits = Substring(text)
         if digits.hasPrefix("sha256/") { digits = digits.dropFirst(7) }

@@ -16,12 +16,10 @@ public struct PinningPolicy: Sendable, Hashable {
     /// The effect if no pin matches.
     public enum Mode: String, Sendable, Hashable, CaseIterable {
         /// The connection is refused, unless ``PinningPolicy/allowsSystemTrustFallback`` is set and the chain has
-        /// system trust.
-        /// Requires pins with two distinct hashes, one of them a backup.
+        /// system trust. Requires pins with two distinct hashes, one of them a backup.
         case strict
         /// System trust alone decides. Pins are compared and mismatches are reported, to try out pins before enforcing
-        /// them.
-        /// Requires no pins.
+        /// them. Requires no pins.
         case audit
         /// A chain with system trust is accepted, with or without a matching pin; mismatches are reported. Without
         /// ``PinningPolicy/requiresSystemTrust``, a pin of the leaf is enough. Requires one pin.
@@ -40,8 +38,7 @@ public struct PinningPolicy: Sendable, Hashable {
         }
 
         /// The time of expiry. It is compared with the later of the clock and the newest signed issue time, so that
-        /// setting the
-        /// clock back does not reactivate expired pins.
+        /// setting the clock back does not reactivate expired pins.
         public var date: Date
         /// The rule after the pins have expired.
         public var afterwards: Afterwards
@@ -58,10 +55,8 @@ public struct PinningPolicy: Sendable, Hashable {
     /// The effect if no pin matches.
     public let mode: Mode
     /// Whether a chain needs system trust even if a pin matches. If `false`, a chain without it is accepted if a pin
-    /// matches
-    /// the leaf, and the leaf is valid for the date, the host, and servers. Pins of other certificates do not count for
-    /// such
-    /// a chain: nothing proves that those certificates signed the leaf.
+    /// matches the leaf, and the leaf is valid for the date, the host, and servers. Pins of other certificates do not
+    /// count for such a chain: nothing proves that those certificates signed the leaf.
     public let requiresSystemTrust: Bool
     /// Whether the mode `strict` accepts a chain with system trust that no pin matches. The decision reports the
     /// fallback.

@@ -16,8 +16,7 @@ extension JSON {
     static let policySize = 1 << 20
 
     /// Reads the text of policies or of an envelope. In addition to the rules of ``TunnelSystem/JSON``, numbers must be
-    /// whole:
-    /// readers round fractions differently, and an envelope is signed.
+    /// whole: readers round fractions differently, and an envelope is signed.
     package static func read(policy text: [UInt8]) throws(PolicyError) -> JSON {
         func error(_ reason: String) -> PolicyError { PolicyError([PolicyProblem("", reason)]) }
         guard text.count <= policySize else { throw error("the text must not exceed 1 MiB") }

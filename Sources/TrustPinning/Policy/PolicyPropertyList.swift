@@ -10,8 +10,7 @@ import TunnelSystem
 #endif
 
 /// A value of a property list, as the JSON that policies are read from. A date becomes its text. Fractions and data
-/// become
-/// a number that is not whole, which no field of a policy accepts.
+/// become a number that is not whole, which no field of a policy accepts.
 private struct PropertyListValue: Decodable {
     let json: JSON
 

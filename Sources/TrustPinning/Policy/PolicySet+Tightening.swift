@@ -5,12 +5,9 @@ extension PolicySet {
     /// Returns the hosts for which these policies accept a connection that `other` refuses; empty if there are none.
     ///
     /// The patterns of both sets divide all hosts into groups. Each exact host is a group. Each name of a pattern has
-    /// three:
-    /// the name itself, hosts one level below, and hosts further below that no longer pattern matches. All other hosts
-    /// are
-    /// the last group. In each set, all hosts of a group have the same rule, so one host of each group is compared.
-    /// all
-    /// hosts of a group have the same rule, so comparing one host of each group is enough.
+    /// three: the name itself, hosts one level below, and hosts further below that no longer pattern matches. All other
+    /// hosts are the last group. In each set, all hosts of a group have the same rule, so one host of each group is
+    /// compared.
     package func loosenings(comparedTo other: PolicySet) -> [String] {
         let patterns = (self.hosts + other.hosts).map(\.pattern)
         let label = Self.label(in: patterns)
@@ -32,8 +29,7 @@ extension PolicySet {
     }
 
     /// Returns the shortest label that no pattern contains, to represent all other hosts. With a fixed label, the
-    /// author of
-    /// new policies could list exactly that label, and only it would be compared.
+    /// author of new policies could list exactly that label, and only it would be compared.
     private static func label(in patterns: [HostPattern]) -> String {
         var taken: Set<Substring> = []
         for pattern in patterns { taken.formUnion(pattern.host.description.split(separator: ".")) }

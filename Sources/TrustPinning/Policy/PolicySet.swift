@@ -39,8 +39,7 @@ public struct PolicySet: Sendable, Hashable {
     /// - Parameters:
     ///   - hosts: The hosts with a policy; at most 4096.
     ///   - unlisted: The rule for hosts that are not in the list. It has no default, since some apps must refuse all
-    ///     other
-    ///     hosts and some must not restrict them.
+    ///     other hosts and some must not restrict them.
     /// - Throws: ``PolicyError`` with all problems, such as repeated patterns and exclusions from nothing.
     public init(_ hosts: [HostPolicy], unlisted: UnlistedHosts) throws(PolicyError) {
         self.hosts = hosts

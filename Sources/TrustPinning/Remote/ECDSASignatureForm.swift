@@ -4,8 +4,7 @@
 internal import SwiftASN1
 
 /// Conversions of ECDSA signatures on a curve. In DER, a signature is a SEQUENCE of two INTEGERs (RFC 3279 section
-/// 2.2.3);
-/// the raw form is two numbers of fixed size.
+/// 2.2.3); the raw form is two numbers of fixed size.
 struct ECDSASignatureForm {
     /// The order of the curve's group, big-endian.
     let order: [UInt8]
@@ -22,9 +21,8 @@ struct ECDSASignatureForm {
         ])
 
     /// Returns the raw form of a signature in DER, or `nil` unless it is exactly one SEQUENCE of two INTEGERs in
-    /// shortest form.
-    /// Both must be above zero and below the order and, if `requiresLowS` is set, the second must be in the lower half.
-    /// both above zero and below the order, and, if `requiresLowS` is set, the second in the lower half.
+    /// shortest form. Both must be above zero and below the order and, if `requiresLowS` is set, the second must be in
+    /// the lower half.
     func raw(_ signature: [UInt8], requiresLowS: Bool) -> [UInt8]? {
         let numbers = try? DER.sequence(
             of: ArraySlice<UInt8>.self, identifier: .sequence, rootNode: DER.parse(signature))

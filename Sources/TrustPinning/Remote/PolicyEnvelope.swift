@@ -116,8 +116,7 @@ public struct PolicyEnvelope: Sendable, Hashable {
     }
 
     /// The signed bytes: a tag that is unique to envelopes, then each text and the payload with its length, and each
-    /// number.
-    /// Lengths and numbers have eight bytes, big-endian.
+    /// number. Lengths and numbers have eight bytes, big-endian.
     public var signedBytes: [UInt8] {
         var bytes = Array("culvert trust policy envelope 1\0".utf8)
         for field in [algorithm.rawValue, appID, environment.rawValue, keyID] { Self.append(Array(field.utf8), &bytes) }

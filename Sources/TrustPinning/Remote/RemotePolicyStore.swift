@@ -26,12 +26,10 @@ public struct AcceptedVersion: Sendable, Hashable {
 /// Stores the accepted version and the active envelopes, so that they survive restarts of the app.
 ///
 /// A name identifies an app and environment. A store whose versions outlast the app (a keychain) rejects old envelopes
-/// even
-/// after the app was reinstalled.
+/// even after the app was reinstalled.
 public protocol RemotePolicyStore: Sendable {
     /// Returns the last accepted version, or `nil` if none was ever accepted. A store that cannot read it must throw:
-    /// `nil`
-    /// would permit any version.
+    /// `nil` would permit any version.
     func acceptedVersion(_ name: String) throws -> AcceptedVersion?
     /// Stores a version. It is on disk when this returns.
     func setAcceptedVersion(_ version: AcceptedVersion, _ name: String) throws
@@ -40,8 +38,7 @@ public protocol RemotePolicyStore: Sendable {
     /// Replaces the active envelopes, all together.
     func setEnvelopes(_ envelopes: [[UInt8]], _ name: String) throws
     /// Replaces the active envelopes and then stores the version of the last one, provided that the stored version is
-    /// still
-    /// `previous`. If several processes share a store, other processes must see this as one step.
+    /// still `previous`. If several processes share a store, other processes must see this as one step.
     ///
     /// - Parameters:
     ///   - envelopes: The new active envelopes.
@@ -56,9 +53,8 @@ public protocol RemotePolicyStore: Sendable {
 }
 
 /// Stores the version and the envelopes in two files of a folder, which only their owner can access. Each write
-/// replaces a
-/// file atomically and returns when it is on disk. Lower versions or older envelopes never replace newer ones, even if
-/// several processes share the folder.
+/// replaces a file atomically and returns when it is on disk. Lower versions or older envelopes never replace newer
+/// ones, even if several processes share the folder.
 public struct FileRemotePolicyStore: RemotePolicyStore {
     private let folder: URL
     /// The maximum size of a file, in bytes.
@@ -85,8 +81,7 @@ public struct FileRemotePolicyStore: RemotePolicyStore {
     /// Stores a version.
     ///
     /// - Throws: ``EnvelopeError`` with `rolledBack` if another process has accepted a higher version in the meantime,
-    ///   or with
-    /// `equivocation` if the stored version is that of another envelope.
+    ///   or with `equivocation` if the stored version is that of another envelope.
     public func setAcceptedVersion(_ version: AcceptedVersion, _ name: String) throws {
         let folder = try lockedFolder()
         if let present = try folder.read(Self.file(name, "version")).map(Self.version) {
@@ -133,8 +128,7 @@ public struct FileRemotePolicyStore: RemotePolicyStore {
     /// Replaces the active envelopes.
     ///
     /// - Throws: ``EnvelopeError`` with `rolledBack` if the last of them is older than the last stored envelope, or
-    ///   than the
-    /// accepted version.
+    ///   than the accepted version.
     public func setEnvelopes(_ envelopes: [[UInt8]], _ name: String) throws {
         let folder = try lockedFolder()
         let accepted = try folder.read(Self.file(name, "version")).map(Self.version)

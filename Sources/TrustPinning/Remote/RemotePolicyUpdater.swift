@@ -10,8 +10,7 @@
 /// Keeps an evaluator's policies up to date with signed envelopes.
 ///
 /// An envelope is verified, compared with the last accepted one, stored, and then applied immediately. If any step
-/// fails,
-/// the active policies stay active.
+/// fails, the active policies stay active.
 public actor RemotePolicyUpdater {
     /// The result of an update.
     public enum Outcome: Sendable, Hashable {
@@ -53,13 +52,12 @@ public actor RemotePolicyUpdater {
     }
 
     /// Applies the stored envelopes, those that were active when the app last ran. They are verified like new ones,
-    /// except for
-    /// their expiry: otherwise policies would fall back to older ones if the app could not fetch newer ones.
+    /// except for their expiry: otherwise policies would fall back to older ones if the app could not fetch newer ones.
     ///
     /// - Returns: The active version, or `nil` if none was accepted yet.
     /// - Throws: ``EnvelopeError``; the active policies then stay active: at the start, the built-in ones. If only an
-    ///   envelope
-    /// with HMAC can no longer be verified because its key was removed, the envelope that it tightened is applied.
+    ///   envelope with HMAC can no longer be verified because its key was removed, the envelope that it tightened is
+    ///   applied.
     @discardableResult
     public func restore() throws(EnvelopeError) -> Int64? {
         let accepted = try acceptedVersion()
@@ -144,9 +142,8 @@ public actor RemotePolicyUpdater {
     }
 
     /// Restores the stored envelopes before an HMAC envelope is compared: otherwise it would replace stored envelopes
-    /// that it
-    /// was not compared with. If they cannot be applied because their key or version is no longer supported, the active
-    /// policies count. If they cannot be read, no HMAC envelope is accepted.
+    /// that it was not compared with. If they cannot be applied because their key or version is no longer supported,
+    /// the active policies count. If they cannot be read, no HMAC envelope is accepted.
     private func restoreIfNeeded(for verified: VerifiedPolicies) throws(EnvelopeError) {
         if verified.mayOnlyTighten {
             // Compare the envelopes too: another process may have ended before it stored their version.
@@ -160,8 +157,7 @@ public actor RemotePolicyUpdater {
     }
 
     /// Applies the envelope that an HMAC envelope tightened if the latter can no longer be verified. The version and
-    /// digest
-    /// must be the accepted ones, so that restored older files do not count.
+    /// digest must be the accepted ones, so that restored older files do not count.
     private func activate(
         _ found: [VerifiedPolicies], without envelope: PolicyEnvelope, _ accepted: AcceptedVersion?
     ) throws(EnvelopeError) {
@@ -183,8 +179,7 @@ public actor RemotePolicyUpdater {
     }
 
     /// Compares an envelope with the stored version and with the active version: while the app runs, the store may have
-    /// been
-    /// removed, or replaced by an older copy.
+    /// been removed, or replaced by an older copy.
     private func checkVersion(of envelope: PolicyEnvelope, accepted: AcceptedVersion?) throws(EnvelopeError) {
         if let accepted { try check(envelope, against: accepted) }
         if let active { try check(envelope, against: active) }

@@ -25,8 +25,7 @@ public struct RemotePolicyVerifier: Sendable {
     /// The environment that envelopes must be for.
     public let environment: TrustEnvironment
     /// The lowest accepted version. Set it to the version of the built-in policies, so that a new installation never
-    /// accepts
-    /// older ones.
+    /// accepts older ones.
     public let lowestVersion: Int64
     private let keys: [String: PolicyVerificationKey]
     private let requiresLowS: Bool
@@ -41,8 +40,7 @@ public struct RemotePolicyVerifier: Sendable {
     ///   - lowestVersion: The lowest accepted version.
     ///   - requiresLowS: Whether ECDSA signatures must be in the lower of their two forms.
     ///     ``PolicyEnvelope/sign(_:appID:environment:keyID:version:issued:lifetime:with:)`` always produces it; other
-    ///     tools
-    ///     produce it in half of the cases. Verification is secure with both forms.
+    ///     tools produce it in half of the cases. Verification is secure with both forms.
     ///   - clockTolerance: The maximum time by which the issue time may be in the future.
     public init(
         appID: String, environment: TrustEnvironment = .production, keys: [String: PolicyVerificationKey],

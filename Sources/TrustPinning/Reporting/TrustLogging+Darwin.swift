@@ -7,8 +7,7 @@
 
     extension TrustEvaluator {
         /// Returns an observer that writes the messages of ``logging(to:)`` to the system's unified log, for `log
-        /// stream` and
-        /// Console.
+        /// stream` and Console.
         ///
         /// - Parameters:
         ///   - subsystem: The bundle identifier, or another name in that form, to find the messages.

@@ -7,10 +7,8 @@ extension TrustEvaluator {
     /// Returns an observer that logs all events.
     ///
     /// To protect users, the host itself is not logged, but the pattern of its policy, which is part of the app; other
-    /// hosts
-    /// are logged as unlisted. If no pin of a listed host matches, the hashes of the server's keys are logged.
-    /// Certificates,
-    /// names and addresses of servers are not.
+    /// hosts are logged as unlisted. If no pin of a listed host matches, the hashes of the server's keys are logged.
+    /// Certificates, names and addresses of servers are not.
     public static func logging(to logger: Logger) -> Observer {
         { activity in
             for line in activity.logLines {

@@ -12,8 +12,7 @@ public enum RedirectRule: Sendable, Equatable {
     /// Redirects are not followed, but returned as responses.
     case answer
     /// Up to `limit` redirects in a row are followed, if they are to hosts with the same pins. A redirect between two
-    /// hosts
-    /// without pins, which only system trust verifies, is refused.
+    /// hosts without pins, which only system trust verifies, is refused.
     case samePolicy(limit: Int)
     /// Up to `limit` redirects in a row are followed, to any host that its policy trusts. Fields that identify the user
     /// (`Authorization`, `Cookie`) are removed for another host.
@@ -98,8 +97,6 @@ package struct Redirection: Sendable {
     }
 
     /// Removes the user name and password of a URL. Other text, and URLs without a host, lose all up to the last `@`,
-    /// because
-    /// the user name may be anywhere before it.
     /// because the user name may be anywhere before it.
     private static func withoutUser(_ text: Substring, isURL: Bool) -> String {
         guard isURL, let colon = text.firstIndex(of: ":"), text[colon...].hasPrefix("://") else {

@@ -72,8 +72,7 @@ final class PathRecord: Sendable {
 }
 
 /// Checks issuers for requirements that swift-certificates does not check. It must be the last policy, since it records
-/// the
-/// path as accepted.
+/// the path as accepted.
 struct IssuerPolicy: VerifierPolicy {
     let record: PathRecord
     let leaf: CertificateFields

@@ -32,8 +32,7 @@
         }
 
         /// Verifies a server's chain. The platform may fetch missing certificates from the network, so the work does
-        /// not run on
-        /// a thread of Swift's shared pool.
+        /// not run on a thread of Swift's shared pool.
         @concurrent
         public func verify(_ request: SystemTrustRequest) async -> SystemTrustResult {
             // Only the first certificate must be readable; others that are not are ignored.
@@ -49,8 +48,7 @@
         }
 
         /// Sets the criteria of the evaluation: only the platform's policy for servers, the date, and these roots.
-        /// Removes roots
-        /// and exceptions that other code has set.
+        /// Removes roots and exceptions that other code has set.
         /// - Returns: Whether the platform accepts these settings.
         func prepare(_ trust: PlatformTrustObject, for host: HostName, at date: Date) -> Bool {
             let trust = trust.object

@@ -54,8 +54,7 @@ public final class RootStore: Sendable {
     ///   - certificates: The roots.
     ///   - acceptsCommonName: Whether the common name of a certificate without alternative names counts. RFC 9525
     ///     (section 2) forbids it, but some private authorities issue no other certificates. Chains with name
-    ///     constraints,
-    ///     which do not apply to common names, are then refused.
+    ///     constraints, which do not apply to common names, are then refused.
     /// - Throws: ``PinError`` if the list is empty or one of them cannot be read.
     public static func certificates(
         _ certificates: [[UInt8]], acceptsCommonName: Bool = false

@@ -17,8 +17,7 @@ internal import Synchronization
 /// swift-certificates builds paths and verifies signatures, validity, basic constraints and name constraints. This type
 /// adds the following checks:
 /// - the host's name, without common names, and the leaf's validity and usage, with the code that policies without
-///   system
-/// trust use;
+///   system trust use;
 /// - extended key usage and key usage of issuers;
 /// - no version 1 issuers, and no SHA-1;
 /// - names that issuers exclude, compared with the host and with wildcards;

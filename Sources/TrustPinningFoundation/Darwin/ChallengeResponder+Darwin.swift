@@ -24,22 +24,14 @@
     ///     }
     ///
     /// - A server is accepted if the evaluator trusts it by the current policies. Otherwise it is refused before any
-    ///   part of
-    /// the request was sent.
+    ///   part of the request was sent.
     /// - A client identity is sent only to a host that it is bound to, that requests it, and that this responder
-    ///   trusts.
-    /// Without a valid identity, the connection continues without one; the platform never chooses one.
+    ///   trusts. Without a valid identity, the connection continues without one; the platform never chooses one.
     ///
     /// Challenges concern handshakes, not requests. Over HTTP/2 and 3, a `URLSession` may send a request for one host
-    /// on its
-    /// connection to another host whose certificate has both names (RFC 9113, section 9.1.1). Then the other host's
-    /// verdict
-    /// and client identity apply to the request. Use one `URLSession` for each host, or for hosts with one policy and
-    /// one
-    /// client identity, as ``PinnedSession`` does.
-    /// and client identity apply to the request. Use one `URLSession` for each host, or for hosts with one policy and
-    /// one
-    /// client identity, as ``PinnedSession`` does.
+    /// on its connection to another host whose certificate has both names (RFC 9113, section 9.1.1). Then the other
+    /// host's verdict and client identity apply to the request. Use one `URLSession` for each host, or for hosts with
+    /// one policy and one client identity, as ``PinnedSession`` does.
     public final class ChallengeResponder: Sendable {
         /// The answer to a challenge.
         public typealias Answer = (disposition: URLSession.AuthChallengeDisposition, credential: URLCredential?)
@@ -96,8 +88,7 @@
         }
 
         /// Returns the latest verdict on a host and port, which explains a cancelled task, or `nil` if there is none.
-        /// The verdicts
-        /// on the latest 256 servers are stored.
+        /// The verdicts on the latest 256 servers are stored.
         public func verdict(on host: String, port: Int = 443) -> ServerVerdict? {
             verdict(on: host, port: port, since: nil)
         }
@@ -170,8 +161,7 @@
     ///         configuration: .ephemeral, delegate: PinningDelegate(ChallengeResponder(trust: evaluator)), delegateQueue: nil)
     ///
     /// The session retains the delegate until it is invalidated. Use it for one host, or for hosts with one policy and
-    /// one
-    /// client identity, because requests may share connections: see ``ChallengeResponder``.
+    /// one client identity, because requests may share connections: see ``ChallengeResponder``.
     public final class PinningDelegate: NSObject, URLSessionTaskDelegate {
         /// Answers challenges that do not concern TLS, such as password requests.
         public typealias Others = @Sendable (URLAuthenticationChallenge) async -> ChallengeResponder.Answer

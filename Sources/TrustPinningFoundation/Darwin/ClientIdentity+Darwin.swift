@@ -26,8 +26,7 @@
         let intermediates: [SecCertificate]
 
         /// Reads the identity in a PKCS#12 bundle (RFC 7292), as keychains and certificate authorities export it. It is
-        /// not added
-        /// to the keychain.
+        /// not added to the keychain.
         /// - Throws: An error if a part is missing, or if the bundle or the passphrase is wrong.
         public init(pkcs12: [UInt8], passphrase: String?) throws(ClientIdentityError) {
             let options: NSDictionary = [
@@ -54,8 +53,7 @@
         }
 
         /// Loads the keychain identity whose private key has an application tag (`kSecAttrApplicationTag`), and adds
-        /// certificates
-        /// above it. If several keys have the tag, any of them is used, so use a unique tag for each key.
+        /// certificates above it. If several keys have the tag, any of them is used, so use a unique tag for each key.
         /// - Throws: Like ``init(persistentReference:chain:)``.
         public init(keychainTag tag: String, chain: [[UInt8]] = []) throws(ClientIdentityError) {
             try self.init(kSecAttrApplicationTag, Data(tag.utf8), chain: chain)

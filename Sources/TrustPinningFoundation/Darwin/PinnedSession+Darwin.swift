@@ -12,21 +12,17 @@
     #endif
 
     /// An HTTPS client that connects only to trusted servers: `URLSession` with a ``ChallengeResponder``, and with the
-    /// limits,
-    /// redirects and errors of the session that `TrustPinningNIO` provides on Linux.
+    /// limits, redirects and errors of the session that `TrustPinningNIO` provides on Linux.
     ///
     ///     let session = PinnedSession(trust: evaluator)
     ///     let (data, response) = try await session.data(from: url)
     ///
     /// Each host and port has its own `URLSession`, so that no request uses a connection that was verified for another
-    /// host.
-    /// It is replaced by a new one without connections if the host's policy or client identity changes, or its pins
-    /// expire.
-    /// Cookies, stored credentials and caches are not used. Releasing the session closes its connections.
+    /// host. It is replaced by a new one without connections if the host's policy or client identity changes, or its
+    /// pins expire. Cookies, stored credentials and caches are not used. Releasing the session closes its connections.
     ///
     /// The platform caches TLS sessions for the process, and this type cannot clear that cache: a new connection may
-    /// resume a
-    /// TLS session without another server challenge, or with the earlier client identity.
+    /// resume a TLS session without another server challenge, or with the earlier client identity.
     public final class PinnedSession: Sendable {
         /// The limits and options of a session.
         public struct Configuration: Sendable {
@@ -49,8 +45,8 @@
             public init() {}
 
             /// Connects to another address for a host. Its certificate must still be valid for the host. The field
-            /// `Host` contains the
-            /// host, but the TLS server name does not: an address that serves several hosts cannot distinguish them.
+            /// `Host` contains the host, but the TLS server name does not: an address that serves several hosts cannot
+            /// distinguish them.
             /// - Parameters:
             ///   - authority: The host and port of requests, as `host:port`.
             ///   - place: The address to connect to, as `host:port`; for one host only.
@@ -112,10 +108,8 @@
         /// Creates a session that evaluates servers with `trust`, and sends client identities of `identities` to their
         /// hosts.
         /// - Parameter base: Further settings of the `URLSession`, such as proxies. Time-outs, connections, cookies,
-        ///   credentials
-        ///   and caches are replaced. Its additional header fields are added to requests without them, and handled like
-        ///   the
-        ///   request's own fields if a redirect leads to another host.
+        ///   credentials and caches are replaced. Its additional header fields are added to requests without them, and
+        ///   handled like the request's own fields if a redirect leads to another host.
         public convenience init(
             trust: TrustEvaluator, identities: ClientIdentities? = nil, configuration: Configuration = Configuration(),
             base: URLSessionConfiguration = .ephemeral

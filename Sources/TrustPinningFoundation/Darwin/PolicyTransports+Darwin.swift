@@ -34,9 +34,7 @@
     }
 
     /// Sends failure reports over a separate session, whose servers need system trust but no pins. A report about a
-    /// failed pin
-    /// must not fail because of it, and a failing report server must not cause reports about itself.
-    /// must not fail because of it, and a failing report server must not cause reports about itself.
+    /// failed pin must not fail because of it, and a failing report server must not cause reports about itself.
     public struct SessionReportTransport: ReportTransport {
         /// The error of a report that was not accepted.
         public enum Failure: Error, Equatable {

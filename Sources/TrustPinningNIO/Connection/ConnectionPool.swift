@@ -57,8 +57,7 @@ final class ConnectionPool: Sendable {
     /// Returns an idle connection, or opens one; waits for a slot if the limit is reached.
     ///
     /// Policies and identities may change while the request waits or the connection opens, so the connection's key is
-    /// compared
-    /// with the current one at the end.
+    /// compared with the current one at the end.
     /// - Parameter onlyNew: Whether the connection must be new.
     func lease(
         _ endpoint: Endpoint, deadline: NIODeadline, onlyNew: Bool = false

@@ -6,8 +6,7 @@
 
     extension Channel {
         /// Sets the mark by which routes and firewalls recognise the socket's packets. Without the privilege to set it,
-        /// the socket
-        /// has no mark, and its packets use the normal routes.
+        /// the socket has no mark, and its packets use the normal routes.
         func marked(_ mark: UInt32?) -> EventLoopFuture<Void> {
             guard let mark else { return eventLoop.makeSucceededVoidFuture() }
             // SO_MARK (asm-generic/socket.h).

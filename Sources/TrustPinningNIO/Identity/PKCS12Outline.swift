@@ -7,8 +7,7 @@ import TrustPinning
 /// The parts of a PKCS#12 bundle that are visible without its passphrase (RFC 7292, section 4).
 ///
 /// The TLS library ends the process if a bundle that it can decrypt contains no key or no certificate. This check
-/// refuses
-/// such bundles first.
+/// refuses such bundles first.
 enum PKCS12Outline {
     private static let data: ASN1ObjectIdentifier = [1, 2, 840, 113_549, 1, 7, 1]
     private static let encryptedData: ASN1ObjectIdentifier = [1, 2, 840, 113_549, 1, 7, 6]

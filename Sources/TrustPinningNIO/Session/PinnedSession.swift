@@ -90,8 +90,7 @@ public final class PinnedSession: Sendable {
     }
 
     /// Creates a session that evaluates servers with `trust`, and sends client identities of `identities` to their
-    /// hosts. On
-    /// Apple's platforms, the session of `TrustPinningFoundation` has the same initialiser.
+    /// hosts. On Apple's platforms, the session of `TrustPinningFoundation` has the same initialiser.
     public convenience init(
         trust: TrustEvaluator, identities: ClientIdentities? = nil, configuration: Configuration = Configuration()
     ) {
@@ -105,8 +104,7 @@ public final class PinnedSession: Sendable {
     @_disfavoredOverload
     public func data(from url: URL) async throws(PinnedSessionError) -> (Data, PinnedResponse) {
         // If TrustPinningFoundation is imported, its method with this name is preferred: it returns a URLResponse, as
-        // on Apple's
-        // platforms.
+        // on Apple's platforms.
         try await data(for: PinnedRequest(url: url))
     }
 

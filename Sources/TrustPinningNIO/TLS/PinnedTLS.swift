@@ -24,8 +24,7 @@ public import TrustPinning
 ///         .connect(host: "api.example.com", port: 443).get()
 ///
 /// The evaluator replaces all checks of NIOSSL: path, name, dates and pins. Data that is written to the channel before
-/// the
-/// verdict stays in memory, and is dropped if the server is refused.
+/// the verdict stays in memory, and is dropped if the server is refused.
 public struct PinnedTLS: Sendable {
     /// The options of the TLS protocol.
     public struct Options: Sendable {
@@ -64,8 +63,7 @@ public struct PinnedTLS: Sendable {
     }
 
     /// Creates TLS without checking the options: each connection fails if the TLS library refuses them. The default
-    /// options
-    /// are valid.
+    /// options are valid.
     package init(
         checkedLater trust: TrustEvaluator, options: Options = Options(), identities: ClientIdentities? = nil,
         now: @escaping @Sendable () -> Date = { Date() }
@@ -97,8 +95,7 @@ public struct PinnedTLS: Sendable {
         }
         configuration.applicationProtocols = options.applicationProtocols
         // The callback verifies servers. NIOSSL calls it only with verification turned on. With host name verification,
-        // NIOSSL would
-        // check the host again after the handshake, by its own rules.
+        // NIOSSL would check the host again after the handshake, by its own rules.
         configuration.certificateVerification = .noHostnameVerification
         // NIOSSL itself verifies nothing, so it needs no roots: reading the system's takes milliseconds and megabytes.
         configuration.trustRoots = .certificates([])
@@ -138,8 +135,8 @@ public struct PinnedTLS: Sendable {
     }
 
     /// Returns the verifier as a callback for NIOSSL and libraries that use it (`customVerificationCallback`), for code
-    /// that
-    /// creates its own TLS contexts. Their `certificateVerification` must not be `.none`: NIOSSL would not call it.
+    /// that creates its own TLS contexts. Their `certificateVerification` must not be `.none`: NIOSSL would not call
+    /// it.
     public func verificationCallback(for host: String, port: Int = 443) -> NIOSSLCustomVerificationCallback {
         verificationCallback(for: PinnedTLS.normalized(host), port: port, record: HandshakeRecord())
     }
@@ -196,8 +193,7 @@ public struct PinnedTLS: Sendable {
         var configuration = configuration
         configuration.sslContextCallback = { [trust] _, promise in
             // Called after the server was verified, and only if it requested a certificate. Without a verdict of trust,
-            // do not
-            // even look up an identity.
+            // do not even look up an identity.
             promise.completeWithTask {
                 var override = NIOSSLContextConfigurationOverride()
                 guard record.verdict?.isTrusted == true,
@@ -291,6 +287,5 @@ public struct PresentedChain: Sendable {
 }
 
 /// Verifies the chain of a server. It is responsible for all checks that TLS libraries otherwise make: the path to a
-/// root,
-/// the host's name, the dates and the pins.
+/// root, the host's name, the dates and the pins.
 public typealias ServerVerifier = @Sendable (PresentedChain) async -> ServerVerdict

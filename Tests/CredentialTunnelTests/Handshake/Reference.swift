@@ -6,8 +6,7 @@ import Foundation
 
 /// A second, linear implementation of Noise_NKpsk2_25519_ChaChaPoly_BLAKE2s and the protocol around it, from the Noise
 /// specification (revision 34), RFC 7693 and RFC 2104, without any of the package's code. X25519 and ChaCha20-Poly1305
-/// are
-/// swift-crypto's public ones.
+/// are swift-crypto's public ones.
 enum Reference {
     typealias Bytes = [UInt8]
 
