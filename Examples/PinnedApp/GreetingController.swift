@@ -28,7 +28,7 @@
                     let (data, _) = try await client.data(from: url)
                     label.text = String(decoding: data, as: UTF8.self)
                 } catch {
-                    label.text = "\(error)"  // Names the server's key if no pin matches.
+                    label.text = "\(error)"  // Contains the server's key if no pin matches.
                 }
             }
         }

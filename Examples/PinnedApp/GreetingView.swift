@@ -17,7 +17,7 @@ struct GreetingView: View {
                 let (data, _) = try await client.data(from: url)
                 text = String(decoding: data, as: UTF8.self)
             } catch {
-                text = "\(error)"  // Names the server's key if no pin matches.
+                text = "\(error)"  // Contains the server's key if no pin matches.
             }
         }
     }

@@ -5,34 +5,34 @@
     public import Foundation
     import NIOHTTP1
     public import TrustPinning
-    // So that this module has the same names as on Apple's platforms.
+    // This module provides the same names as on Apple's platforms.
     @_exported public import TrustPinningNIO
 
     #if canImport(FoundationNetworking)
         public import FoundationNetworking
     #endif
 
-    /// The same requests as `URLSession` takes, for code that is shared with Apple's platforms.
+    /// Requests of `URLSession`'s types, for code that is shared with Apple's platforms.
     extension PinnedSession {
-        /// Gets what is at `url`: the answer is an `HTTPURLResponse`.
-        /// - Throws: an error that says what failed; answers of any status are none.
+        /// Fetches the resource at `url`. The response is an `HTTPURLResponse`.
+        /// - Throws: An error if there is no response. A response with any status is not an error.
         public func data(from url: URL) async throws(PinnedSessionError) -> (Data, URLResponse) {
             try await data(for: URLRequest(url: url))
         }
 
-        /// Sends a request and gives its answer as a whole: an `HTTPURLResponse`.
+        /// Sends a request and returns the complete response: an `HTTPURLResponse`.
         ///
-        /// Time-outs are the session's. Fields that say how the message is framed are left to it too, and what a `URLSession`
-        /// adds of its own (cookies, credentials, caching) is not there.
-        /// - Throws: an error that says what failed; a body that is a stream is none that can be sent.
+        /// The session's time-outs apply, and the session sets the fields that frame the message. It does not add
+        /// cookies, credentials or caching, which a `URLSession` would.
+        /// - Throws: An error if there is no response, or `.invalidRequest` for a body that is a stream.
         public func data(for request: URLRequest) async throws(PinnedSessionError) -> (Data, URLResponse) {
-            guard let url = request.url else { throw .invalidRequest("it has no URL") }
+            guard let url = request.url else { throw .invalidRequest("the request has no URL") }
             guard request.httpBodyStream == nil else {
-                throw .invalidRequest("a body of an InputStream is not supported; use PinnedRequest with .stream")
+                throw .invalidRequest("a body from an InputStream is not supported; use PinnedRequest with .stream")
             }
             var pinned = PinnedRequest(url: url, method: HTTPMethod(rawValue: request.httpMethod ?? "GET"))
             for (name, value) in (request.allHTTPHeaderFields ?? [:]).sorted(by: { $0.key < $1.key }) {
-                // Foundation adds it to requests with a body; the session computes it.
+                // Foundation adds this field to requests with a body; the session computes it.
                 guard name.lowercased() != "content-length" else { continue }
                 pinned.headers.add(name: name, value: value)
             }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-// Instead of missing modules, which say nothing about what to do.
+// Explains the fix: otherwise, the compiler would only report missing modules.
 #if !TrustPinningNIO
     #error("TrustPinningNIO is on a package trait: .package(url: ..., traits: [\"TrustPinningNIO\"])")
 #endif

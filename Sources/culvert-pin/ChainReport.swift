@@ -6,12 +6,12 @@ import FoundationEssentials
 import TrustPinning
 import TunnelSystem
 
-/// The certificates of a server in the order in which they vouch for each other.
+/// The certificates of a server, from its own certificate to the root.
 struct ChainReport {
-    /// One of them.
+    /// A certificate of the report.
     struct Entry {
         var fields: CertificateFields
-        /// `leaf`, `intermediate` or `root`; nil where that is not known.
+        /// The place in the chain, such as `leaf`, `intermediate` or `root`; `nil` if it is not known.
         var place: String?
         var isSent: Bool
         var daysLeft: Int
@@ -68,7 +68,7 @@ struct ChainReport {
     }
 
     var entries: [Entry]
-    /// What the server sent beside them.
+    /// The certificates that the server sent, but that are not in the verified chain.
     var others: [Entry]
     var failure: SystemTrustFailure?
     var sentCount: Int
@@ -119,7 +119,7 @@ struct ChainReport {
     }
 }
 
-/// Text from certificates, which can hold anything, as a terminal may be given it.
+/// Makes text from certificates safe for a terminal.
 enum Printable {
     static func text(_ text: String) -> String {
         String(

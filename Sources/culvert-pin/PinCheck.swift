@@ -7,10 +7,10 @@ import TrustPinning
 import TrustPinningNIO
 import TunnelSystem
 
-/// What `culvert pin check` does: judges servers as an app with a policy would. Functions give the exit status.
+/// Runs `culvert pin check`: evaluates servers as an app with a policy would. Functions return the exit status.
 struct PinCheck: Sendable {
     var environment: PinEnvironment
-    /// The least number of days for which a server has to pass.
+    /// The minimum number of days for which a server must pass.
     var days = 7
     var environmentName: String?
     var connect: String?
@@ -19,13 +19,13 @@ struct PinCheck: Sendable {
 
     private var console: Console { environment.console }
 
-    private static let atOnce = 64
+    private static let maximumConnections = 64
 
-    /// What came of one server.
+    /// The result for one server.
     struct Outcome: Sendable {
         enum Status: String, Sendable {
             case passes
-            /// It passes today, and not for long.
+            /// It passes today, but for fewer days than required.
             case expiring
             case fails
             case unreachable
@@ -33,10 +33,10 @@ struct PinCheck: Sendable {
 
         var target: PinTarget
         var status: Status
-        /// Why, in a line.
+        /// The reason, in one line.
         var reason: String
         var decision: TrustDecision?
-        /// Whole days for which it passes; nil if it does not.
+        /// The number of whole days for which it passes, or `nil` if it does not.
         var days: Int?
         var notes: [String] = []
     }
@@ -48,11 +48,12 @@ struct PinCheck: Sendable {
             let place = try connect.map { text throws(PinToolError) in try PinTarget.place(text) }
             let trust = TrustEvaluator(
                 configuration: configuration, systemTrust: try environment.systemTrust(roots: roots))
-            // Servers are asked at once, for each may take its time; but only so many, for each takes a descriptor.
+            // Check servers concurrently, since each may be slow, but limit their number, since each needs a
+            // descriptor.
             let outcomes = await withTaskGroup(of: (Int, Outcome).self) { group in
                 var found: [(Int, Outcome)] = []
                 for (index, target) in targets.enumerated() {
-                    if index >= PinCheck.atOnce, let item = await group.next() { found.append(item) }
+                    if index >= PinCheck.maximumConnections, let item = await group.next() { found.append(item) }
                     group.addTask { (index, await outcome(of: target, at: place, trust)) }
                 }
                 for await item in group { found.append(item) }
@@ -73,14 +74,14 @@ struct PinCheck: Sendable {
         let names = hosts.isEmpty ? PinCheck.exactHosts(of: policies) : hosts
         guard !names.isEmpty else {
             throw PinToolError(
-                "\(policy): it names no host exactly; say which to check: culvert pin check \(policy) HOST")
+                "\(policy): the policy lists no exact host; name one: culvert pin check \(policy) HOST")
         }
         var targets: [PinTarget] = []
         for name in names { targets.append(try PinTarget(name)) }
         return targets
     }
 
-    /// The pinned hosts that a policy names, as they are typed.
+    /// Returns the pinned hosts that a policy lists by name, in the form of arguments.
     static func exactHosts(of policies: PolicySet) -> [String] {
         policies.hosts.filter { $0.policy != nil && $0.pattern.kind != .wildcard }.map { $0.pattern.host.description }
     }
@@ -147,7 +148,7 @@ extension JSON {
     }
 }
 
-/// A decision as those who ship a policy see it: accepted by lenience is not passed.
+/// A decision, evaluated for a policy that is about to be shipped: a match is required, so lenience does not pass.
 struct PinJudgement {
     var passes: Bool
     var reason: String
@@ -163,18 +164,20 @@ struct PinJudgement {
         case .leafPinMatchWithoutSystemTrust: (passes, reason) = (true, "matches \(matched), without system trust")
         case .systemTrustAllowed: (passes, reason) = (false, "no pins are for this host: system trust alone decides")
         case .pinMismatchAllowedByFallback:
-            (passes, reason) = (false, "no pin matches; apps go on only because the policy falls back to system trust")
+            (passes, reason) = (
+                false, "no pin matches; apps connect only because the policy falls back to system trust"
+            )
         case .pinMismatchPermissive:
-            (passes, reason) = (false, "no pin matches; apps go on only because the policy is permissive")
+            (passes, reason) = (false, "no pin matches; apps connect only because the policy is permissive")
         case .pinMismatchAudited:
-            (passes, reason) = (false, "no pin matches; apps go on only because the policy audits")
-        case .pinSetExpired: (passes, reason) = (false, "the pins have expired; apps go on with system trust alone")
-        case .pinSetExpiredRefused: (passes, reason) = (false, "the pins have expired, and apps refuse")
+            (passes, reason) = (false, "no pin matches; apps connect only because the policy audits")
+        case .pinSetExpired: (passes, reason) = (false, "the pins have expired; apps connect with system trust alone")
+        case .pinSetExpiredRefused: (passes, reason) = (false, "the pins have expired, and apps refuse the host")
         case .pinningFailed: (passes, reason) = (false, "no pin matches")
         case .policyMissing:
-            (passes, reason) = (false, "there is no policy for this host, and unlisted hosts are refused")
+            (passes, reason) = (false, "the host has no policy, and unlisted hosts are refused")
         case .trustFailed, .invalidHost, .invalidChain:
-            // What precisely is in the events.
+            // The verdict contains the failure from the events.
             (passes, reason) = (false, ServerVerdict(decision).reason)
         }
         if let hint = decision.mismatchHint { reason += "; \(hint)" }
@@ -183,7 +186,7 @@ struct PinJudgement {
         }
     }
 
-    /// When what was judged ends, and what of it ends first.
+    /// Returns the time at which the server stops passing, and the certificate or pins that expire then.
     func end(of chain: [[UInt8]]) -> (date: Date, what: String) {
         var end = (date: Date.distantFuture, what: "pins")
         if let expiry = policy?.expiry { end = (expiry.date, "pins") }

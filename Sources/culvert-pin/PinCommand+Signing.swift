@@ -9,23 +9,25 @@ extension PinKeyKind: ExpressibleByArgument {}
 extension PinCommand {
     struct Keygen: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Make a key that signs policies.",
+            abstract: "Generate a key that signs policies.",
             discussion: """
-                Writes the private key to a new file that only its owner may read, and prints the public key, which the app \
-                is built with. Keep the file off the servers that hand out policies. An hmac secret has no public half: it \
-                is in each app, so that what it signs may only tighten policies.
+                Write the private key to a new file that only its owner can read, and print the public key to build into \
+                the app. Do not copy the file to servers that distribute policies. An hmac secret has no public key: it \
+                is in each app, so policies that it signs may only tighten the app's policies.
 
                 Examples:
                   culvert pin keygen --out signing.key > signing.pub
                   culvert pin keygen --kind p384 --out signing.key --json
 
-                Exit status: 0 made, 2 wrong usage, or the file exists or cannot be written.
+                Exit status: 0 generated, 2 wrong usage, or the file exists or cannot be written.
                 """)
 
-        @Option(help: "ed25519, p256, p384 or hmac.")
+        @Option(help: "The kind of key: ed25519, p256, p384 or hmac.")
         var kind = PinKeyKind.ed25519
 
-        @Option(help: ArgumentHelp("The file to write; it must not exist.", valueName: "file"), completion: .file())
+        @Option(
+            help: ArgumentHelp("The new file for the private key; it must not exist.", valueName: "file"),
+            completion: .file())
         var out: String
 
         @Flag(help: "Print one JSON document.")
@@ -38,15 +40,16 @@ extension PinCommand {
         static let configuration = CommandConfiguration(
             abstract: "Sign a policy as remote configuration.",
             discussion: """
-                Prints an envelope: the policy, what it is for, and a signature over all of it. Apps take it only with a higher \
-                version than they have, so count up. The key file must not be readable for others.
+                Print an envelope: the policy, its app and environment, and a signature. Apps accept it only with a higher \
+                version than their current one. Other users must not be able to read the key file.
 
                 Examples:
-                  culvert pin sign --key signing.key --key-id 2026a --app com.example.app --version 7 policy.json > policy.signed.json
-                  culvert pin sign --key signing.key --key-id 2026a --app com.example.app --environment acceptance \
-                --version 8 --days 14 policy.json
+                  culvert pin sign --key signing.key --key-id 2026a --app com.example.app \\
+                      --version 7 policy.json > policy.signed.json
+                  culvert pin sign --key signing.key --key-id 2026a --app com.example.app \\
+                      --environment acceptance --version 8 --days 14 policy.json
 
-                Exit status: 0 signed, 2 wrong usage, or a file that cannot be used.
+                Exit status: 0 signed, 2 wrong usage, or an unusable file.
                 """)
 
         @Argument(
@@ -54,33 +57,33 @@ extension PinCommand {
         var policy: String
 
         @Option(
-            help: ArgumentHelp("The private key, as keygen and openssl genpkey write it.", valueName: "file"),
+            help: ArgumentHelp("The private key, from keygen or openssl genpkey.", valueName: "file"),
             completion: .file())
         var key: String
 
-        @Option(help: ArgumentHelp("The name under which apps know the key.", valueName: "name"))
+        @Option(help: ArgumentHelp("The key's name in the app.", valueName: "name"))
         var keyID: String
 
-        @Option(help: ArgumentHelp("The identifier of the app it is for.", valueName: "id"))
+        @Option(help: ArgumentHelp("The identifier of the app.", valueName: "id"))
         var app: String
 
-        @Option(help: ArgumentHelp("The environment it is for.", valueName: "name"))
+        @Option(help: ArgumentHelp("The environment of the app.", valueName: "name"))
         var environment = "production"
 
-        @Option(help: ArgumentHelp("One more than that of the last envelope.", valueName: "number"))
+        @Option(help: ArgumentHelp("The version: that of the last envelope plus one.", valueName: "number"))
         var version: Int64
 
-        @Option(help: ArgumentHelp("How long apps accept it as an update.", valueName: "days"))
+        @Option(help: ArgumentHelp("Days for which apps accept it as an update.", valueName: "days"))
         var days = 30
 
-        @Option(help: ArgumentHelp("When it is issued, as 2027-01-31T12:00:00Z; now by default.", valueName: "time"))
+        @Option(help: ArgumentHelp("The issue time, as 2027-01-31T12:00:00Z (default now).", valueName: "time"))
         var issued: String?
 
-        @Flag(help: "Accepted for likeness with the other commands: an envelope is JSON in any case.")
+        @Flag(help: "Accepted for consistency with other commands; an envelope is always JSON.")
         var json = false
 
         func validate() throws {
-            guard (1...36_500).contains(days) else { throw ValidationError("--days is a number from 1 to 36500") }
+            guard (1...36_500).contains(days) else { throw ValidationError("--days must be between 1 and 36500") }
         }
 
         func run() throws {
@@ -96,10 +99,12 @@ extension PinCommand {
             discussion: """
                 Examples:
                   culvert pin verify --key signing.pub --app com.example.app policy.signed.json
-                  culvert pin verify --key signing.pub --app com.example.app --policy policy.signed.json | culvert pin check -
-                  culvert pin verify --key signing.pub --app com.example.app --lowest-version 7 --json policy.signed.json
+                  culvert pin verify --key signing.pub --app com.example.app \\
+                      --policy policy.signed.json | culvert pin check -
+                  culvert pin verify --key signing.pub --app com.example.app \\
+                      --lowest-version 7 --json policy.signed.json
 
-                Exit status: 0 an app would take it, 1 it would not, 2 wrong usage or an unreadable file.
+                Exit status: 0 an app would accept it, 1 it would not, 2 wrong usage or an unreadable file.
                 """)
 
         @Argument(help: ArgumentHelp("An envelope; - is standard input.", valueName: "envelope"), completion: .file())
@@ -109,7 +114,7 @@ extension PinCommand {
             help: ArgumentHelp("The public key in PEM, or the shared secret.", valueName: "file"), completion: .file())
         var key: String
 
-        @Option(help: ArgumentHelp("The name that the key must have; any by default.", valueName: "name"))
+        @Option(help: ArgumentHelp("The required name of the key (default: any name).", valueName: "name"))
         var keyID: String?
 
         @Option(help: ArgumentHelp("The identifier of the app.", valueName: "id"))
@@ -118,13 +123,13 @@ extension PinCommand {
         @Option(help: ArgumentHelp("The environment of the app.", valueName: "name"))
         var environment = "production"
 
-        @Option(help: ArgumentHelp("The lowest version that the app takes.", valueName: "number"))
+        @Option(help: ArgumentHelp("The lowest version that the app accepts.", valueName: "number"))
         var lowestVersion: Int64 = 1
 
-        @Option(help: ArgumentHelp("The time to judge by, as 2027-01-31T12:00:00Z; now by default.", valueName: "time"))
+        @Option(help: ArgumentHelp("The time to verify at, as 2027-01-31T12:00:00Z (default now).", valueName: "time"))
         var at: String?
 
-        @Flag(help: "Print the policy that is in it, and nothing else.")
+        @Flag(help: "Print only the envelope's policy.")
         var policy = false
 
         @Flag(help: "Print one JSON document.")

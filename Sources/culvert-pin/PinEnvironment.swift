@@ -8,7 +8,7 @@ import TrustPinning
 import TrustPinningNIO
 import TunnelSystem
 
-/// What the pin commands use of the world. Tests put their own in.
+/// The outside world of the pin commands. Tests replace it.
 struct PinEnvironment: Sendable {
     var console: Console
     var now: Date
@@ -16,15 +16,15 @@ struct PinEnvironment: Sendable {
 
     static var standard: PinEnvironment { PinEnvironment(console: .standard, now: Date(), probe: ServerProbe()) }
 
-    /// No policy, certificate or key is longer.
+    /// The maximum size of a file with a policy, certificates or keys, in bytes.
     static let fileLimit = 1 << 20
 
-    /// A file as a whole; `-` is standard input.
+    /// Reads a whole file; `-` is standard input.
     func read(_ path: String) throws(PinToolError) -> [UInt8] {
         try PinEnvironment.read(path, limit: PinEnvironment.fileLimit)
     }
 
-    /// A policy in JSON, as an app would read it.
+    /// Reads a policy in JSON, as an app would.
     func policies(_ path: String, environment: String?) throws(PinToolError) -> TrustConfiguration {
         let bytes = try read(path)
         var configuration: TrustConfiguration
@@ -37,7 +37,7 @@ struct PinEnvironment: Sendable {
         return configuration
     }
 
-    /// What a file holds: certificates, requests, keys.
+    /// Reads the certificates, requests and keys of a file.
     func keySources(_ path: String) throws(PinToolError) -> [KeySource] {
         let bytes = try read(path)
         do {
@@ -49,10 +49,10 @@ struct PinEnvironment: Sendable {
         }
     }
 
-    /// The certificates of a file.
+    /// Reads the certificates of a file.
     func certificates(_ path: String) throws(PinToolError) -> [[UInt8]] {
         let certificates = try keySources(path).compactMap(\.certificate)
-        guard !certificates.isEmpty else { throw PinToolError("\(path): no certificate is in it") }
+        guard !certificates.isEmpty else { throw PinToolError("\(path): the file contains no certificate") }
         return certificates
     }
 
@@ -89,29 +89,30 @@ struct PinEnvironment: Sendable {
     private static func reason() -> String { SystemError.words(errno) }
 }
 
-/// Why a pin command cannot do its work.
+/// The error of a pin command.
 struct PinToolError: Error {
     var reason: String
 
     init(_ reason: String) { self.reason = reason }
 }
 
-/// A server as people type it.
+/// A server, as an argument names it.
 struct PinTarget {
     var host: HostName
     var port: Int
 
-    /// `HOST`, `HOST:PORT`, `[ADDRESS]:PORT` or an IPv6 address.
+    /// Reads `HOST`, `HOST:PORT`, `[ADDRESS]:PORT` or an IPv6 address.
     init(_ text: String) throws(PinToolError) {
         guard !text.contains("://") else {
-            throw PinToolError("'\(text)' is no host but a URL: give its host, with :PORT if it is not 443")
+            throw PinToolError("'\(text)' is a URL: give its host, with :PORT if it is not 443")
         }
         var name = Substring(text)
         var port = 443
         let isBare = text.count(where: { $0 == ":" }) > 1 && !text.hasPrefix("[")
         if !isBare, let colon = text.lastIndex(of: ":"), !text[colon...].contains("]") {
             guard let number = Int(text[text.index(after: colon)...]), (1...65_535).contains(number) else {
-                throw PinToolError("'\(text)' is no host: a port from 1 to 65535 is expected behind the colon")
+                throw PinToolError(
+                    "'\(text)' is not a valid server: the colon must be followed by a port from 1 to 65535")
             }
             port = number
             name = text[..<colon]
@@ -119,12 +120,12 @@ struct PinTarget {
         do {
             host = try HostName(String(name))
         } catch {
-            throw PinToolError("'\(text)' is no host: \(error)")
+            throw PinToolError("'\(text)' is not a valid host: \(error)")
         }
         self.port = port
     }
 
-    /// A place to connect to, as `ServerProbe` takes it: with a port in any case.
+    /// Reads an address for `ServerProbe`, and adds the default port if it has none.
     static func place(_ text: String) throws(PinToolError) -> String {
         do {
             let target = try PinTarget(text)
@@ -141,14 +142,14 @@ struct PinTarget {
     }
 }
 
-/// Days and dates in what the pin commands print.
+/// Formats days and dates for the output of the pin commands.
 enum PinDates {
     static func text(_ date: Date) -> String { text(Int64(date.timeIntervalSince1970.rounded(.down))) }
 
     /// The day, in UTC.
     static func text(_ seconds: Int64) -> String { String(Timestamp.text(seconds).prefix(10)) }
 
-    /// Whole days from `now` until `end`; negative when it is past.
+    /// Returns the whole days from `now` until `end`; negative if `end` is in the past.
     static func days(from now: Date, to end: Date) -> Int {
         Int((end.timeIntervalSince(now) / 86_400).rounded(.down))
     }

@@ -7,7 +7,7 @@ import TrustPinning
 import TrustPinningNIO
 import TunnelSystem
 
-/// What `culvert pin rehearse` does: judges what a server does not have yet. Functions give the exit status.
+/// Runs `culvert pin rehearse`: evaluates a server's next key or certificate. Functions return the exit status.
 struct PinRehearsal: Sendable {
     var environment: PinEnvironment
     var host: String?
@@ -32,12 +32,14 @@ struct PinRehearsal: Sendable {
             let host = try host(of: policies, policy)
             let now = try day()
             guard let pinned = policies.policy(for: host) else {
-                throw PinToolError("\(policy): no pins are for \(host)")
+                throw PinToolError("\(policy): the policy has no pins for \(host)")
             }
             let sources = try environment.keySources(file)
             var others = sources.dropFirst().compactMap(\.certificate)
             if let issuers { others += try environment.certificates(issuers) }
-            guard let next = sources.first else { throw PinToolError("\(file): nothing is in it") }
+            guard let next = sources.first else {
+                throw PinToolError("\(file): the file contains no key or certificate")
+            }
             var result: Result
             if let certificate = next.certificate {
                 let trust = TrustEvaluator(policies: policies, systemTrust: try environment.systemTrust(roots: roots))
@@ -47,7 +49,7 @@ struct PinRehearsal: Sendable {
                     passes: judgement.passes, reason: judgement.reason, matched: decision.matchedPins,
                     notes: judgement.notes)
             } else {
-                result = PinRehearsal.judge(next, others, pinned, at: now)
+                result = PinRehearsal.evaluate(next, others, pinned, at: now)
             }
             result.notes += PinRehearsal.backupNotes(pinned, after: next.keyHash)
             report(result, host, next, now)
@@ -61,7 +63,7 @@ struct PinRehearsal: Sendable {
         if let host { return try PinTarget(host).host }
         let hosts = PinCheck.exactHosts(of: policies)
         guard hosts.count == 1 else {
-            throw PinToolError("\(policy): it names \(hosts.count) hosts exactly; say which one with --host")
+            throw PinToolError("\(policy): the policy lists \(hosts.count) exact hosts; select one with --host")
         }
         return try PinTarget(hosts[0]).host
     }
@@ -69,13 +71,13 @@ struct PinRehearsal: Sendable {
     private func day() throws(PinToolError) -> Date {
         guard let date else { return environment.now }
         guard let seconds = Timestamp.parse(date) else {
-            throw PinToolError("'\(date)' is no date: 2027-01-31 or 2027-01-31T12:00:00Z is expected")
+            throw PinToolError("'\(date)' is not a valid date; use the form 2027-01-31 or 2027-01-31T12:00:00Z")
         }
         return Date(timeIntervalSince1970: Double(seconds))
     }
 
-    /// Judges a key that has no certificate yet.
-    private static func judge(
+    /// Evaluates a key without a certificate.
+    private static func evaluate(
         _ key: KeySource, _ issuers: [[UInt8]], _ policy: PinningPolicy, at date: Date
     ) -> Result {
         var matched = policy.pins.filter { $0.kind == .spki && $0.canMatchLeaf && $0.hash == key.keyHash }
@@ -90,11 +92,11 @@ struct PinRehearsal: Sendable {
             }
             if matched.isEmpty, !fromIssuers.isEmpty { notes.append("it passes through its issuer, with any key") }
             matched += fromIssuers.filter { !matched.contains($0) }
-            notes.append("it passes once an authority that the system trusts has issued a certificate for the key")
+            notes.append("it also needs a certificate for the key from an authority that the system trusts")
         }
         if let expiry = policy.expiry, date >= expiry.date {
             return Result(
-                passes: false, reason: "the pins have expired on \(PinDates.text(expiry.date))", matched: [], notes: [])
+                passes: false, reason: "the pins expired on \(PinDates.text(expiry.date))", matched: [], notes: [])
         }
         guard !matched.isEmpty else {
             let untried = policy.pins.contains { $0.scope != .leaf && $0.kind != .certificate } && issuers.isEmpty
@@ -104,17 +106,17 @@ struct PinRehearsal: Sendable {
                 issuers: issuers.compactMap { try? CertificateFields($0) }.map { ($0.keyHash, $0.certificateHash) })
             return Result(
                 passes: false, reason: "no pin matches" + (mistake.map { "; \($0)" } ?? ""), matched: [],
-                notes: hint ? ["pins of authorities were not tried: give their certificates with --issuers"] : [])
+                notes: hint ? ["pins of authorities were not compared: pass their certificates with --issuers"] : [])
         }
         let names = matched.map { "\($0.role.rawValue) \($0.kind.rawValue) pin \($0.hash)" }
         return Result(passes: true, reason: "matches " + names.joined(separator: ", "), matched: matched, notes: notes)
     }
 
-    /// What is left for the change after this one.
+    /// Returns a note if no backup is left for the next change.
     private static func backupNotes(_ policy: PinningPolicy, after key: PinHash) -> [String] {
         let left = policy.pins.filter { $0.role == .backup && $0.hash != key }
         guard left.isEmpty else { return [] }
-        return ["no backup is left after this change: ship a policy with a new one before"]
+        return ["no backup is left after this change: first ship a policy with a new backup"]
     }
 
     private func report(_ result: Result, _ host: HostName, _ next: KeySource, _ date: Date) {

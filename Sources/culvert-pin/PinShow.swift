@@ -7,7 +7,7 @@ import TrustPinning
 import TrustPinningNIO
 import TunnelSystem
 
-/// What `culvert pin show` does. Functions give the exit status.
+/// Runs `culvert pin show`. Functions return the exit status.
 struct PinShow: Sendable {
     var environment: PinEnvironment
     var connect: String?
@@ -21,11 +21,11 @@ struct PinShow: Sendable {
     func run(_ target: String) async -> Int32 {
         do {
             let isFile = target == "-" || target.contains("/") || PinEnvironment.exists(target)
-            // A URL has slashes too: what is wrong with it as a server helps more.
+            // A URL also contains slashes: the error of a server is more helpful for it.
             guard isFile, !target.contains("://") else {
                 return try await showServer(try PinTarget(target))
             }
-            guard !onlyPolicy else { throw PinToolError("a policy is made for a server, not for a file") }
+            guard !onlyPolicy else { throw PinToolError("--policy requires a server, not a file") }
             return try showFile(target)
         } catch let error as PinToolError {
             return environment.fail(error)
@@ -71,8 +71,8 @@ struct PinShow: Sendable {
             ]
             console.line(document.text)
         }
-        // Whoever mistypes the name of a file is told about a server otherwise.
-        let hint = connect == nil && !target.host.isAddress ? " (and there is no file of this name)" : ""
+        // The target may be a mistyped file name.
+        let hint = connect == nil && !target.host.isAddress ? " (and no file has this name)" : ""
         console.problem("culvert: \(target.text): \(error)\(hint)")
         return ExitStatus.unreachable
     }
@@ -119,7 +119,7 @@ struct PinShow: Sendable {
     }
 }
 
-/// A policy that can be shipped for a server as it is today.
+/// A policy for a server, with its current key and a backup.
 struct PolicyDraft {
     var policies: PolicySet
     var notes: [String] = []
@@ -130,7 +130,9 @@ struct PolicyDraft {
         var pins = [primary]
         if let backup {
             if backup.keyHash == leaf.keyHash {
-                notes.append("the backup is the key in use, which is no backup: make another and keep it offline")
+                notes.append(
+                    "the backup is the key in use, so the policy has no backup: generate another key and keep it offline"
+                )
             } else {
                 pins.append(try Pin(.spki, backup.keyHash, role: .backup, scope: .leaf))
             }
@@ -139,8 +141,8 @@ struct PolicyDraft {
         {
             pins.append(try Pin(.ca, issuer.keyHash, role: .backup))
             notes.append(
-                "the backup is the issuer's key: whatever \(issuer.subjectCommonName.map(Printable.text) ?? "it") issues for the host passes, and "
-                    + "another issuer does not. Give a key of your own with --backup")
+                "the backup is the issuer's key: any certificate of \(issuer.subjectCommonName.map(Printable.text) ?? "it") for the host passes, and "
+                    + "no certificate of another issuer does. Pass your own key with --backup")
         }
         let policy: PinningPolicy
         if pins.count > 1, chain.isTrusted {
@@ -148,11 +150,11 @@ struct PolicyDraft {
         } else if pins.count > 1 {
             policy = try PinningPolicy(pins: pins, requiresSystemTrust: false)
             notes.append(
-                "the chain has no system trust, so that the policy does without: only the pinned keys are accepted, with "
+                "the chain has no system trust, so the policy does not require it: only the pinned keys are accepted, with "
                     + "certificates that are valid for the host")
         } else {
             policy = try PinningPolicy(pins: pins, mode: .audit)
-            notes.append("without a backup, pins are only audited: give one with --backup to enforce them")
+            notes.append("without a backup, pins are only audited: pass one with --backup to enforce them")
         }
         policies = try PolicySet([HostPolicy(.exact(host.description), policy)], unlisted: .systemTrust)
     }

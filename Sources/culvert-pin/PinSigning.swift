@@ -8,7 +8,7 @@ import FoundationEssentials
 import TrustPinning
 import TunnelSystem
 
-/// What `culvert pin keygen`, `sign` and `verify` do: policies as signed remote configuration. Functions give the exit
+/// Runs `culvert pin keygen`, `sign` and `verify`: signed policies for remote configuration. Functions return the exit
 /// status.
 struct PinSigning: Sendable {
     var environment: PinEnvironment
@@ -16,30 +16,30 @@ struct PinSigning: Sendable {
 
     private var console: Console { environment.console }
 
-    /// How a secret that is shared is kept in a file.
+    /// The PEM label of a shared secret in a file.
     static let secretLabel = "CULVERT HMAC SECRET"
 
     // MARK: - Keys
 
-    /// Makes a key, writes it to a file that nobody else may read, and prints the public half.
+    /// Generates a key, writes it to a file that only its owner can read, and prints the public key.
     func generate(_ kind: PinKeyKind, to path: String) -> Int32 {
         do {
-            let made = kind.make()
-            try PinSigning.writeSecret(made.file, to: path)
+            let key = kind.generate()
+            try PinSigning.writeSecret(key.file, to: path)
             if json {
                 let document: JSON = [
                     "file": .string(path), "kind": .string(kind.rawValue),
                     "algorithm": .string(kind.algorithm.rawValue),
-                    "publicKey": made.publicKey.map { .string($0) } ?? .null,
+                    "publicKey": key.publicKey.map { .string($0) } ?? .null,
                 ]
                 console.line(document.text)
-            } else if let publicKey = made.publicKey {
+            } else if let publicKey = key.publicKey {
                 console.write(.output, publicKey)
             }
-            if made.publicKey == nil {
+            if key.publicKey == nil {
                 console.problem(
-                    "culvert: note: whoever has this secret can sign; it has to be in each app, so that what it signs may only "
-                        + "tighten policies. Prefer ed25519")
+                    "culvert: note: anyone with this secret can sign, and it must be in each app, so policies that it signs may only "
+                        + "tighten the app's policies. Prefer ed25519")
             }
             return ExitStatus.success
         } catch {
@@ -49,13 +49,13 @@ struct PinSigning: Sendable {
 
     // MARK: - Envelopes
 
-    /// What an envelope says beside its policies.
+    /// The fields of an envelope other than its policies.
     struct Terms: Sendable {
         var appID: String
         var environment: String
         var keyID: String
         var version: Int64
-        /// When it is issued, as text; now if there is none.
+        /// The issue time as text, or `nil` for the current time.
         var issued: String?
         var days: Int
     }
@@ -87,7 +87,7 @@ struct PinSigning: Sendable {
         }
     }
 
-    /// One set of policies: the whole file, or what it says about the environment, where it has several.
+    /// Reads one set of policies: the whole file or, if it has environments, those of the given environment.
     private func policies(
         _ path: String, _ bytes: [UInt8], _ environmentName: String
     ) throws(PinToolError) -> PolicySet {
@@ -157,14 +157,14 @@ struct PinSigning: Sendable {
             console.line("  issued   \(Timestamp.text(envelope.issued))")
             console.line("  expires  \(Timestamp.text(envelope.expires))")
             console.line("  hosts    \(verified.policies.hosts.map(\.pattern.description).joined(separator: ", "))")
-            if verified.mayOnlyTighten { console.line("  it may only tighten what an app has") }
+            if verified.mayOnlyTighten { console.line("  it may only tighten the app's policies") }
         }
     }
 
     private func day(_ text: String?) throws(PinToolError) -> Date {
         guard let text else { return environment.now }
         guard let seconds = Timestamp.parse(text) else {
-            throw PinToolError("'\(text)' is no date: 2027-01-31 or 2027-01-31T12:00:00Z is expected")
+            throw PinToolError("'\(text)' is not a valid date; use the form 2027-01-31 or 2027-01-31T12:00:00Z")
         }
         return Date(timeIntervalSince1970: Double(seconds))
     }
@@ -178,7 +178,7 @@ struct PinSigning: Sendable {
             if let secret = try PinSigning.secret(in: text) { return try PolicySigningKey(hmacSecret: secret) }
             return try PolicySigningKey(pem: text)
         } catch {
-            throw PinToolError("\(path): \(error); give the file that 'culvert pin keygen --out' wrote")
+            throw PinToolError("\(path): \(error); use the file from 'culvert pin keygen --out'")
         }
     }
 
@@ -189,7 +189,7 @@ struct PinSigning: Sendable {
             return try PolicyVerificationKey(pem: text)
         } catch {
             throw PinToolError(
-                "\(path): \(error); give what 'culvert pin keygen' printed, or the file of an hmac secret")
+                "\(path): \(error); use the output of 'culvert pin keygen', or the file of an hmac secret")
         }
     }
 
@@ -198,22 +198,22 @@ struct PinSigning: Sendable {
         return try PEMDocument.parse(text).first { $0.label == secretLabel }?.der
     }
 
-    /// A key that others can read signs for others too.
+    /// Refuses a key file that other users can read, since they could sign with it.
     private static func checkSecrecy(of path: String) throws(PinToolError) {
         guard path != "-" else { return }
         guard let status = FileStatus(of: path) else { throw PinToolError("\(path): \(SystemError.words(errno))") }
         guard status.kind != .file || status.mode & 0o077 == 0 else {
-            throw PinToolError("\(path): other users can read this key; use 'chmod 600 \(path)', or make a new one")
+            throw PinToolError("\(path): other users can read this key; use 'chmod 600 \(path)', or generate a new key")
         }
     }
 
-    /// Writes a new file that only its owner may read. One that exists is left alone.
+    /// Writes a new file that only its owner can read. An existing file is not changed.
     private static func writeSecret(_ text: String, to path: String) throws(PinToolError) {
         let descriptor = SystemCall.open(path, O_WRONLY | O_CREAT | O_EXCL)
         guard descriptor >= 0 else {
             let reason =
                 errno == EEXIST
-                ? "it exists already; keys are not written over others, name a new file"
+                ? "the file exists; use a new file, since keys are never overwritten"
                 : SystemError.words(errno)
             throw PinToolError("\(path): \(reason)")
         }
@@ -242,20 +242,20 @@ enum PinKeyKind: String, Sendable, CaseIterable {
         }
     }
 
-    /// A new key: what its file holds, and the public half in PEM if it has one.
-    func make() -> (file: String, publicKey: String?) {
+    /// Generates a key. Returns the content of its file, and the public key in PEM if there is one.
+    func generate() -> (file: String, publicKey: String?) {
         switch self {
         case .ed25519:
             let key = Curve25519.Signing.PrivateKey()
-            // swift-crypto writes no PEM of these: what goes before the 32 bytes in PKCS #8, and in a
-            // SubjectPublicKeyInfo (RFC 8410).
-            let ofPrivate: [UInt8] = [
+            // swift-crypto cannot write these keys as PEM. These are the bytes before the 32 bytes of the key in PKCS
+            // #8, and in a SubjectPublicKeyInfo (RFC 8410).
+            let privatePrefix: [UInt8] = [
                 0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
             ]
-            let ofPublic: [UInt8] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00]
+            let publicPrefix: [UInt8] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00]
             return (
-                PinKeyKind.pem("PRIVATE KEY", ofPrivate + key.rawRepresentation),
-                PinKeyKind.pem("PUBLIC KEY", ofPublic + key.publicKey.rawRepresentation)
+                PinKeyKind.pem("PRIVATE KEY", privatePrefix + key.rawRepresentation),
+                PinKeyKind.pem("PUBLIC KEY", publicPrefix + key.publicKey.rawRepresentation)
             )
         case .p256:
             let key = P256.Signing.PrivateKey()

@@ -8,7 +8,7 @@ import WireGuardCore
 
 @testable import CredentialTunnel
 
-/// The keys of the vectors: consecutive bytes.
+/// The keys of the vectors, made of consecutive bytes.
 enum FixedKeys {
     static let server = [UInt8](1...32)
     static let presharedKey = [UInt8](33...64)
@@ -36,12 +36,12 @@ func hex(_ bytes: some Sequence<UInt8>) -> String {
     bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
 }
 
-/// Returns the given values, then numbers from a seed.
+/// Returns given numbers, then numbers from a seed.
 struct ScriptedGenerator: RandomNumberGenerator {
     private var script: [UInt64]
     private var rest = SeededGenerator(seed: 99)
 
-    /// Indices are one number, keys are four.
+    /// An index uses one number, and a key uses four.
     init(_ parts: [Part]) {
         script = parts.flatMap { part -> [UInt64] in
             switch part {
@@ -62,7 +62,7 @@ struct ScriptedGenerator: RandomNumberGenerator {
     mutating func next() -> UInt64 { script.isEmpty ? rest.next() : script.removeFirst() }
 }
 
-/// One client, one server and the network between them, in virtual time. Links follow from seeds.
+/// One client, one server and the network between them, in virtual time. Seeds determine the links.
 final class World {
     static let assignment = Body.Assignment(
         addresses: [InterfaceAddress(host: .v4(10, 7, 0, 2))], routes: [.allIPv4], dns: [.v4(10, 7, 0, 1)], keepalive: 0
@@ -74,18 +74,18 @@ final class World {
     var server: CredentialServer
     var up: LossyLink<[UInt8]>
     var down: LossyLink<[UInt8]>
-    /// The client's source address.
+    /// The client's address.
     var address = World.address
-    /// The driver's verdict on a login, or `nil` if it gives none yet.
+    /// The driver's verdict on a login, or `nil` to give none yet.
     var verdict: (Body.ClientAuthRequest) -> LoginVerdict? = { login in
         login.password == "123456" ? .accepted(World.assignment) : .refused(Body.Refusal(.credentials))
     }
-    /// The requested actions of either side, and its datagrams, in order.
+    /// The actions of either side other than datagrams, in order.
     var clientSaid: [ClientAction] = []
     var serverSaid: [ServerAction] = []
     var clientSent: [(at: Int64, bytes: [UInt8])] = []
     var serverSent: [(at: Int64, bytes: [UInt8])] = []
-    /// The packets that came out of the tunnel.
+    /// The packets that the tunnel delivered.
     var toServer: [[UInt8]] = []
     var toClient: [[UInt8]] = []
 
@@ -148,7 +148,7 @@ final class World {
         }
     }
 
-    /// Handles a datagram at the server, from the client's address by default.
+    /// Passes a datagram to the server and returns its actions. By default, the datagram is from the client's address.
     @discardableResult
     func serverReceives(_ datagram: [UInt8], from source: Endpoint? = nil) -> [ServerAction] {
         var datagram = datagram
@@ -158,7 +158,7 @@ final class World {
         return actions
     }
 
-    /// Handles a datagram at the client.
+    /// Passes a datagram to the client and returns its actions.
     @discardableResult
     func clientReceives(_ datagram: [UInt8]) -> [ClientAction] {
         var datagram = datagram
@@ -172,12 +172,12 @@ final class World {
     func serverSession(_ index: UInt32) -> TunnelSession? { server.session(receiving: index) }
     func answer(_ id: ClientID, _ verdict: LoginVerdict) -> [ServerAction] { server.answer(id, verdict, at: now) }
 
-    /// The endpoint to which the server sends packets for its client, or `nil` if it has none.
+    /// The address to which the server sends packets for its client, or `nil` without a client.
     var destination: Endpoint? { joined.flatMap { server.reserve(0, to: $0, at: now) }?.endpoint }
 
     func start() { perform(client.start(at: now)) }
 
-    /// Lets this much time pass, event by event.
+    /// Advances the time by this duration, event by event.
     func run(for duration: Duration = .zero) {
         let end = (now + duration).nanoseconds
         while true {
@@ -194,7 +194,7 @@ final class World {
         clock.advance(by: .nanoseconds(end - clock.nanoseconds))
     }
 
-    /// A login over perfect links.
+    /// Creates a world with an accepted login, over perfect links.
     static func loggedIn(
         limits: ServerLimits = ServerLimits(), timing: SessionTiming = SessionTiming(), seed: UInt64 = 1
     ) -> World {
@@ -205,26 +205,26 @@ final class World {
         return world
     }
 
-    /// The client's place in the server's table.
+    /// The client's ID in the server's table.
     var joined: ClientID? {
         serverSaid.lazy.compactMap { if case .joined(let id) = $0 { id } else { nil } }.first
     }
 
-    /// A sealed packet of the client; nil when it has no session.
+    /// Returns a sealed packet of the client, or `nil` without a session.
     func clientSeals(_ packet: [UInt8]) -> [UInt8]? {
         client.reserve(1, at: now).map { keys, first, _ in
             MessageEncoder.seal(Header(code: .data, index: 0, counter: first), packet, keys: keys)
         }
     }
 
-    /// A sealed packet of the server; nil when it has no session.
+    /// Returns a sealed packet of the server, or `nil` without a session.
     func serverSeals(_ packet: [UInt8]) -> [UInt8]? {
         joined.flatMap { server.reserve(1, to: $0, at: now) }.map { reserved in
             MessageEncoder.seal(Header(code: .data, index: 0, counter: reserved.first), packet, keys: reserved.keys)
         }
     }
 
-    /// Whether a packet passes each way, now and without loss.
+    /// Whether a packet passes in each direction now, without loss.
     func carries(_ packet: [UInt8] = [0x45, 1, 2, 3]) -> Bool {
         guard let there = clientSeals(packet), let back = serverSeals(packet) else { return false }
         let before = (toServer.count, toClient.count)

@@ -31,7 +31,7 @@ struct CommandLineContractTests {
 
     private func addServers(to contract: inout ProgramContract) async throws {
         let authority = try TestAuthority()
-        // The last certificate has no part in the chain.
+        // The last certificate is not part of the chain.
         var template = CertificateTemplate()
         template.subject = ""
         let nameless = try TestCertificate(template, key: TestKey(.p256, "nameless"))
@@ -45,7 +45,7 @@ struct CommandLineContractTests {
                 await PinShow(environment: $0, connect: connect ?? scene.place, roots: roots, json: true).run(target)
             }
         }
-        // A server with system trust, one without, one without common names, and a port on which none listens.
+        // Servers with system trust, without system trust, and without common names, and a port without a server.
         try contract.add(
             "culvert-pin show --json server", open: ["policy"],
             [
@@ -56,7 +56,7 @@ struct CommandLineContractTests {
         try scene.write("file.pem", scene.authority.leaf.pem + nameless.pem + scene.authority.leaf.key.pem)
         try contract.add("culvert-pin show --json file", [try await show(scene.path("file.pem"))])
 
-        // A policy that the server passes, with one backup that is as good as none, and a server that is not there.
+        // A server that passes, one that has changed to the backup key, and an unreachable one.
         let policy = try scene.policy()
         func check(_ place: String) async throws -> String {
             try await output {

@@ -10,7 +10,7 @@ import TrustPinningNIO
 @testable import TrustPinning
 @testable import culvert_pin
 
-/// A signed policy and an app's store of it, as an earlier commit has written them.
+/// A signed policy and an app's store of it, written by an earlier commit.
 @Suite("Signed policies of an earlier version") struct PinFixtureTests {
     /// A folder that this object removes.
     private final class Scratch {
@@ -28,7 +28,7 @@ import TrustPinningNIO
             store: FileRemotePolicyStore(folder: store))
     }
 
-    @Test("An app accepts the envelope, and its store has the version and the envelope")
+    @Test("An app accepts the envelope, and its store contains the version and the envelope")
     func written() async throws {
         let scratch = try Scratch()
         let folder = Fixtures.place("pinning/store", otherwise: scratch.folder.appending(path: "new"))
@@ -39,14 +39,14 @@ import TrustPinningNIO
         #expect(try store.acceptedVersion("com.example.app/production")?.version == 7)
     }
 
-    @Test("A store is restored, and a later version that the same key signed replaces its policies")
+    @Test("A store is restored, and a later version with the same key replaces its policies")
     func store() async throws {
         let scratch = try Scratch()
         let updater = try updater(scratch.folder.appending(path: "store"))
         #expect(try await updater.restore() == 7)
         let old = Array(try Data(contentsOf: Fixtures.url("pinning/envelope.json")))
         #expect(try await updater.apply(old, at: Fixtures.madeAt) == .unchanged)
-        // The key of an earlier `culvert pin keygen`.
+        // A key from an earlier `culvert pin keygen`.
         let captured = CapturedConsole()
         let signing = PinSigning(
             environment: PinEnvironment(console: captured.console(), now: try Fixtures.madeAt, probe: ServerProbe()))

@@ -11,7 +11,7 @@ import Testing
 
 @Suite("The manual of culvert-pin")
 struct PinManualTests {
-    @Test("It has each command with each of its options")
+    @Test("The manual of culvert-pin contains each command with each of its options")
     func complete() throws {
         let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent().appending(path: "docs/man/culvert-pin.1")
@@ -25,7 +25,7 @@ struct PinManualTests {
                 .filter { $0.hasPrefix("--") }
             #expect(options.count > 1)
             for option in options {
-                // What sign prints is JSON with and without it.
+                // The output of sign is JSON with and without it.
                 if option == "--json", command == PinCommand.Sign.self { continue }
                 #expect(synopsis.contains("Fl \(option.dropFirst())"), "\(name) \(option)")
             }
@@ -35,7 +35,7 @@ struct PinManualTests {
         }
     }
 
-    @Test("It is in the completions of each shell", arguments: ["bash", "zsh", "fish"])
+    @Test("The completions of each shell contain the commands and options", arguments: ["bash", "zsh", "fish"])
     func completions(shell: String) async throws {
         let captured = CapturedConsole()
         #expect(await PinCommand.run(["--generate-completion-script", shell], console: captured.console()) == 0)

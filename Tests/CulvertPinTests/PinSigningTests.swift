@@ -13,7 +13,7 @@ import TrustPinningTesting
 
 @Suite("culvert pin keygen, sign and verify")
 struct PinSigningTests {
-    /// A folder with a policy, and what the commands write to it.
+    /// A folder with a policy and the files that the commands write.
     struct Scene {
         let folder: URL
         let captured = CapturedConsole()
@@ -47,7 +47,7 @@ struct PinSigningTests {
         static let terms = PinSigning.Terms(
             appID: "com.example.app", environment: "production", keyID: "2026a", version: 7, days: 30)
 
-        /// Makes a key and an envelope.
+        /// Generates a key and signs an envelope.
         func sign(_ kind: PinKeyKind, terms: PinSigning.Terms = Scene.terms) throws {
             let keys = CapturedConsole()
             try #require(signing(keys).generate(kind, to: path("signing.key")) == 0)
@@ -70,7 +70,7 @@ struct PinSigningTests {
     }
 
     @Test(
-        "The commands keygen, sign and verify make policies that apps take, with each kind of key",
+        "Apps accept policies that `culvert pin sign` has signed with each kind of key",
         arguments: PinKeyKind.allCases)
     func roundTrip(kind: PinKeyKind) throws {
         let scene = try Scene()
@@ -82,7 +82,7 @@ struct PinSigningTests {
     }
 
     @Test(
-        "The commands keygen, sign and verify refuse what is for another app, environment, key or time, or was changed")
+        "`culvert pin verify` refuses envelopes for another app, environment, key or time, and changed ones")
     func refusals() throws {
         let scene = try Scene()
         defer { scene.remove() }
@@ -105,7 +105,7 @@ struct PinSigningTests {
         #expect(scene.verify() == 1)
     }
 
-    @Test("The commands keygen, sign and verify give back the policy byte for byte")
+    @Test("`culvert pin verify --policy` prints the signed policy byte for byte")
     func policy() throws {
         let scene = try Scene()
         defer { scene.remove() }
@@ -116,7 +116,7 @@ struct PinSigningTests {
     }
 
     @Test(
-        "The commands keygen, sign and verify write keys that only their owner can read, and over no file that exists")
+        "`culvert pin keygen` writes private files, and never replaces one")
     func keyFile() throws {
         let scene = try Scene()
         defer { scene.remove() }
@@ -130,7 +130,7 @@ struct PinSigningTests {
         #expect(try Data(contentsOf: URL(filePath: path)) == before)
     }
 
-    @Test("Sign with no key that others can read, and with no policy that is not valid")
+    @Test("`culvert pin sign` refuses keys that other users can read, and invalid policies")
     func careful() throws {
         let scene = try Scene()
         defer { scene.remove() }
@@ -145,7 +145,7 @@ struct PinSigningTests {
     }
 
     @Test(
-        "The commands keygen, sign and verify take keys that other programs wrote, and no private key where a public one belongs"
+        "The commands accept keys of other programs, and refuse a private key as public key"
     )
     func publicKeys() throws {
         let scene = try Scene()
@@ -163,7 +163,7 @@ struct PinSigningTests {
         #expect(scene.verify(key: "openssl.key") == 2)
     }
 
-    @Test("The commands keygen, sign and verify take the policies of one environment from a file with several")
+    @Test("`culvert pin sign` selects the policies of one environment")
     func environments() throws {
         let scene = try Scene()
         defer { scene.remove() }
@@ -185,7 +185,7 @@ struct PinSigningTests {
         #expect(scene.captured.error.contains("policy.json: environment: there are no policies for staging"))
     }
 
-    @Test("The commands keygen, sign and verify say which file is no key, and what to give")
+    @Test("An error names the file that is not a key, and the file to use")
     func badKeys() throws {
         let scene = try Scene()
         defer { scene.remove() }

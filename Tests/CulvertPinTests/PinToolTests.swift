@@ -13,7 +13,7 @@ import TunnelSystem
 
 @testable import culvert_pin
 
-/// A folder with a policy and certificates, a server on loopback, and a day on which both are good.
+/// A folder with a policy and certificates, a server on loopback, and a date at which both are valid.
 struct PinScene {
     let folder: URL
     let authority: TestAuthority
@@ -45,7 +45,7 @@ struct PinScene {
     var place: String { "127.0.0.1:\(server.port)" }
     var roots: String { path("root.pem") }
 
-    /// Pins the leaf's key and the backup key.
+    /// Creates a policy that pins the leaf's key and the backup key.
     func policy(
         primary: String? = nil, mode: PinningPolicy.Mode = .strict, expiry: PinningPolicy.Expiry? = nil
     ) throws -> String {
@@ -72,7 +72,7 @@ struct PinScene {
 
 @Suite("culvert pin show")
 struct PinShowTests {
-    @Test("It prints each certificate of a server with its pins, and a policy that the server passes")
+    @Test("`culvert pin show` prints the certificates of a server, their pins and a policy that it passes")
     func server() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -93,7 +93,7 @@ struct PinShowTests {
         #expect(await scene.check(file) == 0)
     }
 
-    @Test("It takes a backup of one's own")
+    @Test("`culvert pin show --backup` pins the given backup key")
     func backup() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -109,7 +109,7 @@ struct PinShowTests {
         #expect(!scene.captured.output.contains("PRIVATE"))
     }
 
-    @Test("It says that a backup which is in use is none")
+    @Test("`culvert pin show` reports a backup that is already in use")
     func backupInUse() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -121,7 +121,7 @@ struct PinShowTests {
         #expect(try PolicySet(json: scene.captured.output).hosts.first?.policy?.mode == .audit)
     }
 
-    @Test("It prints one JSON document")
+    @Test("`culvert pin show --json` prints one JSON document")
     func json() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -133,7 +133,7 @@ struct PinShowTests {
         _ = try PolicySet(try #require(document["policy"]))
     }
 
-    @Test("It says why a chain has no system trust, and pins the key of a server of one's own")
+    @Test("`culvert pin show` reports why a chain has no system trust, and pins a self-signed key")
     func selfSigned() async throws {
         let key = try TestKey(.ed25519, "of its own making")
         let leaf = try TestCertificate(key: key)
@@ -146,7 +146,9 @@ struct PinShowTests {
         #expect(scene.captured.output.contains("\"requiresSystemTrust\": false"))
     }
 
-    @Test("It prints what files hold", arguments: ["leaf.pem", "next.key", "leaf.der"])
+    @Test(
+        "`culvert pin show` prints the pins of a file's certificate or key",
+        arguments: ["leaf.pem", "next.key", "leaf.der"])
     func files(name: String) async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -159,7 +161,7 @@ struct PinShowTests {
         #expect(!scene.captured.output.contains("BEGIN"))
     }
 
-    @Test("It ends with 2 for what is neither, and with 6 for a server that is not there")
+    @Test("`culvert pin show` exits with 2 for an invalid target, and with 6 for an unreachable server")
     func failures() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -173,7 +175,7 @@ struct PinShowTests {
         #expect(scene.captured.output.contains("\"chain\": null"))
     }
 
-    @Test("It names what is wrong with what it was given, and connects to nobody")
+    @Test("`culvert pin show` reports invalid input without connecting")
     func badInputs() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -200,7 +202,7 @@ struct PinShowTests {
         #expect(scene.server.figures.accepted == 0)
     }
 
-    @Test("It shows no control characters of certificates on a terminal")
+    @Test("Control characters of certificates are replaced")
     func controlCharacters() {
         #expect(Printable.text("a\u{1b}[2Jb\u{202e}c\u{9b}d\n") == "a?[2Jb?c?d?")
     }
@@ -208,7 +210,7 @@ struct PinShowTests {
 
 @Suite("culvert pin check")
 struct PinCheckTests {
-    @Test("It passes servers that match for long enough")
+    @Test("A server that matches for long enough passes `culvert pin check`")
     func passes() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -221,7 +223,7 @@ struct PinCheckTests {
         #expect(await scene.check(policy, hosts: []) == 0)
     }
 
-    @Test("It counts the days of the pins too")
+    @Test("Pins that expire too early fail `culvert pin check`")
     func pinExpiry() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -231,7 +233,9 @@ struct PinCheckTests {
         #expect(await scene.check(policy, days: 11) == 1)
     }
 
-    @Test("It fails what apps accept by lenience only", arguments: [PinningPolicy.Mode.audit, .permissive, .strict])
+    @Test(
+        "Servers that apps accept only by lenience fail `culvert pin check`",
+        arguments: [PinningPolicy.Mode.audit, .permissive, .strict])
     func lenience(mode: PinningPolicy.Mode) async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -240,7 +244,7 @@ struct PinCheckTests {
         #expect(scene.captured.output.hasPrefix("FAILS        www.example.com  no pin matches"))
     }
 
-    @Test("It fails a host that is not pinned, and one with a chain that is not trusted")
+    @Test("Unpinned hosts and untrusted chains fail `culvert pin check`")
     func notPinned() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -252,7 +256,7 @@ struct PinCheckTests {
         #expect(scene.captured.output.contains("the system does not vouch for the server"))
     }
 
-    @Test("It sees a rotation: the next key passes as the backup, and another does not")
+    @Test("After a rotation, only the backup key passes `culvert pin check`")
     func rotation() async throws {
         let authority = try TestAuthority()
         let next = try authority.rotatedLeaf()
@@ -268,7 +272,7 @@ struct PinCheckTests {
         #expect(await after.check(try after.policy()) == 1)
     }
 
-    @Test("It tells a server that is not there from one that fails")
+    @Test("`culvert pin check` distinguishes unreachable servers from failing ones")
     func unreachable() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -277,7 +281,7 @@ struct PinCheckTests {
         #expect(scene.captured.output.contains("\"status\": \"unreachable\""))
     }
 
-    @Test("It prints one JSON document")
+    @Test("`culvert pin check --json` prints one JSON document")
     func json() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -290,7 +294,7 @@ struct PinCheckTests {
     }
 
     @Test(
-        "It names every problem of a policy, and connects to nobody",
+        "`culvert pin check` reports an invalid policy without connecting",
         arguments: [
             "", "{", "[]", "{\"version\": 1, \"unlistedHosts\": \"refuse\", \"hosts\": [{\"host\": \"*.com\"}]}",
             "{\"version\": 1, \"unlistedHosts\": \"refuse\", \"hosts\": []}",
@@ -304,9 +308,9 @@ struct PinCheckTests {
     }
 }
 
-@Suite("culvert pin, of many servers")
+@Suite("culvert pin check with many servers")
 struct PinCheckManyTests {
-    @Test("It asks all of them, more than there may be connections at a time")
+    @Test("`culvert pin check` checks more servers than its connection limit")
     func many() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -322,7 +326,7 @@ struct PinCheckManyTests {
 
 @Suite("culvert pin rehearse")
 struct PinRehearsalTests {
-    @Test("It passes the backup key before it has a certificate")
+    @Test("The backup key passes `culvert pin rehearse` without a certificate")
     func backupKey() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -333,7 +337,7 @@ struct PinRehearsalTests {
         #expect(scene.server.figures.accepted == 0)
     }
 
-    @Test("It fails a key that is not pinned")
+    @Test("An unpinned key fails `culvert pin rehearse`")
     func otherKey() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -343,7 +347,7 @@ struct PinRehearsalTests {
     }
 
     @Test(
-        "Judges the next certificate as an app would, on any day",
+        "`culvert pin rehearse` evaluates the next certificate as an app would, on any date",
         arguments: [
             (nil, 0), ("2026-12-31", 0), ("2027-01-02", 1), ("2025-12-31", 1),
         ] as [(String?, Int32)])
@@ -354,7 +358,7 @@ struct PinRehearsalTests {
         #expect(await scene.rehearse(try scene.policy(), next, date: date) == status)
     }
 
-    @Test("It fails a certificate with the right key for the wrong host, or without its issuer")
+    @Test("A certificate for another host, or without its issuer, fails `culvert pin rehearse`")
     func wrongCertificate() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -370,7 +374,7 @@ struct PinRehearsalTests {
         #expect(await scene.rehearse(policy, alone, issuers: issuers) == 0)
     }
 
-    @Test("It tries pins of authorities with the issuers' certificates")
+    @Test("`culvert pin rehearse` compares authority pins with the issuers' certificates")
     func authorities() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -388,7 +392,7 @@ struct PinRehearsalTests {
         #expect(scene.captured.output.contains("through its issuer"))
     }
 
-    @Test("It needs to know the host when there are several")
+    @Test("`culvert pin rehearse` requires --host if the policy lists several hosts")
     func hosts() async throws {
         let scene = try await PinScene()
         defer { scene.remove() }
@@ -405,10 +409,10 @@ struct PinRehearsalTests {
     }
 }
 
-@Suite("What people type as a server")
+@Suite("Arguments for servers")
 struct PinTargetTests {
     @Test(
-        "It is a host and a port",
+        "A server argument is a host with an optional port",
         arguments: [
             ("api.example.com", "api.example.com", 443), ("API.example.com:8443", "api.example.com", 8443),
             ("127.0.0.1:1", "127.0.0.1", 1), ("[::1]:8443", "::1", 8443), ("[::1]", "::1", 443), ("::1", "::1", 443),
@@ -420,7 +424,7 @@ struct PinTargetTests {
     }
 
     @Test(
-        "What is no host and port is an error",
+        "Text that is not a host and port is refused",
         arguments: ["", ":443", "a:b", "a:0", "a:65536", "a b", "https://a", "a:"])
     func bad(text: String) {
         #expect(throws: PinToolError.self) { try PinTarget(text) }

@@ -12,11 +12,11 @@ import TunnelIO
 
 @testable import LoginTunnelTutorial
 
-@Suite("The tutorial's steps", .timeLimit(.minutes(2)))
+@Suite("Steps of the tutorial", .timeLimit(.minutes(2)))
 struct LoginTunnelTutorialTests {
     static let address = InterfaceAddress(host: .v4(10, 7, 0, 2))
 
-    /// A step in a host in memory, and a server.
+    /// A step of the tutorial in a memory host, with a server.
     struct Scene<Step: PacketTunnelProvider> where Step.Configuration == LoginConfiguration {
         let clock = VirtualClock()
         let internet = MemoryInternet()
@@ -40,7 +40,7 @@ struct LoginTunnelTutorialTests {
             try await host.start(configuration, profileID: "test")
         }
 
-        /// The error of a start.
+        /// Returns the code of the error that a start throws.
         func failure(password: String = "123456", port: Int = 4500) async -> TunnelError.Code? {
             do {
                 try await start(password: password, port: port)
@@ -51,7 +51,7 @@ struct LoginTunnelTutorialTests {
         }
 
         func passes() async -> Bool { await LoginTunnelTutorialTests.passes(host.platform, clock.changes) }
-        /// Whether it is up after this number of logins.
+        /// Returns whether the tunnel is connected after this number of logins.
         func logins(_ count: Int) async -> Bool {
             await clock.changes.wait {
                 server.state.withLock { $0.logins } == count && host.status.status == .connected
@@ -59,7 +59,7 @@ struct LoginTunnelTutorialTests {
         }
     }
 
-    /// Whether a ping into the tunnel is answered.
+    /// Returns whether a ping into the tunnel is answered.
     static func passes(_ platform: MemoryPlatform, _ changes: Changes) async -> Bool {
         let ping = PacketBuilder.icmpEcho(from: address.address, to: .v4(10, 7, 0, 1), identifier: 7, sequence: 1)
         let answer = VirtualNetwork().receive(ping)
@@ -67,7 +67,7 @@ struct LoginTunnelTutorialTests {
         return await changes.wait { platform.takeDelivered().contains { $0 == answer } }
     }
 
-    @Test("An empty provider starts and stops, one with settings applies them, and one with a network answers")
+    @Test("The first steps start and stop, apply settings, and answer a ping")
     func withoutServer() async throws {
         #expect(try await runInMemory() == [.connected, .disconnected])
         let addressed = MemoryHost<AddressedTunnel>()
@@ -81,7 +81,7 @@ struct LoginTunnelTutorialTests {
         await answering.stop(.userInitiated)
     }
 
-    @Test("A login applies the server's settings, and packets pass in both directions under the session's keys")
+    @Test("A login applies the server's settings, and sealed packets pass in both directions")
     func login() async throws {
         let first = try Scene { LoginTunnel(network: $0) }
         try await first.start()
@@ -94,7 +94,7 @@ struct LoginTunnelTutorialTests {
         #expect(await second.clock.changes.wait { second.server.state.withLock { $0.goodbyes } == 1 })
     }
 
-    @Test("The last step logs in again on another network, and when the server stops answering")
+    @Test("The last step logs in again on another network, and if the server stops responding")
     func lasting() async throws {
         let scene = try Scene { LastingTunnel(network: $0) }
         try await scene.start()
@@ -102,7 +102,7 @@ struct LoginTunnelTutorialTests {
         scene.host.pathChanged(NetworkPath(interfaces: [.init(name: "pdp0", kind: .cellular, index: 2)]))
         #expect(await scene.logins(2))
         #expect(await scene.passes())
-        // The restarted server has no session. Three keepalives go unanswered, and at the fourth the link ends.
+        // The server restarts without sessions. Three keepalives get no response, and at the fourth time the link ends.
         scene.server.state.withLock { $0.sessions = [:] }
         for _ in 0..<4 {
             await scene.clock.waitForSleepers()
@@ -114,8 +114,7 @@ struct LoginTunnelTutorialTests {
     }
 
     @Test(
-        "A wrong password is refused, silence is reported after ten seconds, and a server with another key gets no session"
-    )
+        "A wrong password, a missing response and a wrong server key have different errors")
     func errors() async throws {
         let scene = try Scene { LastingTunnel(network: $0) }
         #expect(await scene.failure(password: "wrong") == .authenticationFailed)
@@ -130,7 +129,7 @@ struct LoginTunnelTutorialTests {
         async let failure = alone.failure(port: 4501)
         #expect(
             await alone.clock.changes.wait {
-                // The start's deadline sleeps, and the next hello.
+                // The clock has two waiters: the start's deadline and the next hello.
                 let waits = hellos.load(ordering: .sequentiallyConsistent) > 0 && alone.clock.sleeperCount > 1
                 if waits { alone.clock.advance(by: .seconds(1)) }
                 return alone.host.status.error != nil
@@ -142,7 +141,7 @@ struct LoginTunnelTutorialTests {
         #expect(handshake.session(from: reply) == nil)
     }
 
-    @Test("A session opens each datagram once, and none that was changed or came back")
+    @Test("A session opens each datagram once, and no changed or reflected one")
     func sealing() throws {
         let (one, other) = (SymmetricKey(size: .bits256), SymmetricKey(size: .bits256))
         var (client, server) = (

@@ -12,7 +12,7 @@ import TunnelIO
 
 @testable import LoginTunnelTutorial
 
-/// The server of the tutorial's client: one user, sessions by address, and a network in memory behind it.
+/// The server for the tutorial's client: one user, sessions by address, and an in-memory network behind it.
 final class TutorialServer: Sendable {
     struct State: Sendable {
         var sessions: [Endpoint: Session] = [:]

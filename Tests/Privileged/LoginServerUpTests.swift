@@ -52,7 +52,7 @@
             #expect(removed.status == 0, "\(removed)")
             let end = try up.wait(deadline: .seconds(60))
             #expect(end.status == 8, "\(end)")
-            #expect(end.output.contains("the server took the session away"), "\(end)")
+            #expect(end.output.contains("the server ended the session"), "\(end)")
             try expectNoInterface(scene)
             // The next start is a login of an unknown user.
             let again = try scene.startUp("cred", []).wait(deadline: .seconds(120))

@@ -14,10 +14,11 @@
 
     @Suite("Cancelled connects", .timeLimit(.minutes(2)))
     struct CancelledConnectTests {
-        /// The sockets of this process that are connecting or connected to a port (proc_net_tcp(5), proc_pid_fd(5)).
+        /// Returns the number of this process's sockets that are connecting or connected to a port (proc_net_tcp(5),
+        /// proc_pid_fd(5)).
         ///
-        /// A program that another test starts has copies of all descriptors until it closes them, so the kernel's table alone
-        /// shows sockets that this process has closed.
+        /// A program that another test starts has copies of all descriptors until it closes them, so the kernel's table
+        /// alone also lists sockets that this process has closed.
         private static func sockets(to port: Int) throws -> (connecting: Int, connected: Int) {
             let file = OwnedDescriptor(SystemCall.open("/proc/self/net/tcp", O_RDONLY))
             let table = try #require(SystemCall.readAll(file.number, limit: 16 << 20))
@@ -39,7 +40,7 @@
             return sockets.connecting + sockets.connected
         }
 
-        /// A server that accepts nothing: the kernel queues a few connections, and drops the packets of the others.
+        /// Starts a server that accepts no connection: the kernel queues a few, and drops the packets of the others.
         private static func fullServer() async throws -> any Channel {
             try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
                 .serverChannelOption(.backlog, value: 1)
@@ -57,7 +58,7 @@
             let connector = Connector(
                 tls: tls, group: loop, connectTimeout: .seconds(300), keepAlive: .seconds(60), detours: [:])
             let key = tls.key(for: try #require(Endpoint(authority: "127.0.0.1:\(port)")))
-            // Some wait for TLS, the others for TCP.
+            // Some of them wait for TLS, and the others for TCP.
             let attempts = (0..<6).map { _ in
                 let left = loop.makePromise(of: Int.self)
                 let events = Connector.Events(
@@ -93,7 +94,7 @@
             #expect(try await session.wait { _ in (try? Self.sockets(to: port).connecting) ?? 0 > 0 })
             for task in tasks { task.cancel() }
             for task in tasks { await #expect(throws: PinnedSessionError.cancelled) { try await task.value } }
-            // Slots first: a socket may be closed between the two, and no new one is opened.
+            // Check slots first: a socket may close between the two checks, and no new one is opened.
             let open = session.connectionFigures.open
             #expect(try Self.openSockets(to: port) <= open)
             #expect(try await session.wait { $0.open == 0 })

@@ -26,7 +26,7 @@ struct ClientIdentityTests {
         #expect(identity.certificates == (try Self.identity()).certificates)
     }
 
-    @Test("Client identities need the right passphrase", arguments: [nil, "", "wrong"])
+    @Test("Client identities need the correct passphrase", arguments: [nil, "", "wrong"])
     func passphrase(passphrase: String?) {
         #expect(throws: ClientIdentityError.unreadableBundle) {
             try ClientIdentity(pkcs12: IdentityFixtures.bytes(IdentityFixtures.modern), passphrase: passphrase)
@@ -34,7 +34,7 @@ struct ClientIdentityTests {
     }
 
     @Test(
-        "Client identities are not read from bundles that lack a part, which would end the process",
+        "Incomplete bundles, which would end the process, are refused",
         arguments: [
             (IdentityFixtures.withoutKey, ClientIdentityError.noKey),
             (IdentityFixtures.withoutKeyInClear, .noKey),
@@ -46,7 +46,7 @@ struct ClientIdentityTests {
         }
     }
 
-    @Test("Client identities are not read from bundles cut anywhere")
+    @Test("Bundles truncated at any length are refused")
     func truncated() {
         let bundle = IdentityFixtures.bytes(IdentityFixtures.clear)
         for count in 0..<bundle.count {
@@ -57,7 +57,7 @@ struct ClientIdentityTests {
     }
 
     @Test(
-        "Client identities are read from PEM, with keys that are encrypted or not",
+        "Client identities are read from PEM, with encrypted or unencrypted keys",
         arguments: [
             (IdentityFixtures.keyPEM, nil), (IdentityFixtures.encryptedKeyPEM, "secret"),
         ])
@@ -67,7 +67,7 @@ struct ClientIdentityTests {
         #expect(identity.certificates.count == 2)
     }
 
-    @Test("Client identities have a key that belongs to them, and can be read")
+    @Test("An unreadable key, or the key of another certificate, is refused")
     func wrongKeys() {
         let chain = Array(IdentityFixtures.chainPEM.utf8)
         #expect(throws: ClientIdentityError.keyOfAnotherCertificate) {
@@ -83,7 +83,7 @@ struct ClientIdentityTests {
         }
     }
 
-    @Test("Client identities are for their hosts only")
+    @Test("A client identity is only for its hosts")
     func binding() async throws {
         let identities = ClientIdentities(now: { TestDate.today.date })
         identities.set(
@@ -99,7 +99,7 @@ struct ClientIdentityTests {
     }
 
     @Test(
-        "Client identities are not shown outside their dates",
+        "Client identities are not sent outside of their validity period",
         arguments: [
             (TestDate(2025, 12, 31), false), (TestDate(2026, 1, 1), true), (TestDate(2026, 12, 31), true),
             (TestDate(2027, 1, 1), false),
@@ -114,7 +114,7 @@ struct ClientIdentityTests {
         }
     }
 
-    @Test("Client identities are reported once each, some time before their end")
+    @Test("Each client identity is reported once before it expires")
     func renewal() async throws {
         let events = NIOLockedValueBox<[ClientIdentityEvent]>([])
         let date = NIOLockedValueBox(TestDate(2026, 12, 1).date)
@@ -133,7 +133,7 @@ struct ClientIdentityTests {
         #expect(events.withLockedValue { $0 } == [expected, expected])
     }
 
-    @Test("Client identities are loaded once, and again after a failure")
+    @Test("A client identity is loaded once, and again after a failure")
     func loader() async throws {
         let count = NIOLockedValueBox(0)
         let events = NIOLockedValueBox<[ClientIdentityEvent]>([])
@@ -155,7 +155,7 @@ struct ClientIdentityTests {
         #expect(events.withLockedValue { $0 } == [.unloadable(hosts: hosts, .unreadableBundle)])
     }
 
-    @Test("Client identities reach the server that asks for them, and no other")
+    @Test("A client identity is sent only to its host, and only on request")
     func overTheWire() async throws {
         let authority = try Shared.authority.get()
         let asking = try await LoopbackServer.start(
@@ -176,13 +176,13 @@ struct ClientIdentityTests {
         #expect(asking.figures.clientChains == [identity.certificates])
         #expect(events.withLockedValue { $0 } == [.used(host: try HostName("www.example.com"))])
 
-        // The same server by another name, which the identity is not for.
+        // The identity is not for this other name of the same server.
         #expect(String(try await session.data(from: asking.url("/", host: "other.example.org")).0) == "hello")
         #expect(asking.figures.clientChains.count == 1)
         #expect(events.withLockedValue { $0 }.last == .missing(host: try HostName("other.example.org")))
     }
 
-    @Test("Client identities are not shown to a server that is not trusted")
+    @Test("Client identities are not sent to an untrusted server")
     func untrusted() async throws {
         let authority = try Shared.authority.get()
         let server = try await LoopbackServer.start(
@@ -200,7 +200,7 @@ struct ClientIdentityTests {
         #expect(events.withLockedValue { $0 }.isEmpty)
     }
 
-    @Test("Client identities can be replaced at any time; kept connections with the old one are used no more")
+    @Test("A replaced client identity is used immediately, and old connections are not reused")
     func rotation() async throws {
         let authority = try Shared.authority.get()
         let server = try await LoopbackServer.start(
@@ -232,7 +232,7 @@ struct ClientIdentityTests {
         #expect(server.figures.clientChains.count == 2)
     }
 
-    @Test("Client identities with any kind of key are shown", arguments: TestKey.Algorithm.signing)
+    @Test("Client identities with keys of any algorithm are sent", arguments: TestKey.Algorithm.signing)
     func keys(algorithm: TestKey.Algorithm) async throws {
         let authority = try TestAuthority("Clients", algorithm: algorithm)
         let server = try await LoopbackServer.start(
@@ -247,7 +247,7 @@ struct ClientIdentityTests {
         #expect(server.figures.clientChains == [identity.certificates])
     }
 
-    @Test("Client identities change with the environment, on a connection of their own, and are told to its evaluator")
+    @Test("Each environment has its own client identity, connection and events")
     func environments() async throws {
         let authority = try Shared.authority.get()
         let server = try await LoopbackServer.start(

@@ -11,9 +11,9 @@ import TrustPinningNIOTesting
 
 @testable import TrustPinningNIO
 
-@Suite("Kept connections")
+@Suite("Reuse of connections")
 struct ConnectionReuseTests {
-    @Test("Kept connections serve one request after another")
+    @Test("A connection serves one request after another")
     func reuse() async throws {
         let server = try await LoopbackServer.start { [.send(LoopbackServer.ok("\($0.connection).\($0.index)"))] }
         let session = try server.session()
@@ -21,7 +21,7 @@ struct ConnectionReuseTests {
         #expect(server.figures.accepted == 1)
     }
 
-    @Test("Kept connections serve no other host, though it is at the same address")
+    @Test("A connection serves only its host, even if another has the same address")
     func otherHost() async throws {
         let server = try await LoopbackServer.start { [.send(LoopbackServer.ok("\($0.connection)"))] }
         let session = try server.session(hosts: ["www.example.com", "v1.api.example.com"])
@@ -33,7 +33,7 @@ struct ConnectionReuseTests {
     }
 
     @Test(
-        "Kept connections are not kept when an answer says so, or does not say where it ends",
+        "Connections are closed if a response requests it, or has no defined end",
         arguments: [
             LoopbackServer.ok("hello", ["Connection: close"]),
             "HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello",
@@ -46,10 +46,10 @@ struct ConnectionReuseTests {
         #expect(await server.wait { $0.closed == 2 })
     }
 
-    @Test("Kept connections that the server closes meanwhile are replaced, without a word to who asks")
+    @Test("A connection that the server closed is replaced without an error")
     func stale() async throws {
         let server = try await LoopbackServer.start { request in
-            // The first connection answers once, and closes when it is asked again.
+            // The first connection responds once, and closes at the second request.
             request.connection == 0 && request.index == 1
                 ? [.abort] : [.send(LoopbackServer.ok("\(request.connection)"))]
         }
@@ -60,7 +60,7 @@ struct ConnectionReuseTests {
     }
 
     @Test(
-        "Kept connections that end under a request which must not be sent twice end it",
+        "A request that must not be sent twice fails with its connection",
         arguments: [HTTPMethod.POST, .PATCH])
     func notRepeated(method: HTTPMethod) async throws {
         let server = try await LoopbackServer.start { request in
@@ -73,7 +73,7 @@ struct ConnectionReuseTests {
         #expect(server.figures.requests.count == 2)
     }
 
-    @Test("Kept connections that are new are not tried twice")
+    @Test("A request is not repeated after a failure of a new connection")
     func newConnection() async throws {
         let server = try await LoopbackServer.start { _ in [.abort] }
         let session = try server.session()
@@ -82,7 +82,7 @@ struct ConnectionReuseTests {
         #expect(server.figures.requests.count == 1)
     }
 
-    @Test("Kept connections on which more comes than was asked for are not used again")
+    @Test("A connection with unsolicited data is not reused")
     func unasked() async throws {
         let server = try await LoopbackServer.start { request in
             [.send(LoopbackServer.ok("\(request.connection)") + LoopbackServer.ok("poison"))]
@@ -93,7 +93,7 @@ struct ConnectionReuseTests {
         #expect(String(try await session.data(from: server.url()).0) == "1")
     }
 
-    @Test("Kept connections are closed when they had no work for long")
+    @Test("Idle connections are closed after the keep-alive time")
     func keepAlive() async throws {
         let server = try await LoopbackServer.start()
         let session = try server.session { $0.keepAlive = .milliseconds(1) }
@@ -103,7 +103,7 @@ struct ConnectionReuseTests {
         #expect(server.figures.accepted == 2)
     }
 
-    @Test("Kept connections to one host are no more than allowed; requests wait for their turn")
+    @Test("The number of connections to a host is limited, and further requests wait")
     func limit() async throws {
         let server = try await LoopbackServer.start()
         let session = try server.session { $0.connectionsPerHost = 2 }
@@ -117,7 +117,7 @@ struct ConnectionReuseTests {
         #expect(server.figures.requests.count == 20)
     }
 
-    @Test("Kept connections that fail leave their turn to who waits")
+    @Test("A failed connection frees its slot for a waiting request")
     func failedTurn() async throws {
         let server = try await LoopbackServer.start { request in
             request.head.uri == "/bad" ? [.abort] : [.send(LoopbackServer.ok("fine"))]
@@ -133,7 +133,7 @@ struct ConnectionReuseTests {
         #expect(session.connectionFigures.open <= 1)
     }
 
-    @Test("Kept connections are closed with their session")
+    @Test("Finishing a session closes its connections")
     func finish() async throws {
         let server = try await LoopbackServer.start()
         let session = try server.session()
@@ -144,7 +144,7 @@ struct ConnectionReuseTests {
         await #expect(throws: PinnedSessionError.sessionClosed) { try await session.data(from: url) }
     }
 
-    @Test("Kept connections do not outlive a session that nobody holds")
+    @Test("Releasing a session closes its connections")
     func forgotten() async throws {
         let server = try await LoopbackServer.start()
         var session: PinnedSession? = try server.session()
@@ -153,7 +153,7 @@ struct ConnectionReuseTests {
         #expect(await server.wait { $0.closed == 1 })
     }
 
-    @Test("Kept connections can be closed while they are idle")
+    @Test("closeIdleConnections closes idle connections")
     func closeIdle() async throws {
         let server = try await LoopbackServer.start()
         let session = try server.session()
@@ -164,14 +164,15 @@ struct ConnectionReuseTests {
         #expect(server.figures.accepted == 2)
     }
 
-    @Test("A connection that is being closed begins no request")
+    @Test("A closing connection accepts no request")
     func closing() async throws {
         let stopped = NIOLockedValueBox<LoopbackServer.Connection?>(nil)
         let server = try await LoopbackServer.start { _ in
             [
                 .call { connection in
                     stopped.withLockedValue { $0 = connection }
-                    // The server does not answer the end of TLS, so the connection stays active until the time for that is over.
+                    // The server does not respond to the end of TLS, so the connection stays active until that times
+                    // out.
                     connection.channel.setOption(.autoRead, value: false).whenComplete { _ in
                         connection.take([.send(LoopbackServer.ok("hello"))])
                     }
@@ -188,7 +189,7 @@ struct ConnectionReuseTests {
             Issue.record("the request has an answer")
             return
         }
-        // A request that did not begin can be repeated on another connection.
+        // A request that was not sent can be repeated on another connection.
         #expect(failure.isStale && !failure.requestLeft)
         #expect(failure.error == .connectionLost("closed before the request"))
         let connection = try #require(stopped.withLockedValue { $0 })
@@ -198,7 +199,7 @@ struct ConnectionReuseTests {
         pool.close()
     }
 
-    @Test("Kept connections are closed when an answer is not read to its end")
+    @Test("A connection is closed if its response is not read to the end")
     func droppedBody() async throws {
         let server = try await LoopbackServer.start { _ in
             [.send("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n\(String(repeating: "x", count: 1000))")]

@@ -12,11 +12,11 @@ import TrustPinningTesting
 
 @testable import TrustPinningNIO
 
-/// Real servers, each with certificates of one kind, judged by policies: the rows of the decision table that reach the
-/// wire.
-@Suite("Servers judged by policies")
+/// Real servers, each with one kind of certificates, evaluated with policies: the rows of the decision table that
+/// affect connections.
+@Suite("Servers evaluated with policies")
 struct EvaluatedServerTests {
-    @Test("Servers are talked to, or not sent a byte", arguments: ServedChain.all)
+    @Test("A server receives a request only if it is trusted", arguments: ServedChain.all)
     func table(row: ServedChain) async throws {
         let authority = try Shared.authority.get()
         let served = try row.serve(authority)
@@ -51,7 +51,7 @@ struct EvaluatedServerTests {
         #expect(server.figures.applicationBytes == 0)
     }
 
-    @Test("Servers with any kind of key match their pins", arguments: TestKey.Algorithm.signing)
+    @Test("Servers with keys of any algorithm match their pins", arguments: TestKey.Algorithm.signing)
     func keys(algorithm: TestKey.Algorithm) async throws {
         let authority = try TestAuthority("Keys", algorithm: algorithm)
         let server = try await LoopbackServer.start(chain: authority.served, key: authority.leaf.key)
@@ -65,7 +65,7 @@ struct EvaluatedServerTests {
         #expect(String(try await session.data(from: server.url()).0) == "hello")
     }
 
-    @Test("Servers lose kept connections when their policy changes")
+    @Test("A policy change closes kept connections")
     func update() async throws {
         let authority = try Shared.authority.get()
         let server = try await LoopbackServer.start()
@@ -78,7 +78,7 @@ struct EvaluatedServerTests {
         for _ in 0..<2 { _ = try await session.data(from: server.url()) }
         #expect(server.figures.accepted == 1)
 
-        // The same policy, in another set: the connection stays.
+        // The same policy in another set keeps the connection.
         trust.update(try PolicySet([hosts], unlisted: .systemTrust))
         _ = try await session.data(from: server.url())
         #expect(server.figures.accepted == 1)
@@ -96,7 +96,7 @@ struct EvaluatedServerTests {
         #expect(server.figures.requests.count == 3)
     }
 
-    @Test("Servers lose kept connections when their pins expire")
+    @Test("Expiry of pins closes kept connections")
     func expiry() async throws {
         let authority = try Shared.authority.get()
         let server = try await LoopbackServer.start()
@@ -120,7 +120,7 @@ struct EvaluatedServerTests {
         #expect(server.figures.requests.count == 2)
     }
 
-    @Test("Servers are redirected to within their policy only")
+    @Test("Redirects are followed only within the policy")
     func redirects() async throws {
         let authority = try Shared.authority.get()
         let server = try await LoopbackServer.start { request in
@@ -155,7 +155,7 @@ struct EvaluatedServerTests {
     }
 }
 
-/// What a server sends, what it is judged by, and what should come of it.
+/// A server's chain, the policy for it, and the required result.
 struct ServedChain: Sendable, CustomTestStringConvertible {
     typealias Served = (chain: [[UInt8]], key: TestKey)
 
@@ -166,7 +166,7 @@ struct ServedChain: Sendable, CustomTestStringConvertible {
     var serve: @Sendable (TestAuthority) throws -> Served = { ($0.served, $0.leaf.key) }
     var policies: @Sendable (TestAuthority, TestKey) throws -> PolicySet
 
-    /// A policy that pins one key, and a backup.
+    /// Returns a policy with one pin and a backup.
     static func policy(
         _ authority: TestAuthority, _ pin: String, scope: Pin.Scope = .any, mode: PinningPolicy.Mode = .strict,
         requiresSystemTrust: Bool = true, fallback: Bool = false, expiry: PinningPolicy.Expiry? = nil
@@ -182,12 +182,12 @@ struct ServedChain: Sendable, CustomTestStringConvertible {
         try PolicySet([HostPolicy(.includingSubdomains("example.com"), policy)], unlisted: .refuse)
     }
 
-    /// Pins the key that the server has.
+    /// Pins the server's key.
     private static let pinned: @Sendable (TestAuthority, TestKey) throws -> PolicySet = { authority, key in
         try set(policy(authority, key.pin))
     }
 
-    /// Pins a key that nobody has.
+    /// Pins a key that the server does not have.
     private static func mismatch(
         mode: PinningPolicy.Mode = .strict, fallback: Bool = false
     ) -> @Sendable (TestAuthority, TestKey) throws -> PolicySet {
@@ -212,7 +212,7 @@ struct ServedChain: Sendable, CustomTestStringConvertible {
         }
     }
 
-    /// Accepts a certificate of the server's own making, when its key is pinned.
+    /// Accepts a self-made certificate if its key is pinned.
     private static let withoutSystemTrust: @Sendable (TestAuthority, TestKey) throws -> PolicySet = { authority, key in
         try set(policy(authority, key.pin, scope: .leaf, requiresSystemTrust: false))
     }
@@ -264,7 +264,7 @@ struct ServedChain: Sendable, CustomTestStringConvertible {
             }, policies: pinned),
     ]
 
-    /// The pin matches in each of these.
+    /// Cases in which the pin matches.
     private static let brokenChains: [ServedChain] = [
         ServedChain(
             testDescription: "matching pin, chain cut", reason: .trustFailed, failure: .unknownIssuer,

@@ -13,7 +13,7 @@ import TrustPinningNIOTesting
 
 @Suite("Leases of connections", .timeLimit(.minutes(1)))
 struct LeaseTests {
-    /// Finds an address when the test succeeds its promise.
+    /// Returns an address when the test completes its promise.
     private final class SlowResolver: Resolver, Sendable {
         let answer: EventLoopPromise<[SocketAddress]>
         let asked: EventLoopPromise<Void>
@@ -46,7 +46,7 @@ struct LeaseTests {
             limit: limit)
     }
 
-    @Test("A request that is cancelled during the lookup of the name returns its slot immediately")
+    @Test("A request that is cancelled during name lookup returns its slot immediately")
     func lookup() async throws {
         let server = try await LoopbackServer.start()
         let port = try #require(server.url().port)
@@ -62,16 +62,16 @@ struct LeaseTests {
             Issue.record("the request was not cancelled")
             return
         }
-        // The slot is returned on the loop, before this.
+        // The slot was returned on the loop before.
         try await loop.submit {}.get()
         #expect(pool.figures.open == 0)
-        // The late address leads to no connection, and the slot is not returned again.
+        // The late address causes no connection, and the slot is not returned again.
         resolver.answer.succeed([try SocketAddress(ipAddress: "127.0.0.1", port: port)])
         #expect(await server.wait { $0.accepted == $0.closed })
         #expect(pool.figures.open == 0)
     }
 
-    @Test("A lease whose time is over before it waits ends without its timer")
+    @Test("A lease whose deadline is past ends without its timer")
     func late() async throws {
         let loop = MultiThreadedEventLoopGroup.singleton.next()
         let resolver = SlowResolver(loop)
@@ -79,8 +79,8 @@ struct LeaseTests {
         let endpoint = try HTTPSEndpoint(#require(URL(string: "https://www.example.com/")))
         let first = Task { await pool.lease(endpoint, deadline: .now() + .seconds(300)) }
         try await resolver.asked.futureResult.get()
-        // The timer may also fire before the lease is in the queue, and would end nothing then. While the loop is blocked, the
-        // timer cannot fire.
+        // The timer may also fire before the lease is in the queue, and then would end nothing. While the loop is
+        // blocked, the timer cannot fire.
         let isOver = DispatchSemaphore(value: 0)
         let wasBlocked = loop.makePromise(of: Bool.self)
         await withCheckedContinuation { started in

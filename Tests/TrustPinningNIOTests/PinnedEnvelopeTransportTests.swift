@@ -11,7 +11,7 @@ import TrustPinningTesting
 
 @Suite("Signed policies over a pinned session")
 struct PinnedEnvelopeTransportTests {
-    @Test("Signed policies are put in force, and change who is trusted")
+    @Test("Fetched policies are applied, and change which server is trusted")
     func update() async throws {
         let authority = try Shared.authority.get()
         let built = try ServedChain.policy(authority, authority.leaf.pin)
@@ -35,7 +35,7 @@ struct PinnedEnvelopeTransportTests {
             evaluator: trust, verifier: verifier, store: FileRemotePolicyStore(folder: folder),
             transport: PinnedEnvelopeTransport(session: session, url: url))
         #expect(try await updater.update(at: TestDate.today.date) == .applied(version: 1))
-        // The connection that brought them is of the old policy, and the new one trusts another key.
+        // The connection belongs to the old policy, and the new one trusts another key.
         let error = await #expect(throws: PinnedSessionError.self) { try await session.data(from: url) }
         guard case .untrusted(_, let verdict) = error else {
             Issue.record("\(String(describing: error))")
@@ -45,7 +45,7 @@ struct PinnedEnvelopeTransportTests {
     }
 
     @Test(
-        "Signed policies are not taken from an error page, nor without end",
+        "Error responses, and responses that are too large, are refused",
         arguments: [
             LoopbackServer.answer("404 Not Found", "{}"), LoopbackServer.ok(String(repeating: " ", count: 1 << 21)),
         ])

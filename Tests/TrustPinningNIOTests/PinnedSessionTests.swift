@@ -11,9 +11,9 @@ import TrustPinningNIOTesting
 
 @testable import TrustPinningNIO
 
-@Suite("Requests over HTTPS")
+@Suite("HTTPS requests")
 struct PinnedSessionTests {
-    @Test("Requests are answered with data and head")
+    @Test("A request returns the body and the head")
     func get() async throws {
         let server = try await LoopbackServer.start { _ in [.send(LoopbackServer.ok("hello", ["X-Kind: test"]))] }
         let session = try server.session()
@@ -30,7 +30,7 @@ struct PinnedSessionTests {
         #expect(request.head.headers["transfer-encoding"].isEmpty)
     }
 
-    @Test("Requests carry a body with its length")
+    @Test("A request contains its body and its length")
     func post() async throws {
         let server = try await LoopbackServer.start { request in
             [.send(LoopbackServer.ok("\(request.body.readableBytes)"))]
@@ -45,14 +45,14 @@ struct PinnedSessionTests {
         #expect(received.body.readableBytesView.allSatisfy { $0 == 7 })
     }
 
-    @Test("Requests say that a body is empty where one is usual", arguments: [HTTPMethod.POST, .PUT, .PATCH])
+    @Test("Requests that usually have a body send a length of zero", arguments: [HTTPMethod.POST, .PUT, .PATCH])
     func emptyBody(method: HTTPMethod) async throws {
         let server = try await LoopbackServer.start()
         _ = try await server.session().data(for: PinnedRequest(url: server.url(), method: method))
         #expect(server.figures.requests.first?.head.headers["content-length"] == ["0"])
     }
 
-    @Test("Requests are answered in any of the forms that HTTP/1.1 has", arguments: AnswerForm.all)
+    @Test("Responses in each form of HTTP/1.1 are read", arguments: AnswerForm.all)
     func forms(form: AnswerForm) async throws {
         let server = try await LoopbackServer.start { _ in form.steps }
         let session = try server.session()
@@ -62,18 +62,18 @@ struct PinnedSessionTests {
         #expect(response.statusCode == form.status)
     }
 
-    @Test("Requests fail on answers that are not HTTP as it should be", arguments: BadAnswer.all)
+    @Test("Requests fail if the response is malformed", arguments: BadAnswer.all)
     func malformed(answer: BadAnswer) async throws {
         let server = try await LoopbackServer.start { _ in answer.steps }
         let session = try server.session()
         let url = try server.url()
         let error = await #expect(throws: PinnedSessionError.self) { try await session.data(from: url) }
         #expect(answer.isExpected(error), "\(String(describing: error))")
-        // Its connection takes no other request.
+        // Its connection is not reused.
         #expect(await server.wait { $0.closed == 1 })
     }
 
-    @Test("Requests are refused when they could be read as more than one", arguments: Injection.all)
+    @Test("Requests that a server could read as more than one are refused", arguments: Injection.all)
     func injection(injection: Injection) async throws {
         let server = try await LoopbackServer.start()
         let session = try server.session()
@@ -88,7 +88,7 @@ struct PinnedSessionTests {
     }
 
     @Test(
-        "Requests go to https only, and to hosts that can be named",
+        "URLs without https or a valid host are refused",
         arguments: [
             "http://www.example.com/", "ftp://www.example.com/", "https://user:secret@www.example.com/",
             "https:///path",
@@ -107,7 +107,7 @@ struct PinnedSessionTests {
     }
 
     @Test(
-        "Requests end when the answer is longer than allowed, whether announced or not",
+        "Requests fail if the response exceeds the limit, announced or not",
         arguments: [
             LoopbackServer.ok(String(repeating: "x", count: 2000)),
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n7d0\r\n\(String(repeating: "x", count: 2000))\r\n0\r\n\r\n",
@@ -121,10 +121,10 @@ struct PinnedSessionTests {
         #expect(try await wide.data(from: url).0.count == 2000)
     }
 
-    @Test("Requests to an unknown name or a closed port say that the server cannot be reached")
+    @Test("Requests to an unknown name or a closed port throw `unreachable`")
     func unreachable() async throws {
         let server = try await LoopbackServer.start()
-        // Port 1 of the loopback address: nothing listens there, and the system says so at once.
+        // Nothing listens on port 1 of the loopback address, and the system reports that immediately.
         let session = try server.session {
             try $0.setDetour(from: "www.example.com:\(server.port)", to: "127.0.0.1:1")
         }
@@ -137,7 +137,7 @@ struct PinnedSessionTests {
     }
 }
 
-/// An answer that is fine.
+/// A valid response.
 struct AnswerForm: Sendable, CustomTestStringConvertible {
     var testDescription: String
     var steps: [LoopbackServer.Step]
@@ -181,7 +181,7 @@ struct AnswerForm: Sendable, CustomTestStringConvertible {
     ]
 }
 
-/// An answer that is not fine.
+/// A malformed response.
 struct BadAnswer: Sendable, CustomTestStringConvertible {
     var testDescription: String
     var steps: [LoopbackServer.Step]
@@ -233,7 +233,7 @@ struct BadAnswer: Sendable, CustomTestStringConvertible {
     ]
 }
 
-/// Something in a request that would end a line, or say how long the message is.
+/// A change to a request that would end a line or change its framing.
 struct Injection: Sendable, CustomTestStringConvertible {
     var testDescription: String
     var apply: @Sendable (inout PinnedRequest) -> Void

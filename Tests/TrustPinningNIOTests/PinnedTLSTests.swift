@@ -13,11 +13,11 @@ import TrustPinningTesting
 
 @testable import TrustPinningNIO
 
-@Suite("TLS with a verifier of one's own")
+@Suite("TLS with a custom verifier")
 struct PinnedTLSTests {
     private static let refusal = ServerVerdict(isTrusted: false, reason: "no pin matches")
 
-    @Test("The verifier is handed the chain as it came, the host and the port")
+    @Test("The verifier receives the unchanged chain, the host and the port")
     func chain() async throws {
         let authority = try Shared.authority.get()
         let server = try await LoopbackServer.start()
@@ -34,7 +34,7 @@ struct PinnedTLSTests {
     }
 
     @Test(
-        "It closes before a byte of the request leaves when the verdict is no", arguments: [TLSVersion.tlsv12, .tlsv13])
+        "A refused connection closes before any byte of the request is sent", arguments: [TLSVersion.tlsv12, .tlsv13])
     func refused(version: TLSVersion) async throws {
         let authority = try Shared.authority.get()
         let server = try await LoopbackServer.start(chain: authority.served, key: authority.leaf.key, maximum: version)
@@ -52,7 +52,7 @@ struct PinnedTLSTests {
         #expect(try await session.wait { $0.open == 0 })
     }
 
-    @Test("It asks the verifier again for each connection")
+    @Test("The verifier is called for each connection")
     func eachTime() async throws {
         let server = try await LoopbackServer.start { _ in [.send(LoopbackServer.ok("x", ["Connection: close"]))] }
         let count = NIOLockedValueBox(0)
@@ -65,14 +65,14 @@ struct PinnedTLSTests {
         #expect(count.withLockedValue { $0 } == 3)
     }
 
-    @Test("It takes servers with any kind of key", arguments: TestKey.Algorithm.signing)
+    @Test("Servers with keys of any algorithm are accepted", arguments: TestKey.Algorithm.signing)
     func keys(algorithm: TestKey.Algorithm) async throws {
         let authority = try TestAuthority(algorithm: algorithm)
         let server = try await LoopbackServer.start(chain: authority.served, key: authority.leaf.key)
         #expect(String(try await server.session().data(from: server.url()).0) == "hello")
     }
 
-    @Test("It connects to addresses, which are not sent as names")
+    @Test("IP addresses are not sent as server names")
     func address() async throws {
         let server = try await LoopbackServer.start()
         let seen = NIOLockedValueBox<String?>(nil)
@@ -85,7 +85,7 @@ struct PinnedTLSTests {
         #expect(server.figures.requests.first?.head.headers["host"] == ["127.0.0.1:\(server.port)"])
     }
 
-    @Test("It fits into any bootstrap as a handler", arguments: [true, false])
+    @Test("The handler works in any bootstrap", arguments: [true, false])
     func handler(isTrusted: Bool) async throws {
         let server = try await LoopbackServer.start()
         let tls = try PinnedTLS { _ in ServerVerdict(isTrusted: isTrusted, reason: "test") }
@@ -95,7 +95,7 @@ struct PinnedTLSTests {
         try await Self.check(answer, isTrusted, server)
     }
 
-    @Test("It fits where a verification callback is wanted", arguments: [true, false])
+    @Test("The verifier works as a verification callback", arguments: [true, false])
     func callback(isTrusted: Bool) async throws {
         let server = try await LoopbackServer.start()
         let tls = try PinnedTLS { _ in ServerVerdict(isTrusted: isTrusted, reason: "test") }
@@ -109,7 +109,7 @@ struct PinnedTLSTests {
         try await Self.check(answer, isTrusted, server)
     }
 
-    @Test("It fits into a universal bootstrap", arguments: [true, false])
+    @Test("The provider works in a universal bootstrap", arguments: [true, false])
     func universal(isTrusted: Bool) async throws {
         let server = try await LoopbackServer.start()
         let tls = try PinnedTLS { _ in ServerVerdict(isTrusted: isTrusted, reason: "test") }
@@ -132,7 +132,7 @@ struct PinnedTLSTests {
     }
 
     @Test(
-        "It refuses hosts that cannot be asked for",
+        "Hosts that TLS cannot send are refused",
         arguments: ["", ".", "a\u{0}b", String(repeating: "a", count: 300)])
     func hosts(host: String) throws {
         let tls = try PinnedTLS { _ in ServerVerdict(isTrusted: true, reason: "test") }
@@ -141,7 +141,7 @@ struct PinnedTLSTests {
 
     private static let requestBytes = ByteBuffer(string: "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 
-    /// Sends a request over a channel with these handlers. It is written before the handshake, and must wait for it.
+    /// Sends a request over a channel with these handlers. It is written before the handshake, and must wait.
     private static func exchange(
         _ server: LoopbackServer, _ addTLS: @escaping @Sendable (any Channel) throws -> Void
     ) async throws -> String? {
@@ -173,7 +173,7 @@ struct PinnedTLSTests {
     }
 }
 
-/// Gives the first bytes that come out of TLS, or the error.
+/// Returns the first decrypted bytes, or the error.
 private final class AnswerReader: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 

@@ -12,9 +12,9 @@ import TrustPinningTesting
 
 @testable import TrustPinningNIO
 
-@Suite("Requests that wait for a connection")
+@Suite("Waiting requests")
 struct QueuedRequestTests {
-    /// A server that keeps the first request without an answer until ``release()``.
+    /// A server that does not respond to the first request until ``release()``.
     private struct Scene {
         let server: LoopbackServer
         private let held: NIOLockedValueBox<LoopbackServer.Connection?>
@@ -53,7 +53,7 @@ struct QueuedRequestTests {
         private let other: PolicySet
         private let now: NIOLockedValueBox<Date>
 
-        /// - Parameter onVerify: called during each verification of a chain.
+        /// - Parameter onVerify: Called during each verification of a chain.
         init(onVerify: @escaping @Sendable () -> Void = {}) throws {
             let authority = try Shared.authority.get()
             let expiry = PinningPolicy.Expiry(TestDate(2026, 6, 2).date, afterwards: .refuse)
@@ -79,7 +79,7 @@ struct QueuedRequestTests {
         }
     }
 
-    /// Trust in roots that reports each verification.
+    /// System trust that reports each verification.
     private struct WatchedTrust: SystemTrust {
         let roots: RootStoreTrust
         let onVerify: @Sendable () -> Void
@@ -154,7 +154,7 @@ struct QueuedRequestTests {
         #expect(await server.wait { $0.closed == 1 })
     }
 
-    @Test("A waiting request is not sent on a connection that showed an identity which was removed before its turn")
+    @Test("A waiting request is not sent on a connection whose identity was removed before its turn")
     func identity() async throws {
         let scene = try await Scene(asksForClient: true)
         let identities = ClientIdentities(now: { TestDate.today.date })
@@ -186,7 +186,7 @@ struct QueuedRequestTests {
         let request = PinnedRequest(url: next, method: .PUT, body: .bytes("data".utf8))
         let put = Task { try await session.data(for: request) }
         #expect(try await session.wait { $0.waiting == 1 })
-        // They get the slot of the closed connection, so that the second attempt finds theirs.
+        // They receive the slot of the closed connection, so that the second attempt uses theirs.
         let others = (0..<3).map { _ in Task { try await session.data(from: next) } }
         #expect(try await session.wait { $0.waiting == 4 })
         scene.release()

@@ -37,7 +37,7 @@ struct RedirectTests {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    @Test("Redirects within a host are followed, relative ones too", arguments: [301, 302, 303, 307, 308])
+    @Test("Absolute and relative redirects within a host are followed", arguments: [301, 302, 303, 307, 308])
     func same(status: Int) async throws {
         let server = try await server()
         let session = try server.session()
@@ -48,7 +48,7 @@ struct RedirectTests {
     }
 
     @Test(
-        "Change the method and drop the body as the standard says",
+        "Redirects change the method and drop the body as RFC 9110 requires",
         arguments: [
             (301, HTTPMethod.POST, "GET "), (302, .POST, "GET "), (303, .POST, "GET "), (307, .POST, "POST data"),
             (308, .POST, "POST data"), (301, .PUT, "PUT data"), (303, .PUT, "GET "), (307, .PUT, "PUT data"),
@@ -64,7 +64,7 @@ struct RedirectTests {
         #expect(last.head.headers["content-type"].isEmpty == expected.hasPrefix("GET"))
     }
 
-    @Test("Redirects to a host of another policy are refused, and nothing is sent there")
+    @Test("Redirects to a host with another policy are refused, and nothing is sent to it")
     func refused() async throws {
         let server = try await server()
         let session = try server.session()
@@ -100,7 +100,7 @@ struct RedirectTests {
         #expect(server.figures.requests.count == 1)
     }
 
-    @Test("A redirect within the same policy leads from no host without pins to another")
+    @Test("The same-policy rule refuses redirects between hosts without pins")
     func unlisted() async throws {
         let authority = try Shared.authority.get()
         let server = try await server()
@@ -119,12 +119,12 @@ struct RedirectTests {
             return
         }
         #expect(server.figures.requests.count == 1)
-        // Within one host it is followed.
+        // A redirect within one host is followed.
         request.url = try url(server, 307, "/end", host: "v1.api.example.com")
         #expect(String(try await session.data(for: request).0) == "POST data")
     }
 
-    @Test("Redirects to a host of another policy are followed where that is allowed, without what names the user")
+    @Test("Permitted redirects to another policy omit fields that identify the user")
     func allowed() async throws {
         let server = try await server()
         let session = try server.session { $0.redirects = .anyPolicy(limit: 3) }
@@ -139,7 +139,7 @@ struct RedirectTests {
     }
 
     @Test(
-        "Away from https are refused, whatever is allowed",
+        "Redirects away from https are always refused",
         arguments: [
             "http://www.example.com/", "http://www.example.com:80/end", "file:///etc/passwd", "javascript:alert(1)",
         ])
@@ -155,7 +155,7 @@ struct RedirectTests {
         #expect(server.figures.requests.count == 1)
     }
 
-    @Test("Redirects in a circle end")
+    @Test("A redirect loop ends at the limit")
     func circle() async throws {
         let server = try await LoopbackServer.start { _ in
             [.send(LoopbackServer.answer("302 Found", "", ["Location: /again"]))]
@@ -166,7 +166,7 @@ struct RedirectTests {
         #expect(server.figures.requests.count == 5)
     }
 
-    @Test("Redirects can be had as answers")
+    @Test("Redirects can be returned as responses")
     func answers() async throws {
         let server = try await server()
         let session = try server.session { $0.redirects = .answer }
@@ -175,7 +175,7 @@ struct RedirectTests {
         #expect(String(data) == "go")
     }
 
-    @Test("Redirects that need a streamed body again are refused")
+    @Test("Redirects that require a streamed body again are refused")
     func stream() async throws {
         let server = try await server()
         let session = try server.session()
@@ -189,7 +189,7 @@ struct RedirectTests {
     }
 
     @Test(
-        "Without a place, and 3xx that are none, are answers",
+        "3xx responses without a location, or that are not redirects, are returned",
         arguments: ["300 Choices", "304 Not Modified", "302 Found"])
     func noLocation(status: String) async throws {
         let server = try await LoopbackServer.start { _ in [.send("HTTP/1.1 \(status)\r\nContent-Length: 0\r\n\r\n")] }

@@ -8,12 +8,12 @@ import TrustPinningNIOTesting
 
 @testable import TrustPinningNIO
 
-@Suite("The framing of answers")
+@Suite("Response framing")
 struct ResponseFramingTests {
     private static let chunks = "5\r\nhello\r\n0\r\n\r\n"
 
     @Test(
-        "Answers with an ambiguous end or a status below 100 are refused",
+        "Responses with an ambiguous end or a status below 100 are refused",
         arguments: [
             "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\(chunks)",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n\(chunks)",
@@ -39,7 +39,7 @@ struct ResponseFramingTests {
     }
 
     @Test(
-        "Answers in chunks are read, with upper or lower case in the coding",
+        "Chunked responses are read, with the coding in any case",
         arguments: ["chunked", "Chunked", "CHUNKED"])
     func accepted(coding: String) async throws {
         let server = try await LoopbackServer.start { _ in

@@ -23,7 +23,7 @@ struct SessionReportTransportTests {
             now: { TestDate.today.date })
     }
 
-    @Test("Reports arrive as JSON, though the host whose pins failed is the one that collects them")
+    @Test("Reports arrive as JSON, even at the host whose pins failed")
     func arrives() async throws {
         let server = try await LoopbackServer.start { _ in [.send(LoopbackServer.ok(""))] }
         let authority = try Shared.authority.get()
@@ -49,7 +49,7 @@ struct SessionReportTransportTests {
         #expect(request.text.contains("\"hostname\": \"www.example.com\""))
     }
 
-    @Test("Reports do not arrive at a server that is not trusted, that refuses them, or at what is no https URL")
+    @Test("Reports to an untrusted or refusing server, or an invalid URL, fail")
     func fails() async throws {
         let server = try await LoopbackServer.start { _ in
             [.send(LoopbackServer.answer("500 Internal Server Error", ""))]

@@ -11,9 +11,9 @@ import TrustPinningNIOTesting
 
 @testable import TrustPinningNIO
 
-@Suite("Bodies that come and go in pieces")
+@Suite("Streamed bodies")
 struct StreamingTests {
-    @Test("Bodies arrive as they come, however large")
+    @Test("Large bodies arrive chunk by chunk")
     func download() async throws {
         let chunk = [UInt8](repeating: 0x61, count: 65_536)
         let server = try await LoopbackServer.start { _ in
@@ -32,7 +32,7 @@ struct StreamingTests {
         #expect(server.figures.accepted == 1)
     }
 
-    @Test("Bodies are seen before they are complete")
+    @Test("The first chunk of a body can be read before the rest arrives")
     func firstPart() async throws {
         let paused = NIOLockedValueBox<LoopbackServer.Connection?>(nil)
         let server = try await LoopbackServer.start { _ in
@@ -45,7 +45,7 @@ struct StreamingTests {
         let (body, _) = try await session.bytes(from: server.url())
         var iterator = body.makeAsyncIterator()
         #expect(try await iterator.next().map { String(buffer: $0) } == "hello")
-        // The server keeps its connection after it has sent the first part.
+        // The server does not close its connection after the first part.
         let end = ContinuousClock.now + .seconds(20)
         while paused.withLockedValue({ $0 == nil }), ContinuousClock.now < end { await Task.yield() }
         try #require(paused.withLockedValue { $0 }).take([.send("6\r\n world\r\n0\r\n\r\n")])
@@ -53,7 +53,7 @@ struct StreamingTests {
         #expect(try await iterator.next() == nil)
     }
 
-    @Test("Bodies do not pile up in memory when nobody reads")
+    @Test("An unread body does not fill memory")
     func backPressure() async throws {
         let sent = NIOLockedValueBox(0)
         let done = NIOLockedValueBox(false)
@@ -62,7 +62,7 @@ struct StreamingTests {
             [
                 .send("HTTP/1.1 200 OK\r\nContent-Length: \(total)\r\n\r\n"),
                 .call { connection in
-                    // One chunk after another, as fast as they are taken.
+                    // Send one chunk after another, as fast as they are accepted.
                     let chunk = ByteBuffer(repeating: 0x62, count: 65_536)
                     @Sendable func next() {
                         guard sent.withLockedValue({ $0 }) < total else { return done.withLockedValue { $0 = true } }
@@ -77,7 +77,7 @@ struct StreamingTests {
         }
         let session = try server.session()
         let (body, _) = try await session.bytes(from: server.url())
-        // The server comes to a stand with what the sockets and the reader's queue hold.
+        // The server stops when the sockets and the reader's queue are full.
         var last = -1
         var still = 0
         while still < 200 {
@@ -93,7 +93,7 @@ struct StreamingTests {
         #expect(count == total)
     }
 
-    @Test("Bodies leave in chunks when their length is not known")
+    @Test("Bodies of unknown length are sent in chunks")
     func uploadChunked() async throws {
         let server = try await LoopbackServer.start { [.send(LoopbackServer.ok($0.text))] }
         let session = try server.session()
@@ -109,7 +109,7 @@ struct StreamingTests {
     }
 
     @Test(
-        "Bodies leave with their length where it is known, and must have it",
+        "Bodies of known length are sent with it, and must match it",
         arguments: [
             (10, 10, true), (9, 10, false), (11, 10, false), (0, 10, false),
         ])
@@ -129,13 +129,13 @@ struct StreamingTests {
                 Issue.record("\(String(describing: error))")
                 return
             }
-            // A server that got another length would wait, or take what follows for a request.
+            // With another length, a server would wait, or treat the following data as a request.
             #expect(await server.wait { $0.closed == 1 })
             #expect(server.figures.requests.isEmpty)
         }
     }
 
-    @Test("Bodies that fail at their source fail the request")
+    @Test("A failing body source fails the request")
     func sourceFails() async throws {
         struct Broken: Error {}
         let server = try await LoopbackServer.start()
@@ -150,7 +150,7 @@ struct StreamingTests {
         #expect(await server.wait { $0.closed == 1 })
     }
 
-    @Test("Bodies end when the server has answered without them")
+    @Test("Sending a body ends when the server has responded without it")
     func earlyAnswer() async throws {
         let server = try await LoopbackServer.start(
             onHead: { _ in [.send(LoopbackServer.answer("413 Content Too Large", "no", ["Connection: close"]))] },
@@ -161,7 +161,7 @@ struct StreamingTests {
             url: server.url(), method: .POST,
             body: .stream { writer in
                 defer { ended.withLockedValue { $0 = true } }
-                // For ever, if nobody stops it.
+                // Does not end by itself.
                 while true { try await writer.write([UInt8](repeating: 1, count: 65_536)) }
             })
         let (data, response) = try await session.data(for: request)
@@ -170,7 +170,7 @@ struct StreamingTests {
         #expect(await server.wait { _ in ended.withLockedValue { $0 } })
     }
 
-    @Test("Bodies wait for the server's word where that is wanted, and leave with it")
+    @Test("A body waits for `100 Continue` if requested")
     func continueGranted() async throws {
         let order = NIOLockedValueBox<[String]>([])
         let server = try await LoopbackServer.start(
@@ -194,21 +194,21 @@ struct StreamingTests {
         #expect(order.withLockedValue { $0 } == ["head [\"100-continue\"]", "produce", "body"])
     }
 
-    @Test("Bodies do not leave when the server's word is no")
+    @Test("A body is not sent if the server refuses it")
     func continueRefused() async throws {
         let server = try await LoopbackServer.start(
             onHead: { _ in [.send(LoopbackServer.answer("417 Expectation Failed", "no"))] }, script: { _ in [] })
         let session = try server.session()
         var request = try PinnedRequest(url: server.url(), method: .POST, body: .bytes("secret".utf8))
         request.expectsContinue = true
-        // The server has said its word by then, however slow the machine is.
+        // The server has responded by then, even on a slow machine.
         request.continueTimeout = .minutes(1)
         #expect(try await session.data(for: request).1.statusCode == 417)
         #expect(await server.wait { $0.closed == 1 })
         #expect(server.figures.requests.isEmpty)
     }
 
-    @Test("Bodies leave without the server's word when it does not come")
+    @Test("A body is sent without `100 Continue` after the time-out")
     func continueSilent() async throws {
         let server = try await LoopbackServer.start { [.send(LoopbackServer.ok($0.text))] }
         let session = try server.session()
@@ -219,7 +219,7 @@ struct StreamingTests {
 }
 
 extension PinnedSession {
-    /// Lets the event loops do a round of work.
+    /// Runs one round of the event loops.
     func spin() async throws {
         try await MultiThreadedEventLoopGroupProbe.round()
     }

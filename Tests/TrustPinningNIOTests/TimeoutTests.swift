@@ -12,11 +12,11 @@ import TrustPinningNIOTesting
 
 @testable import TrustPinningNIO
 
-@Suite("Requests that do not end")
+@Suite("Time-outs of requests")
 struct TimeoutTests {
-    @Test("Requests are given up when the server never speaks TLS")
+    @Test("A request times out if the server never starts TLS")
     func connect() async throws {
-        // Takes connections, and says nothing.
+        // Accepts connections, but sends nothing.
         let silent = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .bind(host: "127.0.0.1", port: 0).get()
         defer { silent.close(promise: nil) }
@@ -31,7 +31,7 @@ struct TimeoutTests {
         #expect(try await session.wait { $0.open == 0 })
     }
 
-    @Test("Requests are given up when the verifier never comes to a verdict, and nothing is sent")
+    @Test("A request times out without a verdict, and nothing is sent")
     func verdict() async throws {
         let server = try await LoopbackServer.start()
         let tls = try PinnedTLS { _ in
@@ -41,13 +41,13 @@ struct TimeoutTests {
         let session = try server.session(tls: tls) { $0.connectTimeout = .seconds(1) }
         let url = try server.url()
         await #expect(throws: PinnedSessionError.timedOut(.connect)) { try await session.data(from: url) }
-        // On a machine with much else to do, the time may be over before the server has heard of it.
+        // On a busy machine, the time-out may fire before the server has noticed the connection.
         #expect(await server.wait { $0.closed == $0.accepted })
         #expect(server.figures.applicationBytes == 0)
     }
 
     @Test(
-        "Requests are given up when the connection stands still, before the answer and in it",
+        "A request times out if its connection is idle, before or during the response",
         arguments: [
             [], [LoopbackServer.Step.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")],
         ])
@@ -59,7 +59,7 @@ struct TimeoutTests {
         #expect(await server.wait { $0.closed == 1 })
     }
 
-    @Test("Requests are given up as a whole, though bytes keep coming")
+    @Test("A request times out as a whole, even if bytes keep arriving")
     func whole() async throws {
         let server = try await LoopbackServer.start { _ in
             [
@@ -81,7 +81,7 @@ struct TimeoutTests {
         #expect(await server.wait { $0.closed == 1 })
     }
 
-    @Test("Requests are given up while they wait for their turn")
+    @Test("A request times out while it waits for a connection")
     func turn() async throws {
         let server = try await LoopbackServer.start { _ in [] }
         let session = try server.session { $0.connectionsPerHost = 1 }
@@ -97,7 +97,7 @@ struct TimeoutTests {
         #expect(server.figures.requests.count == 1)
     }
 
-    @Test("Requests end with their task: connecting, waiting for the answer, reading it, waiting for their turn")
+    @Test("Cancelling a task ends its request in each phase")
     func cancellation() async throws {
         let server = try await LoopbackServer.start { request in
             request.head.uri == "/body" ? [.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")] : []
@@ -129,7 +129,7 @@ struct TimeoutTests {
         #expect(try await connecting.wait { $0.open == 0 })
     }
 
-    @Test("A connection whose first request was cancelled closes after the time for idle ones")
+    @Test("A connection whose first request was cancelled closes after the keep-alive time")
     func cancelledWhenReady() async throws {
         let server = try await LoopbackServer.start()
         let pool = try server.pool(keepAlive: .milliseconds(1))
@@ -150,7 +150,7 @@ struct TimeoutTests {
         pool.close()
     }
 
-    @Test("Requests do not begin when their task was cancelled before")
+    @Test("Requests of a cancelled task are not sent")
     func cancelledBefore() async throws {
         let server = try await LoopbackServer.start()
         let session = try server.session()

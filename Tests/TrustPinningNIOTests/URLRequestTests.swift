@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-// On Apple's platforms requests of Foundation are for the session of TrustPinningFoundation.
+// On Apple's platforms, TrustPinningFoundation's own session handles requests of Foundation.
 #if !canImport(Security)
     import Foundation
     import NIOHTTP1
@@ -15,9 +15,9 @@
         import FoundationNetworking
     #endif
 
-    @Suite("Requests of Foundation")
+    @Suite("Foundation requests")
     struct URLRequestTests {
-        @Test("Requests go out and come back as with URLSession")
+        @Test("Requests and responses are equal to those of URLSession")
         func exchange() async throws {
             let server = try await LoopbackServer.start { request in
                 [.send(LoopbackServer.answer("201 Created", request.text, ["X-Kind: a", "X-Kind: b"]))]
@@ -38,7 +38,7 @@
             #expect(received.headers["content-length"] == ["4"])
         }
 
-        @Test("What is at a URL comes with an answer of Foundation, where its module is imported")
+        @Test("Data from a URL has a Foundation response if TrustPinningFoundation is imported")
         func url() async throws {
             let server = try await LoopbackServer.start()
             let (data, response) = try await server.session().data(from: server.url())
@@ -46,7 +46,7 @@
             #expect((response as? HTTPURLResponse)?.statusCode == 200)
         }
 
-        @Test("Requests with a body that cannot be sent are refused")
+        @Test("Requests with an unsupported body are refused")
         func stream() async throws {
             let server = try await LoopbackServer.start()
             let session = try server.session()

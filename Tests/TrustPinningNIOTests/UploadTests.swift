@@ -11,13 +11,13 @@ import TrustPinningNIOTesting
 
 @testable import TrustPinningNIO
 
-@Suite("Bodies that the server reads slowly or not at all")
+@Suite("Uploads that the server reads slowly or not at all")
 struct UploadTests {
-    /// More than the buffers of both sockets hold.
+    /// A body that is larger than the buffers of both sockets.
     private static let large = ByteBuffer(repeating: 0x61, count: 24 * 1024 * 1024)
 
     @Test(
-        "A connection is not used again if the server answered before it had read the request",
+        "A connection is not reused if the server responded before it had read the request",
         arguments: ["413 Content Too Large", "307 Temporary Redirect"])
     func earlyAnswer(status: String) async throws {
         let stopped = NIOLockedValueBox<LoopbackServer.Connection?>(nil)
@@ -34,7 +34,7 @@ struct UploadTests {
                 ]
             },
             script: { [.send(LoopbackServer.ok("\($0.head.uri) \($0.body.readableBytes)"))] })
-        // A request on the first connection would end after this time.
+        // A request on the first connection would time out after this.
         let session = try server.session { $0.idleTimeout = .seconds(10) }
         let request = try PinnedRequest(url: server.url("/large"), method: .POST, body: .buffer(Self.large))
         let (data, response) = try await session.data(for: request)
@@ -45,20 +45,20 @@ struct UploadTests {
         }
         #expect(String(try await session.data(from: server.url("/next")).0) == "/next 0")
         #expect(server.figures.accepted == 2)
-        // The client has closed the connection, which the server finds out by reading on.
+        // The client has closed the connection, which the server notices when it continues to read.
         let first = try #require(stopped.withLockedValue { $0 })
         try await first.channel.setOption(.autoRead, value: true).get()
         #expect(await server.wait { $0.closed == 1 })
     }
 
-    @Test("A slow upload of bytes does not count as a connection that stands still", arguments: [false, true])
+    @Test("A slow upload does not count as an idle connection", arguments: [false, true])
     func slow(isStream: Bool) async throws {
         let server = try await LoopbackServer.start(
             onHead: { _ in
                 [
                     .call { connection in
                         let channel = connection.channel
-                        // Reads a little, again and again, for longer than the time-out, and then the rest.
+                        // Reads small parts for longer than the time-out, and then the rest.
                         channel.setOption(.autoRead, value: false).whenFailure { _ in channel.close(promise: nil) }
                         let end = NIODeadline.now() + .seconds(6)
                         channel.eventLoop.scheduleRepeatedTask(initialDelay: .zero, delay: .milliseconds(40)) { task in
@@ -74,9 +74,9 @@ struct UploadTests {
                 ]
             },
             script: { [.send(LoopbackServer.ok("\($0.body.readableBytes)"))] })
-        // Far more than a stall of a busy machine.
+        // Much longer than a busy machine may stall.
         let session = try server.session { $0.idleTimeout = .seconds(4) }
-        // At most 256 KiB are read each 40 ms, which is 38 MiB in that time.
+        // At most 256 KiB are read every 40 ms, which is 38 MiB in that time.
         let body = ByteBuffer(repeating: 0x61, count: 64 * 1024 * 1024)
         let request = try PinnedRequest(
             url: server.url(), method: .POST,
@@ -86,12 +86,12 @@ struct UploadTests {
         #expect(ContinuousClock.now - begin > .seconds(4))
     }
 
-    @Test("A chunk of a streamed body may be longer than a piece that is written")
+    @Test("A chunk of a streamed body may be longer than a written piece")
     func longChunks() async throws {
         let server = try await LoopbackServer.start { [.send(LoopbackServer.ok("\($0.body.readableBytes)"))] }
         let session = try server.session()
         let sizes = [1, OutgoingBody.pieceSize, OutgoingBody.pieceSize + 1, 5 * OutgoingBody.pieceSize - 1]
-        // No two pieces are equal: the bytes repeat after a prime number of bytes.
+        // All pieces differ, because the bytes repeat after a prime number of bytes.
         let body = ByteBuffer(bytes: (0..<sizes.reduce(0, +)).map { UInt8($0 % 251) })
         for length in [nil, body.readableBytes] {
             let request = try PinnedRequest(

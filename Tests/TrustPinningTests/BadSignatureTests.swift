@@ -26,11 +26,11 @@ struct BadSignatureTests {
         (.ecdsaP256, ECDSASignatureForm.p256.order), (.ecdsaP384, ECDSASignatureForm.p384.order),
     ]
 
-    /// r and s of a signature in DER.
+    /// Returns r and s of a signature in DER.
     private func numbers(_ signature: [UInt8]) throws -> (r: [UInt8], s: [UInt8]) {
         var numbers = try DER.parse(signature).elements()
         func content() throws -> [UInt8] {
-            guard case .primitive(let octets) = try numbers.take().content else { throw DERError("no number") }
+            guard case .primitive(let octets) = try numbers.requireNext().content else { throw DERError("no number") }
             return Array(octets)
         }
         return (try content(), try content())
@@ -38,7 +38,7 @@ struct BadSignatureTests {
 
     private func integer(_ content: [UInt8]) -> [UInt8] { DERWriter.element(2, content) }
 
-    @Test("ECDSA signatures in every other encoding than DER are refused", arguments: [0, 1])
+    @Test("ECDSA signatures in other encodings than DER are refused", arguments: [0, 1])
     func encodings(index: Int) throws {
         let (algorithm, order) = Self.curves[index]
         let envelope = try Publisher.envelope(Publisher.policies("one"), algorithm)
@@ -95,7 +95,7 @@ struct BadSignatureTests {
             #expect(try !isValid(envelope, DERWriter.sequence(integer(first) + integer(s))))
             #expect(try !isValid(envelope, DERWriter.sequence(integer(r) + integer(first))))
         }
-        // r + n and s + n are the same numbers to whoever forgets to compare.
+        // r + n and s + n are equal to r and s modulo n, so a verifier must check the range.
         func plusOrder(_ number: [UInt8]) -> [UInt8] {
             var sum = [UInt8](repeating: 0, count: order.count + 1)
             var carry = 0
@@ -111,7 +111,7 @@ struct BadSignatureTests {
         #expect(try !isValid(envelope, DERWriter.sequence(integer(r) + integer(plusOrder(s)))))
     }
 
-    @Test("The other form of an ECDSA signature is valid unless the lower one is asked for", arguments: [0, 1])
+    @Test("The other form of an ECDSA signature is valid unless the lower one is required", arguments: [0, 1])
     func highS(index: Int) throws {
         let (algorithm, order) = Self.curves[index]
         let form = ECDSASignatureForm(order: order)
@@ -128,7 +128,7 @@ struct BadSignatureTests {
         }
     }
 
-    @Test("An ECDSA signature of another key, or of another hash, is refused")
+    @Test("An ECDSA signature with another key or another hash is refused")
     func otherKeys() throws {
         for (algorithm, _) in Self.curves {
             let envelope = try Publisher.envelope(Publisher.policies("one"), algorithm)
@@ -169,7 +169,7 @@ struct BadSignatureTests {
         #expect(try !isValid(envelope, [UInt8](repeating: 0xff, count: 64)))
     }
 
-    @Test("HMAC codes that are cut, extended, empty or of another secret are refused")
+    @Test("HMAC codes that are truncated, extended, empty or made with another secret are refused")
     func hmac() throws {
         let envelope = try Publisher.envelope(Publisher.policies("one"), .hmacSHA256)
         let good = envelope.signature
@@ -180,7 +180,7 @@ struct BadSignatureTests {
         let other = try PolicySigningKey(hmacSecret: [UInt8](1...32)).sign(envelope.signedBytes)
         #expect(try !isValid(envelope, other))
         let extended = try PolicySigningKey(hmacSecret: Publisher.secret + [0]).sign(envelope.signedBytes)
-        // HMAC pads keys with zeros: this is the same key, and no way around that exists.
+        // HMAC pads keys with zeros, so this is the same key.
         #expect(extended == good)
     }
 }

@@ -10,14 +10,14 @@ struct CarriedOverPinTests {
     private static let mistake = "is the hash of an issuer's certificate, as PinGuard writes ca pins"
 
     @Test(
-        "A ca pin with the hash of a certificate is named in the decision, with the hash of the key",
+        "A decision reports a ca pin that is a certificate hash, and the key hash to use",
         arguments: PinningPolicy.Mode.allCases)
     func certificateHash(mode: PinningPolicy.Mode) async throws {
         let authority = try TestAuthority()
         for issuer in [authority.intermediate, authority.root] {
             let policy = try PinningPolicy(pins: [.of(issuer.certificatePin, .ca), .spare()], mode: mode)
             let evaluator = TrustEvaluator(policies: try .only(policy), systemTrust: try RootStoreTrust(authority))
-            let decision = await evaluator.judge(authority.served)
+            let decision = await evaluator.evaluate(authority.served)
             #expect(decision.isTrusted == (mode != .strict))
             #expect(decision.description.contains("the ca pin sha256/\(issuer.certificatePin) \(Self.mistake)"))
             #expect(decision.description.contains("must be the hash of its key, sha256/\(issuer.pin)"))
@@ -25,7 +25,7 @@ struct CarriedOverPinTests {
         }
     }
 
-    @Test("Other pins that do not match are not called a mistake")
+    @Test("Other pins that do not match are not reported as mistakes")
     func others() async throws {
         let authority = try TestAuthority()
         let other = try TestAuthority("Other")
@@ -35,7 +35,7 @@ struct CarriedOverPinTests {
         ] {
             let policy = try PinningPolicy(pins: [pin, .spare()])
             let evaluator = TrustEvaluator(policies: try .only(policy), systemTrust: try RootStoreTrust(authority))
-            let decision = await evaluator.judge(authority.served)
+            let decision = await evaluator.evaluate(authority.served)
             #expect(decision.reason == .pinningFailed)
             #expect(!decision.description.contains(Self.mistake))
         }

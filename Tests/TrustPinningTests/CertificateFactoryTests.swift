@@ -8,7 +8,7 @@ import X509
 
 @Suite("Test certificates")
 struct CertificateFactoryTests {
-    @Test("Test certificates are what swift-certificates reads", arguments: TestKey.Algorithm.signing)
+    @Test("swift-certificates can read the test certificates", arguments: TestKey.Algorithm.signing)
     func readable(algorithm: TestKey.Algorithm) throws {
         let authority = try TestAuthority(algorithm: algorithm)
         let leaf = try Certificate(derEncoded: authority.leaf.der)

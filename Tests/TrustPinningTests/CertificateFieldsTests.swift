@@ -18,7 +18,7 @@ import X509
 
 @Suite("Certificates in DER")
 struct CertificateFieldsTests {
-    @Test("Certificates are read down to what pins and names need", arguments: TestKey.Algorithm.allCases)
+    @Test("CertificateFields reads the fields for pins and names", arguments: TestKey.Algorithm.allCases)
     func fields(algorithm: TestKey.Algorithm) throws {
         let authority = try TestAuthority()
         let key = try TestKey(algorithm, "leaf")
@@ -41,13 +41,13 @@ struct CertificateFieldsTests {
     }
 
     @Test(
-        "Certificates of the system's roots are read, each with its key",
+        "The key of each system root certificate is read",
         .enabled(if: !Self.systemRoots.isEmpty, "needs the system's root certificates"))
     func roots() throws {
         for root in Self.systemRoots {
             let key = try CertificateFields.keyInfo(of: root.der)
             #expect(!key.isEmpty)
-            // Some are older than the rules by which leaves are read.
+            // Some roots are older than the rules for leaves.
             guard let fields = try? CertificateFields(root.der) else { continue }
             #expect(fields.subjectPublicKeyInfo == key)
         }
@@ -59,14 +59,14 @@ struct CertificateFieldsTests {
         return (try? TrustPinning.PEMDocument.parse(String(decoding: data, as: UTF8.self))) ?? []
     }()
 
-    @Test("Certificates are refused at every length to which they are cut, and with anything added")
+    @Test("Certificates with missing or additional bytes are refused")
     func truncation() throws {
         let der = try TestAuthority().leaf.der
         for length in 0..<der.count { #expect(throws: DERError.self) { try CertificateFields(Array(der[..<length])) } }
         #expect(throws: DERError.self) { try CertificateFields(der + [0]) }
     }
 
-    @Test("Certificates are read or refused, but never crash, with any one byte changed")
+    @Test("Certificates with one changed byte are read or refused without a crash")
     func mutation() throws {
         let der = try TestAuthority(algorithm: .rsa2048).leaf.der
         var random = SeededGenerator(seed: 6)
@@ -78,12 +78,12 @@ struct CertificateFieldsTests {
                 if (try? CertificateFields(copy)) != nil { read += 1 }
             }
         }
-        // Most bytes are keys and signatures, of which nothing is read.
+        // Most bytes belong to keys and signatures, which are not interpreted.
         #expect(read > der.count)
     }
 
     @Test(
-        "Certificates are refused with lengths and values that are not DER",
+        "Certificates with lengths and values that are not DER are refused",
         arguments: [
             [0x30], [0x30, 0x80, 0, 0], [0x30, 0x81, 0x05, 0, 0, 0, 0, 0],
             [0x30, 0x82, 0, 0x80] + [UInt8](repeating: 0, count: 128),
@@ -95,7 +95,7 @@ struct CertificateFieldsTests {
         #expect(throws: DERError.self) { try DERError.reading { try DER.parse(bytes).elements() } }
     }
 
-    @Test("Certificates are refused with integers, booleans, bit strings and times that are not DER")
+    @Test("Certificates with integers, booleans, bit strings or times that are not DER are refused")
     func badValues() throws {
         func read<Value: DERParseable>(_ bytes: [UInt8]) throws -> Value {
             try DERError.reading { try Value(derEncoded: bytes) }
@@ -126,7 +126,7 @@ struct CertificateFieldsTests {
         #expect(throws: DERError.self) { try time(0x18, "20260101000000.5Z") }
     }
 
-    @Test("Certificates are refused when extensions occur twice, are empty, or belong to version 1")
+    @Test("Certificates with repeated, empty or version 1 extensions are refused")
     func badExtensions() throws {
         let key = try TestKey(.p256, "leaf")
         let names = TestCertificate.extension(

@@ -17,26 +17,26 @@ struct CommonNameTests {
         let roots = try RootStore.certificates([authority.root.der], acceptsCommonName: accepts)
         let evaluator = TrustEvaluator(
             policies: .systemTrustOnly, systemTrust: RootStoreTrust(roots: roots, rememberedChains: 0))
-        return await evaluator.judge([leaf.der, authority.intermediate.der], host: host)
+        return await evaluator.evaluate([leaf.der, authority.intermediate.der], host: host)
     }
 
-    @Test("They are for nobody, unless the caller's authorities may be believed")
+    @Test("A common name counts only if the root store accepts common names")
     func gate() async throws {
         #expect(try await decision(accepts: true).isTrusted)
         #expect(try await !decision(accepts: false).isTrusted)
         #expect(try await decision(subject: "Server401", accepts: true).isTrusted, "names have no case")
     }
 
-    @Test("Where there are alternative names, the common name counts for nothing")
+    @Test("A common name is ignored if the certificate has alternative names")
     func alternativeNames() async throws {
         #expect(try await !decision(dnsNames: ["www.example.com"], accepts: true).isTrusted)
         #expect(try await decision(dnsNames: ["server401"], host: "server401", accepts: true).isTrusted)
-        // Not even where they hold no DNS name.
+        // This holds even without a DNS name among them.
         #expect(try await !decision(accepts: true) { $0.ipAddresses = [[127, 0, 0, 1]] }.isTrusted)
     }
 
     @Test(
-        "It is compared as it is written: no wildcard, no other name, no address",
+        "A common name matches literally: no wildcard, no other name, no address",
         arguments: [
             ("*.example.com", "www.example.com"), ("server401", "server402"), ("server401 ", "server401"),
             ("server401\0.example", "server401"), ("192.0.2.1", "192.0.2.1"), ("", "server401"),
@@ -46,19 +46,19 @@ struct CommonNameTests {
         #expect(try await !decision(subject: subject, host: host, accepts: true).isTrusted)
     }
 
-    @Test("Everything else is checked as ever: authority, date and usage")
+    @Test("The authority, date and usage of a certificate with a common name are checked")
     func others() async throws {
         let other = try TestAuthority("Other")
         let leaf = try other.issue(
             CertificateTemplate(subject: "server401", dnsNames: []), key: TestKey(.p256, "named"))
         let roots = try RootStore.certificates([TestAuthority().root.der], acceptsCommonName: true)
         let evaluator = TrustEvaluator(policies: .systemTrustOnly, systemTrust: RootStoreTrust(roots: roots))
-        #expect(await !evaluator.judge([leaf.der, other.intermediate.der], host: "server401").isTrusted)
+        #expect(await !evaluator.evaluate([leaf.der, other.intermediate.der], host: "server401").isTrusted)
         #expect(try await !decision(accepts: true) { $0.usages = [.clientAuth] }.isTrusted)
         #expect(try await !decision(accepts: true) { $0.notAfter = TestDate(2026, 5, 1) }.isTrusted)
     }
 
-    @Test("A chain whose authorities constrain names is refused: who has none of those names would be free of it")
+    @Test("A chain with name constraints is refused if the leaf has only a common name")
     func constraints() async throws {
         let rootKey = try TestKey(.p256, "constrained root")
         let root = try TestCertificate(
@@ -67,6 +67,6 @@ struct CommonNameTests {
             CertificateTemplate(subject: "www.example.com", dnsNames: []), key: TestKey(.p256, "named"), issuer: root)
         let roots = try RootStore.certificates([root.der], acceptsCommonName: true)
         let evaluator = TrustEvaluator(policies: .systemTrustOnly, systemTrust: RootStoreTrust(roots: roots))
-        #expect(await !evaluator.judge([leaf.der], host: "www.example.com").isTrusted)
+        #expect(await !evaluator.evaluate([leaf.der], host: "www.example.com").isTrusted)
     }
 }

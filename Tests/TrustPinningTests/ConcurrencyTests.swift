@@ -5,9 +5,9 @@ import Testing
 import TrustPinning
 import TrustPinningTesting
 
-@Suite("Many tasks at once")
+@Suite("Concurrent tasks")
 struct ConcurrencyTests {
-    @Test("Evaluations see one set of policies or the other, never half of each")
+    @Test("Evaluations see the old or the new policies, never a mixture")
     func updatesWhileEvaluating() async throws {
         let authority = try TestAuthority()
         let matching = try PolicySet.only(PinningPolicy(pins: [.of(authority.leaf.pin), .spare()]))
@@ -24,7 +24,7 @@ struct ConcurrencyTests {
                     case 0: evaluator.update(index % 8 == 0 ? matching : other, for: .production)
                     case 1: try? evaluator.select(index % 8 == 1 ? .production : .development)
                     default:
-                        let decision = await evaluator.judge(authority.served)
+                        let decision = await evaluator.evaluate(authority.served)
                         #expect(decision.reason == .pinMatch || decision.reason == .policyMissing)
                     }
                 }
@@ -34,7 +34,7 @@ struct ConcurrencyTests {
         #expect(heard.elements.allSatisfy { $0 == .pinMatch || $0 == .policyMissing })
     }
 
-    @Test("Of envelopes that arrive together, the newest ends up in force")
+    @Test("The newest of several concurrent envelopes ends up active")
     func updatesTogether() async throws {
         let evaluator = TrustEvaluator(policies: try Publisher.policies("built in"), systemTrust: FixedTrust.everything)
         let store = MemoryStore()

@@ -10,13 +10,13 @@ import TrustPinningTesting
     import Foundation
 #endif
 
-/// What a server shows, with real certificates.
+/// The chain of a server, with real certificates, and its roots and pins.
 struct Situation: Sendable {
     let name: String
     let isTrusted: Bool
-    /// Which of the policy's pins fits.
+    /// The pin of the policy that matches.
     let match: Match
-    /// Whether the leaf, taken alone, is good for the host, the day and servers.
+    /// Whether the leaf itself is valid for the host, the date and servers.
     let leafIsGood: Bool
     let chain: [[UInt8]]
     let roots: [[UInt8]]
@@ -76,7 +76,7 @@ struct Situation: Sendable {
     }
 }
 
-/// A policy but for its pins.
+/// A policy without its pins.
 struct PolicyShape: Sendable, CustomStringConvertible {
     enum Age: CaseIterable, Sendable {
         case valid, expiredToSystemTrust, expiredToRefuse
@@ -97,7 +97,7 @@ struct PolicyShape: Sendable, CustomStringConvertible {
         }
     }
 
-    /// Whether such a policy can be made: the rule of the documentation, in other words than the code's.
+    /// Whether such a policy is valid, by the documented rule, independently of the code.
     var isPossible: Bool {
         switch mode {
         case .strict: true
@@ -131,7 +131,7 @@ struct PolicyShape: Sendable, CustomStringConvertible {
         return parts.joined(separator: ", ")
     }
 
-    /// What has to come out, as somebody would say it who has read the documentation and not the code.
+    /// The required result, by the documentation and independently of the code.
     func expected(_ situation: Situation) -> (step: String, reason: TrustDecision.Reason) {
         if !situation.isTrusted {
             if requiresSystemTrust { return (mode == .permissive ? "3" : "4", .trustFailed) }

@@ -13,7 +13,7 @@ import TrustPinningTesting
 
 @Suite("The decision table")
 struct DecisionTableTests {
-    @Test("Each step comes out as documented under each policy, and the document is current")
+    @Test("Each policy makes the documented decision at each step, and the document is current")
     func table() async throws {
         let situations = try Situation.all()
         var document = Self.opening
@@ -43,13 +43,13 @@ struct DecisionTableTests {
             try Data(document.utf8).write(to: file)
         }
         let current = String(decoding: try Data(contentsOf: file), as: UTF8.self)
-        #expect(current == document, "write it anew: CULVERT_WRITE_DECISIONS=1 swift test --filter DecisionTableTests")
+        #expect(current == document, "write it again: CULVERT_WRITE_DECISIONS=1 swift test --filter DecisionTableTests")
     }
 
     private func decide(_ shape: PolicyShape, _ situation: Situation) async throws -> TrustDecision {
         let policy = try shape.policy([situation.primary, situation.backup])
         let trust = RootStoreTrust(roots: try .certificates(situation.roots))
-        return await TrustEvaluator(policies: try .only(policy), systemTrust: trust).judge(situation.chain)
+        return await TrustEvaluator(policies: try .only(policy), systemTrust: trust).evaluate(situation.chain)
     }
 
     private func row(_ name: String, _ step: String, _ decision: TrustDecision) -> String {
@@ -58,7 +58,7 @@ struct DecisionTableTests {
             "| \(name) | \(step) | \(decision.isTrusted ? "trusted" : "refused") | `\(decision.reason)` | \(events) |\n"
     }
 
-    /// Steps 1 and 6, and what needs no pins.
+    /// Steps 1 and 6, and the steps without pins.
     private func otherSteps() async throws -> String {
         let good = try Situation.all()[0]
         let bad = try Situation.all()[4]
@@ -112,11 +112,11 @@ struct DecisionTableTests {
             ),
         ]
         var text =
-            "\n## Hosts without pins, and what is no chain\n\n| Case | Step | Decision | Reason | Events |\n|---|---|---|---|---|\n"
+            "\n## Hosts without pins, and invalid chains\n\n| Case | Step | Decision | Reason | Events |\n|---|---|---|---|---|\n"
         for (name, policies, situation, chain, step, reason, host) in rows {
             let trust = RootStoreTrust(roots: try .certificates(situation.roots))
             let evaluator = TrustEvaluator(policies: policies, systemTrust: trust)
-            let decision = await evaluator.judge(chain ?? situation.chain, host: host)
+            let decision = await evaluator.evaluate(chain ?? situation.chain, host: host)
             #expect(decision.reason == reason, "\(name)")
             text += row(name, step, decision)
         }
@@ -126,12 +126,12 @@ struct DecisionTableTests {
     private static let opening = """
         # Decisions of trust pinning
 
-        Each possible kind of policy with each kind of chain. The table is written by the tests, from what the evaluator
-        decided about real certificates, and the tests fail when it is out of date. Steps are those of
+        The tables below show the decision for each possible kind of policy and each kind of chain. The tests write them from
+        the evaluator's decisions on real certificates, and fail if they are out of date. The steps are those of
         [trust-pinning.md](trust-pinning.md). The policies have a primary and a backup pin.
 
-        Not every combination can be made: `permissive` and `audit` accept trusted chains anyway, so they take no fallback,
-        and `audit` goes by system trust alone, so it has to require it.
+        Some combinations are not valid: `permissive` and `audit` accept trusted chains anyway, so they must not have a
+        fallback, and `audit` uses system trust alone, so it must require it.
 
         ## Pinned hosts
 

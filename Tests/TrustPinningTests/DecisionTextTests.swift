@@ -7,14 +7,14 @@ import TrustPinningTesting
 
 @testable import TrustPinning
 
-@Suite("Decisions in words")
+@Suite("Descriptions of decisions")
 struct DecisionTextTests {
-    @Test("A refusal names the keys that the server showed, as pins are written")
+    @Test("A refusal lists the server's keys in the form of pins")
     func refusal() async throws {
         let authority = try TestAuthority()
         let policy = try PinningPolicy(pins: [.of(TestKey(.p256, "stranger").pin), .spare()])
         let evaluator = TrustEvaluator(policies: try .only(policy), systemTrust: try RootStoreTrust(authority))
-        let decision = await evaluator.judge(authority.served)
+        let decision = await evaluator.evaluate(authority.served)
         let keys = try [authority.leaf.pin, authority.intermediate.pin, authority.root.pin].map { try PinHash($0) }
         #expect(decision.presentedKeys == keys)
         let verdict = ServerVerdict(decision)
@@ -22,28 +22,29 @@ struct DecisionTextTests {
             verdict.reason == "no pin matches; the server's key is \(keys[0]), above it \(keys[1]), \(keys[2])")
         let error = PinnedSessionError.untrusted(host: "www.example.com", verdict: verdict)
         #expect(error.description == "www.example.com is not trusted: \(verdict.reason)")
-        // What is shown can be pasted into a policy.
+        // The text can be pasted into a policy.
         let pinned = try PinningPolicy(pins: [Pin(.spki, keys[0].description), .spare()])
         evaluator.update(try .only(pinned))
-        #expect(await evaluator.judge(authority.served).reason == .pinMatch)
+        #expect(await evaluator.evaluate(authority.served).reason == .pinMatch)
     }
 
-    @Test("Where nobody vouches for a chain, its first key alone is named, and where there is no policy as well")
+    @Test("Only the leaf's key is listed for an untrusted chain and without a policy")
     func unverified() async throws {
         let (authority, other) = try (TestAuthority(), TestAuthority("Other"))
         let policy = try PinningPolicy(pins: [.of(authority.leaf.pin), .spare()])
         let evaluator = TrustEvaluator(policies: try .only(policy), systemTrust: try RootStoreTrust(other))
         let own = try PinHash(authority.leaf.pin)
-        #expect(await evaluator.judge(authority.served).presentedKeys == [own])
-        let unlisted = await evaluator.judge(authority.served, host: "other.example.com")
+        #expect(await evaluator.evaluate(authority.served).presentedKeys == [own])
+        let unlisted = await evaluator.evaluate(authority.served, host: "other.example.com")
         #expect(unlisted.reason == .policyMissing)
         #expect(unlisted.description.hasSuffix("the server's key is \(own)"))
-        let unreadable = await evaluator.judge([[1, 2, 3]])
+        let unreadable = await evaluator.evaluate([[1, 2, 3]])
         #expect(unreadable.presentedKeys.isEmpty)
         #expect(unreadable.description.hasPrefix("the server's certificates cannot be used: "))
     }
 
-    @Test("Each reason is a line for people, and what failed is in it", arguments: TrustDecision.Reason.allCases)
+    @Test(
+        "The description of each reason is one line with the failure", arguments: TrustDecision.Reason.allCases)
     func lines(_ reason: TrustDecision.Reason) {
         let text = TrustDecision(reason, [.systemTrustFailed(SystemTrustFailure(.expired, "it is over"))]).description
         #expect(text.contains(" ") && !text.contains(reason.rawValue) && !text.contains("\n"))
@@ -51,7 +52,7 @@ struct DecisionTextTests {
     }
 }
 
-@Suite("What evaluators tell")
+@Suite("Activity of evaluators")
 struct TrustActivityTests {
     struct Identity: ClientIdentityMaterial {
         var name = ""
@@ -67,7 +68,7 @@ struct TrustActivityTests {
             systemTrust: try RootStoreTrust(authority), observers: observers)
     }
 
-    @Test("One stream has the servers that were judged and the identities that were shown, and ends with the evaluator")
+    @Test("A stream delivers evaluations and identity events, and ends with the evaluator")
     func stream() async throws {
         let authority = try TestAuthority()
         let date = Recorder<TestDate>()
@@ -76,12 +77,12 @@ struct TrustActivityTests {
         let host = try HostName("www.example.com")
         let hosts = [try HostPattern("www.example.com")]
         let stream = try #require(evaluator).activity()
-        _ = await evaluator?.judge(authority.served)
-        #expect(await identities.identity(askedBy: host, for: evaluator) == nil)
+        _ = await evaluator?.evaluate(authority.served)
+        #expect(await identities.identity(requestedBy: host, for: evaluator) == nil)
         identities.set(Identity(), for: hosts)
-        #expect(await identities.identity(askedBy: host, for: evaluator) != nil)
+        #expect(await identities.identity(requestedBy: host, for: evaluator) != nil)
         date.append(TestDate(2026, 12, 30))
-        for _ in 0..<2 { _ = await identities.identity(askedBy: host, for: evaluator) }
+        for _ in 0..<2 { _ = await identities.identity(requestedBy: host, for: evaluator) }
         evaluator = nil
         var names: [[String]] = []
         var renewals = 0
@@ -98,7 +99,7 @@ struct TrustActivityTests {
         #expect(renewals == 1)
     }
 
-    @Test("A reader who is slow has the newest, and one who is gone costs nothing")
+    @Test("A slow reader receives the newest events, and a cancelled one is removed")
     func slowReaders() async throws {
         let authority = try TestAuthority()
         var evaluator: TrustEvaluator? = try Self.evaluator(authority)
@@ -106,14 +107,14 @@ struct TrustActivityTests {
         let gone = Task { [stream = try #require(evaluator).activity()] in for await _ in stream {} }
         gone.cancel()
         await gone.value
-        for host in ["a", "b", "www.example.com"] { _ = await evaluator?.judge(authority.served, host: host) }
+        for host in ["a", "b", "www.example.com"] { _ = await evaluator?.evaluate(authority.served, host: host) }
         evaluator = nil
         var heard: [String] = []
         for await activity in slow { heard += [activity.evaluation?.host ?? ""] }
         #expect(heard == ["b", "www.example.com"])
     }
 
-    @Test("Identities are for an environment, or for all that have no other")
+    @Test("An identity is for one environment, or for all without another identity")
     func environments() async throws {
         let evaluator = try Self.evaluator(TestAuthority())
         let identities = ClientIdentityStore<Identity>(now: { TestDate.today.date })
@@ -123,19 +124,19 @@ struct TrustActivityTests {
             [TrustEnvironment.production, .acceptance].map { identities.revision(for: host, in: $0) }
         }
         identities.set(Identity(name: "acceptance"), for: hosts, in: .acceptance)
-        #expect(await identities.identity(askedBy: host, for: evaluator) == nil)
+        #expect(await identities.identity(requestedBy: host, for: evaluator) == nil)
         identities.set(Identity(name: "general"), for: hosts)
-        #expect(await identities.identity(askedBy: host, for: evaluator)?.name == "general")
+        #expect(await identities.identity(requestedBy: host, for: evaluator)?.name == "general")
         try evaluator.select(.acceptance)
-        #expect(await identities.identity(askedBy: host, for: evaluator)?.name == "acceptance")
-        // Who judges without policies has no environment.
-        #expect(await identities.identity(askedBy: host, for: nil)?.name == "general")
+        #expect(await identities.identity(requestedBy: host, for: evaluator)?.name == "acceptance")
+        // Without an evaluator, there is no environment.
+        #expect(await identities.identity(requestedBy: host, for: nil)?.name == "general")
         #expect(revisions()[0] != revisions()[1])
         identities.remove(for: hosts, in: .acceptance)
-        #expect(await identities.identity(askedBy: host, for: evaluator)?.name == "general")
+        #expect(await identities.identity(requestedBy: host, for: evaluator)?.name == "general")
         #expect(revisions()[0] == revisions()[1])
         identities.setLoader(for: hosts, in: .acceptance) { () throws(ClientIdentityError) in Identity(name: "loaded") }
-        #expect(await identities.identity(askedBy: host, for: evaluator)?.name == "loaded")
+        #expect(await identities.identity(requestedBy: host, for: evaluator)?.name == "loaded")
     }
 
     @Test("Client identities are logged with the patterns of their hosts, and never with a host")
@@ -146,13 +147,13 @@ struct TrustActivityTests {
         let date = TestDate(2026, 12, 30).date
         let identities = ClientIdentityStore<Identity>(now: { date })
         let host = try HostName("private-name.example.com")
-        _ = await identities.identity(askedBy: host, for: evaluator)
+        _ = await identities.identity(requestedBy: host, for: evaluator)
         identities.set(Identity(), for: [try HostPattern("*.example.com")])
-        _ = await identities.identity(askedBy: host, for: evaluator)
+        _ = await identities.identity(requestedBy: host, for: evaluator)
         identities.setLoader(for: [try HostPattern("*.example.com")]) { () throws(ClientIdentityError) in
             throw .keychain(status: -25308)
         }
-        _ = await identities.identity(askedBy: host, for: evaluator)
+        _ = await identities.identity(requestedBy: host, for: evaluator)
         let text = lines.elements.joined(separator: "\n")
         for part in [
             "error trust pinning: mtlsIdentityMissing", "info trust pinning: mtlsIdentityUsed",

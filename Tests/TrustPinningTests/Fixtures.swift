@@ -11,16 +11,16 @@ import TrustPinningTesting
     import Foundation
 #endif
 
-/// System trust with an answer that the test chose.
+/// System trust with a result that the test chooses.
 struct FixedTrust: SystemTrust {
     let result: @Sendable (SystemTrustRequest) -> SystemTrustResult
 
     init(_ result: @escaping @Sendable (SystemTrustRequest) -> SystemTrustResult) { self.result = result }
 
-    /// Vouches for this chain.
+    /// Trusts this chain.
     static func trusting(_ chain: [[UInt8]]) -> FixedTrust { FixedTrust { _ in .trusted(chain: chain) } }
 
-    /// Vouches for whatever was sent, as a platform does that is lied to.
+    /// Trusts any chain that was sent, like a deceived platform.
     static let everything = FixedTrust { .trusted(chain: $0.chain) }
 
     static func failing(_ code: SystemTrustFailure.Code = .unknownIssuer) -> FixedTrust {
@@ -30,7 +30,7 @@ struct FixedTrust: SystemTrust {
     func verify(_ request: SystemTrustRequest) async -> SystemTrustResult { result(request) }
 }
 
-/// What observers heard, in order.
+/// The events that observers received, in order.
 final class Recorder<Element: Sendable>: Sendable {
     private let list = Mutex<[Element]>([])
 
@@ -45,20 +45,22 @@ extension Pin {
         try Pin(kind, hash, role: role, scope: scope)
     }
 
-    /// A backup that no test certificate has.
+    /// A backup that matches no test certificate.
     static func spare(_ name: String = "spare") throws -> Pin { try .of(TestKey(.p256, name).pin, role: .backup) }
 }
 
 extension PolicySet {
-    /// One policy for `www.example.com`, everything else refused.
+    /// One policy for `www.example.com`; all other hosts are refused.
     static func only(_ policy: PinningPolicy, host: String = "www.example.com") throws -> PolicySet {
         try PolicySet([HostPolicy(HostPattern(host), policy)], unlisted: .refuse)
     }
 }
 
 extension TrustEvaluator {
-    /// Judges a chain for `www.example.com` on the day of the tests.
-    func judge(_ chain: [[UInt8]], host: String = "www.example.com", on day: TestDate = .today) async -> TrustDecision {
+    /// Evaluates a chain for `www.example.com` on the date of the tests.
+    func evaluate(_ chain: [[UInt8]], host: String = "www.example.com", on day: TestDate = .today) async
+        -> TrustDecision
+    {
         await evaluate(chain: chain, host: host, port: 443, at: day.date)
     }
 }

@@ -11,18 +11,18 @@ import TrustPinningTesting
     import Foundation
 #endif
 
-/// Holes and defects that PinGuard and TrustKit shipped, each of them closed here. docs/trust-pinning.md lists them.
+/// Holes and defects of PinGuard and TrustKit, each closed here. docs/trust-pinning.md lists them.
 @Suite("Holes of other pinning libraries")
 struct KnownHolesTests {
-    private func judge(
+    private func evaluate(
         _ chain: [[UInt8]], _ policy: PinningPolicy, roots: TestAuthority, host: String = "www.example.com"
     ) async throws -> TrustDecision {
         let evaluator = TrustEvaluator(
             policies: try .only(policy, host: host), systemTrust: try RootStoreTrust(roots))
-        return await evaluator.judge(chain, host: host)
+        return await evaluator.evaluate(chain, host: host)
     }
 
-    @Test("Permissive does not accept self-signed, expired or wrongly named certificates")
+    @Test("Permissive policies refuse self-signed, expired and wrongly named certificates")
     func permissive() async throws {
         let authority = try TestAuthority()
         let selfSigned = try TestCertificate(key: TestKey(.p256, "self"))
@@ -34,13 +34,13 @@ struct KnownHolesTests {
             let policy = try PinningPolicy(
                 pins: [.of(authority.leaf.pin)], mode: .permissive, requiresSystemTrust: requiresSystemTrust)
             for leaf in [selfSigned, expired, misnamed] {
-                let decision = try await judge([leaf.der, authority.intermediate.der], policy, roots: authority)
+                let decision = try await evaluate([leaf.der, authority.intermediate.der], policy, roots: authority)
                 #expect(!decision.isTrusted)
             }
         }
     }
 
-    @Test("Permissive without required system trust is not stricter than with it")
+    @Test("A permissive policy is not stricter without required system trust")
     func permissiveOrder() async throws {
         let authority = try TestAuthority()
         let stranger = try TestAuthority("Stranger")
@@ -48,29 +48,29 @@ struct KnownHolesTests {
             for pin in [authority.leaf.pin, try TestKey(.p256, "nobody").pin] {
                 let required = try PinningPolicy(pins: [.of(pin)], mode: .permissive)
                 let notRequired = try PinningPolicy(pins: [.of(pin)], mode: .permissive, requiresSystemTrust: false)
-                let strictly = try await judge(chain, required, roots: roots).isTrusted
-                let loosely = try await judge(chain, notRequired, roots: roots).isTrusted
+                let strictly = try await evaluate(chain, required, roots: roots).isTrusted
+                let loosely = try await evaluate(chain, notRequired, roots: roots).isTrusted
                 #expect(loosely || !strictly)
             }
         }
     }
 
     @Test(
-        "An empty hash is no pin, and keys that are not supported match none by accident",
+        "An empty hash is not a pin, and unsupported keys match no pin by accident",
         arguments: TestKey.Algorithm.unsupported)
     func emptyHash(algorithm: TestKey.Algorithm) async throws {
         #expect(throws: PinError.self) { try PinHash("") }
         let authority = try TestAuthority()
         let leaf = try authority.issue(key: TestKey(algorithm, "leaf"))
         let policy = try PinningPolicy(pins: [.of(authority.leaf.pin), .spare()], requiresSystemTrust: false)
-        let decision = try await judge([leaf.der], policy, roots: authority)
+        let decision = try await evaluate([leaf.der], policy, roots: authority)
         #expect(decision.reason == .pinningFailed)
-        // Its own pin is computed all the same.
+        // The key's own pin is computed nevertheless.
         let own = try PinningPolicy(pins: [.of(leaf.pin), .spare()], requiresSystemTrust: false)
-        #expect(try await judge([leaf.der], own, roots: authority).reason == .leafPinMatchWithoutSystemTrust)
+        #expect(try await evaluate([leaf.der], own, roots: authority).reason == .leafPinMatchWithoutSystemTrust)
     }
 
-    @Test("Without system trust, certificates that only came along are no links of a chain")
+    @Test("Without system trust, additional certificates are not links of a chain")
     func unverifiedLinks() async throws {
         let authority = try TestAuthority()
         let attacker = try TestCertificate(key: TestKey(.p256, "attacker"))
@@ -80,19 +80,19 @@ struct KnownHolesTests {
             for kind in [Pin.Kind.spki, .ca] {
                 let policy = try PinningPolicy(
                     pins: [Pin(kind, hash), .spare()], requiresSystemTrust: false)
-                let decision = try await judge(chain, policy, roots: try TestAuthority("Stranger"))
+                let decision = try await evaluate(chain, policy, roots: try TestAuthority("Stranger"))
                 #expect(decision.reason == .pinningFailed)
             }
         }
     }
 
-    @Test("Without system trust, the leaf's name, dates and usage are checked all the same")
+    @Test("The leaf's name, dates and usage are checked without system trust too")
     func leafChecks() async throws {
         let key = try TestKey(.p256, "gateway")
         let policy = try PinningPolicy(pins: [.of(key.pin), .spare()], requiresSystemTrust: false)
         let roots = try TestAuthority()
         let good = try TestCertificate(key: key)
-        #expect(try await judge([good.der], policy, roots: roots).reason == .leafPinMatchWithoutSystemTrust)
+        #expect(try await evaluate([good.der], policy, roots: roots).reason == .leafPinMatchWithoutSystemTrust)
         let changes: [(inout CertificateTemplate) -> Void] = [
             { $0.notAfter = TestDate(2026, 5, 1) }, { $0.notBefore = TestDate(2026, 7, 1) },
             { $0.dnsNames = ["other.example.com"] }, { $0.dnsNames = [] }, { $0.usages = [.clientAuth] },
@@ -100,11 +100,11 @@ struct KnownHolesTests {
         ]
         for change in changes {
             let bad = try TestCertificate(CertificateTemplate().with(change), key: key)
-            #expect(try await judge([bad.der], policy, roots: roots).reason == .trustFailed)
+            #expect(try await evaluate([bad.der], policy, roots: roots).reason == .trustFailed)
         }
     }
 
-    @Test("A ca pin outlives a new certificate for the same authority")
+    @Test("A ca pin matches a new certificate with the same authority key")
     func reissuedAuthority() async throws {
         let authority = try TestAuthority()
         let policy = try PinningPolicy(pins: [.of(authority.intermediate.pin, .ca), .spare()])
@@ -112,21 +112,21 @@ struct KnownHolesTests {
             authority.intermediate.template.with { $0.serialNumber = 99 }, key: authority.intermediate.key,
             issuer: authority.root)
         #expect(reissued.certificatePin != authority.intermediate.certificatePin)
-        let decision = try await judge([authority.leaf.der, reissued.der], policy, roots: authority)
+        let decision = try await evaluate([authority.leaf.der, reissued.der], policy, roots: authority)
         #expect(decision.reason == .pinMatch)
     }
 
-    @Test("A certificate with a key that is not supported does not hide a pin of the leaf")
+    @Test("A certificate with an unsupported key does not hide a pin of the leaf")
     func unsupportedOnTheWay() async throws {
         let authority = try TestAuthority()
         let odd = try TestCertificate(.authority("Odd"), key: TestKey(.secp256k1, "odd"))
         let policy = try PinningPolicy(pins: [.of(authority.leaf.pin), .spare()])
-        let decision = try await judge(
+        let decision = try await evaluate(
             [authority.leaf.der, odd.der, authority.intermediate.der], policy, roots: authority)
         #expect(decision.reason == .pinMatch)
     }
 
-    @Test("Patterns that match by accident elsewhere are refused here")
+    @Test("Patterns that match by accident in other libraries are refused")
     func patterns() throws {
         for text in ["*.", "*", "*.com", "", "*..example.com", "*.1.2.3"] {
             #expect(throws: HostNameError.self, "\(text)") { try HostPattern(text) }
@@ -138,19 +138,19 @@ struct KnownHolesTests {
         #expect(try set.policy(for: HostName("www.EXAMPLE.com")) != nil)
     }
 
-    @Test("What is done with unlisted hosts is said, never assumed")
+    @Test("The rule for unlisted hosts has no default")
     func unlisted() async throws {
         let authority = try TestAuthority()
         let trust = try RootStoreTrust(authority)
         let refusing = TrustEvaluator(policies: try PolicySet([], unlisted: .refuse), systemTrust: trust)
         let asking = TrustEvaluator(policies: try PolicySet([], unlisted: .systemTrust), systemTrust: trust)
-        #expect(await refusing.judge(authority.served).reason == .policyMissing)
-        #expect(await asking.judge(authority.served).reason == .systemTrustAllowed)
-        #expect(await asking.judge([authority.leaf.der]).reason == .trustFailed)
+        #expect(await refusing.evaluate(authority.served).reason == .policyMissing)
+        #expect(await asking.evaluate(authority.served).reason == .systemTrustAllowed)
+        #expect(await asking.evaluate([authority.leaf.der]).reason == .trustFailed)
         #expect(throws: PolicyError.self) { try PolicySet(json: #"{"version": 1, "hosts": []}"#) }
     }
 
-    @Test("A date of expiry that cannot be read is an error, not a policy that never expires")
+    @Test("An unreadable expiry date is an error, not a policy without expiry")
     func expiryDate() throws {
         for date in ["2027-13-01", "soon", "01.02.2027", ""] {
             let json = """
@@ -162,7 +162,7 @@ struct KnownHolesTests {
         }
     }
 
-    @Test("A misspelt name is an error, not a default")
+    @Test("A misspelt member is an error, not a default")
     func misspelling() throws {
         let json = """
             {"version": 1, "unlistedHosts": "systemTrust",
@@ -172,7 +172,7 @@ struct KnownHolesTests {
         #expect(error?.problems.map(\.path) == ["hosts[0].excludeSubdomain"])
     }
 
-    @Test("A length of four octets is refused before it could overflow")
+    @Test("A length of four octets is refused before it can overflow")
     func lengthOverflow() {
         for octets: [UInt8] in [
             [0x84, 0x7f, 0xff, 0xff, 0xff], [0x84, 0xff, 0xff, 0xff, 0xff], [0x88] + .init(repeating: 0xff, count: 8),
@@ -181,12 +181,12 @@ struct KnownHolesTests {
         }
     }
 
-    @Test("A summary of a chain names no server")
+    @Test("A summary of a chain contains no server name")
     func summary() async throws {
         let template = CertificateTemplate(subject: "www.private.co.uk", dnsNames: ["www.private.co.uk"])
         let authority = try TestAuthority(leaf: template)
         let policy = try PinningPolicy(pins: [.of(authority.leaf.pin), .spare()])
-        let decision = try await judge(authority.served, policy, roots: authority, host: "www.private.co.uk")
+        let decision = try await evaluate(authority.served, policy, roots: authority, host: "www.private.co.uk")
         #expect(decision.isTrusted)
         let summaries = decision.events.compactMap { event -> ChainSummary? in
             guard case .chainSummary(let summary) = event else { return nil }

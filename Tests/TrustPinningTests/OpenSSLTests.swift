@@ -7,7 +7,7 @@ import TrustPinningTesting
 
 @testable import TrustPinning
 
-/// Runs shell scripts that call the openssl program in a folder of their own.
+/// Runs shell scripts that call the openssl program, in a separate folder.
 struct OpenSSL: ~Copyable {
     static let isThere = FileManager.default.isExecutableFile(atPath: "/usr/bin/openssl")
 
@@ -28,7 +28,7 @@ struct OpenSSL: ~Copyable {
         String(decoding: try read(name), as: UTF8.self).trimmingCharacters(in: .newlines)
     }
 
-    /// Runs a script to its end, which takes some hundredths of a second.
+    /// Runs a script and waits for its end, which takes some hundredths of a second.
     func run(_ script: String) throws {
         let process = Process()
         process.executableURL = URL(filePath: "/bin/sh")
@@ -41,13 +41,13 @@ struct OpenSSL: ~Copyable {
         try #require(process.terminationStatus == 0, "\(script)")
     }
 
-    /// What is left of a public key on standard input is its pin.
+    /// Shell commands that convert a public key on standard input to its pin.
     static let pin = "openssl pkey -pubin -outform DER | openssl dgst -sha256 -binary | openssl base64"
 }
 
-@Suite("As openssl computes it", .enabled(if: OpenSSL.isThere, "needs openssl"))
+@Suite("Agreement with OpenSSL", .enabled(if: OpenSSL.isThere, "needs openssl"))
 struct OpenSSLTests {
-    @Test("The pins of certificates, public and private keys are those of OpenSSL")
+    @Test("Pins of certificates, public and private keys are equal to OpenSSL's")
     func ownKeys() throws {
         let openSSL = try OpenSSL()
         for algorithm in TestKey.Algorithm.signing {
@@ -78,7 +78,7 @@ struct OpenSSLTests {
         }
     }
 
-    @Test("The pins of keys, requests and certificates that openssl makes, also for keys that nothing here supports")
+    @Test("Pins of openssl's keys, requests and certificates are equal, even for unsupported keys")
     func foreignKeys() throws {
         let openSSL = try OpenSSL()
         try openSSL.run(
@@ -120,7 +120,7 @@ struct OpenSSLTests {
         }
     }
 
-    @Test("The signatures of policies are verified by OpenSSL, and its signatures here")
+    @Test("OpenSSL verifies signatures of policies, and its signatures are verified")
     func signatures() throws {
         let openSSL = try OpenSSL()
         let algorithms = PolicyEnvelope.Algorithm.allCases

@@ -10,7 +10,7 @@ struct PinTests {
     /// From PinGuard's tests: the SPKI of an RSA key with the modulus 256 × 0x01 and the exponent 0x010101.
     static let vector = "Y7EKzelfzqmyMnNRDIX8cecAf6wj1nk7nT25ws/qnVo="
 
-    @Test("Pins are read from base64, with sha256/ in front, and from hexadecimal digits with and without colons")
+    @Test("Pins are read from base64, with the prefix sha256/, and from hexadecimal digits with or without colons")
     func forms() throws {
         let hash = try PinHash(Self.vector)
         let digits = hash.bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
@@ -38,7 +38,7 @@ struct PinTests {
     }
 
     @Test(
-        "Pins that only examples have are refused",
+        "Placeholder pins are refused",
         arguments: [
             String(repeating: "0", count: 64), "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=",
             "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
@@ -61,7 +61,7 @@ struct PinTests {
     }
 
     @Test(
-        "Pins are made of certificates, requests, public and private keys alike", arguments: TestKey.Algorithm.signing)
+        "Pins of a certificate, request, public and private key are equal", arguments: TestKey.Algorithm.signing)
     func sources(algorithm: TestKey.Algorithm) throws {
         let key = try TestKey(algorithm, "source")
         let certificate = try TestCertificate(key: key)
@@ -75,14 +75,14 @@ struct PinTests {
         #expect { try Pin(.certificate, of: sources[1]) } throws: { ($0 as? PinError)?.code == .contradiction }
     }
 
-    @Test("Pins are made of keys that no library here knows", arguments: TestKey.Algorithm.unsupported)
+    @Test("Pins can be made of unsupported keys", arguments: TestKey.Algorithm.unsupported)
     func unknownKeys(algorithm: TestKey.Algorithm) throws {
         let key = try TestKey(algorithm, "unknown")
         let certificate = try TestCertificate(key: key)
         #expect(try KeySource(certificate: certificate.der).keyHash.base64 == key.pin)
     }
 
-    @Test("Pins are refused for PEM that is cut, empty, encrypted or something else")
+    @Test("PEM that is truncated, empty, encrypted or of another kind is refused")
     func badPEM() throws {
         let key = try TestKey(.p256, "source")
         for text in [
@@ -96,7 +96,7 @@ struct PinTests {
         }
     }
 
-    @Test("Pins with a kind and a scope that exclude each other are refused")
+    @Test("Pins with contradictory kind and scope are refused")
     func contradiction() throws {
         #expect { try Pin(.ca, Self.vector, scope: .leaf) } throws: { ($0 as? PinError)?.code == .contradiction }
         #expect(try Pin(.spki, Self.vector, scope: .leaf).canMatchLeaf)

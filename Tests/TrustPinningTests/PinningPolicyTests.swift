@@ -13,7 +13,7 @@ import TrustPinningTesting
 
 @Suite("Pinning policies")
 struct PinningPolicyTests {
-    /// The reasons for which a policy cannot be made; empty if it can.
+    /// The reasons why a policy is not valid; empty if it is.
     private func problems(
         _ pins: [Pin], _ mode: PinningPolicy.Mode = .strict, requiresSystemTrust: Bool = true, fallback: Bool = false
     ) -> [String] {
@@ -24,7 +24,7 @@ struct PinningPolicyTests {
         } catch { return error.problems.map(\.description) }
     }
 
-    @Test("Policies that enforce pins need two that are distinct, one of them a backup")
+    @Test("Policies that enforce pins need two distinct ones, including a backup")
     func twoPins() throws {
         let one = try Pin.of(TestKey(.p256, "one").pin)
         let two = try Pin.of(TestKey(.p256, "two").pin)
@@ -35,14 +35,14 @@ struct PinningPolicyTests {
         #expect(problems([one]).count == 2)
         #expect(problems([backup]).count == 1)
         #expect(problems([one, two]).count == 1)
-        // The same hash twice is one key, whatever else the pins say.
+        // Two pins with the same hash are one key, regardless of their other fields.
         let again = try Pin(.ca, one.hash, role: .backup)
         #expect(problems([one, again]).contains { $0.contains("both primary and backup") })
         #expect(problems([one, again]).contains { $0.contains("two that are distinct, this one has 1") })
         #expect(problems([one, one, backup]) == ["pins: a pin occurs twice"])
     }
 
-    @Test("Policies that do not enforce pins need one, or none to audit")
+    @Test("Permissive policies need one pin, and audits need none")
     func fewerPins() throws {
         let one = try Pin.of(TestKey(.p256, "one").pin)
         #expect(problems([one], .permissive).isEmpty)
@@ -51,7 +51,7 @@ struct PinningPolicyTests {
         #expect(problems([], .permissive).count == 1)
     }
 
-    @Test("Policies that contradict themselves are refused")
+    @Test("Contradictory policies are refused")
     func contradictions() throws {
         let one = try Pin.of(TestKey(.p256, "one").pin)
         let backup = try Pin.spare()
@@ -61,7 +61,7 @@ struct PinningPolicyTests {
         #expect(problems([one, backup], fallback: true).isEmpty)
     }
 
-    @Test("Without system trust need a pin of the leaf")
+    @Test("Policies without system trust need a leaf pin")
     func leafPins() throws {
         let one = try Pin.of(TestKey(.p256, "one").pin, scope: .root)
         let authority = try Pin.of(TestKey(.p256, "two").pin, .ca, role: .backup)
@@ -83,7 +83,7 @@ struct PolicySetTests {
         try PinningPolicy(pins: [.of(TestKey(.p256, name).pin), .spare()])
     }
 
-    @Test("Sets of policies decide by the exact name, then the longest pattern, then what is said about unlisted hosts")
+    @Test("Policy sets use the exact name, then the longest pattern, then the rule for unlisted hosts")
     func precedence() throws {
         let set = try PolicySet(
             [
@@ -109,7 +109,7 @@ struct PolicySetTests {
         #expect(try set.policy(for: HostName("a.open.example.com")) == policy("all"))
     }
 
-    @Test("Sets of policies decide in any order of the list")
+    @Test("The order of hosts in a policy set does not matter")
     func order() throws {
         let hosts = try [
             HostPolicy(.wildcard("example.com"), policy("wild")), HostPolicy(.exact("a.example.com"), policy("exact")),
@@ -124,7 +124,7 @@ struct PolicySetTests {
         }
     }
 
-    @Test("Sets of policies refuse patterns that occur twice, and exclusions from nothing")
+    @Test("Policy sets refuse repeated patterns, and exclusions from nothing")
     func problems() throws {
         let error = try #require(throws: PolicyError.self) {
             try PolicySet(
@@ -142,7 +142,7 @@ struct PolicySetTests {
         #expect(throws: Never.self) { try PolicySet([.excluding(.exact("b.example.com"))], unlisted: .refuse) }
     }
 
-    @Test("Sets of policies of an environment are selected at run time")
+    @Test("The policies of an environment can be selected at run time")
     func environments() throws {
         let production = try PolicySet.only(policy("production"))
         let development = try PolicySet.only(policy("development"))

@@ -9,8 +9,8 @@
     import TrustPinning
     import TrustPinningTesting
 
-    /// The certificate factory through SecTrust, as an app has it from a challenge.
-    @Suite("Decisions about the platform's trust objects")
+    /// Evaluates test certificates through SecTrust, as an app does with the trust object of a challenge.
+    @Suite("Decisions on the platform's trust objects")
     struct PlatformDecisionTests {
         init() { StandInVerifier.install() }
 
@@ -23,7 +23,7 @@
             return try #require(trust)
         }
 
-        private func judge(
+        private func evaluate(
             _ chain: [[UInt8]], _ policy: PinningPolicy, roots: [[UInt8]], host: String = "www.example.com",
             on day: TestDate = .today
         ) async throws -> TrustDecision {
@@ -31,67 +31,67 @@
             return await evaluator.evaluate(try trust(chain, host: host), host: host, at: day.date)
         }
 
-        @Test("Decisions are those of chains with the other verifier, for each kind of policy and chain")
+        @Test("Decisions are equal to those of the other verifier, for each kind of policy and chain")
         func table() async throws {
             var count = 0
             for shape in PolicyShape.all where shape.isPossible {
                 for situation in try Situation.all() {
                     let policy = try shape.policy([situation.primary, situation.backup])
-                    let decision = try await judge(situation.chain, policy, roots: situation.roots)
+                    let decision = try await evaluate(situation.chain, policy, roots: situation.roots)
                     #expect(decision.reason == shape.expected(situation).reason, "\(shape): \(situation.name)")
                     let other = TrustEvaluator(
                         policies: try .only(policy),
                         systemTrust: RootStoreTrust(roots: try .certificates(situation.roots)))
-                    let judged = await other.judge(situation.chain)
-                    #expect(decision.reason == judged.reason, "\(shape): \(situation.name)")
-                    #expect(decision.events.map(\.name) == judged.events.map(\.name), "\(shape): \(situation.name)")
-                    #expect(decision.matchedPins == judged.matchedPins, "\(shape): \(situation.name)")
+                    let expected = await other.evaluate(situation.chain)
+                    #expect(decision.reason == expected.reason, "\(shape): \(situation.name)")
+                    #expect(decision.events.map(\.name) == expected.events.map(\.name), "\(shape): \(situation.name)")
+                    #expect(decision.matchedPins == expected.matchedPins, "\(shape): \(situation.name)")
                     count += 1
                 }
             }
             #expect(count >= 100)
         }
 
-        @Test("Decisions go by pins of each certificate of the verified chain", arguments: Pin.Scope.allCases)
+        @Test("Pins match each certificate of the verified chain", arguments: Pin.Scope.allCases)
         func scopes(scope: Pin.Scope) async throws {
             let authority = try TestAuthority()
             for (index, certificate) in [authority.leaf, authority.intermediate, authority.root].enumerated() {
                 let policy = try PinningPolicy(pins: [.of(certificate.pin, scope: scope), .spare()])
-                let decision = try await judge(authority.served, policy, roots: [authority.root.der])
+                let decision = try await evaluate(authority.served, policy, roots: [authority.root.der])
                 let fits = scope == .any || scope == [Pin.Scope.leaf, .intermediate, .root][index]
                 #expect(decision.reason == (fits ? .pinMatch : .pinningFailed))
                 #expect(decision.verifiedChain == authority.whole)
             }
         }
 
-        @Test("It never match certificates that were injected, or that sign themselves")
+        @Test("Pins never match injected or self-signed certificates")
         func injected() async throws {
             let authority = try TestAuthority()
             let stranger = try TestAuthority("Stranger")
             let policy = try PinningPolicy(pins: [.of(stranger.intermediate.pin), .spare()])
             let chain = authority.served + [stranger.intermediate.der, stranger.root.der]
-            #expect(try await judge(chain, policy, roots: [authority.root.der]).reason == .pinningFailed)
+            #expect(try await evaluate(chain, policy, roots: [authority.root.der]).reason == .pinningFailed)
             let alone = try TestCertificate(key: TestKey(.p256, "alone"))
             let own = try PinningPolicy(pins: [.of(alone.pin), .spare()])
-            #expect(try await judge([alone.der], own, roots: [authority.root.der]).reason == .trustFailed)
+            #expect(try await evaluate([alone.der], own, roots: [authority.root.der]).reason == .trustFailed)
         }
 
-        @Test("A rotation to the same key or the backup passes, and to neither does not")
+        @Test("A rotation to the same key or the backup is accepted, and to another key refused")
         func rotation() async throws {
             let authority = try TestAuthority()
             let policy = try PinningPolicy(
                 pins: [.of(authority.leaf.pin), .of(authority.backupKey().pin, role: .backup)])
             let roots = [authority.root.der]
             func chain(_ leaf: TestCertificate) -> [[UInt8]] { [leaf.der, authority.intermediate.der] }
-            #expect(try await judge(chain(authority.reissuedLeaf()), policy, roots: roots).reason == .pinMatch)
-            let backup = try await judge(chain(authority.rotatedLeaf()), policy, roots: roots)
+            #expect(try await evaluate(chain(authority.reissuedLeaf()), policy, roots: roots).reason == .pinMatch)
+            let backup = try await evaluate(chain(authority.rotatedLeaf()), policy, roots: roots)
             #expect(backup.reason == .pinMatch)
             #expect(backup.events.contains(.onlyBackupMatched))
             let other = try authority.issue(key: TestKey(.p256, "unknown"))
-            #expect(try await judge(chain(other), policy, roots: roots).reason == .pinningFailed)
+            #expect(try await evaluate(chain(other), policy, roots: roots).reason == .pinningFailed)
         }
 
-        @Test("Decisions are made for the host and the day that are asked about, whatever the object was made for")
+        @Test("Decisions use the requested host and date, not those of the trust object")
         func question() async throws {
             let authority = try TestAuthority()
             let policy = try PinningPolicy(pins: [.of(authority.leaf.pin), .spare()])
@@ -103,19 +103,19 @@
             let decision = await evaluator.evaluate(
                 late, host: "www.example.com", at: authority.leaf.template.notAfter.date.addingTimeInterval(86_400))
             #expect(decision.reason == .trustFailed)
-            // Chains that are cut are not mended here, and roots of the device do not count beside given ones.
+            // Truncated chains are not completed here, and the device's roots do not count in addition to given ones.
             #expect(
-                try await judge([authority.leaf.der], policy, roots: [authority.root.der]).reason == .trustFailed)
+                try await evaluate([authority.leaf.der], policy, roots: [authority.root.der]).reason == .trustFailed)
             try await StandInTrust.$deviceRoots.withValue([authority.root.der]) {
                 let stranger = try TestAuthority("Stranger").root.der
-                #expect(try await judge(authority.served, policy, roots: [stranger]).reason == .trustFailed)
+                #expect(try await evaluate(authority.served, policy, roots: [stranger]).reason == .trustFailed)
                 let device = TrustEvaluator(policies: try .only(policy), systemTrust: PlatformTrust())
                 let seen = try trust(authority.served)
                 #expect(await device.evaluate(seen, host: "www.example.com", at: TestDate.today.date).isTrusted)
             }
         }
 
-        @Test("Decisions do not hear of roots and exceptions that others have given to the object")
+        @Test("Decisions ignore roots and exceptions that other code added to the trust object")
         func allowances() async throws {
             let authority = try TestAuthority()
             let stranger = try TestAuthority("Stranger")
@@ -137,7 +137,7 @@
             }
         }
 
-        @Test("Decisions take one evaluation of the object")
+        @Test("Each decision evaluates the trust object once")
         func once() async throws {
             let authority = try TestAuthority()
             let policy = try PinningPolicy(pins: [.of(authority.leaf.pin), .spare()])
@@ -151,7 +151,7 @@
             #expect(asked.elements.map(\.host) == ["www.example.com"])
         }
 
-        @Test("Decisions can be left to another verifier, which sees the platform's chain")
+        @Test("Another verifier can decide, and receives the platform's chain")
         func otherVerifier() async throws {
             let authority = try TestAuthority()
             let policy = try PinningPolicy(pins: [.of(authority.intermediate.pin, .ca), .spare()])

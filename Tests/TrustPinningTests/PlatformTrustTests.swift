@@ -7,25 +7,25 @@
     import TrustPinning
     import TrustPinningTesting
 
-    /// What the platform is asked, and what is made of its answers. What it verifies is not tested here.
+    /// Tests the requests to the platform and the use of its results, not the platform's verification.
     @Suite("System trust by the platform")
     struct PlatformTrustTests {
-        private func judge(
+        private func evaluate(
             _ chain: [[UInt8]], _ policy: PinningPolicy, trust: PlatformTrust = PlatformTrust(),
             _ answer: @escaping @Sendable (StandInTrust.Question) -> StandInTrust.Answer
         ) async throws -> TrustDecision {
             let evaluator = TrustEvaluator(policies: try .only(policy), systemTrust: trust)
-            return await StandInTrust.$answer.withValue(answer) { await evaluator.judge(chain) }
+            return await StandInTrust.$answer.withValue(answer) { await evaluator.evaluate(chain) }
         }
 
-        @Test("It asks about the whole chain, for the host, as a server, on the day, with given roots only")
+        @Test("The platform evaluates the whole chain, for a server, with the given host, date and roots")
         func question() async throws {
             let authority = try TestAuthority()
             let policy = try PinningPolicy(pins: [.of(authority.root.pin, .ca), .spare()])
             let asked = Recorder<StandInTrust.Question>()
             for roots in [[], [authority.root.der]] {
                 let trust = roots.isEmpty ? PlatformTrust() : try PlatformTrust(roots: roots)
-                let decision = try await judge(authority.served + [[1, 2, 3]], policy, trust: trust) { question in
+                let decision = try await evaluate(authority.served + [[1, 2, 3]], policy, trust: trust) { question in
                     asked.append(question)
                     return .trusted(chain: authority.whole)
                 }
@@ -43,7 +43,7 @@
             #expect(throws: PinError.self) { try PlatformTrust(roots: [[1]]) }
         }
 
-        @Test("It tells reasons apart, and refuses whatever the platform refuses")
+        @Test("Reasons are distinguished, and each chain that the platform refuses is refused")
         func failures() async throws {
             let authority = try TestAuthority()
             let policy = try PinningPolicy(pins: [.of(authority.leaf.pin), .spare()])
@@ -53,7 +53,7 @@
                 (errSecHostNameMismatch, .wrongName), (errSecNotTrusted, .unknownIssuer),
                 (errSecCreateChainFailed, .unknownIssuer), (-1, .other),
             ] {
-                let decision = try await judge(authority.served, policy) { _ in .failed(status) }
+                let decision = try await evaluate(authority.served, policy) { _ in .failed(status) }
                 #expect(decision.reason == .trustFailed)
                 guard case .systemTrustFailed(let failure)? = decision.events.last else {
                     Issue.record("no reason")
@@ -63,17 +63,17 @@
             }
         }
 
-        @Test("It does not trust a leaf that is wrong, whatever the platform says")
+        @Test("An invalid leaf is refused even if the platform accepts it")
         func leaf() async throws {
             let authority = try TestAuthority(leaf: CertificateTemplate().with { $0.dnsNames = ["other.test"] })
             let policy = try PinningPolicy(pins: [.of(authority.leaf.pin), .spare()])
-            let decision = try await judge(authority.served, policy) { .trusted(chain: $0.certificates) }
+            let decision = try await evaluate(authority.served, policy) { .trusted(chain: $0.certificates) }
             #expect(decision.reason == .trustFailed)
-            // Nor a chain of another server.
+            // The chain of another server is refused too.
             let other = try TestAuthority("Other")
             let good = try PinningPolicy(pins: [.of(other.leaf.pin), .spare()])
             #expect(
-                try await judge(other.served, good) { _ in .trusted(chain: authority.whole) }.reason == .trustFailed)
+                try await evaluate(other.served, good) { _ in .trusted(chain: authority.whole) }.reason == .trustFailed)
         }
     }
 #endif

@@ -26,7 +26,7 @@ struct PolicyEnvelopeTests {
     }
 
     @Test(
-        "Signed policies are verified with each algorithm, after a trip through JSON",
+        "Signed policies are verified with each algorithm, after a JSON round trip",
         arguments: PolicyEnvelope.Algorithm.allCases)
     func roundTrip(algorithm: PolicyEnvelope.Algorithm) throws {
         let policies = try Publisher.policies("one")
@@ -42,7 +42,7 @@ struct PolicyEnvelopeTests {
     }
 
     @Test(
-        "Signed policies are refused when anything that was signed is changed",
+        "Signed policies are refused if any signed field was changed",
         arguments: PolicyEnvelope.Algorithm.allCases)
     func everyField(algorithm: PolicyEnvelope.Algorithm) throws {
         let good = try Publisher.envelope(Publisher.policies("one"), version: 7, algorithm)
@@ -66,14 +66,14 @@ struct PolicyEnvelopeTests {
             signature[index] ^= 0x40
             #expect(try verify(good.changed(signature: signature)) == .badSignature, "byte \(index)")
         }
-        // A field cannot be moved into the next one.
+        // Bytes cannot be moved from one field to the next.
         let moved = try good.changed(keyID: good.keyID)
         #expect(moved.signedBytes == good.signedBytes)
         let one = try good.changed(appID: "ab", environment: "c").signedBytes
         #expect(try one != good.changed(appID: "a", environment: "bc").signedBytes)
     }
 
-    @Test("Signed policies are refused before they were issued, and once they have expired")
+    @Test("Signed policies are refused before their issue time and after their expiry")
     func times() throws {
         let envelope = try Publisher.envelope(Publisher.policies("one"))
         #expect(verify(envelope, on: TestDate(2026, 5, 31)) == .notYetIssued)
@@ -81,11 +81,11 @@ struct PolicyEnvelopeTests {
         #expect(verify(envelope, on: TestDate(2026, 6, 8)) == .expired)
         let early = TestDate.today.date.addingTimeInterval(-299)
         #expect(code { _ = try Publisher.verifier().verify(envelope, at: early) } == nil)
-        // What was accepted once is verified again without its times.
+        // An accepted envelope is verified again without its times.
         #expect(code { _ = try Publisher.verifier().verify(envelope, at: nil) } == nil)
     }
 
-    @Test("Signed policies are refused below the version that the app was built with")
+    @Test("Signed policies below the app's minimum version are refused")
     func lowestVersion() throws {
         let verifier = try Publisher.verifier(lowestVersion: 5)
         for (version, expected) in [(4, EnvelopeError.Code.rolledBack), (5, nil), (6, nil)]
@@ -96,7 +96,7 @@ struct PolicyEnvelopeTests {
         }
     }
 
-    @Test("Signed policies are refused when what they hold is no valid set of policies")
+    @Test("Signed policies are refused if their payload is not a valid policy set")
     func badPolicies() throws {
         for payload in ["", "{}", #"{"version": 1, "unlistedHosts": "refuse", "hosts": [{"host": "*.com"}]}"#] {
             let envelope = try PolicyEnvelope.sign(
@@ -106,11 +106,11 @@ struct PolicyEnvelopeTests {
         }
     }
 
-    @Test("Signed policies are refused in other forms: no signature, no version, unknown names, cut")
+    @Test("Malformed envelopes are refused: no signature, no version, unknown members, truncated")
     func malformed() throws {
         let good = try Publisher.envelope(Publisher.policies("one"))
         let lines = good.json.split(separator: "\n")
-        // Each of the ten members is needed.
+        // Each of the ten members is required.
         for index in 1..<(lines.count - 1) {
             var rest = lines
             rest.remove(at: index)
@@ -131,13 +131,13 @@ struct PolicyEnvelopeTests {
         for length in 0..<(good.bytes.count - 2) {
             #expect(code { _ = try PolicyEnvelope(json: Array(good.bytes[..<length])) } == .malformed, "\(length)")
         }
-        // Policies alone are no envelope.
+        // Policies without an envelope are refused.
         #expect(code { _ = try PolicyEnvelope(json: good.payload) } == .malformed)
         let huge = [UInt8](repeating: 0x20, count: PolicyEnvelope.maximumSize + 1)
         #expect(code { _ = try PolicyEnvelope(json: huge) } == .malformed)
     }
 
-    @Test("Signed policies are not verified with secrets that are short or no secrets, or with other keys")
+    @Test("Short or constant secrets, and unsupported keys, are refused")
     func badKeys() throws {
         #expect(code { _ = try PolicyVerificationKey(hmacSecret: [UInt8](0..<31)) } == .badKey)
         #expect(code { _ = try PolicyVerificationKey(hmacSecret: []) } == .badKey)

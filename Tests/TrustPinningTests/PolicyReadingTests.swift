@@ -33,7 +33,7 @@ struct PolicyReadingTests {
             """
     }
 
-    @Test("Policies say what they say in code")
+    @Test("Policies in JSON are equal to policies in code")
     func reading() throws {
         let one = try TestKey(.p256, "one").pin
         let two = try TestKey(.p256, "two").pin
@@ -59,7 +59,7 @@ struct PolicyReadingTests {
         #expect(try PolicySet(json: strict.json) == strict)
     }
 
-    @Test("Policies report every bad field at once, with its place")
+    @Test("All invalid fields are reported together, with their paths")
     func everyProblem() throws {
         let json = """
             {
@@ -85,7 +85,7 @@ struct PolicyReadingTests {
             ], "\(error)")
     }
 
-    @Test("It cannot leave out what is done with unlisted hosts, nor weaken enforcement by one pin")
+    @Test("The rule for unlisted hosts and the second strict pin cannot be omitted")
     func missing() throws {
         let noDefault = try #require(throws: PolicyError.self) { try PolicySet(json: #"{"version": 1, "hosts": []}"#) }
         #expect(noDefault.problems.map(\.path) == ["unlistedHosts"])
@@ -99,7 +99,7 @@ struct PolicyReadingTests {
     }
 
     @Test(
-        "Policies are refused when the text is not strictly JSON",
+        "Policies are refused unless the text is strict JSON",
         arguments: [
             "", "{", "}", "[1,]", #"{"a":1,}"#, #"{"a":1 "b":2}"#, #"{"a":1,"a":2}"#, #"{"a":1,"\u0061":2}"#, "01",
             "1.0", "1e3", "-",
@@ -110,7 +110,7 @@ struct PolicyReadingTests {
         #expect(throws: PolicyError.self) { try PolicySet(json: text) }
     }
 
-    @Test("Policies are read or refused at every length to which the text is cut")
+    @Test("Truncated text is refused at every length")
     func truncation() throws {
         let bytes = Array(try Self.good().utf8)
         for length in 0..<bytes.count {
@@ -121,7 +121,7 @@ struct PolicyReadingTests {
         #expect(throws: PolicyError.self) { try PolicySet(json: invalid) }
     }
 
-    @Test("Policies are read with environments, from JSON and from a property list in XML")
+    @Test("Environments are read from JSON and from an XML property list")
     func environments() throws {
         let one = try TestKey(.p256, "one").pin
         let two = try TestKey(.p256, "two").pin
@@ -169,7 +169,7 @@ struct PolicyReadingTests {
         #expect(error.problems.map(\.path) == ["CulvertTrust.environments.production.unlistedHosts"])
     }
 
-    @Test("Policies are found in an Info.plist whatever else it holds, and are policies only of what policies hold")
+    @Test("Policies are found among other members of an Info.plist, and may not contain foreign members")
     func foreignMembers() throws {
         func list(_ policies: String, _ others: String = "") -> [UInt8] {
             Array(
@@ -215,7 +215,7 @@ struct PolicyReadingTests {
         }
     }
 
-    @Test("Policies write moments as they read them")
+    @Test("Times are written in the form in which they are read")
     func timestamps() {
         for seconds: Int64 in [0, -1, 951_782_400, 1_798_761_599, 253_402_300_799, -62_167_219_200, 4_102_444_800] {
             #expect(Timestamp.parse(Timestamp.text(seconds)) == seconds)

@@ -27,7 +27,7 @@ struct PolicyTighteningTests {
 
     private func isTighter(_ new: PolicySet, than old: PolicySet) -> Bool { new.loosenings(comparedTo: old).isEmpty }
 
-    @Test("It counts pins, modes, system trust, fallback and expiry")
+    @Test("Pins, modes, system trust, fallback and expiry determine whether a policy is tighter")
     func policies() throws {
         typealias Expiry = PinningPolicy.Expiry
         let early = TestDate(2026, 7, 1).date
@@ -106,7 +106,7 @@ struct PolicyTighteningTests {
         }
     }
 
-    @Test("It looks at each kind of host that patterns tell apart")
+    @Test("Each group of hosts that patterns distinguish is compared")
     func hosts() throws {
         let strict = try PinningPolicy(pins: [one, backup])
         let looser = try PinningPolicy(pins: [one, two, backup])
@@ -133,11 +133,11 @@ struct PolicyTighteningTests {
         #expect(try !isTighter(PolicySet([], unlisted: .systemTrust), than: address))
     }
 
-    @Test("It cannot be led to compare only a host that the new policies name")
+    @Test("New policies cannot choose the host that is compared")
     func namedSample() throws {
         let strict = try PinningPolicy(pins: [one, backup])
         let base = try PolicySet([HostPolicy(.wildcard("example.com"), strict)], unlisted: .refuse)
-        // Whatever label stands for any other host, naming it does not help: there is always another.
+        // Listing the representative label does not help: then another label represents the other hosts.
         let labels = ["x-culvert-x-any-other-host-x", "0", "1", "2", "a", "z", "10"]
         for count in 1...labels.count {
             var hosts = [HostPolicy.excluding(try .wildcard("example.com"))]
@@ -150,10 +150,10 @@ struct PolicyTighteningTests {
         }
     }
 
-    @Test("Policies of names that are nearly as long as names can be are compared all the same")
+    @Test("Policies of names close to the maximum length are compared")
     func longNames() throws {
         let strict = try PinningPolicy(pins: [one, backup])
-        // Room for a label of one character in front, twice.
+        // There is room for two labels of one character.
         let name = Array(repeating: String(repeating: "n", count: 61), count: 4).joined(separator: ".") + ".nn"
         #expect(name.utf8.count == 250)
         let base = try PolicySet([HostPolicy(.wildcard(name), strict)], unlisted: .refuse)

@@ -12,7 +12,7 @@ import TrustPinningTesting
     import Foundation
 #endif
 
-/// Keys of a publisher, and envelopes that it signs.
+/// The keys of a publisher, and envelopes that it signs.
 struct Publisher {
     static let secret = [UInt8](0..<32)
 
@@ -34,7 +34,7 @@ struct Publisher {
         }
     }
 
-    /// Knows one key for each algorithm, named as the algorithm is.
+    /// A verifier with one key for each algorithm, named after it.
     static func verifier(
         lowestVersion: Int64 = 1, requiresLowS: Bool = false, environment: TrustEnvironment = .production
     ) throws -> RemotePolicyVerifier {
@@ -43,7 +43,7 @@ struct Publisher {
             requiresLowS: requiresLowS)
     }
 
-    /// Made once: deriving keys takes longer than verifying with them.
+    /// Created once: deriving keys takes longer than verifying with them.
     private static let keys = Result {
         var keys: [String: PolicyVerificationKey] = [:]
         for algorithm in PolicyEnvelope.Algorithm.allCases {
@@ -52,7 +52,7 @@ struct Publisher {
         return keys
     }
 
-    /// An envelope of today that lives for a week.
+    /// An envelope that is issued today and valid for a week.
     static func envelope(
         _ policies: PolicySet, version: Int64 = 1, _ algorithm: PolicyEnvelope.Algorithm = .ed25519,
         appID: String = "com.example.app", environment: TrustEnvironment = .production, issued: TestDate = .today
@@ -62,14 +62,14 @@ struct Publisher {
             issued: issued.date, lifetime: .seconds(7 * 86_400), with: key(algorithm))
     }
 
-    /// One strict policy for `www.example.com`, with pins that only this name has.
+    /// One strict policy for `www.example.com`, with pins that are unique to `name`.
     static func policies(_ name: String, unlisted: UnlistedHosts = .systemTrust) throws -> PolicySet {
         let policy = try PinningPolicy(pins: [.of(TestKey(.ed25519, name).pin), .spare()])
         return try PolicySet([HostPolicy(.exact("www.example.com"), policy)], unlisted: unlisted)
     }
 }
 
-/// A store whose writes fail when the test says so.
+/// A store whose writes fail if the test requests it.
 final class MemoryStore: RemotePolicyStore {
     struct Failure: Error {}
 
@@ -126,7 +126,7 @@ final class MemoryStore: RemotePolicyStore {
 extension PolicyEnvelope {
     var bytes: [UInt8] { Array(json.utf8) }
 
-    /// The same with some fields changed, and the signature as it was.
+    /// Returns a copy with some changed fields and the original signature.
     func changed(
         algorithm: Algorithm? = nil, keyID: String? = nil, appID: String? = nil, environment: String? = nil,
         version: Int64? = nil, issued: Int64? = nil, expires: Int64? = nil, payload: [UInt8]? = nil,

@@ -13,7 +13,7 @@ import TrustPinningTesting
     import Foundation
 #endif
 
-/// A store in which another process is faster, once, just before something is replaced.
+/// A store that another process changes once, just before a replacement.
 private final class RacingStore: RemotePolicyStore {
     private let files: FileRemotePolicyStore
     private let other: Mutex<(@Sendable () throws -> Void)?>
@@ -59,7 +59,7 @@ struct RemotePolicySharingTests {
 
     private func remove() { try? FileManager.default.removeItem(at: folder) }
 
-    /// What one process has.
+    /// The objects of one process.
     private func process(
         _ store: any RemotePolicyStore, verifier: RemotePolicyVerifier? = nil
     ) throws -> (evaluator: TrustEvaluator, updater: RemotePolicyUpdater) {
@@ -80,7 +80,7 @@ struct RemotePolicySharingTests {
         AcceptedVersion(version: envelope.version, digest: PinHash(sha256Of: envelope.signedBytes))
     }
 
-    @Test("It compares what may only tighten with what another process has accepted")
+    @Test("An HMAC envelope is compared with the envelope that another process has accepted")
     func tightening() async throws {
         defer { remove() }
         let (_, one) = try process(files)
@@ -99,7 +99,7 @@ struct RemotePolicySharingTests {
         #expect(restored.policies == tighter)
     }
 
-    @Test("It compares again when another process was faster, or ended before it kept the version")
+    @Test("The comparison is repeated if another process changed the store or ended between two writes")
     func racing() async throws {
         defer { remove() }
         let six = try Publisher.envelope(Publisher.policies("six"), version: 6)
@@ -126,7 +126,7 @@ struct RemotePolicySharingTests {
         }
     }
 
-    @Test("It leaves what is newer alone when an older write comes late")
+    @Test("A late write does not replace a newer envelope")
     func lateWrites() async throws {
         defer { remove() }
         let four = try Publisher.envelope(Publisher.policies("four"), version: 4)
@@ -154,7 +154,7 @@ struct RemotePolicySharingTests {
         #expect(try await process(files).updater.restore() == 6)
     }
 
-    @Test("It keeps the publisher's envelope in force when the key of what tightened it is gone")
+    @Test("The publisher's envelope stays active if the key of the envelope that tightened it was removed")
     func rotatedSecret() async throws {
         defer { remove() }
         let base = try Publisher.policies("five")
@@ -171,7 +171,7 @@ struct RemotePolicySharingTests {
         #expect(await code(updater, five) == .rolledBack)
         #expect(try await code(updater, Publisher.envelope(Publisher.policies("seven"), version: 7)) == nil)
 
-        // Older files that somebody put back are no such case.
+        // Restored older files are not such a case.
         let store = MemoryStore()
         store.state.withLock { state in
             state.envelopes = [five.bytes, six.bytes]
@@ -183,7 +183,7 @@ struct RemotePolicySharingTests {
         #expect(old.policies == builtIn)
     }
 
-    @Test("It accepts nothing that may only tighten when what it would tighten is lost")
+    @Test("An HMAC envelope is refused if the envelope that it would tighten is lost")
     func lostEnvelopes() async throws {
         let store = MemoryStore()
         let five = try Publisher.envelope(Publisher.policies("five"), version: 5)

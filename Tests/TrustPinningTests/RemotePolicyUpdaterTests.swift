@@ -41,7 +41,7 @@ struct RemotePolicyUpdaterTests {
         } catch { return error.code }
     }
 
-    @Test("It puts a newer envelope in force, and says when there is none")
+    @Test("A newer envelope is applied, and an unchanged one is reported")
     func applying() async throws {
         let updater = try updater()
         let one = try Publisher.envelope(Publisher.policies("one"), version: 1).bytes
@@ -53,14 +53,14 @@ struct RemotePolicyUpdaterTests {
         #expect(try evaluator.policies == Publisher.policies("three"))
     }
 
-    @Test("It refuses older versions for good, and another envelope of the same version")
+    @Test("Older versions, and another envelope of the same version, are refused after a restart too")
     func rollback() async throws {
         let five = try Publisher.envelope(Publisher.policies("five"), version: 5).bytes
         let four = try Publisher.envelope(Publisher.policies("four"), version: 4).bytes
         let otherFive = try Publisher.envelope(Publisher.policies("other"), version: 5).bytes
         let first = try updater()
         #expect(await code(first, five) == nil)
-        // The app starts anew, with what it was built with and what the store kept.
+        // The app restarts with its built-in policies and the store.
         for updater in [first, try updater()] {
             #expect(await code(updater, four) == .rolledBack)
             #expect(await code(updater, otherFive) == .equivocation)
@@ -69,7 +69,7 @@ struct RemotePolicyUpdaterTests {
         }
     }
 
-    @Test("An updater refuses older versions if its store is removed or put back while it runs")
+    @Test("An updater refuses older versions if its store is removed or restored while it runs")
     func vanishedStore() async throws {
         let folder = FileManager.default.temporaryDirectory.appending(
             path: "trust-\(UInt64.random(in: 0...UInt64.max))")
@@ -101,7 +101,7 @@ struct RemotePolicyUpdaterTests {
         #expect(await code(updater, try Publisher.envelope(Publisher.policies("six"), version: 6).bytes) == nil)
     }
 
-    @Test("It leaves everything as it was when an update is bad")
+    @Test("An invalid update changes nothing")
     func badUpdates() async throws {
         let updater = try updater()
         let good = try Publisher.envelope(Publisher.policies("good"), version: 2)
@@ -117,7 +117,7 @@ struct RemotePolicyUpdaterTests {
         #expect(await code(updater, next.bytes) == nil)
     }
 
-    /// Apart from the test, which the compiler cannot optimize with all of this in it.
+    /// A separate function, since the compiler cannot optimise the test with this code in it.
     private func badUpdates(
         between good: PolicyEnvelope, and next: PolicyEnvelope
     ) throws -> [([UInt8], EnvelopeError.Code)] {
@@ -138,7 +138,7 @@ struct RemotePolicyUpdaterTests {
         ]
     }
 
-    @Test("It lets updates that are signed with HMAC tighten only")
+    @Test("Updates with HMAC may only tighten policies")
     func tightening() async throws {
         let updater = try updater()
         func hmac(_ policies: PolicySet, _ version: Int64) throws -> [UInt8] {
@@ -150,26 +150,26 @@ struct RemotePolicyUpdaterTests {
         let tighter = try Publisher.policies("built in", unlisted: .refuse)
         #expect(try await code(updater, hmac(tighter, 1)) == nil)
         #expect(evaluator.policies == tighter)
-        // The way back is a loosening.
+        // Undoing a tightening is a loosening.
         #expect(try await code(updater, hmac(builtIn, 2)) == .loosens)
-        // With a signature by a key that only the publisher has, it is none of anybody's business.
+        // A signature with a key that only the publisher has may loosen policies.
         #expect(try await code(updater, Publisher.envelope(Publisher.policies("new pins"), version: 2).bytes) == nil)
         #expect(try await code(updater, hmac(Publisher.policies("new pins", unlisted: .refuse), 3)) == nil)
-        // After a new start, the one tightens the other again.
+        // After a restart, the second envelope tightens the first again.
         let fresh = TrustEvaluator(policies: builtIn, systemTrust: FixedTrust.everything)
         let restored = RemotePolicyUpdater(evaluator: fresh, verifier: try Publisher.verifier(), store: store)
         #expect(try await restored.restore() == 3)
         #expect(try fresh.policies == Publisher.policies("new pins", unlisted: .refuse))
     }
 
-    @Test("It lets HMAC tighten what was in force when the app last ran, though nobody restored it")
+    @Test("An HMAC envelope tightens the last active policies, even if the app did not restore them")
     func tighteningStored() async throws {
         let open = try PolicySet([], unlisted: .systemTrust)
         let strict = try Publisher.policies("strict", unlisted: .refuse)
         let shared = try Publisher.envelope(open, version: 6, .hmacSHA256).bytes
         #expect(await code(try updater(), try Publisher.envelope(strict, version: 5).bytes) == nil)
 
-        // A new start of an app whose own policies are loose, and which asks for updates first.
+        // A restart of an app with loose built-in policies that calls update before restore.
         let loose = TrustEvaluator(policies: open, systemTrust: FixedTrust.everything)
         func restarted() throws -> RemotePolicyUpdater {
             RemotePolicyUpdater(evaluator: loose, verifier: try Publisher.verifier(), store: store)
@@ -184,12 +184,12 @@ struct RemotePolicyUpdaterTests {
         let next = try restarted()
         #expect(await code(next, try Publisher.envelope(tighter, version: 6, .hmacSHA256).bytes) == nil)
         #expect(store.state.withLock { $0.envelopes.count } == 2)
-        // What cannot be restored, because the app was built anew without its key, does not keep newer ones out.
+        // Envelopes that cannot be restored because the app no longer has their key do not block newer ones.
         store.state.withLock { $0.envelopes = [] }
         #expect(await code(try restarted(), try Publisher.envelope(strict, version: 7).bytes) == nil)
     }
 
-    @Test("It restores what was in force, also after it has expired, but not below the accepted or the lowest version")
+    @Test("Expired envelopes are restored, but not below the accepted or the minimum version")
     func restoring() async throws {
         let fresh = try updater()
         #expect(try await fresh.restore() == nil)
@@ -200,13 +200,13 @@ struct RemotePolicyUpdaterTests {
         #expect(try await updater().restore() == 2)
         #expect(try evaluator.policies == Publisher.policies("two"))
 
-        // Somebody puts an older file back.
+        // An older file is restored.
         evaluator.update(builtIn)
         let one = try Publisher.envelope(Publisher.policies("one"), version: 1)
         store.state.withLock { $0.envelopes = [one.bytes] }
         var error = await #expect(throws: EnvelopeError.self) { try await updater().restore() }
         #expect(error?.code == .rolledBack)
-        // Or takes it away, or damages it.
+        // The file is removed or damaged.
         store.state.withLock { $0.envelopes = [] }
         error = await #expect(throws: EnvelopeError.self) { try await updater().restore() }
         #expect(error?.code == .storeFailed)
@@ -219,7 +219,7 @@ struct RemotePolicyUpdaterTests {
         #expect(evaluator.policies == builtIn)
     }
 
-    @Test("It takes nothing when the store cannot be read or written, and finishes after a crash between two writes")
+    @Test("No envelope is accepted without a working store, and a restart completes an interrupted write")
     func failingStore() async throws {
         let updater = try updater()
         let one = try Publisher.envelope(Publisher.policies("one"), version: 1).bytes
@@ -237,13 +237,13 @@ struct RemotePolicyUpdaterTests {
         #expect(await code(updater, one) == .storeFailed)
         #expect(evaluator.policies == builtIn)
         store.state.withLock { $0.failsToWriteVersions = false }
-        // The envelope is there, its version is not.
+        // The envelope was stored, but its version was not.
         #expect(try await self.updater().restore() == 1)
         #expect(store.state.withLock { $0.version?.version } == 1)
         #expect(try evaluator.policies == Publisher.policies("one"))
     }
 
-    @Test("It fetches through what it was given")
+    @Test("An updater fetches through its transport")
     func fetching() async throws {
         struct Transport: EnvelopeTransport {
             let result: Result<[UInt8], MemoryStore.Failure>
@@ -264,19 +264,19 @@ struct RemotePolicyUpdaterTests {
         #expect(try evaluator.policies == Publisher.policies("one"))
     }
 
-    @Test("It moves the clock of expiring pins forward to the newest time of issue")
+    @Test("The newest issue time is a lower bound of the time for expiry")
     func issueTimes() async throws {
         let authority = try TestAuthority()
         let expiry = PinningPolicy.Expiry(TestDate(2026, 5, 15).date, afterwards: .refuse)
         let policy = try PinningPolicy(pins: [.of(authority.leaf.pin), .spare()], expiry: expiry)
         let set = try PolicySet([HostPolicy(.exact("www.example.com"), policy)], unlisted: .refuse)
         #expect(await code(try updater(), try Publisher.envelope(set).bytes) == nil)
-        let decision = await evaluator.judge(authority.whole, on: TestDate(2026, 5, 1))
+        let decision = await evaluator.evaluate(authority.whole, on: TestDate(2026, 5, 1))
         #expect(decision.reason == .pinSetExpiredRefused)
     }
 
     @Test(
-        "It does not let a time that was signed with HMAC end pins early, but lets it end what is refused from then on")
+        "An issue time with HMAC expires pins only if the policy refuses the host afterwards")
     func sharedIssueTimes() async throws {
         let authority = try TestAuthority()
         for (afterwards, expected) in [
@@ -291,11 +291,11 @@ struct RemotePolicyUpdaterTests {
             let updater = RemotePolicyUpdater(
                 evaluator: evaluator, verifier: try Publisher.verifier(), store: MemoryStore())
             #expect(await code(updater, try Publisher.envelope(set, .hmacSHA256).bytes) == nil)
-            #expect(await evaluator.judge(authority.whole, on: TestDate(2026, 5, 1)).reason == expected)
+            #expect(await evaluator.evaluate(authority.whole, on: TestDate(2026, 5, 1)).reason == expected)
         }
     }
 
-    @Test("It keeps versions and envelopes in files that are whole or not there")
+    @Test("The file store stores versions and envelopes, and refuses damaged files")
     func files() async throws {
         let folder = FileManager.default.temporaryDirectory.appending(
             path: "trust-\(UInt64.random(in: 0...UInt64.max))")
@@ -330,7 +330,7 @@ struct RemotePolicyUpdaterTests {
         #expect(try await self.updater(files).restore() == 5)
     }
 
-    @Test("It keeps files that only their owner can read, leaves no others, and raises versions only")
+    @Test("The file store creates private files, leaves no others, and never lowers versions")
     func fileModes() throws {
         let folder = FileManager.default.temporaryDirectory.appending(
             path: "trust-\(UInt64.random(in: 0...UInt64.max))")
@@ -354,31 +354,31 @@ struct RemotePolicyUpdaterTests {
             let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
             #expect(mode.map { $0 & 0o077 } == 0, "\(path)")
         }
-        // The next write removes the temporary file of a killed writer.
+        // The next write removes the temporary file of a killed process.
         let abandoned = inner.appending(path: ".trust-app_2fproduction.version.0123456789abcdef")
         try Data([1]).write(to: abandoned)
         try FileManager.default.setAttributes(
             [.modificationDate: Date(timeIntervalSinceNow: -120)], ofItemAtPath: abandoned.path)
         try files.setAcceptedVersion(AcceptedVersion(version: 8, digest: digest), "app/production")
         #expect(!FileManager.default.fileExists(atPath: abandoned.path))
-        // Another name is another pair of files, whatever bytes it has.
+        // Each name has its own pair of files, with any bytes in the name.
         try files.setAcceptedVersion(AcceptedVersion(version: 1, digest: digest), "\u{c}2\u{a}b")
         #expect(try files.acceptedVersion("\u{ab}") == nil)
     }
 
-    @Test("It does not take a version that it cannot look at for one that is not there")
+    @Test("A version that cannot be read is an error, not a missing version")
     func unreadableFiles() async throws {
         let folder = FileManager.default.temporaryDirectory.appending(
             path: "trust-\(UInt64.random(in: 0...UInt64.max))")
         defer { try? FileManager.default.removeItem(at: folder) }
         let files = FileRemotePolicyStore(folder: folder)
-        // A folder in the place of the file: there is something, and it cannot be read, for root neither.
+        // A folder instead of the file exists, but cannot be read, even as root.
         try FileManager.default.createDirectory(
             at: folder.appending(path: "trust-com_2eexample_2eapp_2fproduction.version"),
             withIntermediateDirectories: true)
         let bytes = try Publisher.envelope(Publisher.policies("one")).bytes
         #expect(await code(try updater(files), bytes) == .storeFailed)
-        // Neither is a link that leads nowhere, or round in a circle.
+        // The same applies to a dangling or circular link.
         let other = FileManager.default.temporaryDirectory.appending(
             path: "trust-\(UInt64.random(in: 0...UInt64.max))")
         defer { try? FileManager.default.removeItem(at: other) }

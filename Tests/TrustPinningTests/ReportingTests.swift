@@ -15,7 +15,7 @@ import TunnelSystem
     import Foundation
 #endif
 
-/// Takes reports, or fails as often as the test wants.
+/// Collects reports, or fails as often as the test requests.
 private final class Collector: ReportTransport {
     struct Failure: Error {}
 
@@ -23,7 +23,7 @@ private final class Collector: ReportTransport {
     private let failures: Mutex<Int>
     private let failing: String?
 
-    /// - Parameter failing: the place that fails; nil for any.
+    /// - Parameter failing: The destination that fails, or `nil` for all.
     init(failures: Int = 0, from failing: String? = nil) {
         self.failures = Mutex(failures)
         self.failing = failing
@@ -40,7 +40,7 @@ private final class Collector: ReportTransport {
     }
 }
 
-/// Keeps what is logged.
+/// Collects log messages.
 struct Memory: LogHandler {
     let lines: Recorder<String>
     var metadata: Logger.Metadata = [:]
@@ -73,7 +73,7 @@ struct ReportingTests {
         return TrustEvaluator(policies: set, systemTrust: trust, observers: observers)
     }
 
-    @Test("Reports have the fields of TrustKit's reports")
+    @Test("Reports have the fields of TrustKit's format")
     func format() async throws {
         let authority = try TestAuthority()
         let collector = Collector()
@@ -105,7 +105,7 @@ struct ReportingTests {
         #expect(Dictionary(uniqueKeysWithValues: members.map { ($0.name, $0.value) }) == expected)
     }
 
-    @Test("Reports are made of mismatches in each mode and of untrusted chains, of pinned hosts only")
+    @Test("Mismatches in each mode and untrusted chains of pinned hosts are reported")
     func reported() async throws {
         let authority = try TestAuthority()
         for (mode, isTrusted, result, enforces) in [
@@ -116,8 +116,8 @@ struct ReportingTests {
             let heard = Recorder<TrustEvaluation>()
             let evaluator = try evaluator(
                 [{ if let evaluation = $0.evaluation { heard.append(evaluation) } }], mode: mode, isTrusted: isTrusted)
-            _ = await evaluator.judge(authority.whole)
-            _ = await evaluator.judge(authority.whole, host: "other.test")
+            _ = await evaluator.evaluate(authority.whole)
+            _ = await evaluator.evaluate(authority.whole, host: "other.test")
             let reports = heard.elements.map { PinFailureReport($0) }
             #expect(reports.count == 2)
             #expect(reports[0]?.result == result)
@@ -129,73 +129,73 @@ struct ReportingTests {
         let good = TrustEvaluator(
             policies: try .only(policy), systemTrust: FixedTrust.everything,
             observers: [{ if let evaluation = $0.evaluation { heard.append(evaluation) } }])
-        _ = await good.judge(authority.whole)
+        _ = await good.evaluate(authority.whole)
         #expect(heard.elements.map { PinFailureReport($0) } == [nil])
     }
 
-    @Test("Reports of the same failure are sent once in a day")
+    @Test("The same failure is reported once a day")
     func rate() async throws {
         let authority = try TestAuthority()
         let other = try TestAuthority("Other")
         let collector = Collector()
         let reporter = PinFailureReporter(app: Self.app, uris: ["a", "b"], transport: collector)
         let evaluator = try evaluator([reporter.observer])
-        for _ in 0..<5 { _ = await evaluator.judge(authority.whole) }
-        _ = await evaluator.judge(other.whole)
-        _ = await evaluator.judge(authority.whole, host: "other.example.com")
+        for _ in 0..<5 { _ = await evaluator.evaluate(authority.whole) }
+        _ = await evaluator.evaluate(other.whole)
+        _ = await evaluator.evaluate(authority.whole, host: "other.example.com")
         await reporter.flush()
         #expect(reporter.counts == PinFailureReporter.Counts(sent: 3, repeated: 4))
         #expect(collector.received.elements.count == 6)
-        _ = await evaluator.judge(authority.whole, on: TestDate(2026, 6, 2))
+        _ = await evaluator.evaluate(authority.whole, on: TestDate(2026, 6, 2))
         await reporter.flush()
         #expect(reporter.counts.sent == 4)
     }
 
-    @Test("Reports that cannot be sent are tried three times, and what does not fit the queue is dropped")
+    @Test("A failed report is sent at most three times, and reports beyond the queue limit are dropped")
     func failures() async throws {
         let authority = try TestAuthority()
         let collector = Collector(failures: 2)
         let reporter = PinFailureReporter(app: Self.app, uris: ["a"], transport: collector)
-        _ = await (try evaluator([reporter.observer])).judge(authority.whole)
+        _ = await (try evaluator([reporter.observer])).evaluate(authority.whole)
         for _ in 0..<3 { await reporter.flush() }
         #expect(reporter.counts == PinFailureReporter.Counts(sent: 1))
 
         let never = PinFailureReporter(app: Self.app, uris: ["a"], transport: Collector(failures: .max), queueLimit: 4)
         let evaluator = try evaluator([never.observer])
-        for index in 0..<9 { _ = await evaluator.judge(authority.whole, host: "h\(index).example.com") }
+        for index in 0..<9 { _ = await evaluator.evaluate(authority.whole, host: "h\(index).example.com") }
         for _ in 0..<4 { await never.flush() }
         #expect(never.counts.dropped == 9)
         #expect(never.counts.sent == 0)
     }
 
-    @Test("Reports that nobody got do not keep the next ones back, and arrive once at each place")
+    @Test("An undelivered report does not delay the next one, and each destination receives a report once")
     func dropped() async throws {
         let authority = try TestAuthority()
-        // The second place fails at first: the first one hears once all the same.
+        // The second destination fails at first; the first one still receives the report only once.
         let collector = Collector(failures: 1, from: "b")
         let reporter = PinFailureReporter(app: Self.app, uris: ["a", "b"], transport: collector)
         let evaluator = try evaluator([reporter.observer])
-        _ = await evaluator.judge(authority.whole)
+        _ = await evaluator.evaluate(authority.whole)
         for _ in 0..<2 { await reporter.flush() }
         #expect(collector.received.elements.map(\.uri) == ["a", "b"])
 
         let failing = Collector(failures: 3)
         let later = PinFailureReporter(app: Self.app, uris: ["a"], transport: failing)
         let other = try self.evaluator([later.observer])
-        _ = await other.judge(authority.whole)
+        _ = await other.evaluate(authority.whole)
         for _ in 0..<3 { await later.flush() }
         #expect(later.counts == PinFailureReporter.Counts(dropped: 1))
-        _ = await other.judge(authority.whole)
+        _ = await other.evaluate(authority.whole)
         await later.flush()
         #expect(later.counts == PinFailureReporter.Counts(sent: 1, dropped: 1))
 
-        // A place that never answers keeps no other waiting, and does not make them hear more often.
+        // A destination that never responds does not delay or repeat reports to other destinations.
         for uris in [["good", "dead"], ["dead", "good"]] {
             let collector = Collector(failures: .max, from: "dead")
             let reporter = PinFailureReporter(app: Self.app, uris: uris, transport: collector)
             let evaluator = try self.evaluator([reporter.observer])
             for _ in 0..<2 {
-                _ = await evaluator.judge(authority.whole)
+                _ = await evaluator.evaluate(authority.whole)
                 for _ in 0..<3 { await reporter.flush() }
             }
             #expect(collector.received.elements.map(\.uri) == ["good"])
@@ -204,11 +204,11 @@ struct ReportingTests {
 
         let full = PinFailureReporter(app: Self.app, uris: ["a"], transport: Collector(), queueLimit: 0)
         let last = try self.evaluator([full.observer])
-        for _ in 0..<2 { _ = await last.judge(authority.whole) }
+        for _ in 0..<2 { _ = await last.evaluate(authority.whole) }
         #expect(full.counts == PinFailureReporter.Counts(dropped: 2))
     }
 
-    @Test("Reports of hosts say the policy's pattern and never the host")
+    @Test("Logs contain the policy's pattern and never the host")
     func logs() async throws {
         let authority = try TestAuthority()
         let lines = Recorder<String>()
@@ -218,7 +218,7 @@ struct ReportingTests {
         ] {
             let evaluator = try evaluator([TrustEvaluator.logging(to: logger)], mode: mode, isTrusted: isTrusted)
             for host in ["private-name.example.com", "secret-site.test", "not a host"] {
-                _ = await evaluator.judge(authority.whole, host: host)
+                _ = await evaluator.evaluate(authority.whole, host: host)
             }
         }
         let text = lines.elements.joined(separator: "\n")
@@ -227,7 +227,7 @@ struct ReportingTests {
         #expect(text.contains("failure=expired"))
         #expect(text.contains("error trust pinning: pinMismatch"))
         #expect(text.contains("warning trust pinning: pinMismatchPermissive"))
-        // The key of a host that the policy names, which its makers want to compare; of others, nothing.
+        // The key is logged for a listed host, so that it can be compared with the policy, and not for other hosts.
         #expect(text.contains("presented=\(try PinHash(authority.leaf.pin))"))
         for secret in ["private-name", "secret-site", "not a host", "www.example.com", "Example Intermediate"] {
             #expect(!text.contains(secret), "\(secret)")

@@ -11,21 +11,21 @@ import TrustPinningTesting
     import Foundation
 #endif
 
-/// In each of these a pin matches, and the server is refused all the same.
+/// In each test of a refusal, a pin matches.
 @Suite("System trust by swift-certificates")
 struct RootStoreTrustTests {
-    /// Judges a leaf whose key is pinned.
-    private func judge(
+    /// Evaluates a leaf whose key is pinned.
+    private func evaluate(
         _ leaf: TestCertificate, issuers: [TestCertificate], root: TestCertificate, host: String = "www.example.com",
         on day: TestDate = .today
     ) async throws -> TrustDecision {
         let policy = try PinningPolicy(pins: [.of(leaf.pin), .of(root.pin, .ca), .spare()])
         let trust = RootStoreTrust(roots: try .certificates([root.der]))
         let evaluator = TrustEvaluator(policies: try .only(policy, host: host), systemTrust: trust)
-        return await evaluator.judge([leaf.der] + issuers.map(\.der), host: host, on: day)
+        return await evaluator.evaluate([leaf.der] + issuers.map(\.der), host: host, on: day)
     }
 
-    /// The code of the failure; nil if the server is trusted.
+    /// The code of the failure, or `nil` if the server is trusted.
     private func failure(_ decision: TrustDecision) -> SystemTrustFailure.Code? {
         for case .systemTrustFailed(let failure) in decision.events { return failure.code }
         return nil
@@ -36,13 +36,13 @@ struct RootStoreTrustTests {
     ) async throws -> SystemTrustFailure.Code? {
         let authority = try TestAuthority()
         let leaf = try authority.issue(CertificateTemplate().with(change), key: TestKey(.p256, "pinned"))
-        let decision = try await judge(
+        let decision = try await evaluate(
             leaf, issuers: [authority.intermediate], root: authority.root, host: host, on: day)
         #expect(decision.isTrusted == (failure(decision) == nil))
         return failure(decision)
     }
 
-    @Test("A good leaf is accepted on each day of its validity, and on no other")
+    @Test("A valid leaf is accepted only within its validity period")
     func validity() async throws {
         for (day, code) in [
             (TestDate(2025, 12, 31), SystemTrustFailure.Code.notYetValid), (.leafStart, nil), (.today, nil),
@@ -51,7 +51,7 @@ struct RootStoreTrustTests {
         ] { #expect(try await leafFailure(on: day) { _ in } == code, "\(day)") }
     }
 
-    @Test("It refuses a chain whose intermediate or root has expired")
+    @Test("A chain with an expired intermediate or root is refused")
     func expiredIssuers() async throws {
         let rootKey = try TestKey(.p256, "root")
         let shortRoot = try TestCertificate(
@@ -62,15 +62,15 @@ struct RootStoreTrustTests {
             .authority("Intermediate").with { $0.notAfter = TestDate(2026, 5, 1) }, key: intermediateKey, issuer: root)
         let intermediate = try TestCertificate(.authority("Intermediate"), key: intermediateKey, issuer: root)
         let leaf = try TestCertificate(key: TestKey(.p256, "leaf"), issuer: intermediate)
-        let good = try await judge(leaf, issuers: [intermediate], root: root)
+        let good = try await evaluate(leaf, issuers: [intermediate], root: root)
         #expect(good.reason == .pinMatch)
-        #expect(try await failure(judge(leaf, issuers: [shortIntermediate], root: root)) == .expired)
-        #expect(try await failure(judge(leaf, issuers: [intermediate], root: shortRoot)) == .expired)
-        // With both, the one that is valid is found.
-        #expect(try await judge(leaf, issuers: [shortIntermediate, intermediate], root: root).isTrusted)
+        #expect(try await failure(evaluate(leaf, issuers: [shortIntermediate], root: root)) == .expired)
+        #expect(try await failure(evaluate(leaf, issuers: [intermediate], root: shortRoot)) == .expired)
+        // If both are available, the valid one is used.
+        #expect(try await evaluate(leaf, issuers: [shortIntermediate, intermediate], root: root).isTrusted)
     }
 
-    @Test("It compares names as RFC 9525 says, and never common names")
+    @Test("Names are compared as RFC 9525 requires, without common names")
     func names() async throws {
         let table: [(host: String, names: [String], addresses: [[UInt8]], isRight: Bool)] = [
             ("www.example.com", ["www.example.com"], [], true), ("www.example.com", ["WWW.Example.COM"], [], true),
@@ -92,7 +92,7 @@ struct RootStoreTrustTests {
         ]
         for row in table {
             let code = try await leafFailure(host: row.host) {
-                // A common name that would match, if one looked at it.
+                // A common name that would match if it were compared.
                 $0.subject = row.host
                 $0.dnsNames = row.names
                 $0.ipAddresses = row.addresses
@@ -101,7 +101,7 @@ struct RootStoreTrustTests {
         }
     }
 
-    @Test("It refuses leaves that are not for servers, and issuers that are not for issuing or for servers")
+    @Test("Leaves and issuers with a usage other than servers, or issuing, are refused")
     func usage() async throws {
         #expect(try await leafFailure { $0.usages = [.clientAuth] } == .wrongUsage)
         #expect(try await leafFailure { $0.usages = [.codeSigning] } == .wrongUsage)
@@ -110,7 +110,7 @@ struct RootStoreTrustTests {
         #expect(try await leafFailure { $0.usages = nil } == nil)
         #expect(try await leafFailure { $0.keyUsage = 0x06 } == .wrongUsage)
         #expect(try await leafFailure { $0.keyUsage = nil } == nil)
-        // An authority is no server, and neither is a key that may sign certificates.
+        // A server must not be an authority, or have a key that may sign certificates.
         #expect(try await leafFailure { $0.isAuthority = true } == .wrongUsage)
         #expect(try await leafFailure { $0.keyUsage = 0x84 } == .wrongUsage)
 
@@ -119,7 +119,7 @@ struct RootStoreTrustTests {
             let template = CertificateTemplate.authority("Intermediate").with(change)
             let intermediate = try TestCertificate(template, key: TestKey(.p256, "intermediate"), issuer: root)
             let leaf = try TestCertificate(key: TestKey(.p256, "leaf"), issuer: intermediate)
-            let decision = try await judge(leaf, issuers: [intermediate], root: root)
+            let decision = try await evaluate(leaf, issuers: [intermediate], root: root)
             return self.failure(decision)
         }
         #expect(try await failure { _ in } == nil)
@@ -141,7 +141,7 @@ struct RootStoreTrustTests {
         #expect(try await failure { $0.permittedDNSSubtrees = ["example.net"] } == .constraint)
     }
 
-    /// The extension of an authority that may not sign for these names, nor for names below them.
+    /// The extension of an authority that excludes these names and the names below them.
     private func excluding(_ names: [String]) -> [UInt8] {
         let subtrees = names.flatMap { DERWriter.sequence(DERWriter.implicit(2, Array($0.utf8))) }
         return TestCertificate.extension(
@@ -160,10 +160,10 @@ struct RootStoreTrustTests {
             key: TestKey(.p256, "intermediate"), issuer: root)
         let template = CertificateTemplate().with { $0.dnsNames = names }
         let leaf = try TestCertificate(template, key: TestKey(.p256, "leaf"), issuer: intermediate)
-        return try await failure(judge(leaf, issuers: [intermediate], root: root, host: host))
+        return try await failure(evaluate(leaf, issuers: [intermediate], root: root, host: host))
     }
 
-    @Test("It refuses hosts that an issuer excludes, and wildcards that take one of them in")
+    @Test("Hosts that an issuer excludes, and wildcards that include one, are refused")
     func excludedNames() async throws {
         let wildcard = ["*.example.com"]
         let table: [(host: String, names: [String], excluded: String, isRight: Bool)] = [
@@ -175,7 +175,7 @@ struct RootStoreTrustTests {
             ("bar.example.com", ["bar.example.com"], "bar.example.com", false),
             ("bar.example.com", wildcard, "example.com", false), ("bar.example.com", wildcard, ".example.com", false),
             ("bar.example.com", wildcard, "com", false), ("bar.example.com", wildcard, "", false),
-            // What is excluded has more labels than the wildcard, or another name.
+            // The excluded name has more labels than the wildcard, or another parent.
             ("bar.example.com", wildcard, "a.bar.example.com", true),
             ("bar.example.com", wildcard, ".bar.example.com", true),
             ("bar.example.com", wildcard, "bar.example.net", true),
@@ -191,7 +191,7 @@ struct RootStoreTrustTests {
         }
     }
 
-    @Test("It compares no more names with constraints than a limit, which costs next to nothing")
+    @Test("A chain with too many names and constraints is refused quickly")
     func manyConstraints() async throws {
         func code(_ names: Int, _ constraints: Int, ofRoot: Bool = false) async throws -> SystemTrustFailure.Code? {
             try await failure(
@@ -203,30 +203,31 @@ struct RootStoreTrustTests {
         #expect(try await code(501, 500, ofRoot: true) == .constraint)
     }
 
-    @Test("It refuses a path longer than an authority allows")
+    @Test("A path longer than an authority permits is refused")
     func pathLength() async throws {
         let authority = try TestAuthority()
         let below = try TestCertificate(
             .authority("Below"), key: TestKey(.p256, "below"), issuer: authority.intermediate)
         let leaf = try TestCertificate(key: TestKey(.p256, "leaf"), issuer: below)
-        let decision = try await judge(leaf, issuers: [below, authority.intermediate], root: authority.root)
+        let decision = try await evaluate(leaf, issuers: [below, authority.intermediate], root: authority.root)
         #expect(failure(decision) == .constraint)
     }
 
-    @Test("It refuses self-signed leaves, unknown roots, and signatures by another key of the same name")
+    @Test("Self-signed leaves, unknown roots, and signatures of another key with the same name are refused")
     func issuers() async throws {
         let authority = try TestAuthority()
         let impostor = try TestAuthority("Other")
         let selfSigned = try TestCertificate(key: TestKey(.p256, "self"))
-        #expect(try await failure(judge(selfSigned, issuers: [], root: authority.root)) == .unknownIssuer)
+        #expect(try await failure(evaluate(selfSigned, issuers: [], root: authority.root)) == .unknownIssuer)
         #expect(
-            try await failure(judge(authority.leaf, issuers: [authority.intermediate], root: impostor.root))
+            try await failure(evaluate(authority.leaf, issuers: [authority.intermediate], root: impostor.root))
                 == .unknownIssuer)
         let sameName = try TestCertificate(
             authority.intermediate.template, key: TestKey(.p256, "impostor"), issuer: impostor.root)
         let leaf = try TestCertificate(key: TestKey(.p256, "leaf"), issuer: sameName)
         #expect(
-            try await failure(judge(leaf, issuers: [authority.intermediate], root: authority.root)) == .unknownIssuer)
+            try await failure(evaluate(leaf, issuers: [authority.intermediate], root: authority.root)) == .unknownIssuer
+        )
         var forged = authority.leaf.der
         forged[forged.count - 1] ^= 1
         let trust = try RootStoreTrust(authority)
@@ -239,15 +240,15 @@ struct RootStoreTrustTests {
         }
     }
 
-    @Test("It refuses keys that it cannot verify with, pinned or not", arguments: TestKey.Algorithm.unsupported)
+    @Test("Leaves with unsupported keys are refused, pinned or not", arguments: TestKey.Algorithm.unsupported)
     func unsupportedKeys(algorithm: TestKey.Algorithm) async throws {
         let authority = try TestAuthority()
         let leaf = try authority.issue(key: TestKey(algorithm, "leaf"))
         #expect(
-            try await failure(judge(leaf, issuers: [authority.intermediate], root: authority.root)) == .unreadable)
+            try await failure(evaluate(leaf, issuers: [authority.intermediate], root: authority.root)) == .unreadable)
     }
 
-    @Test("It refuses critical extensions that nobody here knows")
+    @Test("Unknown critical extensions are refused")
     func criticalExtensions() async throws {
         let unknown = DERWriter.objectIdentifier(1, 3, 6, 1, 4, 1, 99_999, 1)
         for (critical, isTrusted) in [(true, false), (false, true)] {
@@ -258,7 +259,7 @@ struct RootStoreTrustTests {
         }
     }
 
-    @Test("It remembers what it verified for the host, the chain and the days it is good for")
+    @Test("A verified chain is cached for its host, certificates and validity period")
     func memory() async throws {
         let authority = try TestAuthority()
         let trust = try RootStoreTrust(authority)
@@ -280,9 +281,9 @@ struct RootStoreTrustTests {
         }
     }
 
-    @Test("It gives up on certificates that sign each other in all ways, in little time")
+    @Test("The search ends quickly for certificates that all sign each other")
     func maze() async throws {
-        // One name, one key, other alternative names: each certificate is an issuer of each other.
+        // All certificates have the same name and key, but different alternative names, so each can issue each other.
         let key = try TestKey(.p256, "maze")
         let maze = try (0..<9).map { index in
             let template = CertificateTemplate.authority("Maze").with { $0.dnsNames = ["\(index).example.com"] }
@@ -292,11 +293,11 @@ struct RootStoreTrustTests {
         let root = try TestAuthority().root
         let clock = ContinuousClock()
         let start = clock.now
-        #expect(try await failure(judge(leaf, issuers: maze, root: root)) == .unknownIssuer)
+        #expect(try await failure(evaluate(leaf, issuers: maze, root: root)) == .unknownIssuer)
         #expect(clock.now - start < .seconds(60))
     }
 
-    @Test("It has the roots of a bundle, or says that there is none")
+    @Test("A root store reads a bundle, or reports that none exists")
     func bundles() async throws {
         let authority = try TestAuthority()
         let file = FileManager.default.temporaryDirectory.appending(

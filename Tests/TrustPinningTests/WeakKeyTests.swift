@@ -6,7 +6,7 @@ import TrustPinningTesting
 
 @testable import TrustPinning
 
-@Suite("Keys that are too short")
+@Suite("Short RSA keys")
 struct WeakKeyTests {
     /// A SubjectPublicKeyInfo with an RSA modulus of this many bits. Evaluation without system trust uses no key.
     private static func keyInfo(bits: Int, algorithm: [UInt8]) -> [UInt8] {
@@ -28,7 +28,7 @@ struct WeakKeyTests {
         let pin = try Pin(.spki, PinHash(sha256Of: info), scope: .leaf)
         let policy = try PinningPolicy(pins: [pin, .spare()], requiresSystemTrust: false)
         let evaluator = TrustEvaluator(policies: try .only(policy), systemTrust: FixedTrust.failing())
-        let decision = await evaluator.judge([leaf.der])
+        let decision = await evaluator.evaluate([leaf.der])
         guard bits < 2048 else {
             #expect(decision.reason == .leafPinMatchWithoutSystemTrust)
             return
@@ -46,6 +46,6 @@ struct WeakKeyTests {
         let pin = try Pin(.spki, PinHash(sha256Of: info), scope: .leaf)
         let policy = try PinningPolicy(pins: [pin, .spare()], requiresSystemTrust: false)
         let evaluator = TrustEvaluator(policies: try .only(policy), systemTrust: FixedTrust.failing())
-        #expect(await evaluator.judge([leaf.der]).reason == .trustFailed)
+        #expect(await evaluator.evaluate([leaf.der]).reason == .trustFailed)
     }
 }

@@ -5,35 +5,35 @@ import NetworkAddresses
 import TunnelIO
 import WireGuardCore
 
-/// The events of a client's logins and its session.
+/// An event of a client's logins and session.
 package enum ClientEvent: Sendable, Equatable {
-    /// A login was accepted: apply these settings.
+    /// A login was accepted: apply this assignment.
     case established(Body.Assignment)
-    /// A login failed. The previous session, if there is one, continues.
+    /// A login failed. An earlier session, if there is one, continues.
     case failed(CredentialError)
-    /// The session is over, and no login is on its way.
+    /// The session has ended, and no login is in progress.
     case ended(EndReason)
-    /// The keys were renewed, so the server is reachable.
+    /// The keys were renewed, which proves that the server responds.
     case renewed
-    /// The server may have forgotten the session: log in again in parallel.
+    /// The server may have lost the session: log in again while the session continues.
     case mayBeUnknown
 }
 
-/// The traffic of a client.
+/// The traffic and drop counters of a client.
 package struct ClientStatistics: Sendable, Equatable {
-    /// IP packets that were sealed, and their bytes.
+    /// The sealed IP packets, and their bytes.
     package var sentPackets = 0
     package var sentBytes = 0
-    /// IP packets that were delivered, and their bytes.
+    /// The delivered IP packets, and their bytes.
     package var receivedPackets = 0
     package var receivedBytes = 0
-    /// Packets without a session.
+    /// Packets without a session to send them in.
     package var withoutSession = 0
-    /// Datagrams that are not authentic, or of no session.
+    /// Datagrams that are not authentic, or belong to no session.
     package var forged = 0
     /// Datagrams that were received before.
     package var replayed = 0
-    /// Packets from the tunnel that are not IP packets.
+    /// Authentic packets that are not IP packets.
     package var malformed = 0
 }
 
@@ -47,14 +47,14 @@ extension ClientStatistics {
     ]
 }
 
-/// A client for the lanes: the session in use, and a parallel login if there is one.
+/// The client's end of the lanes: the session in use and, during a login, the next one.
 final class ClientEnd: TunnelEnd, @unchecked Sendable {
     // Unchecked: the transport's lock guards all of it.
 
-    /// One login and its result.
+    /// A login and its session.
     final class Attempt {
         var client: CredentialClient
-        /// The possible endpoints of the server; one after it has answered.
+        /// The possible addresses of the server; only one after it has responded.
         var endpoints: [Endpoint]
         private var turn = 0
 
@@ -63,7 +63,7 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
             self.endpoints = endpoints
         }
 
-        /// Returns the endpoint of the next datagram: each address in turn, until one answers.
+        /// Returns the destination of the next datagram: each address in turn, until the server responds.
         func nextEndpoint() -> Endpoint {
             defer { turn += 1 }
             return endpoints[turn % endpoints.count]
@@ -76,12 +76,12 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
     private(set) var statistics = ClientStatistics()
     private let emit: (ClientEvent) -> Void
 
-    /// - Parameter emit: called under the transport's lock.
+    /// - Parameter emit: Called under the transport's lock.
     init(emit: @escaping (ClientEvent) -> Void) { self.emit = emit }
 
     // MARK: - Logins
 
-    /// Starts a login and cancels one in progress.
+    /// Begins a login, and cancels one in progress.
     func logIn(_ client: consuming CredentialClient, at endpoints: [Endpoint], now: Instant) {
         guard !endpoints.isEmpty else { return }
         let attempt = Attempt(client, endpoints)
@@ -89,13 +89,13 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
         perform(attempt.client.start(at: now), of: attempt)
     }
 
-    /// Renews the keys now, from wherever it is.
+    /// Renews the keys immediately, from the current network.
     func renew(now: Instant) {
         guard let active else { return }
         perform(active.client.renew(at: now), of: active)
     }
 
-    /// Sends to another address from now on: the server's, as it is resolved now.
+    /// Sends to the server's newly resolved address from now on.
     func move(to endpoints: [Endpoint]) {
         guard let first = endpoints.first, let active, !active.endpoints.contains(where: endpoints.contains) else {
             return
@@ -103,7 +103,7 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
         active.endpoints = [first]
     }
 
-    /// Ends all, and tells the server.
+    /// Ends logins and session, and notifies the server.
     func close() {
         candidate = nil
         if let active { perform(active.client.close(), of: active) }
@@ -111,11 +111,11 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
     }
 
     var isEstablished: Bool { active?.client.isEstablished == true }
-    /// The endpoint of the server.
+    /// The server's address.
     var endpoint: Endpoint? { (active ?? candidate)?.endpoints.first }
-    /// How often the session's keys were renewed.
+    /// The number of renewals of the session's keys.
     var rekeys: Int { active?.client.rekeys ?? 0 }
-    /// The creation time of the session's keys.
+    /// The time at which the session's keys were made.
     var keysMadeAt: Instant? { active?.client.current?.createdAt }
 
     private func perform(_ actions: [ClientAction], of attempt: Attempt) {
@@ -126,7 +126,7 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
                 let former = active
                 active = attempt
                 candidate = nil
-                // The server ends it because of the client's own new session.
+                // The client's own new session replaces the former one.
                 if let former { perform(former.client.close(), of: former) }
                 emit(.established(assignment))
             case .mayBeUnknown: if candidate == nil { emit(.mayBeUnknown) }
@@ -136,7 +136,7 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
             case .ended(let reason):
                 guard attempt === active else { continue }
                 active = nil
-                // A login in progress reports its own result.
+                // A login in progress determines the next event.
                 if candidate == nil { emit(.ended(reason)) }
             case .deliver: break
             }

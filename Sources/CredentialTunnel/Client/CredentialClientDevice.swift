@@ -5,17 +5,17 @@ package import NetworkAddresses
 package import TunnelIO
 import WireGuardCore
 
-/// A running client: logins and their session between a UDP socket and, later, a TUN device.
+/// A running client: logins and their session, between a UDP socket and, after a login, a TUN device.
 ///
-/// The server decides the interface's settings, so there is no interface before the first login. Until then the lanes use an
-/// idle one in memory.
+/// The server determines the interface's settings, so there is no interface before the first login. Until then, the
+/// lanes run on an unused in-memory device.
 package final class CredentialClientDevice: Sendable {
     /// The options of a device.
     package struct Options: Sendable {
         /// The binding of the sockets.
         package var binding = DatagramBinding()
         package var dataPath = DataPathOptions()
-        /// The source of keys and indices; cryptographically secure outside tests.
+        /// The source of keys and indices; cryptographically secure outside of tests.
         package var random: @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() }
 
         package init() {}
@@ -28,7 +28,7 @@ package final class CredentialClientDevice: Sendable {
     private let random: @Sendable () -> any RandomNumberGenerator
 
     /// Creates a device that waits for a login.
-    /// - Parameter onFailure: Called once, on a lane's thread, if the interface is removed or a system call fails.
+    /// - Parameter onFailure: Called once, on a lane's thread, if the interface was removed or the system fails.
     package init(
         network: any DatagramNetwork, options: Options = Options(),
         onFailure: @escaping @Sendable (TunnelIOError) -> Void = { _ in }
@@ -44,8 +44,8 @@ package final class CredentialClientDevice: Sendable {
         try lanes.run(on: MemoryTun(name: "login", queueCapacity: 1))
     }
 
-    /// Starts a login in parallel to the present session, and cancels a login in progress. Several addresses are tried in
-    /// turn.
+    /// Begins a login while an existing session continues, and cancels a login in progress. If there are several
+    /// addresses, each is tried in turn.
     package func logIn(_ configuration: CredentialClient.Configuration, at endpoints: [Endpoint]) {
         let random = random
         transport.withEnd { end, now in
@@ -54,11 +54,11 @@ package final class CredentialClientDevice: Sendable {
         lanes.wake()
     }
 
-    /// Moves the packets of this device from now on.
+    /// Carries the packets of this device from now on.
     package func attach(_ tun: any TunDevice) throws(TunnelIOError) { try lanes.run(on: tun) }
 
-    /// Continues the session with new sockets and new keys, after sleep or a change of network. Uses the server's present
-    /// endpoints if they are known.
+    /// Opens new sockets and renews the keys, after sleep or a change of network. Uses the new addresses if they are
+    /// known.
     package func rebind(to endpoints: [Endpoint] = []) throws(TunnelIOError) {
         try lanes.rebind()
         transport.withEnd { end, now in
@@ -68,19 +68,19 @@ package final class CredentialClientDevice: Sendable {
         lanes.wake()
     }
 
-    /// Whether packets pass.
+    /// Whether a session is established.
     package var isEstablished: Bool { transport.withEnd { end, _ in end.isEstablished } }
-    /// The endpoint of the server.
+    /// The server's address.
     package var endpoint: Endpoint? { transport.withEnd { end, _ in end.endpoint } }
-    /// How long ago the keys in use were made.
+    /// The age of the keys in use.
     package var keyAge: Duration? {
         transport.withEnd { end, now in end.keysMadeAt.map { .nanoseconds(now.nanoseconds - $0.nanoseconds) } }
     }
-    /// How often its keys were renewed.
+    /// The number of key renewals.
     package var rekeys: Int { transport.withEnd { end, _ in end.rekeys } }
     package var statistics: ClientStatistics { transport.withEnd { end, _ in end.statistics } }
     package var laneStatistics: LaneStatistics { lanes.statistics }
-    /// Every packet and datagram that was not passed on, by cause.
+    /// The numbers of dropped packets and datagrams, by cause.
     package var drops: DropCounters { Self.drops(statistics, lanes.statistics, lanes.socketDrops) }
 
     static func drops(
@@ -93,13 +93,13 @@ package final class CredentialClientDevice: Sendable {
         return drops
     }
 
-    /// The causes of lanes, two of them by the names that the status of login tunnels has always used.
+    /// The causes of lanes. Two of them keep the names that the status of login tunnels has always used.
     private static let laneDropCauses: [DropCause<LaneStatistics, Int>] = {
         let names = ["refused by device": "device", "refused by network": "network"]
         return LaneStatistics.dropCauses.map { (names[$0.name] ?? $0.name, $0.counter, $0.summary) }
     }()
 
-    /// Ends session, threads and sockets, and tells the server. Waits for threads. Safe to repeat.
+    /// Ends the session, threads and sockets, and notifies the server. Waits for the threads. Safe to repeat.
     package func close() {
         transport.withEnd { end, _ in end.close() }
         lanes.stop()

@@ -6,10 +6,11 @@ package import WireGuardCore
 extension CredentialClient {
     // MARK: - Datagrams
 
-    /// Handles a datagram, which is opened in place. A datagram for another client, or without authentication, has no effect.
+    /// Handles a datagram, and opens it in place. A datagram for another client, or one that is not authentic, has no
+    /// effect.
     ///
-    /// For single datagrams. A transport looks up ``session(receiving:)``, opens batches with
-    /// ``MessageDecoder/openInPlace(_:_:keys:)`` and calls ``commit(_:to:at:)``.
+    /// For single datagrams. For batches, a transport calls ``session(receiving:)``,
+    /// ``MessageDecoder/openInPlace(_:_:keys:)`` and ``commit(_:to:at:)``.
     package mutating func received(_ datagram: UnsafeMutableRawBufferPointer, at now: Instant) -> [ClientAction] {
         guard let header = try? unsafe MessageDecoder.header(of: UnsafeRawBufferPointer(datagram)) else { return [] }
         switch header.code {
@@ -36,28 +37,28 @@ extension CredentialClient {
         return actions
     }
 
-    /// The session that a datagram with this index belongs to.
+    /// Returns the session of datagrams with this index.
     package func session(receiving index: UInt32) -> TunnelSession? {
         if let current, current.keys.localIndex == index { return current }
         if let previous, previous.keys.localIndex == index { return previous }
         return nil
     }
 
-    /// Records a datagram that was opened.
-    /// - Returns: The resulting actions; `nil` if it was received before and must be dropped.
+    /// Records an opened datagram.
+    /// - Returns: The actions, or `nil` if the datagram was received before and must be dropped.
     package mutating func commit(_ header: Header, to session: TunnelSession, at now: Instant) -> [ClientAction]? {
         guard session.accept(header.counter) else { return nil }
-        doubt = nil
+        proofDeadline = nil
         if confirmation != nil, session === current {
-            // The server uses the new key: datagrams under the old one arrive soon or never.
+            // The server uses the new key: datagrams under the old key arrive soon or never.
             confirmation = nil
             graceEnd = now + timing.grace
         }
         return []
     }
 
-    /// Takes counters for packets to be sent, and the keys to seal them with.
-    /// - Returns: nil unless the login is good and the session lasts.
+    /// Reserves counters for packets to send, and returns them with the keys.
+    /// - Returns: `nil` unless the login was accepted and the session is valid.
     package mutating func reserve(
         _ count: Int, at now: Instant
     ) -> (keys: SessionKeys, first: UInt64, count: Int)? {
@@ -76,7 +77,8 @@ extension CredentialClient {
     var sessionDeadlines: [Instant?] {
         guard let current else { return [] }
         var times = [
-            confirmation?.next, graceEnd, doubt, current.createdAt + .nanoseconds(TimerConstants.rejectAfterTime),
+            confirmation?.next, graceEnd, proofDeadline,
+            current.createdAt + .nanoseconds(TimerConstants.rejectAfterTime),
         ]
         if let rekey {
             times.append(rekey.retransmission.next)
@@ -90,8 +92,8 @@ extension CredentialClient {
     mutating func sessionDeadlineReached(at now: Instant) -> [ClientAction] {
         guard let current, current.isUsable(at: now) else { return end(.expired) }
         var actions: [ClientAction] = []
-        if let doubt, doubt <= now {
-            self.doubt = nil
+        if let proofDeadline, proofDeadline <= now {
+            self.proofDeadline = nil
             actions.append(.mayBeUnknown)
         }
         if let graceEnd, graceEnd <= now {
@@ -109,7 +111,8 @@ extension CredentialClient {
         return actions
     }
 
-    /// Begins to renew the keys now: that tells the server where this client is, and the answer proves that packets pass.
+    /// Begins to renew the keys. This informs the server of the client's address, and its response proves that packets
+    /// arrive.
     mutating func renew(at now: Instant) -> [ClientAction] {
         guard isEstablished, let current, current.isUsable(at: now) else { return [] }
         return rekey == nil ? beginRekey(current, at: now) : sendRekey()

@@ -3,27 +3,27 @@
 
 package import WireGuardCore
 
-/// The actions that a client requests of its driver.
+/// A request of a client to its driver.
 package enum ClientAction: Equatable {
     /// Send this datagram to the server.
     case send([UInt8])
-    /// The login was accepted: apply these settings. Occurs once.
+    /// The login was accepted: apply this assignment. Sent once.
     case established(Body.Assignment)
-    /// Bytes of the datagram, opened in place, are an IP packet.
+    /// These bytes of the datagram, opened in place, are an IP packet.
     case deliver(Range<Int>)
-    /// The server may have forgotten the session: start a parallel login. The notice may be forged.
+    /// The server may have lost the session: begin another while this one continues. The notice may be forged.
     case mayBeUnknown
-    /// The login failed. Nothing follows.
+    /// The login failed. This is the last action.
     case failed(CredentialError)
-    /// The session is over. Nothing follows.
+    /// The session has ended. This is the last action.
     case ended(EndReason)
 }
 
-/// One login and its session, on the client's side: bytes, time and randomness in, actions out.
+/// The client's state machine for one login and its session. Bytes, time and randomness are input; actions are output.
 ///
 /// It has no clock, socket or thread. Call ``deadlineReached(at:)`` at ``nextDeadline``.
 package struct CredentialClient: ~Copyable {
-    /// The settings of a client.
+    /// The configuration of a client.
     package struct Configuration: Sendable {
         package var keys: SharedKeys
         package var login: Body.ClientAuthRequest
@@ -37,7 +37,7 @@ package struct CredentialClient: ~Copyable {
 
     enum Phase { case idle, hello, login, established, over }
 
-    /// A rekey that waits for its answer.
+    /// A rekey that waits for its response.
     struct Rekey {
         var noise: NoiseInitiator
         var index: UInt32
@@ -61,25 +61,25 @@ package struct CredentialClient: ~Copyable {
     private var loginBody: [UInt8] = []
     private var retransmission: Retransmission?
     private var giveUpAt: Instant?
-    /// Whether something answered that does not open.
+    /// Whether a response arrived that cannot be opened.
     private var sawMismatch = false
 
     // From the server's hello on.
     var current: TunnelSession?
-    /// The session before the current one; packets under it still count.
+    /// The session before the current one; its packets are still accepted.
     var previous: TunnelSession?
     var rekey: Rekey?
-    /// How often the keys were renewed.
+    /// The number of key renewals.
     var rekeys = 0
-    /// Says under a new key that it works, until the server uses it too.
+    /// Repeats an empty packet under a new key, until the server uses that key.
     var confirmation: Retransmission?
-    /// The time when the previous session is removed.
+    /// The time at which the previous session is removed.
     var graceEnd: Instant?
     var keepalive: Duration?
     var lastSent: Instant?
     var lastHint: Instant?
-    /// The time limit for a datagram of the server, after a notice that it has forgotten the session.
-    var doubt: Instant?
+    /// The deadline for an authentic datagram of the server, after a notice that it has lost the session.
+    var proofDeadline: Instant?
 
     package init(_ configuration: Configuration, random: some RandomNumberGenerator) {
         shared = configuration.keys
@@ -91,12 +91,12 @@ package struct CredentialClient: ~Copyable {
     /// Whether packets may be sent.
     package var isEstablished: Bool { phase == .established }
 
-    /// The time in which the server can disprove a notice that it has forgotten the session.
-    static let patience = Duration.seconds(2)
+    /// The time for the server to send an authentic datagram after a notice that it has lost the session.
+    static let proofTimeout = Duration.seconds(2)
 
     // MARK: - Handshake and login
 
-    /// Begins. Once for each value.
+    /// Begins the login. Call it once.
     package mutating func start(at now: Instant) -> [ClientAction] {
         guard phase == .idle else { return [] }
         do throws(PacketParsingError) {
@@ -118,7 +118,7 @@ package struct CredentialClient: ~Copyable {
         return sendHello(at: now)
     }
 
-    /// The same hello each time, so that an answer that was overtaken by a repetition still opens.
+    /// Sends the hello. Repetitions are identical, so that a delayed response to an earlier one can still be opened.
     private mutating func sendHello(at now: Instant) -> [ClientAction] {
         guard let noise else { return [] }
         var hello = Header(code: .clientHello, index: helloIndex).bytes + noise.message
@@ -158,11 +158,11 @@ package struct CredentialClient: ~Copyable {
             return unsafe jar.accept(reply: base, cookieKey: shared.cookieKey, at: now)
         }
         guard isAuthentic else {
-            // The answer to an earlier copy of the hello comes when there is a cookie already.
+            // The response to an earlier copy of the hello may arrive after a cookie.
             if !hadCookie { sawMismatch = true }
             return []
         }
-        // Another cookie waits for the next repetition: copies of one make no hellos.
+        // Use another cookie at the next repetition only, so that copies of a cookie cause no extra hellos.
         return hadCookie ? [] : sendHello(at: now)
     }
 
@@ -174,9 +174,9 @@ package struct CredentialClient: ~Copyable {
         case (.unknownSession, .established) where index == current?.keys.remoteIndex:
             if let lastHint, now < lastHint + .seconds(5) { return [] }
             lastHint = now
-            // The client first asks in the session: a server that knows it answers, and another login would cost a password
-            // hash.
-            doubt = now + Self.patience
+            // Ask within the session: a server that knows it responds, and another login would cost it a password
+            // check.
+            proofDeadline = now + Self.proofTimeout
             return renew(at: now)
         default: return []
         }
@@ -203,14 +203,14 @@ package struct CredentialClient: ~Copyable {
 
     // MARK: - Time and the end
 
-    /// The time of the next call of ``deadlineReached(at:)``, or `nil` if nothing waits.
+    /// The time to call ``deadlineReached(at:)``, or `nil` if no timer runs.
     package var nextDeadline: Instant? {
         var times = [retransmission?.next, giveUpAt]
         if phase == .established { times += sessionDeadlines }
         return times.compactMap(\.self).min()
     }
 
-    /// Performs all due work. An early call has no effect.
+    /// Performs the due actions. An early call has no effect.
     package mutating func deadlineReached(at now: Instant) -> [ClientAction] {
         switch phase {
         case .idle, .over: return []
@@ -224,7 +224,7 @@ package struct CredentialClient: ~Copyable {
         }
     }
 
-    /// Ends the session, and tells the server.
+    /// Ends the session, and notifies the server.
     package mutating func close() -> [ClientAction] {
         guard phase != .over else { return [] }
         let farewell = phase == .established ? current?.seal(.disconnect, [EndReason.closed.rawValue]) : nil
@@ -251,10 +251,10 @@ package struct CredentialClient: ~Copyable {
         previous = nil
         rekey = nil
         confirmation = nil
-        doubt = nil
+        proofDeadline = nil
     }
 
-    /// The password's bytes are overwritten; copies that the language made before cannot be.
+    /// Overwrites the password's bytes. Copies that the language made cannot be overwritten.
     private mutating func forgetLogin() {
         unsafe loginBody.withUnsafeMutableBytes { unsafe wipe($0) }
         loginBody = []

@@ -3,41 +3,43 @@
 
 /// The error of a login.
 public enum CredentialError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The server refused it, and says why.
+    /// The server refused the login, for this reason.
     case refused(Body.Refusal)
-    /// Nothing that counts came from the server until the deadline.
+    /// No valid response arrived from the server before the deadline.
     case unreachable(Stage)
-    /// The answers before the deadline did not open: the server's key or the pre-shared key differs.
+    /// Only responses that cannot be opened arrived before the deadline: the server's key or the pre-shared key
+    /// differs.
     ///
-    /// A single such answer has no meaning, since any host can send it.
+    /// A single response that cannot be opened does not end the login, since anyone can send it.
     case keyMismatch
-    /// The configured public key of the server does not permit a handshake.
+    /// The configured public key of the server is not valid for a handshake.
     case invalidServerKey
-    /// The login cannot be sent.
+    /// The login exceeds its bounds.
     case invalidLogin(PacketParsingError)
-    /// The server's answer, which is authentic, cannot be read.
+    /// The server's authentic response cannot be read.
     case invalidResponse(PacketParsingError)
 
-    /// The stage without an answer.
+    /// The stage without a response.
     public enum Stage: Hashable, Sendable {
         /// The handshake.
         case hello
-        /// The login, after a handshake that succeeded.
+        /// The login, after a successful handshake.
         case login
     }
 
-    /// The error and its remedy, in one line.
+    /// The problem and its remedy, in one line.
     public var description: String {
         switch self {
         case .refused(let refusal):
             "the server refused the login (\(refusal.reason.rawValue))\(refusal.message.isEmpty ? "" : ": ")\(refusal.message)"
-        case .unreachable(.hello): "nothing answered: check the server's address and port, and whether UDP gets through"
-        case .unreachable(.login): "the server answered the handshake, but not the login: try again"
+        case .unreachable(.hello):
+            "no response from the server: check its address and port, and whether UDP packets reach it"
+        case .unreachable(.login): "the server responded to the handshake, but not to the login: try again"
         case .keyMismatch:
-            "something answered, but a key does not match: compare the server's public key and the pre-shared key"
+            "a response arrived, but a key does not match: compare the server's public key and the pre-shared key"
         case .invalidServerKey: "the server's public key is not valid: copy it again from the server"
         case .invalidLogin(let error): "the login cannot be sent: \(error)"
-        case .invalidResponse(let error): "the server's answer cannot be read: \(error)"
+        case .invalidResponse(let error): "the server's response cannot be read: \(error)"
         }
     }
 }
@@ -46,21 +48,21 @@ public enum CredentialError: Error, Hashable, Sendable, CustomStringConvertible 
 public enum EndReason: UInt8, Hashable, Sendable {
     /// The other side ended it.
     case closed = 0
-    /// The server goes down.
+    /// The server shuts down.
     case shutdown = 1
-    /// The server's administrator, or another login of the same user, took its place.
+    /// The server's administrator, or another login of the same user, ended it.
     case removed = 2
-    /// It could not be renewed in time. This is never sent.
+    /// It was not renewed in time. Never sent.
     case expired = 3
-    /// The other side gave a reason that is not known here. This is never sent.
+    /// The other side sent an unknown reason. Never sent.
     case unknown = 255
 }
 
-/// The notices of a server without a key.
+/// An unauthenticated notice of a server.
 enum Notice: UInt8 {
     /// The hello was not made with this server's keys.
     case keyMismatch = 1
-    /// There is no such session.
+    /// The session does not exist.
     case unknownSession = 2
 
     /// The datagram.

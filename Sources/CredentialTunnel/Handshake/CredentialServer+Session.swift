@@ -7,10 +7,10 @@ package import WireGuardCore
 extension CredentialServer {
     // MARK: - Datagrams
 
-    /// Handles a datagram, which is opened in place. A datagram without authentication has no effect.
+    /// Handles a datagram, and opens it in place. One that is not authentic has no effect.
     ///
-    /// For single datagrams. A transport looks up ``session(receiving:)``, opens batches with
-    /// ``MessageDecoder/openInPlace(_:_:keys:)`` and calls ``commit(_:to:from:at:)``.
+    /// For single datagrams. For batches, a transport calls ``session(receiving:)``,
+    /// ``MessageDecoder/openInPlace(_:_:keys:)`` and ``commit(_:to:from:at:)``.
     package mutating func received(
         _ datagram: UnsafeMutableRawBufferPointer, from source: Endpoint, at now: Instant
     ) -> [ServerAction] {
@@ -54,16 +54,17 @@ extension CredentialServer {
         return actions
     }
 
-    /// The session that a datagram with this index belongs to.
+    /// Returns the session of datagrams with this index.
     package func session(receiving index: UInt32) -> TunnelSession? { sessions[index] }
 
-    /// Records a datagram that was opened, with its proof of address and key.
-    /// - Returns: The client and the resulting actions; `nil` if it was received before and must be dropped.
+    /// Records an opened datagram, which proves the client's address and its use of the key.
+    /// - Returns: The client and the actions, or `nil` if the datagram was received before and must be dropped.
     mutating func commit(
         _ header: Header, to session: TunnelSession, from source: Endpoint, at now: Instant
     ) -> (ServerClient, [ServerAction])? {
         guard let client = client(session.slot) else { return nil }
-        // The hello has proven one address. A move before the login was accepted could be forged, or blame another host.
+        // The hello proved one address. Before the login is accepted, a datagram from another one may be an attack on
+        // that address.
         guard client.state == .established || client.endpoint == source else {
             statistics.outOfPlace += 1
             return nil
@@ -73,19 +74,19 @@ extension CredentialServer {
             return nil
         }
         var actions: [ServerAction] = []
-        // A datagram in flight during a change of keys must not move the client back to its old address.
+        // Delayed datagrams under the previous key do not move the client back to an earlier address.
         if session !== client.previous {
             if client.endpoint != source, client.state == .established {
                 actions.append(.moved(client.id, to: source))
             }
-            // Set even if it is equal: the local end may differ.
+            // Set it even if it is equal: the local end may differ.
             client.endpoint = source
         }
         if session === client.next { actions += promote(session, of: client, at: now) }
         return (client, actions)
     }
 
-    /// The client uses the new key, and so does this side from here on. An empty packet tells the client.
+    /// Switches to the new key, which the client uses now, and confirms it with an empty packet.
     private mutating func promote(
         _ session: TunnelSession, of client: ServerClient, at now: Instant
     ) -> [ServerAction] {
@@ -103,7 +104,7 @@ extension CredentialServer {
     private mutating func receivedLogin(_ body: [UInt8], _ client: ServerClient, at now: Instant) -> [ServerAction] {
         switch client.state {
         case .verifying: return []
-        // Never larger answers elsewhere than where the hello has proven the address.
+        // Send a response only to the address that the hello proved, since it may be larger than the request.
         case .refused, .established: return client.endpoint == client.helloKey.source ? respond(client) : []
         case .pending: break
         }
@@ -124,7 +125,7 @@ extension CredentialServer {
             return []
         case .displaced(let id):
             statistics.verificationsReplaced += 1
-            // Its client repeats the login.
+            // The displaced client repeats its login.
             guard let displaced = self.client(id) else { break }
             displaced.state = .pending
             schedule(displaced, at: now)
@@ -135,7 +136,7 @@ extension CredentialServer {
         return nextVerifications(at: now)
     }
 
-    /// Removes the clients that gave up while their logins waited.
+    /// Removes the clients that have timed out while their logins waited.
     private mutating func removeExpiredLogins(at now: Instant) {
         for id in logins.removeExpired(at: now) {
             statistics.verificationsExpired += 1
@@ -143,7 +144,7 @@ extension CredentialServer {
         }
     }
 
-    /// Has the driver verify as many of the waiting logins as it can.
+    /// Passes as many waiting logins to the driver as it can verify.
     private mutating func nextVerifications(at now: Instant) -> [ServerAction] {
         removeExpiredLogins(at: now)
         var actions: [ServerAction] = []
@@ -153,7 +154,7 @@ extension CredentialServer {
         return actions
     }
 
-    /// Answers ``ServerAction/verify(_:_:from:)``. Has no effect on a client that does not wait for a verdict.
+    /// Applies the verdict on ``ServerAction/verify(_:_:from:)``. A verdict on another client has no effect.
     package mutating func answer(_ id: ClientID, _ verdict: LoginVerdict, at now: Instant) -> [ServerAction] {
         guard logins.finish(id) else { return [] }
         return finish(id, verdict, at: now) + nextVerifications(at: now)
@@ -165,7 +166,8 @@ extension CredentialServer {
         case .refused(let refusal): return refuse(client, refusal, at: now)
         case .accepted(let assignment):
             guard let response = try? MessageEncoder.encode(.accepted(assignment)) else {
-                // The driver's assignment is out of bounds: the client gets a refusal, and the driver its assignment back.
+                // The driver's assignment exceeds its bounds: refuse the client, and return the assignment to the
+                // driver.
                 return refuse(client, Body.Refusal(.unavailable), at: now) + [.left(id, .closed)]
             }
             guard client.current.isUsable(at: now) else {
@@ -203,7 +205,7 @@ extension CredentialServer {
     private mutating func receivedRekey(
         _ body: [UInt8], _ client: ServerClient, _ session: TunnelSession, at now: Instant
     ) -> [ServerAction] {
-        // Only the session in use is continued: an old one would bring back keys that were left.
+        // Only the current session can be continued: an old one would bring back abandoned keys.
         guard session === client.current, body.count == Layout.Rekey.byteCount else {
             statistics.outOfPlace += 1
             return []
@@ -246,10 +248,10 @@ extension CredentialServer {
         return session.seal(.rekeyResponse, message).map { [.send($0, to: client.endpoint)] } ?? []
     }
 
-    // MARK: - The driver's side
+    // MARK: - Requests of the driver
 
-    /// Takes counters for packets to a client, and the keys to seal them with.
-    /// - Returns: nil unless its login is good and its session lasts.
+    /// Reserves counters for packets to a client, and returns them with the keys.
+    /// - Returns: `nil` unless its login was accepted and its session is valid.
     package mutating func reserve(
         _ count: Int, to id: ClientID, at now: Instant
     ) -> (keys: SessionKeys, first: UInt64, count: Int, endpoint: Endpoint)? {
@@ -260,7 +262,7 @@ extension CredentialServer {
         return (client.current.keys, first, count, client.endpoint)
     }
 
-    /// Ends a client's session, and tells it.
+    /// Ends a client's session, and notifies the client.
     package mutating func disconnect(_ id: ClientID, _ reason: EndReason) -> [ServerAction] {
         guard let client = client(id), client.state == .established else { return [] }
         let farewell = client.current.seal(.disconnect, [reason.rawValue])

@@ -4,11 +4,11 @@
 import NetworkAddresses
 package import WireGuardCore
 
-/// All clients of one server: bytes, time and randomness in, actions out.
+/// The server's state machine for all clients. Bytes, time and randomness are input; actions are output.
 ///
-/// It has no clock, socket or thread. Call ``deadlineReached(at:)`` at ``nextDeadline``. The driver verifies passwords: it
-/// answers each ``ServerAction/verify(_:_:from:)`` once, with ``answer(_:_:at:)``. At most ``ServerLimits/verifiers`` of them
-/// are unanswered at any time.
+/// It has no clock, socket or thread. Call ``deadlineReached(at:)`` at ``nextDeadline``. The driver verifies passwords:
+/// it answers each ``ServerAction/verify(_:_:from:)`` once, with ``answer(_:_:at:)``. At most
+/// ``ServerLimits/verifiers`` of them are unanswered at any time.
 package struct CredentialServer: ~Copyable {
     let identity: Identity
     let shared: SharedKeys
@@ -26,13 +26,14 @@ package struct CredentialServer: ~Copyable {
     private var generations: [UInt32] = []
     private var free: [Int32] = []
     private var hellos: [ServerClient.HelloKey: Int32] = [:]
-    /// Clients without a verdict, or with a bad one. All wait equally long, so the earliest is the oldest.
+    /// Clients without a verdict, or refused. All wait for the same time, so the earliest deadline is the oldest
+    /// client.
     private var waiting = DeadlineQueue()
     private var deadlines = DeadlineQueue()
     var logins: LoginQueue
     /// Whether a login has succeeded from an address recently.
     var isKnown: (String, IPAddress) -> Bool = { _, _ in false }
-    /// How many clients have a login that is good.
+    /// The number of clients with an accepted login.
     package internal(set) var establishedCount = 0
 
     package init(
@@ -52,16 +53,16 @@ package struct CredentialServer: ~Copyable {
 
     // MARK: - Counts
 
-    /// How many handshakes wait for a login, or have been refused.
+    /// The number of handshakes that wait for a login, or were refused.
     package var waitingCount: Int { waiting.count }
     /// The number of logins without a verdict.
     var verifyingCount: Int { logins.count }
-    /// How many clients there are in all, and sessions.
+    /// The numbers of all clients, and of sessions.
     package var tableCounts: (clients: Int, sessions: Int) { (clients.count - free.count, sessions.count) }
 
     // MARK: - Hello
 
-    /// Answers a hello. Before the sender's address is proven, no answer is longer than its request.
+    /// Responds to a hello. Until the sender's address is proven, no response is longer than its request.
     mutating func receivedHello(
         _ message: UnsafeRawBufferPointer, _ header: Header, from source: Endpoint, at now: Instant
     ) -> [ServerAction] {
@@ -138,7 +139,7 @@ package struct CredentialServer: ~Copyable {
         return reply
     }
 
-    /// Sends a notice without a key, at a limited rate.
+    /// Sends an unauthenticated notice, unless the rate limit is reached.
     mutating func notice(_ notice: Notice, index: UInt32, to source: Endpoint, at now: Instant) -> [ServerAction] {
         notices.messageArrived(at: now) ? [] : [.send(notice.datagram(index: index), to: source)]
     }
@@ -166,13 +167,13 @@ package struct CredentialServer: ~Copyable {
         free.append(slot)
     }
 
-    /// Sets the time of the next check of a client.
+    /// Sets the client's next deadline.
     mutating func schedule(_ client: ServerClient, at now: Instant) {
         let slot = client.id.slot
         switch client.state {
         case .pending: waiting.set(slot, (now + limits.pendingLifetime).nanoseconds)
         case .verifying:
-            // The driver answers without a time limit.
+            // No deadline: the driver always answers.
             waiting.remove(slot)
         case .refused:
             waiting.set(slot, (now + limits.pendingLifetime).nanoseconds)
@@ -185,14 +186,14 @@ package struct CredentialServer: ~Copyable {
 
     // MARK: - Time
 
-    /// The time of the next call of ``deadlineReached(at:)``, or `nil` if nothing waits.
+    /// The time to call ``deadlineReached(at:)``, or `nil` if no timer runs.
     package var nextDeadline: Instant? {
         [waiting.earliest?.deadline, deadlines.earliest?.deadline].compactMap(\.self).min().map {
             Instant(nanoseconds: $0)
         }
     }
 
-    /// Performs all due work.
+    /// Performs the due actions.
     package mutating func deadlineReached(at now: Instant) -> [ServerAction] {
         var actions: [ServerAction] = []
         while let earliest = waiting.earliest, earliest.deadline <= now.nanoseconds { remove(earliest.id) }
@@ -212,7 +213,7 @@ package struct CredentialServer: ~Copyable {
         return actions
     }
 
-    /// Forgets a client whose login was good.
+    /// Removes a client with an accepted login.
     mutating func leave(_ client: ServerClient, _ reason: EndReason) -> [ServerAction] {
         establishedCount -= 1
         remove(client.id.slot)

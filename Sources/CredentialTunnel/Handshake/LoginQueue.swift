@@ -6,9 +6,9 @@ import WireGuardCore
 
 /// The logins that wait for a verdict, and those that the driver verifies. A value without a clock.
 ///
-/// Places are limited for each source, each network and each login. If there is no place, the new login replaces one of the party that
-/// has the most, if its own party has fewer: no party keeps the others out. The party of a known login is its name, from all
-/// sources; that of any other login is its network.
+/// Places are limited for each source, each network and each login. If there is no place, the new login replaces one of
+/// the party that has the most, if its own party has fewer: no party can block the other ones. The party of a known
+/// login is its name, from all sources; that of any other login is its network.
 ///
 /// Known logins are verified first, but no more than ``mostKnownTurns`` of them in a row while another login waits. The party whose
 /// last turn is the longest ago is next. Two logins with the same name are never verified at the same time.
@@ -129,7 +129,7 @@ struct LoginQueue {
 
     // MARK: - Turns
 
-    /// Removes the logins whose clients have given up.
+    /// Removes the logins whose clients have timed out.
     mutating func removeExpired(at now: Instant) -> [ClientID] {
         let expired = waiting.filter { $0.login.deadline <= now }.map(\.login.client)
         if !expired.isEmpty { waiting.removeAll { $0.login.deadline <= now } }

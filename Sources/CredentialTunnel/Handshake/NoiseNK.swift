@@ -3,8 +3,8 @@
 
 import WireGuardCore
 
-/// Noise_NKpsk2_25519_ChaChaPoly_BLAKE2s (Noise specification, revision 34, sections 5, 7.4 and 9), over the pieces that
-/// WireGuard's handshake is made of.
+/// Noise_NKpsk2_25519_ChaChaPoly_BLAKE2s (Noise specification, revision 34, sections 5, 7.4 and 9), built from the
+/// parts of WireGuard's handshake.
 ///
 /// ```
 /// <- s
@@ -13,15 +13,16 @@ import WireGuardCore
 /// <- e, ee, psk
 /// ```
 ///
-/// The client knows the server's static key, and only who has its private half can answer. The pre-shared key goes in last.
+/// The client knows the server's static key, and only the owner of its private key can respond. The pre-shared key is
+/// mixed in last.
 enum NoiseNK {
-    /// The protocol's name, which the first hash is of.
+    /// The protocol's name: the input of the first hash.
     static let name: StaticString = "Noise_NKpsk2_25519_ChaChaPoly_BLAKE2s"
     /// The bytes of a message in addition to its payload: an ephemeral key and a tag.
     static let overhead = 32 + Layout.tagByteCount
 
-    /// The result of a handshake: the keys of Split(), and a third output of the same derivation, to which the next handshake
-    /// of the same session is chained. The owner wipes it.
+    /// The keys that a handshake produces: those of Split(), and a third output of the same derivation, the chain for
+    /// the next handshake of the session. The owner wipes them.
     struct Keys {
         var toServer: Bytes32
         var toClient: Bytes32
@@ -54,7 +55,7 @@ final class NoiseInitiator {
     /// The first message.
     let message: [UInt8]
 
-    /// - Returns: nil when the server's key is a low-order point, with which no handshake is possible.
+    /// - Returns: `nil` if the server's key is a low-order point, with which no handshake is possible.
     init?(prologue: [UInt8], server: PublicKey, ephemeral: Bytes32, payload: [UInt8]) {
         let server = Bytes32(server)
         var state = NoiseNK.start(prologue: prologue, server: server)
@@ -83,7 +84,7 @@ final class NoiseInitiator {
     }
 
     /// Opens the second message.
-    /// - Returns: its payload and the keys; nil when it is not authentic. Another message can then still be.
+    /// - Returns: Its payload and the keys, or `nil` if it is not authentic. Then another message can still be opened.
     func finish(_ message: [UInt8], presharedKey: Bytes32) -> (payload: [UInt8], keys: NoiseNK.Keys)? {
         guard message.count >= NoiseNK.overhead else { return nil }
         var state = self.state
@@ -111,13 +112,13 @@ final class NoiseInitiator {
     }
 }
 
-/// The server's side of a handshake, between its two messages. Its owner calls ``wipe()`` when it is done.
+/// The server's side of a handshake, between its two messages. The owner calls ``wipe()`` at the end.
 struct NoiseResponder: ~Copyable {
     private var state: SymmetricState
     private let theirs: Bytes32
 
-    /// Opens the first message, whose payload means nothing.
-    /// - Returns: nil when it is not authentic.
+    /// Opens the first message, and ignores its payload.
+    /// - Returns: `nil` if it is not authentic.
     init?(prologue: [UInt8], identity: Identity, message: [UInt8]) {
         guard message.count >= NoiseNK.overhead else { return nil }
         var state = NoiseNK.start(prologue: prologue, server: Bytes32(identity.publicKey))
@@ -144,13 +145,13 @@ struct NoiseResponder: ~Copyable {
         self.state = state
     }
 
-    /// Overwrites the handshake's state. A deinit could not: it would only see a copy.
+    /// Overwrites the handshake's state. A deinit would only overwrite a copy.
     mutating func wipe() {
         state.wipe()
     }
 
-    /// Makes the second message.
-    /// - Returns: the message and the keys; nil when the client's ephemeral key is a low-order point.
+    /// Creates the second message.
+    /// - Returns: The message and the keys, or `nil` if the client's ephemeral key is a low-order point.
     mutating func respond(
         ephemeral: Bytes32, presharedKey: Bytes32, payload: [UInt8]
     ) -> (message: [UInt8], keys: NoiseNK.Keys)? {

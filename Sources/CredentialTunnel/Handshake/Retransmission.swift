@@ -3,18 +3,18 @@
 
 import WireGuardCore
 
-/// The schedule of retransmissions: after 0.5, 1, 2 and then every 4 seconds.
+/// The timer for repetitions of a message: after 0.5, 1, 2 and then every 4 seconds.
 struct Retransmission {
     private var wait: Duration = .milliseconds(500)
-    /// The time of the next one.
+    /// The time of the next repetition.
     private(set) var next: Instant
 
-    /// Schedules the first retransmission of a message that is sent now.
+    /// Starts the timer for a message that is sent now.
     init(at now: Instant) {
         next = now + wait
     }
 
-    /// Whether it is due; if so the next wait begins.
+    /// Returns whether a repetition is due, and if so, starts the next wait.
     mutating func isDue(at now: Instant) -> Bool {
         guard next <= now else { return false }
         wait = min(wait * 2, .seconds(4))
@@ -23,15 +23,15 @@ struct Retransmission {
     }
 }
 
-/// The times and counts of a session, equal to WireGuard's except in tests.
+/// The times and limits of a session; by default, equal to WireGuard's.
 package struct SessionTiming: Sendable {
-    /// The client begins a new key exchange when its session is as old as this.
+    /// The age of a session at which the client begins a new key exchange.
     package var rekeyAfter: Duration = .nanoseconds(TimerConstants.rekeyAfterTime)
-    /// ... or after this many packets in one direction.
+    /// The number of packets in one direction after which the client begins a new key exchange.
     package var rekeyAfterMessages: UInt64 = TimerConstants.rekeyAfterMessages
-    /// How long packets of the old key are taken once the new one was heard.
+    /// The time for which packets under the old key are accepted after the first under the new one.
     package var grace: Duration = .seconds(10)
-    /// How long a login may take in all.
+    /// The maximum time for a login.
     package var loginDeadline: Duration = .seconds(10)
 
     package init() {}

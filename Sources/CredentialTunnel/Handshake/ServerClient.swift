@@ -4,25 +4,25 @@
 package import NetworkAddresses
 import WireGuardCore
 
-/// One client of a server, from its hello to its end. It is never given to another.
+/// The identity of a client, from its hello to its end. It is never reused.
 package struct ClientID: Hashable, Sendable {
     let slot: Int32
     let generation: UInt32
 }
 
-/// The actions that a server requests of its driver.
+/// A request of a server to its driver.
 package enum ServerAction: Equatable {
-    /// Send this datagram there.
+    /// Send this datagram to the endpoint.
     case send([UInt8], to: Endpoint)
-    /// Say whether this login is good, with `answer`, whenever that is known. The address of its sender is proven.
+    /// Verify this login, and call `answer` with the verdict at any later time. The sender's address is proven.
     case verify(ClientID, Body.ClientAuthRequest, from: Endpoint)
-    /// The client was notified that its login was accepted.
+    /// The client was informed that its login was accepted.
     case joined(ClientID)
-    /// A client with an accepted login has left: its assignment is free.
+    /// A client with an accepted login has left: release its assignment.
     case left(ClientID, EndReason)
-    /// The client is at another address now.
+    /// The client has another address now.
     case moved(ClientID, to: Endpoint)
-    /// Bytes of the datagram, opened in place, are an IP packet of this client.
+    /// These bytes of the datagram, opened in place, are an IP packet of this client.
     case deliver(ClientID, Range<Int>)
 }
 
@@ -36,13 +36,13 @@ package enum LoginVerdict: Equatable {
 final class ServerClient {
     enum State { case pending, verifying, refused, established }
 
-    /// The fields that identify a repeated hello.
+    /// The key by which a repeated hello is recognised.
     struct HelloKey: Hashable {
         var source: Endpoint
         var start: [UInt8]
     }
 
-    /// The rekey that was answered last, so that its repetition gets the same answer.
+    /// The last rekey and its response, so that a repetition gets the same response.
     struct Rekey {
         var request: [UInt8]
         var response: [UInt8]
@@ -52,19 +52,19 @@ final class ServerClient {
     var state = State.pending
     var endpoint: Endpoint
     let helloKey: HelloKey
-    /// The answer to the hello.
+    /// The response to the hello.
     let serverHello: [UInt8]
-    /// The answer to the login, once there is one.
+    /// The response to the login; empty before the verdict.
     var response: [UInt8] = []
 
-    /// The session that packets are sent under.
+    /// The session for sending packets.
     var current: TunnelSession
-    /// The session before; packets under it still count.
+    /// The previous session; its packets are still accepted.
     var previous: TunnelSession?
     /// A session that the client has not used yet.
     var next: TunnelSession?
     var rekey: Rekey?
-    /// The time when the previous session is removed.
+    /// The time at which the previous session is removed.
     var graceEnd: Instant?
 
     init(id: ClientID, endpoint: Endpoint, helloKey: HelloKey, serverHello: [UInt8], session: TunnelSession) {
@@ -75,7 +75,7 @@ final class ServerClient {
         current = session
     }
 
-    /// The newest session's expiry, at which the client is removed.
+    /// The time at which the newest session expires, and the client is removed.
     var expiry: Instant {
         (next ?? current).createdAt + .nanoseconds(TimerConstants.rejectAfterTime)
     }

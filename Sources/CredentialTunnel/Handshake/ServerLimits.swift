@@ -3,47 +3,47 @@
 
 import TunnelIO
 
-/// The bounds of a server's memory and work, for any senders.
+/// The limits of a server's memory and work, independent of the number of senders.
 package struct ServerLimits: Sendable {
-    /// The most clients whose login is good.
+    /// The maximum number of clients with an accepted login.
     package var clients = 10_000
-    /// The largest number of handshakes that wait for a login. One more replaces the oldest.
+    /// The maximum number of handshakes that wait for a login. A further one replaces the oldest.
     package var pending = 1024
-    /// The most logins without a verdict. A further login is dropped, or replaces a waiting one (``LoginQueue``). The client of a dropped
-    /// login repeats it.
+    /// The maximum number of logins without a verdict. A further login is dropped, or replaces a waiting one
+    /// (``LoginQueue``). The client of a dropped login repeats it.
     package var verifications = 64
-    /// The most logins of one source (an IPv4 address, or an IPv6 network of 64 bits) that wait.
+    /// The maximum number of logins of one source (an IPv4 address, or an IPv6 network of 64 bits) that wait.
     package var sourceVerifications = 16
-    /// The most logins of one network (24 bits of IPv4, 48 bits of IPv6) that wait.
+    /// The maximum number of logins of one network (24 bits of IPv4, 48 bits of IPv6) that wait.
     package var networkVerifications = 32
-    /// The most logins with the same name that wait, from sources where it has not succeeded recently.
+    /// The maximum number of logins with the same name that wait, from sources where it has not succeeded recently.
     package var loginVerifications = 16
-    /// The most logins with the same name that wait, from all sources where it has succeeded recently.
+    /// The maximum number of logins with the same name that wait, from all sources where it has succeeded recently.
     package var knownVerifications = 8
-    /// The most logins that the driver verifies at the same time.
+    /// The maximum number of logins that the driver verifies at the same time.
     package var verifiers = 1
-    /// How long a handshake waits for its login, and a refused one stays to repeat the refusal.
+    /// The time for which a handshake waits for its login, and a refused one is kept to repeat the refusal.
     package var pendingLifetime: Duration = .seconds(10)
-    /// Client hellos, with both keys right, that a server copes with before it asks for cookies.
+    /// The burst of valid client hellos above which the server requires cookies.
     package var helloBurst = 128
     package var hellosPerSecond = 1000
-    /// Hellos of one source that showed a cookie.
+    /// The burst of hellos with a cookie from one source.
     package var sourceBurst = 5
     package var sourceHellosPerSecond = 20
     package var sources = 16_384
-    /// The burst of notices without a key (``PacketCode/error``), over all clients.
+    /// The burst of unauthenticated notices (``PacketCode/error``), for all receivers together.
     package var noticeBurst = 20
     package var noticesPerSecond = 20
-    /// The least time between two rekeys of one session.
+    /// The minimum time between two rekeys of one session.
     package var rekeyGap: Duration = .seconds(5)
     package var timing = SessionTiming()
 
     package init() {}
 }
 
-/// The counters of datagrams without another effect.
+/// The numbers of datagrams without another effect, by cause.
 package struct ServerStatistics: Equatable, Sendable {
-    /// No message of the protocol, or one that only servers send.
+    /// Datagrams that are not a message of the protocol, or one that only servers send.
     package var malformed = 0
     /// Hellos that were not made with this server's keys.
     package var wrongKeys = 0
@@ -51,21 +51,21 @@ package struct ServerStatistics: Equatable, Sendable {
     package var cookies = 0
     /// Hellos of a source that sends too many.
     package var limited = 0
-    /// Handshakes that were replaced by others.
+    /// Handshakes that newer ones replaced.
     package var evicted = 0
-    /// Sealed datagrams of no session.
+    /// Sealed datagrams that belong to no session.
     package var unknownSessions = 0
     /// Sealed datagrams that are not authentic.
     package var forged = 0
     /// Sealed datagrams that were received before.
     package var replayed = 0
-    /// Authentic datagrams that are out of place, such as data before a login.
+    /// Authentic datagrams that are not allowed yet, such as data before a login.
     package var outOfPlace = 0
     /// Logins that found the queue of verifications full.
     package var verificationsFull = 0
     /// Logins that lost their place in that queue to a later login.
     package var verificationsReplaced = 0
-    /// Logins that were not verified because their clients had given up.
+    /// Logins that were not verified, because their clients had timed out.
     package var verificationsExpired = 0
 
     package init() {}

@@ -3,16 +3,15 @@
 
 package import WireGuardCore
 
-/// The shared secrets of a server and its clients, and the values derived from them once. Wiped when the last owner releases
-/// them.
+/// The keys that a server and all of its clients share, and keys derived from them. Wiped in deinit.
 package final class SharedKeys: @unchecked Sendable {
     /// The server's public key, which clients pin.
     package let server: PublicKey
     // Written in `init` only.
     private(set) var presharedKey: Bytes32
-    /// The key of mac1: without both keys no host can make a server do more than one hash.
+    /// The key of mac1. A sender without both configured keys causes at most one hash on a server.
     private(set) var mac1Key: Bytes32
-    /// The key under which cookies are sealed.
+    /// The key that seals cookies.
     private(set) var cookieKey: Bytes32
 
     package init(server: PublicKey, presharedKey: PresharedKey) {
@@ -37,19 +36,19 @@ package final class SharedKeys: @unchecked Sendable {
         return hash.finalize32()
     }
 
-    // MARK: - Handshake binding
+    // MARK: - Prologues
 
-    /// The prologue of the first handshake: a name, and the header that its message is sent behind.
+    /// The prologue of the first handshake: a name, and the header of its message.
     static func prologue(hello: Header) -> [UInt8] {
         Array("Culvert credential tunnel: hello".utf8) + hello.bytes
     }
 
-    /// The prologue of a rekey: a name, and the index that the client's new session has.
+    /// The prologue of a rekey: a name, and the index of the client's new session.
     static func prologue(rekeyTo index: UInt32) -> [UInt8] {
         Array("Culvert credential tunnel: rekey".utf8) + littleEndian(index)
     }
 
-    /// The key that a rekey mixes in: the pre-shared key and, through it, the session that it continues.
+    /// The key that a rekey mixes in: it depends on the pre-shared key and on the continued session.
     func rekeyKey(chain: Bytes32) -> Bytes32 {
         KDF.derive1(key: chain, input: presharedKey)
     }
@@ -58,7 +57,7 @@ package final class SharedKeys: @unchecked Sendable {
         (0..<4).map { UInt8(truncatingIfNeeded: index >> UInt32(8 * $0)) }
     }
 
-    /// The number in the first four bytes, which must exist.
+    /// Returns the number in the first four bytes. There must be at least four.
     static func index(_ bytes: some Collection<UInt8>) -> UInt32 {
         bytes.prefix(4).reversed().reduce(0) { $0 << 8 | UInt32($1) }
     }

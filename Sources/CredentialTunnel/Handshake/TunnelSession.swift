@@ -3,21 +3,21 @@
 
 package import WireGuardCore
 
-/// One session: its keys, which any thread may use, and the counters that one state machine alone touches.
+/// A session: its keys, for use on any thread, and its counters, for use by one state machine only.
 package final class TunnelSession {
     /// The keys of both directions.
     package let keys: SessionKeys
     let createdAt: Instant
     /// The client in the server's table.
     let slot: Int32
-    /// The counter of the next packet to be sent.
+    /// The counter of the next packet to send.
     package private(set) var sendCounter: UInt64 = 0
     private var replay = ReplayWindow()
-    /// How many packets were received.
+    /// The number of received packets.
     private(set) var receivedCount: UInt64 = 0
     private var chain: Bytes32
 
-    /// The client's end or, with a slot, the server's.
+    /// Creates the client's end or, with a slot, the server's.
     init(
         _ keys: borrowing NoiseNK.Keys, isClient: Bool, local: UInt32, remote: UInt32, createdAt: Instant,
         slot: Int32 = -1
@@ -32,7 +32,7 @@ package final class TunnelSession {
 
     deinit { chain.wipe() }
 
-    /// The key that a rekey inside this session mixes in, which the caller wipes.
+    /// Returns the key that a rekey in this session mixes in. The caller wipes it.
     func rekeyKey(_ shared: SharedKeys) -> Bytes32 { shared.rekeyKey(chain: chain) }
 
     /// Whether packets may still be sent and received under these keys.
@@ -40,7 +40,7 @@ package final class TunnelSession {
         now.nanoseconds &- createdAt.nanoseconds < TimerConstants.rejectAfterTime
     }
 
-    /// Takes up to `wanted` counters in one step; fewer, or none, where the key's packets run out.
+    /// Reserves up to `wanted` consecutive counters; fewer, or none, if the key's counters are exhausted.
     package func reserve(_ wanted: Int) -> (first: UInt64, count: Int) {
         let first = sendCounter
         guard first < ReplayWindow.rejectAfterMessages else { return (first, 0) }
@@ -49,18 +49,18 @@ package final class TunnelSession {
         return (first, Int(count))
     }
 
-    /// Whether a packet is new, as far as is known: the cheap check before it is opened.
+    /// Whether a packet may be new: the cheap check before it is opened.
     @inline(__always)
     func mayAccept(_ counter: UInt64) -> Bool { replay.mayAccept(counter) }
 
-    /// Marks a packet as received, once it was opened; false when it was before.
+    /// Marks an opened packet as received. Returns `false` if it was received before.
     func accept(_ counter: UInt64) -> Bool {
         guard replay.accept(counter) else { return false }
         receivedCount &+= 1
         return true
     }
 
-    /// A separate datagram, or `nil` if the key's counters are exhausted.
+    /// Returns a sealed datagram, or `nil` if the key's counters are exhausted.
     func seal(_ code: PacketCode, _ body: [UInt8] = []) -> [UInt8]? {
         let (counter, count) = reserve(1)
         guard count == 1 else { return nil }

@@ -4,22 +4,22 @@
 public import PacketTunnel
 public import TunnelIO
 
-/// The parts of the machine that a provider uses: the system's, unless a test or an app replaces them.
+/// The services of the machine that a provider uses; by default, the system's.
 public struct CredentialEnvironment: Sendable {
-    /// The source of UDP sockets.
+    /// The network for UDP sockets.
     public var network: any DatagramNetwork = SystemDatagramNetwork()
     /// The resolver of the server's name.
     public var resolver: any EndpointResolver = SystemEndpointResolver()
-    /// The threads and the sizes of the data path. The default has room in an app extension.
+    /// The threads and sizes of the data path. The default fits in an app extension.
     public var dataPath = DataPathOptions(
         lane: LaneConfiguration(
             packetCount: 64, packetBytes: 192 << 10, datagramCount: 128,
             datagramBytes: 8 * LaneConfiguration.datagramSlotBytes))
-    /// The source of keys and indices; cryptographically secure outside tests.
+    /// The source of keys and indices; cryptographically secure outside of tests.
     public var random: @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() }
-    /// When keys are renewed, and how long a login may take.
+    /// The times of key renewal and login.
     package var timing = SessionTiming()
 
-    /// The system's.
+    /// Creates an environment with the system's services.
     public init() {}
 }

@@ -3,28 +3,28 @@
 
 public import PacketTunnel
 
-/// Asks the provider how the tunnel does.
+/// A request for the status of the tunnel.
 public struct CredentialStatusRequest: TunnelMessage {
-    /// The state of the tunnel.
+    /// The status of the tunnel.
     public struct Reply: Codable, Hashable, Sendable {
-        /// The activity of the tunnel.
+        /// The state of the tunnel.
         public var state: CredentialState
         /// The user's name.
         public var login: String
-        /// The server's endpoint, or `nil` if unknown.
+        /// The server's address, or `nil` if it is not known.
         public var server: String?
-        /// The server's assignment to this client, or `nil` before the first login.
+        /// The server's assignment, or `nil` before the first login.
         public var assignment: Body.Assignment?
-        /// The age of the keys in use, in seconds; nil before the first session.
+        /// The age of the keys in use, in seconds, or `nil` before the first session.
         public var keyAge: Double?
-        /// Bytes of IP packets that came out of the tunnel.
+        /// The bytes of IP packets received through the tunnel.
         public var receivedBytes: UInt64
-        /// Bytes of IP packets that went into it.
+        /// The bytes of IP packets sent through the tunnel.
         public var sentBytes: UInt64
-        /// Packets and datagrams that were dropped, by cause; those with a count.
+        /// The numbers of dropped packets and datagrams, by cause, without zeros.
         public var drops: [String: UInt64]
 
-        /// The part that tunnels of all kinds have.
+        /// The status in the form that all kinds of tunnels share.
         public var status: ProviderStatus {
             var status = ProviderStatus(
                 activity: state.rawValue, isTrying: [.connecting, .reconnecting].contains(state),
@@ -37,20 +37,20 @@ public struct CredentialStatusRequest: TunnelMessage {
     /// The name of the message.
     public static let name = "culvert.credential.status"
 
-    /// A request.
+    /// Creates a request.
     public init() {}
 }
 
-/// The activity of a login tunnel.
+/// The state of a login tunnel.
 public enum CredentialState: String, Codable, Hashable, Sendable, CaseIterable {
-    /// It logs in for the first time.
+    /// The first login is in progress.
     case connecting
-    /// It is up.
+    /// The tunnel carries packets.
     case connected
-    /// It was up, and logs in again, or has not heard the server over another network yet.
+    /// The tunnel was connected, and logs in again or waits for the server on another network.
     case reconnecting
-    /// There is no network.
+    /// No network is available.
     case paused
-    /// It has ended.
+    /// The tunnel has ended.
     case stopped
 }

@@ -5,35 +5,35 @@ public import NetworkAddresses
 public import PacketTunnel
 import WireGuardCore
 
-/// The configuration of the login tunnel's provider, without secrets: password and pre-shared key are named, and stored in
-/// the profile's secret store. The server assigns addresses, routes, name servers and MTU.
+/// The configuration of a login tunnel, without secrets: it contains the names of the password and the pre-shared key
+/// in the profile's secret store. The server assigns addresses, routes, name servers and the MTU.
 ///
-/// In JSON, members with a default may be omitted. ``validate()`` reports all errors together.
+/// In JSON, fields with a default are optional. ``validate()`` returns all problems together.
 public struct CredentialTunnelConfiguration: Hashable, Sendable {
-    /// Where the server is, as `host:port`, `1.2.3.4:port` or `[v6]:port`.
+    /// The server's address, as `host:port`, `1.2.3.4:port` or `[v6]:port`.
     public var server: String
-    /// The server's public key, by which it is known: 44 characters of base64.
+    /// The server's public key, which identifies it: 44 characters of base64.
     public var serverKey: String
     /// The user's name.
     public var login: String
-    /// The name of the secret that holds the password.
+    /// The name of the secret with the password.
     public var passwordName: String
-    /// The name of the secret that holds the pre-shared key: 32 bytes, or their base64.
+    /// The name of the secret with the pre-shared key: 32 bytes, or their base64.
     public var presharedKeyName: String
-    /// Networks that are not reached through the tunnel, although the server routes them into it.
+    /// The networks to exclude from the routes that the server assigns.
     public var excludedRoutes: [IPPrefix]
-    /// Whether networks that are attached directly are reached directly.
+    /// Whether directly attached networks are reached directly.
     public var allowsLocalNetwork: Bool
-    /// The packets that may leave outside the tunnel.
+    /// The traffic that may leave outside of the tunnel.
     public var leakPolicy: LeakPolicy
-    /// Networks that are reached outside the tunnel, regardless of routes and leak policy.
+    /// The networks to reach outside of the tunnel, independently of routes and leak policy.
     public var allowedNetworks: [IPPrefix]
-    /// Whether the server's name servers are used.
+    /// Whether to use the name servers that the server assigns.
     public var usesNameServers: Bool
-    /// How long the server's name may take to resolve, in seconds.
+    /// The maximum time to resolve the server's name, in seconds.
     public var resolutionTimeout: Double
 
-    /// A configuration.
+    /// Creates a configuration.
     public init(
         server: String, serverKey: String, login: String, passwordName: String = defaultPasswordName,
         presharedKeyName: String = defaultPresharedKeyName, excludedRoutes: [IPPrefix] = [],
@@ -53,12 +53,12 @@ public struct CredentialTunnelConfiguration: Hashable, Sendable {
         self.resolutionTimeout = resolutionTimeout
     }
 
-    /// The name that the password's secret has unless stated.
+    /// The default name of the password's secret.
     public static let defaultPasswordName = "password"
-    /// The name that the pre-shared key's secret has unless stated.
+    /// The default name of the pre-shared key's secret.
     public static let defaultPresharedKeyName = "preshared-key"
 
-    /// Everything that is wrong with the configuration, in the order of its fields; empty when it can be used.
+    /// Returns all problems of the configuration, in the order of its fields; empty if it is valid.
     public func validate() -> [SettingsProblem] {
         var problems: [SettingsProblem] = []
         func add(_ field: String, _ value: some CustomStringConvertible, _ problem: String, fix: String) {
@@ -69,10 +69,10 @@ public struct CredentialTunnelConfiguration: Hashable, Sendable {
         } catch {
             add("server", server.prefix(80), error.reason, fix: "write host:port or [v6]:port")
         }
-        // An invalid public key may be a private one, so the error does not repeat it.
+        // The text may be a private key, so the message does not contain it.
         if PublicKey(base64: serverKey).map(\.isZero) ?? true {
             add(
-                "serverKey", "(\(serverKey.utf8.count) bytes)", "is not a valid public key",
+                "serverKey", "(\(serverKey.utf8.count) bytes)", "is not a public key",
                 fix: "use the server's key in 44 characters of base64")
         }
         do throws(PacketParsingError) {
@@ -86,7 +86,7 @@ public struct CredentialTunnelConfiguration: Hashable, Sendable {
         }
         if !(0.01...3600).contains(resolutionTimeout) {
             add(
-                "resolutionTimeout", resolutionTimeout, "is not within 0.01 to 3600 seconds",
+                "resolutionTimeout", resolutionTimeout, "must be between 0.01 and 3600 seconds",
                 fix: "leave it out for the default")
         }
         return problems
@@ -95,11 +95,11 @@ public struct CredentialTunnelConfiguration: Hashable, Sendable {
     /// The server's name or address.
     var serverHost: String { (try? EndpointAddress(server))?.host ?? server }
 
-    /// Returns the settings of the tunnel for a server's assignment.
+    /// Returns the tunnel settings for a server's assignment.
     ///
     /// - Parameters:
     ///   - assignment: The server's assignment to the client.
-    ///   - leakPolicy: The minimum; the stricter of it and the configuration's is used.
+    ///   - leakPolicy: The minimum policy; the stricter of it and the configuration's policy is used.
     public func settings(for assignment: Body.Assignment, leakPolicy: LeakPolicy = .routeBased) -> TunnelSettings {
         TunnelSettings(
             remoteAddress: serverHost, addresses: assignment.addresses,
@@ -115,23 +115,23 @@ extension CredentialTunnelConfiguration: Codable {
         case allowedNetworks, usesNameServers, resolutionTimeout
     }
 
-    /// Decodes; omitted members have their defaults.
+    /// Decodes a configuration. Missing fields have their defaults.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         self.init(
             server: try container.decode(String.self, forKey: .server),
             serverKey: try container.decode(String.self, forKey: .serverKey),
             login: try container.decode(String.self, forKey: .login))
-        func take<Value: Decodable>(_ key: CodingKeys, into value: inout Value) throws {
+        func decode<Value: Decodable>(_ key: CodingKeys, into value: inout Value) throws {
             if let given = try container.decodeIfPresent(Value.self, forKey: key) { value = given }
         }
-        try take(.passwordName, into: &passwordName)
-        try take(.presharedKeyName, into: &presharedKeyName)
-        try take(.excludedRoutes, into: &excludedRoutes)
-        try take(.allowsLocalNetwork, into: &allowsLocalNetwork)
-        try take(.leakPolicy, into: &leakPolicy)
-        try take(.allowedNetworks, into: &allowedNetworks)
-        try take(.usesNameServers, into: &usesNameServers)
-        try take(.resolutionTimeout, into: &resolutionTimeout)
+        try decode(.passwordName, into: &passwordName)
+        try decode(.presharedKeyName, into: &presharedKeyName)
+        try decode(.excludedRoutes, into: &excludedRoutes)
+        try decode(.allowsLocalNetwork, into: &allowsLocalNetwork)
+        try decode(.leakPolicy, into: &leakPolicy)
+        try decode(.allowedNetworks, into: &allowedNetworks)
+        try decode(.usesNameServers, into: &usesNameServers)
+        try decode(.resolutionTimeout, into: &resolutionTimeout)
     }
 }

@@ -7,12 +7,12 @@ public import PacketTunnel
 import TunnelIO
 import WireGuardCore
 
-/// The login tunnel: logs in, applies the server's assignment, forwards packets, and logs in again if necessary.
+/// The login tunnel: logs in, applies the server's assignment, carries packets, and logs in again if necessary.
 ///
-/// It is up when the server has accepted the login. Keys are renewed without the password; a change of network needs no login
-/// either. If the session is lost (the server was restarted, or was unreachable for three minutes), the tunnel is
-/// `reasserting` and logs in by itself, with pauses, without a time limit. It ends only if the server refuses the credentials
-/// or ends the session, or if the user stops it.
+/// It is connected once the server has accepted the login. Key renewal and a change of network need no login. If the
+/// session ends (the server was restarted, or was unreachable for three minutes), the tunnel is `reasserting` and logs
+/// in again, with pauses, without a time limit. It ends only if the server refuses the credentials or reports that it
+/// ended the session, or if the user stops it.
 public actor CredentialTunnelProvider: PacketTunnelProvider {
     /// The configuration of the tunnel.
     public typealias Configuration = CredentialTunnelConfiguration
@@ -25,27 +25,27 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
         let device: CredentialClientDevice
         var path: NetworkPath
         var assignment: Body.Assignment?
-        /// Whether packets pass, as far as is known.
-        var isProven = false
-        /// How many logins in a row have failed.
+        /// Whether the server has responded on the current network.
+        var isConfirmed = false
+        /// The number of consecutive failed logins.
         var failures = 0
 
         var isOffline: Bool { !path.mayReach(host: configuration.serverHost) }
     }
 
     private let environment: CredentialEnvironment
-    /// Answers ``CredentialStatusRequest``. An app's own messages are added where the provider is made.
+    /// Answers ``CredentialStatusRequest``. Add an app's own messages after creating the provider.
     public nonisolated let router = MessageRouter()
     private var run: Run?
-    /// Follows what becomes of logins and session.
+    /// Handles the events of logins and session.
     private var driver: Task<Void, Never>?
-    /// The next login, or the way to another network.
+    /// The next login, or the move to another network.
     private var work: Task<Void, Never>?
 
-    /// A provider on the system's network.
+    /// Creates a provider on the system's network.
     public init() { self.init(environment: CredentialEnvironment()) }
 
-    /// A provider that uses what `environment` says.
+    /// Creates a provider with the services of `environment`.
     public init(environment: CredentialEnvironment) {
         self.environment = environment
         router.on(CredentialStatusRequest.self) { [weak self] _ in
@@ -56,12 +56,12 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
 
     // MARK: - Start and stop
 
-    /// Starts the tunnel; returns when the server has accepted the login and its settings are applied.
+    /// Starts the tunnel. Returns once the server has accepted the login and the settings were applied.
     ///
-    /// - Throws: `.configurationInvalid` with every problem, `.secretUnavailable`, `.networkUnavailable`,
-    ///   `.nameResolutionFailed`, `.authenticationFailed` if the server refuses the login, `.serverUnreachable` if nothing
-    ///   answers within 10 seconds or the server accepts no login now, `.keyMismatch` if an answer does not open, `.stopped`,
-    ///   and the errors of applying settings.
+    /// - Throws: `.configurationInvalid` with all problems, `.secretUnavailable`, `.networkUnavailable`,
+    ///   `.nameResolutionFailed`, `.authenticationFailed` if the server refuses the login, `.serverUnreachable` if
+    ///   there is no response within 10 seconds or the server accepts no login now, `.keyMismatch` if no response can
+    ///   be opened, `.stopped`, and the errors of applying settings.
     public func start(
         _ configuration: CredentialTunnelConfiguration, context: ProviderContext
     ) async throws(TunnelError) {
@@ -72,7 +72,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
                 fix: "correct the fields that are listed", problems: problems)
         }
         guard context.path.mayReach(host: configuration.serverHost) else {
-            throw TunnelError(.networkUnavailable, "there is no network", fix: "connect to one and try again")
+            throw TunnelError(.networkUnavailable, "no network is available", fix: "connect to a network and try again")
         }
         let keys = SharedKeys(server: serverKey, presharedKey: try await Self.presharedKey(configuration, context))
         let run = Run(
@@ -81,7 +81,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
         self.run = run
         do throws(TunnelError) {
             try await logIn(run)
-            let assignment = try await firstAnswer(run)
+            let assignment = try await firstResponse(run)
             try await adopt(assignment)
             try run.device.attach(tun: try context.packetFlow.takeDevice())
         } catch {
@@ -92,7 +92,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
         driver = Task { await follow(run.device.events) }
     }
 
-    /// Ends the tunnel, and tells the server.
+    /// Ends the tunnel, and notifies the server.
     public func stop(_ reason: StopReason) async {
         driver?.cancel()
         work?.cancel()
@@ -112,12 +112,12 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
                 context.cancel(TunnelError(.providerFailed, "the tunnel ended by itself: \(error)"))
             }
         } catch {
-            throw TunnelError(.providerFailed, "no socket for the tunnel: \(error)")
+            throw TunnelError(.providerFailed, "cannot open a UDP socket: \(error)")
         }
     }
 
     /// Waits for the result of the first login.
-    private func firstAnswer(_ run: Run) async throws(TunnelError) -> Body.Assignment {
+    private func firstResponse(_ run: Run) async throws(TunnelError) -> Body.Assignment {
         for await event in run.device.events {
             switch event {
             case .established(let assignment): return assignment
@@ -130,7 +130,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
 
     // MARK: - Logins
 
-    /// Sends a login. The password is read for each, and forgotten.
+    /// Sends a login. The password is read for each login, and not kept.
     private func logIn(_ run: Run) async throws(TunnelError) {
         let secret = try await run.context.secret(run.configuration.passwordName)
         let password = secret.withBytes { span in
@@ -144,7 +144,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
         run.device.logIn(configuration, at: endpoints)
     }
 
-    /// Where the server may be, the preferred address first.
+    /// Returns the server's addresses, the preferred one first.
     private func endpoints(_ run: Run) async throws(TunnelError) -> [Endpoint] {
         let address: EndpointAddress
         do throws(AddressTextError) {
@@ -158,7 +158,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
         return try await lookup.endpoints(of: address, on: run.path)
     }
 
-    /// The way past the tunnel for lookups: the system's own would go into it, or be held back by a policy.
+    /// Returns the bypass for name lookups: the system's lookups would use the tunnel, or a policy would block them.
     private func bypass(_ run: Run) async -> TunnelBypass? {
         let policy = max(run.configuration.leakPolicy, run.context.leakPolicy)
         guard let mark = run.context.socketMark, run.assignment != nil || policy.blocksAfterFailure else { return nil }
@@ -173,13 +173,13 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
         let secret = try await context.secret(name)
         guard let key = PresharedKey(stored: secret.bytes) else {
             throw TunnelError(
-                .secretUnavailable, "the secret '\(name)' is not a valid pre-shared key",
+                .secretUnavailable, "the secret '\(name)' is not a pre-shared key",
                 fix: "store 32 bytes, or their base64 in 44 characters")
         }
         return key
     }
 
-    // MARK: - While it runs
+    // MARK: - Events
 
     private func follow(_ events: AsyncStream<ClientEvent>) async {
         for await event in events {
@@ -187,25 +187,25 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
             switch event {
             case .established(let assignment):
                 do throws(TunnelError) { try await adopt(assignment) } catch { run.context.cancel(error) }
-            case .renewed: prove()
+            case .renewed: confirmConnection()
             case .mayBeUnknown:
-                run.context.logger.notice("the server may have forgotten the session: logging in again")
+                run.context.logger.notice("the server may have lost the session: logging in again")
                 logInAgain()
             case .ended(.removed):
                 run.context.cancel(
                     TunnelError(
-                        .sessionTerminated, "the server took the session away",
-                        fix: "see whether the same login is used elsewhere"))
+                        .sessionTerminated, "the server ended the session",
+                        fix: "check whether the same login is used elsewhere"))
             case .ended(let reason):
-                run.context.logger.notice("the session is over (\(reason)): logging in again")
-                doubt()
+                run.context.logger.notice("the session has ended (\(reason)): logging in again")
+                suspectConnection()
                 logInAgain()
             case .failed(let error): failed(error, run)
             }
         }
     }
 
-    /// Applies the server's assignment: the first, or a changed one.
+    /// Applies the server's assignment if it is the first, or has changed.
     private func adopt(_ assignment: Body.Assignment) async throws(TunnelError) {
         guard let run else { throw TunnelError(.stopped, "the start was cancelled") }
         if assignment != run.assignment {
@@ -214,21 +214,22 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
         }
         self.run?.assignment = assignment
         self.run?.failures = 0
-        prove()
+        confirmConnection()
     }
 
-    /// A failed login is ignored while a session lives; otherwise it is repeated, unless repeating is useless.
+    /// Handles a failed login. While a session continues, it has no effect. Otherwise the login is repeated, unless the
+    /// error is final.
     private func failed(_ error: CredentialError, _ run: Run) {
         run.context.logger.warning("\(error)")
         guard !run.device.isEstablished else { return }
         guard !error.isFinal else { return run.context.cancel(TunnelError(error)) }
-        tryLater()
+        scheduleRetry()
     }
 
-    private func tryLater() {
+    private func scheduleRetry() {
         guard let run else { return }
         self.run?.failures += 1
-        doubt()
+        suspectConnection()
         logInAgain(after: .seconds(min(1 << min(run.failures, 5), 30)))
     }
 
@@ -242,62 +243,62 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
             } catch {
                 guard !Task.isCancelled else { return }
                 run.context.logger.warning("\(error)")
-                tryLater()
+                scheduleRetry()
             }
         }
     }
 
-    private func prove() {
+    private func confirmConnection() {
         guard let run, !run.isOffline else { return }
-        self.run?.isProven = true
+        self.run?.isConfirmed = true
         run.context.setReasserting(false)
     }
 
-    private func doubt() {
-        run?.isProven = false
+    private func suspectConnection() {
+        run?.isConfirmed = false
         run?.context.setReasserting(true)
     }
 
-    /// Continues after sleep as after a change of network.
-    public func wake() async { moveOn() }
+    /// Handles the end of sleep like a change of network.
+    public func wake() async { moveToNetwork() }
 
-    /// Pauses without a network, and continues on another one: the session stays, and new keys prove that packets pass.
+    /// Pauses without a network. On another network the session continues, and new keys prove that packets arrive.
     public func pathChanged(_ path: NetworkPath) async {
         guard let run else { return }
         self.run?.path = path
         guard path.mayReach(host: run.configuration.serverHost) else {
             work?.cancel()
-            return doubt()
+            return suspectConnection()
         }
-        if run.isOffline || !path.isSameWay(as: run.path) { moveOn() }
+        if run.isOffline || !path.isSameWay(as: run.path) { moveToNetwork() }
     }
 
-    private func moveOn() {
+    private func moveToNetwork() {
         guard let run, !run.isOffline else { return }
-        doubt()
+        suspectConnection()
         guard run.device.isEstablished else { return logInAgain() }
         work?.cancel()
         work = Task {
-            // Where the name has no address now, the server is where it was.
+            // If the name cannot be resolved now, keep the server's address.
             let endpoints = (try? await endpoints(run)) ?? []
             guard !Task.isCancelled else { return }
             do throws(TunnelIOError) {
                 try run.device.rebind(to: endpoints)
             } catch {
-                run.context.logger.warning("no new socket: \(error)")
+                run.context.logger.warning("cannot open a new UDP socket: \(error)")
             }
         }
     }
 
     // MARK: - Messages
 
-    /// The status of the tunnel, or `nil` if there is none.
+    /// The status of the tunnel, or `nil` if none runs.
     public var status: CredentialStatusRequest.Reply? {
         guard let run else { return nil }
         let counts = run.device.statistics
         return CredentialStatusRequest.Reply(
             state: run.isOffline
-                ? .paused : run.assignment == nil ? .connecting : run.isProven ? .connected : .reconnecting,
+                ? .paused : run.assignment == nil ? .connecting : run.isConfirmed ? .connected : .reconnecting,
             login: run.configuration.login, server: run.device.endpoint?.description, assignment: run.assignment,
             keyAge: run.device.keyAge.map { $0 / .seconds(1) }, receivedBytes: UInt64(clamping: counts.receivedBytes),
             sentBytes: UInt64(clamping: counts.sentBytes), drops: run.device.drops.counted)

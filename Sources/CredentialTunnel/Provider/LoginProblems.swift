@@ -5,7 +5,7 @@ import PacketTunnel
 import TunnelIO
 
 extension TunnelError {
-    /// The error of a start that a login ended.
+    /// Converts the error of a login into the error of a start.
     init(_ error: CredentialError) {
         switch error {
         case .refused(let refusal) where refusal.reason == .credentials:
@@ -20,7 +20,7 @@ extension TunnelError {
 }
 
 extension CredentialError {
-    /// Whether another try with the same configuration comes to the same.
+    /// Whether a repetition with the same configuration would fail in the same way.
     var isFinal: Bool {
         switch self {
         case .refused(let refusal): refusal.reason == .credentials
@@ -31,21 +31,21 @@ extension CredentialError {
 }
 
 extension CredentialClientDevice {
-    /// Moves the tunnel's packets from now on.
+    /// Carries the tunnel's packets from now on.
     func attach(tun: any TunDevice) throws(TunnelError) {
         do throws(TunnelIOError) {
             try attach(tun)
         } catch {
-            throw TunnelError(.providerFailed, "the tunnel's interface cannot be used: \(error)")
+            throw TunnelError(.providerFailed, "cannot use the tunnel's interface: \(error)")
         }
     }
 
-    /// Closes it on a separate thread, because closing waits for threads, which a task must not do.
+    /// Closes the device on a separate thread, since closing waits for threads, which a task must not do.
     func end() async { await LoopThread.run(name: "culvert-stop") { self.close() } }
 }
 
 extension [UInt8] {
-    /// The bytes without the final line break of a text file.
+    /// The bytes without a final line break.
     var trimmingLastLineBreak: ArraySlice<UInt8> {
         var bytes = self[...]
         if bytes.last == UInt8(ascii: "\n") { bytes.removeLast() }

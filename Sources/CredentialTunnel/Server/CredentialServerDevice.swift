@@ -8,14 +8,15 @@ package import WireGuardCore
 
 /// A running server: the sessions of many clients between UDP sockets and one TUN device.
 ///
-/// A client's packets are delivered to the device if they have its assigned address as source, and the device's packets are
-/// sent to the client with their destination. The firewall, not this type, decides which destinations clients reach.
+/// A client's packets are delivered to the device if their source is the client's assigned address. Packets of the
+/// device are sent to the client that has their destination. The firewall, not this type, limits which hosts clients
+/// can reach.
 package final class CredentialServerDevice: Sendable {
     /// The options of a server.
     package struct Options: Sendable {
         package var limits = ServerLimits()
         package var dataPath = DataPathOptions()
-        /// The source of keys and indices; cryptographically secure outside tests.
+        /// The source of keys and indices; cryptographically secure outside of tests.
         package var random: @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() }
 
         package init() {}
@@ -32,18 +33,18 @@ package final class CredentialServerDevice: Sendable {
     private let transport: LaneTransport<ServerEnd>
     private let lanes: EndLanes
     private let store: any CredentialStore
-    /// Logins that the store is to verify: at most ``ServerLimits/verifiers`` without a verdict.
+    /// The logins for the store to verify: at most ``ServerLimits/verifiers`` without a verdict.
     private let attempts: AsyncStream<LoginAttempt>
     private let ends: AsyncStream<End>
     private let attemptsContinuation: AsyncStream<LoginAttempt>.Continuation
     private let endsContinuation: AsyncStream<End>.Continuation
     private let tasks = Mutex<[Task<Void, Never>]>([])
 
-    /// Creates a server that does not run yet. It owns `tun` from now on.
+    /// Creates a server without starting it. The server owns `tun` from now on.
     /// - Parameters:
-    ///   - binding: The binding of the sockets; port 0 leaves the choice to the system.
-    ///   - onFailure: Called once, on a lane's thread, if the interface is removed or a system call fails. It must not call
-    ///     the server.
+    ///   - binding: The binding of the sockets; the system chooses a port instead of port 0.
+    ///   - onFailure: Called once, on a lane's thread, if the interface was removed or the system fails. It must not
+    ///     call the server.
     package init(
         privateKey: PrivateKey, presharedKey: PresharedKey, store: any CredentialStore, tun: any TunDevice,
         network: any DatagramNetwork, binding: DatagramBinding = DatagramBinding(), options: Options = Options(),
@@ -53,7 +54,7 @@ package final class CredentialServerDevice: Sendable {
         self.store = store
         let (attempts, attemptsContinuation) = AsyncStream.makeStream(
             of: LoginAttempt.self, bufferingPolicy: .bufferingOldest(max(options.limits.verifiers, 1)))
-        // An end follows each accepted login.
+        // Unbounded, but with at most one end for each accepted login.
         let (ends, endsContinuation) = AsyncStream.makeStream(of: End.self)
         (self.attempts, self.attemptsContinuation) = (attempts, attemptsContinuation)
         (self.ends, self.endsContinuation) = (ends, endsContinuation)
@@ -73,7 +74,7 @@ package final class CredentialServerDevice: Sendable {
 
     deinit { shutDown() }
 
-    /// Binds the port and begins.
+    /// Binds the port and starts the server.
     package func start() throws(TunnelIOError) {
         try lanes.run(on: tun)
         let (transport, lanes, store, attempts, ends) = (transport, lanes, store, attempts, ends)
@@ -92,17 +93,17 @@ package final class CredentialServerDevice: Sendable {
         tasks.withLock { $0 = [verifier, ender] }
     }
 
-    /// Ends a session, and tells its client why.
+    /// Ends a session, and notifies its client of the reason.
     package func disconnect(_ id: ClientID, _ reason: EndReason = .removed) {
         transport.withEnd { end, now in end.disconnect(id, reason, at: now) }
         lanes.wake()
     }
 
-    /// The sessions there are.
+    /// The current sessions.
     package var sessions: [ServerSession] { transport.withEnd { end, now in end.sessions(at: now) } }
     package var statistics: ServerDeviceStatistics { transport.withEnd { end, _ in end.statistics } }
     package var laneStatistics: LaneStatistics { lanes.statistics }
-    /// Every packet and datagram that was not passed on, by cause.
+    /// The numbers of dropped packets and datagrams, by cause.
     package var drops: DropCounters { Self.drops(statistics, lanes.statistics, lanes.socketDrops) }
 
     static func drops(
@@ -115,11 +116,11 @@ package final class CredentialServerDevice: Sendable {
         drops.add(sockets, by: DatagramReceiveDrops.dropCauses)
         return drops
     }
-    /// The port that is bound; nil while none is.
+    /// The bound port, or `nil` if none is bound.
     package var port: UInt16? { lanes.boundPort }
 
-    /// Ends all sessions and notifies their clients; then ends threads, sockets and the device. When it returns, the store
-    /// was notified of every end. Waits for threads, and for verdicts in progress. It may be called repeatedly.
+    /// Ends all sessions and notifies their clients, then ends threads, sockets and the device. When it returns, the
+    /// store has received every end. Waits for threads, and for verdicts in progress. Safe to repeat.
     package func stop() async {
         shutDown()
         for task in tasks.withLock({ $0 }) { await task.value }
@@ -130,7 +131,7 @@ package final class CredentialServerDevice: Sendable {
         transport.withEnd { end, now in end.close(at: now) }
         lanes.stop()
         tun.close()
-        // The verdicts that are being made may still begin, and end, sessions.
+        // Verdicts in progress may still begin sessions: end those too.
         guard let verifier = tasks.withLock({ $0.first }) else { return endsContinuation.finish() }
         let (transport, ends) = (transport, endsContinuation)
         Task {

@@ -5,20 +5,21 @@ package import NetworkAddresses
 package import PacketTunnel
 import TunnelIO
 
-/// Decides about logins, and assigns addresses to their clients: a file of users, a directory, an address pool behind either.
+/// Verifies logins and assigns addresses: for example, a file of users or a directory, with an address pool.
 ///
-/// For every accepted login, ``ended(_:_:_:)`` follows once, so that the assignment can be released.
+/// For every accepted login, ``ended(_:_:_:)`` is called once, to release the assignment.
 package protocol CredentialStore: Sendable {
-    /// Whether a login is good. Called for at most ``ServerLimits/verifiers`` logins at the same time, and never for two with the same
-    /// name; the address that it comes from is proven. It has to come to an end, and sooner than the client's ten seconds to be of use.
+    /// Verifies a login. Called for at most ``ServerLimits/verifiers`` logins at the same time, and never for two with
+    /// the same name. The source address is proven. It must return, and should do so before the client times out after
+    /// ten seconds.
     func verdict(on attempt: LoginAttempt) async -> LoginVerdict
 
-    /// Whether this login has succeeded from this address recently. Such logins are verified first. Called under the server's lock: it
-    /// must not wait, nor call the server.
+    /// Whether this login has succeeded from this address recently. Such logins are verified first. Called under the
+    /// server's lock: it must neither wait nor call the server.
     func isKnown(_ login: String, from source: IPAddress) -> Bool
 
-    /// Called when a session with an accepted login has ended, one call at a time: its client's assignment is free.
-    /// - Parameter moved: The sum of its packets.
+    /// Releases the assignment of an ended session. Not called concurrently.
+    /// - Parameter moved: The traffic of the session.
     func ended(_ session: ClientID, _ reason: EndReason, _ moved: SessionTraffic) async
 }
 
@@ -26,12 +27,12 @@ extension CredentialStore {
     package func isKnown(_ login: String, from source: IPAddress) -> Bool { false }
 }
 
-/// IP packets of a session, and their bytes.
+/// The IP packets of a session, and their bytes.
 package struct SessionTraffic: Hashable, Sendable {
-    /// Packets from the client.
+    /// The packets and bytes from the client.
     package var receivedPackets = 0
     package var receivedBytes = 0
-    /// Packets to the client.
+    /// The packets and bytes to the client.
     package var sentPackets = 0
     package var sentBytes = 0
 
@@ -47,45 +48,45 @@ package struct SessionTraffic: Hashable, Sendable {
 
 /// A login that waits for its verdict.
 package struct LoginAttempt: Sendable {
-    /// The session that it would begin; no other ever has the same.
+    /// The ID of the session that it would begin. It is never reused.
     package let session: ClientID
     /// The user's name.
     package let login: String
-    /// The password in UTF-8, which is overwritten when its last owner releases it.
+    /// The password in UTF-8, which is overwritten when the last reference is released.
     package let password: SecretBytes
-    /// The source of the login.
+    /// The sender's address.
     package let source: Endpoint
 }
 
-/// A session of a server, as of now.
+/// A snapshot of a server's session.
 package struct ServerSession: Sendable {
     package let id: ClientID
     package let login: String
-    /// The client's assignment.
+    /// The assignment to its client.
     package let assignment: Body.Assignment
-    /// The client's endpoint.
+    /// The client's address.
     package let endpoint: Endpoint
-    /// How long it has been there.
+    /// The age of the session.
     package let age: Duration
     package let moved: SessionTraffic
 }
 
-/// The counters of a server in addition to those of its sessions.
+/// The statistics of a server for all sessions.
 package struct ServerDeviceStatistics: Sendable {
-    /// The counters of datagrams without another effect.
+    /// The numbers of datagrams without another effect, by cause.
     package var protocolDrops = ServerStatistics()
     /// The traffic of all sessions since the start.
     package var moved = SessionTraffic()
-    /// Sessions, and handshakes that wait for a login or its verdict.
+    /// The numbers of sessions, and of handshakes that wait for a login or its verdict.
     package var sessions = 0
     package var handshakes = 0
     /// Packets of the device to an address that no client has.
     package var noRoute = 0
     /// Packets of clients that are not from their own address.
     package var disallowedSource = 0
-    /// Packets from the tunnel that are not IP packets.
+    /// Authentic packets that are not IP packets.
     package var malformedPackets = 0
-    /// Answers that were dropped because the send queue was full.
+    /// Responses that exceeded the queue of messages to send.
     package var answersDropped = 0
     /// Logins by their outcome.
     package var accepted = 0

@@ -6,7 +6,7 @@ import PacketTunnel
 import TunnelIO
 import WireGuardCore
 
-/// All clients of a server for the lanes: their addresses, and their traffic.
+/// The server's end of the lanes: the clients, their addresses and their traffic.
 final class ServerEnd: TunnelEnd, @unchecked Sendable {
     // Unchecked: the transport's lock guards all of it.
 
@@ -16,7 +16,7 @@ final class ServerEnd: TunnelEnd, @unchecked Sendable {
         let login: String
         let assignment: Body.Assignment
         let since: Instant
-        /// Whether the driver was notified.
+        /// Whether the client was informed.
         var hasJoined = false
         var moved = SessionTraffic()
 
@@ -31,19 +31,20 @@ final class ServerEnd: TunnelEnd, @unchecked Sendable {
     private var server: CredentialServer
     /// The client of each address.
     private var routes = AllowedIPs()
-    /// Indexed by the client's slot.
+    /// The members, by the client's slot.
     private var members: ContiguousArray<Member?> = []
     var outbox = Outbox()
     private var counts = ServerDeviceStatistics()
     private let verify: (LoginAttempt) -> Bool
     private let ended: (ClientID, EndReason, SessionTraffic) -> Void
 
-    /// The largest number of waiting datagrams other than packets.
+    /// The maximum number of waiting datagrams other than packets.
     private static let mostAnswers = 1024
 
     /// - Parameters:
-    ///   - verify: takes a login that waits for a verdict; false when there is no place for it. Called under the lock.
-    ///   - ended: takes the end of a session whose login was accepted. Called under the lock.
+    ///   - verify: Accepts a login for verification, and returns `false` if there is no place for it. Called under the
+    ///     lock.
+    ///   - ended: Called at the end of each session with an accepted login, under the lock.
     init(
         _ server: consuming CredentialServer, verify: @escaping (LoginAttempt) -> Bool,
         ended: @escaping (ClientID, EndReason, SessionTraffic) -> Void
@@ -55,7 +56,7 @@ final class ServerEnd: TunnelEnd, @unchecked Sendable {
 
     // MARK: - Clients
 
-    /// Takes the verdict on a login.
+    /// Applies the verdict on a login.
     func answer(_ attempt: LoginAttempt, _ verdict: LoginVerdict, at now: Instant) {
         let (id, slot) = (attempt.session, Int(attempt.session.slot))
         guard case .accepted(let assignment) = verdict else {
@@ -65,11 +66,11 @@ final class ServerEnd: TunnelEnd, @unchecked Sendable {
         while members.count <= slot { members.append(nil) }
         members[slot] = Member(id, attempt.login, assignment, since: now)
         perform(server.answer(id, verdict, at: now), at: now)
-        // It has left meanwhile, or its assignment cannot be sent.
+        // The client has left in the meantime, or its assignment cannot be sent.
         if let member = members[slot], member.id == id, !member.hasJoined { forget(member, .expired) }
     }
 
-    /// Ends a session, and tells its client.
+    /// Ends a session, and notifies its client.
     func disconnect(_ id: ClientID, _ reason: EndReason, at now: Instant) {
         perform(server.disconnect(id, reason), at: now)
     }

@@ -5,10 +5,9 @@ import NetworkAddresses
 import TunnelIO
 import WireGuardCore
 
-/// The state of one batch between its steps: the keys and counters of packets to send, or the sessions of datagrams to open
-/// and their results. Made once and reused for each batch without an allocation.
-///
-/// An end fills it in under the transport's lock. Sealing and opening need only the plan, on any thread.
+/// The plan of one batch between its steps: which packets are sent under which keys and counters, or which session
+/// opens which datagrams, with the results. It is created once and reused for each batch without allocating. An end
+/// fills it in under the transport's lock. Sealing and opening use only the plan, on any thread.
 @safe
 final class BatchPlan: @unchecked Sendable {
     // Unchecked: the owner of the batch is its only user.
@@ -32,7 +31,7 @@ final class BatchPlan: @unchecked Sendable {
         let datagrams: Range<Int>
     }
 
-    /// The result of a datagram, unless it is the length of the packet inside.
+    /// The result of a datagram other than the length of its packet.
     private enum Outcome {
         static let nothing: Int32 = -1
         static let forged: Int32 = -2
@@ -41,7 +40,7 @@ final class BatchPlan: @unchecked Sendable {
     private let capacity: Int
     private let views: UnsafeMutablePointer<View>
     private let lengths: UnsafeMutablePointer<Int32>
-    /// How many packets or datagrams the batch has.
+    /// The number of packets or datagrams in the batch.
     private(set) var count = 0
     private var seals: ContiguousArray<SealRun> = []
     private var opens: ContiguousArray<OpenRun> = []
@@ -60,7 +59,7 @@ final class BatchPlan: @unchecked Sendable {
         unsafe lengths.deallocate()
     }
 
-    /// Begins with a batch.
+    /// Starts a plan for a batch.
     func begin(_ batch: PacketBatch) {
         count = min(batch.count, capacity)
         seals.removeAll(keepingCapacity: true)
@@ -72,7 +71,7 @@ final class BatchPlan: @unchecked Sendable {
         }
     }
 
-    /// A packet or datagram of the batch. A consumed one is empty.
+    /// Returns a packet or datagram of the batch. A consumed one is empty.
     @inline(__always)
     func bytes(_ index: Int) -> UnsafeMutableRawBufferPointer {
         unsafe UnsafeMutableRawBufferPointer(start: views[index].base, count: views[index].count)
@@ -88,9 +87,10 @@ final class BatchPlan: @unchecked Sendable {
         seals.append(SealRun(keys: keys, firstCounter: firstCounter, packets: packets, endpoint: endpoint))
     }
 
-    /// Seals the planned packets into `datagrams`. A packet without room there is not sent, and its counter stays unused.
+    /// Seals the planned packets into `datagrams`. A packet without room there is not sent, and its counter stays
+    /// unused.
     func seal(into datagrams: PacketBatch) {
-        // Nothing is sealed twice under one counter, and no plan keeps keys.
+        // Never seal twice under one counter, and do not retain keys in the plan.
         defer { seals.removeAll(keepingCapacity: true) }
         guard !seals.isEmpty else { return }
         let start = datagrams.tail
@@ -119,8 +119,8 @@ final class BatchPlan: @unchecked Sendable {
 
     /// Plans a batch of datagrams.
     /// - Parameters:
-    ///   - session: the session with this index, when it may still be used.
-    ///   - other: takes everything but data of a session.
+    ///   - session: Returns the session with this index if it is still usable.
+    ///   - other: Handles all datagrams other than data of a session.
     @inline(__always)
     func planOpen(session: (UInt32) -> TunnelSession?, other: (Int) -> Void) {
         var position = 0
@@ -137,7 +137,7 @@ final class BatchPlan: @unchecked Sendable {
             }
             let start = position
             repeat {
-                // This is cheap compared with opening, and avoids it for repeated datagrams; commit counts them.
+                // This check is cheap, and avoids opening replayed datagrams; commit counts them.
                 unsafe lengths[position] = found.mayAccept(counter(position)) ? 0 : Outcome.nothing
                 position &+= 1
             } while position < count && dataIndex(position) == index
@@ -145,7 +145,7 @@ final class BatchPlan: @unchecked Sendable {
         }
     }
 
-    /// The index of a datagram that has the form of data.
+    /// Returns the index of a datagram if it has the form of data.
     @inline(__always)
     private func dataIndex(_ position: Int) -> UInt32? {
         let view = unsafe views[position]
@@ -173,10 +173,10 @@ final class BatchPlan: @unchecked Sendable {
         }
     }
 
-    /// Decides which opened datagrams are delivered.
+    /// Determines the packets to deliver from the opened datagrams.
     /// - Parameters:
     ///   - accept: Marks an authentic datagram as received, and returns the number of bytes of its packet to deliver.
-    ///   - drop: Counts one that is not authentic (true) or was received before (false).
+    ///   - drop: Counts a datagram that is not authentic (`true`) or was received before (`false`).
     @inline(__always)
     func commitOpen(
         accept: (_ position: Int, Header, TunnelSession, _ packet: UnsafeRawBufferPointer) -> Int, drop: (Bool) -> Void
@@ -198,7 +198,7 @@ final class BatchPlan: @unchecked Sendable {
         }
     }
 
-    /// Whether there is anything to commit.
+    /// Whether there are opened datagrams to commit.
     var hasOpened: Bool { !opens.isEmpty }
 
     /// Narrows the datagrams to the packets to deliver.

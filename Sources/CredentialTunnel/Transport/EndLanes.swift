@@ -5,13 +5,13 @@ import NetworkAddresses
 import Synchronization
 import TunnelIO
 
-/// The lanes and sockets of one end, which may replace the device and the sockets while its sessions continue.
+/// The lanes and sockets of one end. The device and the sockets can be replaced while sessions continue.
 final class EndLanes: Sendable {
     private struct State {
         var lanes: LaneGroup?
         var sockets: [DatagramSockets] = []
         var isStopped = false
-        /// The statistics of replaced lanes.
+        /// The statistics of the replaced lanes.
         var former = LaneStatistics()
         /// The drops of the sockets that were closed.
         var socketDrops = DatagramReceiveDrops()
@@ -30,12 +30,12 @@ final class EndLanes: Sendable {
     private let binding: DatagramBinding
     private let dataPath: DataPathOptions
     private let onFailure: @Sendable (TunnelIOError) -> Void
-    // Held while lanes or sockets change; never by a lane.
+    // Held while lanes or sockets change, and never by a lane.
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - binding: The binding of the sockets; port 0 leaves the choice to the system.
-    ///   - onFailure: Called on a lane's thread if the device is removed or a system call fails.
+    ///   - binding: The binding of the sockets; the system chooses a port instead of port 0.
+    ///   - onFailure: Called on a lane's thread if the device was removed or the system fails.
     init(
         _ transport: any TunnelTransport, network: any DatagramNetwork, binding: DatagramBinding,
         dataPath: DataPathOptions,
@@ -50,7 +50,7 @@ final class EndLanes: Sendable {
 
     deinit { stop() }
 
-    /// Moves packets of `device` from now on, instead of those of the one before. Waits for threads.
+    /// Carries packets of `device` from now on, instead of the earlier device. Waits for threads.
     func run(on device: any TunDevice) throws(TunnelIOError) {
         try state.withLock { (state) throws(TunnelIOError) in
             guard !state.isStopped else { throw TunnelIOError(.closed) }
@@ -86,12 +86,12 @@ final class EndLanes: Sendable {
         }
     }
 
-    /// Wakes the lanes, to send waiting datagrams and check deadlines.
+    /// Wakes the lanes, to send waiting messages and check deadlines.
     func wake() {
         state.withLock { $0.lanes?.wake() }
     }
 
-    /// Ends threads and sockets after the waiting datagrams are sent. Waits for threads. It may be called repeatedly.
+    /// Sends waiting messages, then ends threads and sockets. Waits for threads. Safe to repeat.
     func stop() {
         state.withLock { state in
             guard !state.isStopped else { return }
@@ -110,7 +110,7 @@ final class EndLanes: Sendable {
         state.lanes = nil
     }
 
-    /// No lane runs any more, so this thread sends them.
+    /// Sends the waiting messages without lanes, which have ended.
     private func sendFarewells(through sockets: DatagramSockets?) {
         guard let sockets, transport.hasPending, let batch = try? PacketBatch() else { return }
         var hasMore = true
@@ -122,10 +122,10 @@ final class EndLanes: Sendable {
         }
     }
 
-    /// The port that is bound; nil while none is.
+    /// The bound port, or `nil` if none is bound.
     var boundPort: UInt16? { state.withLock { $0.sockets.first?.port } }
 
-    /// The counters of traffic and drops.
+    /// The traffic and drops.
     var statistics: LaneStatistics {
         state.withLock { state in
             var sum = state.former

@@ -6,32 +6,32 @@ import Synchronization
 import TunnelIO
 import WireGuardCore
 
-/// The operations of a client or a server for lanes. All are called under the transport's lock, so none may be slow.
+/// The interface of a client or server for lanes. All calls are under the transport's lock, so they must be fast.
 protocol TunnelEnd: AnyObject, Sendable {
     /// Plans the packets to send.
     func planSeal(_ plan: BatchPlan, at now: Instant)
-    /// Plans the datagrams to open, and handles all other messages.
+    /// Plans the datagrams to open, and handles all datagrams other than data.
     func planOpen(_ plan: BatchPlan, of datagrams: PacketBatch, at now: Instant)
-    /// Decides the packets to deliver.
+    /// Determines the packets to deliver.
     func commitOpen(_ plan: BatchPlan, of datagrams: PacketBatch, at now: Instant)
-    /// Performs all due work.
+    /// Performs the due actions.
     func deadlineReached(at now: Instant)
-    /// The time of the next due work.
+    /// The time of the next due action.
     var nextDeadline: Instant? { get }
-    /// The waiting datagrams other than packets.
+    /// The waiting messages other than packets.
     var outbox: Outbox { get set }
 }
 
-/// An end behind the face that lanes know.
+/// Adapts an end to the interface of lanes.
 ///
-/// The lock is held for planning and committing only: once per batch on the way out, twice on the way in. Sealing and
-/// opening happen outside of it.
+/// The lock is held for planning and committing only: once per outgoing batch, twice per incoming one. Sealing and
+/// opening run without it.
 final class LaneTransport<End: TunnelEnd>: TunnelTransport {
     private let end: Mutex<End>
     private let plans: Mutex<[BatchPlan]>
     private let batchCapacity: Int
 
-    /// - Parameter batchCapacity: the most packets that a lane's batch has.
+    /// - Parameter batchCapacity: The maximum number of packets in a lane's batch.
     init(_ end: End, batchCapacity: Int) {
         self.end = Mutex(end)
         self.batchCapacity = batchCapacity
@@ -41,7 +41,7 @@ final class LaneTransport<End: TunnelEnd>: TunnelTransport {
     /// The lanes' clock, which counts while the machine sleeps.
     static var now: Instant { Instant(nanoseconds: LaneClock.now()) }
 
-    /// Exclusive access. A caller that adds datagrams must wake the lanes.
+    /// Gives exclusive access to the end. A caller that adds messages to send must wake the lanes.
     func withEnd<R: Sendable>(_ body: (End, Instant) -> R) -> R {
         end.withLock { body($0, Self.now) }
     }
@@ -81,7 +81,7 @@ final class LaneTransport<End: TunnelEnd>: TunnelTransport {
         }
     }
 
-    /// Nothing waits for a session here, so nothing can be passed.
+    /// Does nothing, since no packets wait for a session.
     func drainEnded() {}
 
     var hasPending: Bool { end.withLock { !$0.outbox.isEmpty } }
@@ -114,7 +114,7 @@ final class LaneTransport<End: TunnelEnd>: TunnelTransport {
     }
 }
 
-/// The steps of batches that workers help with.
+/// The separate steps of a batch, which workers can run.
 private final class SeparateSteps<End: TunnelEnd>: TransportSteps {
     private let transport: LaneTransport<End>
     private let plan: BatchPlan

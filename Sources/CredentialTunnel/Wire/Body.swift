@@ -3,12 +3,12 @@
 
 public import NetworkAddresses
 
-/// The contents of sealed packets, as JSON.
+/// The JSON content of sealed messages.
 public enum Body {
-    /// The most bytes of a body, padding included: with header, tag, UDP and IPv6 these are the 1280 bytes that every path
-    /// carries (RFC 8200 section 5).
+    /// The maximum size of a body, including padding. With header, tag, UDP and IPv6, this is 1280 bytes, which every
+    /// path carries (RFC 8200 section 5).
     public static let maximumByteCount = 1200
-    /// Bodies are filled up with spaces to a multiple of this, so that their length says little about a password.
+    /// Bodies are padded with spaces to a multiple of this size, so that their length reveals little about a password.
     public static let padding = 300
 
     /// The client's login.
@@ -18,42 +18,43 @@ public enum Body {
         /// The password: up to 512 bytes of UTF-8.
         public var password: String
 
-        /// A login.
+        /// Creates a login.
         public init(login: String, password: String) {
             self.login = login
             self.password = password
         }
 
-        /// The login alone.
+        /// The login without the password.
         public var description: String { "login of '\(login)'" }
-        /// Shows no password to `dump` and debuggers.
+        /// Hides the password from `dump` and debuggers.
         public var customMirror: Mirror { Mirror(self, children: ["login": login]) }
     }
 
-    /// The server's answer.
+    /// The server's response.
     public enum ServerAuthResponse: Hashable, Sendable {
-        /// The login was accepted, with the assignment for the client's interface.
+        /// The login was accepted, with this assignment.
         case accepted(Assignment)
-        /// It is not.
+        /// The login was refused.
         case refused(Refusal)
 
-        /// Whether the login is good.
+        /// Whether the login was accepted.
         public var isOK: Bool {
             if case .accepted = self { true } else { false }
         }
     }
 
-    /// The server's assignment to a client.
+    /// The settings that the server assigns to a client.
     public struct Assignment: Codable, Hashable, Sendable {
-        /// The interface's addresses: at least one, and at most one of each family.
+        /// The interface's addresses: one or two, at most one of each family.
         public var addresses: [InterfaceAddress]
-        /// The networks to be reached through the tunnel: up to 16.
+        /// The networks to route through the tunnel: at most 16.
         public var routes: [IPPrefix]
-        /// The name servers: up to 4.
+        /// The name servers: at most 4.
         public var dns: [IPAddress]
-        /// The largest IP packet in the tunnel, in bytes: 576 to 65,535, with an IPv6 address at least 1280.
+        /// The maximum size of an IP packet in the tunnel, in bytes: 576 to 65,535; with an IPv6 address, at least
+        /// 1280.
         public var mtu: Int
-        /// How long a client may be silent, in seconds, before it sends a keepalive: 1 to 3600, or 0 for ever.
+        /// The time after which an idle client sends a keepalive, in seconds: 1 to 3600, or 0 to send none.
         public var keepalive: Int
 
         /// Creates an assignment.
@@ -69,32 +70,32 @@ public enum Body {
         }
     }
 
-    /// The reason for a refused login.
+    /// The refusal of a login.
     public struct Refusal: Codable, Hashable, Sendable {
-        /// The reason, for a program.
+        /// The machine-readable reason.
         public struct Reason: RawRepresentable, Codable, Hashable, Sendable {
             /// 1 to 32 lower-case letters and hyphens.
             public var rawValue: String
 
-            /// A reason; this side may not know it.
+            /// Creates a reason, which may be unknown to this version.
             public init(rawValue: String) { self.rawValue = rawValue }
 
-            /// There is no such user, or the password is another. The server does not say which.
+            /// The user does not exist, or the password is wrong. The server does not distinguish them.
             public static let credentials = Reason(rawValue: "credentials")
-            /// The server has no place, or no address, for one more client.
+            /// The server has no place, or no address, for another client.
             public static let full = Reason(rawValue: "full")
-            /// Too many recent attempts; later ones may succeed.
+            /// There were too many recent attempts; later ones may succeed.
             public static let attempts = Reason(rawValue: "attempts")
-            /// The server cannot tell now.
+            /// The server cannot verify logins now.
             public static let unavailable = Reason(rawValue: "unavailable")
         }
 
         /// The reason.
         public var reason: Reason
-        /// The reason for people: up to 200 bytes without control characters. It may be empty.
+        /// The readable reason: at most 200 bytes without control characters. It may be empty.
         public var message: String
 
-        /// A refusal.
+        /// Creates a refusal.
         public init(_ reason: Reason, message: String = "") {
             self.reason = reason
             self.message = message
@@ -105,13 +106,13 @@ public enum Body {
 extension Body.ServerAuthResponse: Codable {
     private enum CodingKeys: String, CodingKey { case isOK }
 
-    /// Decodes; the members of the answer are on the level of `isOK`.
+    /// Decodes a response, whose fields are next to `isOK`.
     public init(from decoder: any Decoder) throws {
         let isOK = try decoder.container(keyedBy: CodingKeys.self).decode(Bool.self, forKey: .isOK)
         self = isOK ? .accepted(try Body.Assignment(from: decoder)) : .refused(try Body.Refusal(from: decoder))
     }
 
-    /// Encodes.
+    /// Encodes a response.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.container(keyedBy: CodingKeys.self)
         try container.encode(isOK, forKey: .isOK)
@@ -124,7 +125,7 @@ extension Body.ServerAuthResponse: Codable {
 
 // MARK: - Bounds
 
-/// A body whose fields have bounds, which apply to sender and receiver.
+/// A body whose fields have bounds, which sender and receiver check.
 protocol BoundedBody: Codable {
     func check() throws(PacketParsingError)
 }
@@ -132,13 +133,13 @@ protocol BoundedBody: Codable {
 extension Body.ClientAuthRequest: BoundedBody {
     func check() throws(PacketParsingError) {
         guard (1...128).contains(login.utf8.count) else {
-            throw .outOfBounds(field: "login", problem: "has \(login.utf8.count) bytes; it must have 1 to 128")
+            throw .outOfBounds(field: "login", problem: "must have 1 to 128 bytes, not \(login.utf8.count)")
         }
         guard !login.unicodeScalars.contains(where: \.isControlCharacter) else {
-            throw .outOfBounds(field: "login", problem: "holds a control character")
+            throw .outOfBounds(field: "login", problem: "must not contain control characters")
         }
         guard password.utf8.count <= 512 else {
-            throw .outOfBounds(field: "password", problem: "has more than 512 bytes")
+            throw .outOfBounds(field: "password", problem: "must not exceed 512 bytes")
         }
     }
 }
@@ -157,23 +158,28 @@ extension Body.Assignment {
         let hasIPv6 = addresses.contains(where: \.isIPv6)
         guard !addresses.isEmpty, addresses.count <= 2,
             addresses.count == 1 || addresses[0].isIPv6 != addresses[1].isIPv6
-        else { throw .outOfBounds(field: "addresses", problem: "is not one address of one or each family") }
+        else {
+            throw .outOfBounds(
+                field: "addresses", problem: "must contain one or two addresses, at most one of each family")
+        }
         for address in addresses {
             guard address.peer == nil, address.address.isHost else {
                 throw .outOfBounds(
-                    field: "addresses", problem: "holds \(address), which is not valid as a client's address")
+                    field: "addresses", problem: "contains \(address), which cannot be a client's address")
             }
         }
-        guard routes.count <= 16 else { throw .outOfBounds(field: "routes", problem: "has more than 16 networks") }
-        guard dns.count <= 4 else { throw .outOfBounds(field: "dns", problem: "has more than 4 servers") }
+        guard routes.count <= 16 else {
+            throw .outOfBounds(field: "routes", problem: "must contain at most 16 networks")
+        }
+        guard dns.count <= 4 else { throw .outOfBounds(field: "dns", problem: "must contain at most 4 servers") }
         guard dns.allSatisfy(\.isHost) else {
-            throw .outOfBounds(field: "dns", problem: "holds an address that no server has")
+            throw .outOfBounds(field: "dns", problem: "contains an address that cannot be a server's")
         }
         guard ((hasIPv6 ? 1280 : 576)...65_535).contains(mtu) else {
-            throw .outOfBounds(field: "mtu", problem: "is \(mtu); it is \(hasIPv6 ? 1280 : 576) to 65535")
+            throw .outOfBounds(field: "mtu", problem: "must be between \(hasIPv6 ? 1280 : 576) and 65535, not \(mtu)")
         }
         guard (0...3600).contains(keepalive) else {
-            throw .outOfBounds(field: "keepalive", problem: "is \(keepalive); it is 0 to 3600 seconds")
+            throw .outOfBounds(field: "keepalive", problem: "must be between 0 and 3600 seconds, not \(keepalive)")
         }
     }
 }
@@ -183,20 +189,20 @@ extension Body.Refusal {
         let reason = reason.rawValue.utf8
         guard (1...32).contains(reason.count),
             reason.allSatisfy({ (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) || $0 == UInt8(ascii: "-") })
-        else { throw .outOfBounds(field: "reason", problem: "is not 1 to 32 lower-case letters and hyphens") }
+        else { throw .outOfBounds(field: "reason", problem: "must be 1 to 32 lower-case letters and hyphens") }
         guard message.utf8.count <= 200, !message.unicodeScalars.contains(where: \.isControlCharacter) else {
-            throw .outOfBounds(field: "message", problem: "has more than 200 bytes or a control character")
+            throw .outOfBounds(field: "message", problem: "must not exceed 200 bytes or contain control characters")
         }
     }
 }
 
 extension IPAddress {
-    /// Whether one host can have it.
+    /// Whether it can be the address of one host.
     fileprivate var isHost: Bool { !isUnspecified && !isLoopback && !isMulticast && !isBroadcast }
 }
 
 extension Unicode.Scalar {
-    /// Characters that must not reach a terminal or a log: C0, DEL, C1, and the marks that change the direction of text.
+    /// Whether the scalar is unsafe for terminals and logs: C0, DEL, C1, and marks that change the text direction.
     fileprivate var isControlCharacter: Bool {
         switch value {
         case 0..<0x20, 0x7f..<0xa0, 0x202a...0x202e, 0x2066...0x2069: true

@@ -3,9 +3,9 @@
 
 import WireGuardCore
 
-/// The header of every datagram: 8 bytes, or 16 if it is sealed.
+/// The header of a datagram: 8 bytes, or 16 if it is sealed.
 ///
-/// All of it is authenticated: as associated data of the seal, and otherwise through the handshake.
+/// All of it is authenticated: as associated data of sealed datagrams, and by the handshake otherwise.
 public struct Header: Hashable, Sendable {
     /// The number of bytes of a header without a counter.
     public static let length = 8
@@ -14,14 +14,14 @@ public struct Header: Hashable, Sendable {
     /// The version of the protocol: the second byte.
     public static let version: UInt8 = 1
 
-    /// The type of the datagram.
+    /// The kind of datagram.
     public var code: PacketCode
-    /// The receiver's index of the session. In a client hello, the first message to a server, the client's own.
+    /// The receiver's index of the session. In a client hello, the first message to a server, the client's own index.
     public var index: UInt32
-    /// The number of datagrams sealed under the same key before: the nonce. Zero if nothing is sealed.
+    /// The number of datagrams sealed earlier under the same key: the nonce. Zero if the datagram is not sealed.
     public var counter: UInt64
 
-    /// A header. Without a code that is sealed the counter is left out.
+    /// Creates a header. The counter is ignored unless the code is sealed.
     public init(code: PacketCode, index: UInt32, counter: UInt64 = 0) {
         self.code = code
         self.index = index
@@ -31,7 +31,7 @@ public struct Header: Hashable, Sendable {
     /// The number of bytes of this header.
     public var byteCount: Int { code.isSealed ? Self.sealedLength : Self.length }
 
-    /// The header as it is sent.
+    /// The encoded header.
     public var bytes: [UInt8] {
         var bytes = [UInt8](repeating: 0, count: byteCount)
         unsafe bytes.withUnsafeMutableBytes { raw in

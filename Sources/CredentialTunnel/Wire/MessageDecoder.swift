@@ -9,9 +9,9 @@ package import WireGuardCore
     import Foundation
 #endif
 
-/// Reads messages. Nothing that arrives makes it trap.
+/// Decodes messages. No input makes it trap.
 public enum MessageDecoder {
-    /// The header of a datagram whose length fits its code.
+    /// Decodes the header of a datagram, and checks that the length fits the code.
     public static func header(of datagram: [UInt8]) throws(PacketParsingError) -> Header {
         let result = unsafe datagram.withUnsafeBytes { raw in
             Result { () throws(PacketParsingError) in try unsafe header(of: raw) }
@@ -19,7 +19,7 @@ public enum MessageDecoder {
         return try result.get()
     }
 
-    /// The header of a datagram whose length fits its code.
+    /// Decodes the header of a datagram, and checks that the length fits the code.
     package static func header(of datagram: UnsafeRawBufferPointer) throws(PacketParsingError) -> Header {
         guard let base = datagram.baseAddress, datagram.count >= Header.length else {
             throw .truncated(byteCount: datagram.count)
@@ -36,12 +36,12 @@ public enum MessageDecoder {
         return Header(code: code, index: unsafe base.loadLittleEndian32(at: 4), counter: counter)
     }
 
-    /// A login from its JSON.
+    /// Decodes a login from JSON.
     public static func clientAuthRequest(_ body: [UInt8]) throws(PacketParsingError) -> Body.ClientAuthRequest {
         try decode(body)
     }
 
-    /// An answer from its JSON.
+    /// Decodes a response from JSON.
     public static func serverAuthResponse(_ body: [UInt8]) throws(PacketParsingError) -> Body.ServerAuthResponse {
         try decode(body)
     }
@@ -56,11 +56,11 @@ public enum MessageDecoder {
         return value
     }
 
-    /// Describes the decoder's error without values.
+    /// Describes a decoding error, without the values.
     private static func describe(_ error: any Error) -> String {
         switch error as? DecodingError {
-        case .keyNotFound(let key, _): "without '\(key.stringValue)'"
-        case .typeMismatch(_, let context), .valueNotFound(_, let context): "of another type at \(path(context))"
+        case .keyNotFound(let key, _): "'\(key.stringValue)' is missing"
+        case .typeMismatch(_, let context), .valueNotFound(_, let context): "wrong type at \(path(context))"
         case .dataCorrupted(let context): "not valid at \(path(context))"
         default: "not JSON"
         }
@@ -70,9 +70,9 @@ public enum MessageDecoder {
         context.codingPath.last.map { "'\($0.intValue.map(String.init) ?? $0.stringValue)'" } ?? "its top"
     }
 
-    /// Opens a sealed datagram, whose header was read, in place: the body replaces its ciphertext. No allocation.
+    /// Opens a sealed datagram with a decoded header in place: the body replaces its ciphertext. No allocation.
     ///
-    /// - Returns: The range of the body; `nil`, with no usable contents in the datagram, if it is not authentic.
+    /// - Returns: The range of the body, or `nil` if the datagram is not authentic; its content is then undefined.
     @inline(__always)
     package static func openInPlace(
         _ header: Header, _ datagram: UnsafeMutableRawBufferPointer, keys: SessionKeys

@@ -9,14 +9,14 @@ package import WireGuardCore
     import Foundation
 #endif
 
-/// Writes messages.
+/// Encodes messages.
 public enum MessageEncoder {
-    /// The JSON of a login, padded; the caller wipes it.
+    /// Returns the padded JSON of a login. The caller wipes it.
     public static func encode(_ body: Body.ClientAuthRequest) throws(PacketParsingError) -> [UInt8] {
         try json(of: body)
     }
 
-    /// The JSON of an answer, padded.
+    /// Returns the padded JSON of a response.
     public static func encode(_ body: Body.ServerAuthResponse) throws(PacketParsingError) -> [UInt8] {
         try json(of: body)
     }
@@ -30,7 +30,7 @@ public enum MessageEncoder {
         defer { data.resetBytes(in: 0..<data.count) }
         let padded = (data.count + Body.padding - 1) / Body.padding * Body.padding
         guard padded <= Body.maximumByteCount else { throw .bodyTooLong(byteCount: data.count) }
-        // Reserved in one piece, so that no copy is left behind.
+        // Reserve the full capacity, so that growing leaves no copy behind.
         var bytes: [UInt8] = []
         bytes.reserveCapacity(padded)
         bytes.append(contentsOf: data)
@@ -38,7 +38,7 @@ public enum MessageEncoder {
         return bytes
     }
 
-    /// A datagram with a header and a body sealed under a session's keys.
+    /// Returns a datagram with a header, and a body sealed under a session's keys.
     package static func seal(_ header: Header, _ body: [UInt8], keys: SessionKeys) -> [UInt8] {
         var datagram = [UInt8](repeating: 0, count: Layout.sealedOverhead + body.count)
         unsafe datagram.withUnsafeMutableBytes { raw in
@@ -49,9 +49,9 @@ public enum MessageEncoder {
         return datagram
     }
 
-    /// Seals `byteCount` bytes at offset 16 of `datagram`, and writes header and tag around them. No allocation.
+    /// Seals the `byteCount` bytes at offset 16 of `datagram`, and writes header and tag around them. No allocation.
     ///
-    /// The receiver's index is the session's, regardless of the header.
+    /// The receiver's index is that of the session, not that of the header.
     @inline(__always)
     package static func sealInPlace(
         _ header: Header, byteCount: Int, at datagram: UnsafeMutableRawPointer, keys: SessionKeys
@@ -61,8 +61,8 @@ public enum MessageEncoder {
 
     /// Seals `byteCount` bytes of `source` into `datagram`, with header and tag around them. No allocation.
     ///
-    /// `source` must not overlap the output, unless it is at offset 16 of `datagram`. The receiver's index is the session's,
-    /// regardless of the header.
+    /// `source` must not overlap the output, or must be at offset 16 of `datagram`. The receiver's index is that of the
+    /// session, not that of the header.
     @inline(__always)
     static func seal(
         _ header: Header, _ source: UnsafeRawPointer, byteCount: Int, into datagram: UnsafeMutableRawPointer,

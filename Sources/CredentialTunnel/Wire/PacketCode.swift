@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The type of a datagram: its first byte.
+/// The kind of a datagram: its first byte.
 public enum PacketCode: UInt8, CaseIterable, Sendable {
     /// The client's login, sealed.
     case clientAuthRequest = 0x01
-    /// The server's answer to it, sealed.
+    /// The server's response to a login, sealed.
     case serverAuthResponse = 0x02
-    /// An IP packet in either direction, sealed; without a packet it is a keepalive.
+    /// An IP packet in either direction, sealed. Without a packet, it is a keepalive.
     case data = 0x03
     /// The client's first handshake message.
     case clientHello = 0x04
-    /// The server's answer to it.
+    /// The server's response to a client hello.
     case serverHello = 0x05
-    /// A cookie, which a server that is loaded sends instead.
+    /// A cookie, which a server under load sends instead.
     case cookie = 0x06
-    /// A fresh key exchange inside a session, sealed.
+    /// A new key exchange inside a session, sealed.
     case rekeyRequest = 0x07
-    /// The server's answer to it, sealed.
+    /// The server's response to a rekey request, sealed.
     case rekeyResponse = 0x08
-    /// A notice of a server without a key. It explains a failure, and no side acts on it alone.
+    /// An unauthenticated notice of a server. It only explains a failure.
     case error = 0x09
     /// The end of a session, sealed, from either side.
     case disconnect = 0x0a
@@ -50,16 +50,16 @@ public enum PacketCode: UInt8, CaseIterable, Sendable {
     }
 }
 
-/// Sizes and offsets in bytes. The documentation's page on the format has all of them.
+/// Sizes and offsets in bytes. The page on the datagram format of the documentation lists all of them.
 enum Layout {
     /// The authentication tag of every AEAD in the protocol.
     static let tagByteCount = 16
     /// The bytes that sealing adds to a body: header and tag.
     static let sealedOverhead = Header.sealedLength + tagByteCount
-    /// The most that UDP carries over IPv4.
+    /// The maximum UDP payload over IPv4.
     static let maximumDatagramByteCount = 65_507
 
-    /// The client's hello. Its payload of zeros makes the hello longer than every answer to it.
+    /// The client's hello. Its payload of zeros makes the hello longer than each response to it.
     enum ClientHello {
         static let noise = 8
         static let payloadByteCount = 40
@@ -77,19 +77,19 @@ enum Layout {
         static let byteCount = noise + noiseByteCount
     }
 
-    /// As WireGuard's cookie reply: nonce and sealed cookie behind the header.
+    /// Like WireGuard's cookie reply: nonce and sealed cookie after the header.
     enum Cookie {
         static let byteCount = 64
     }
 
-    /// A notice without a key: one byte, and seven zeros.
+    /// An unauthenticated notice: one byte, and seven zeros.
     enum Notice {
         static let kind = 8
         static let byteCount = 16
     }
 
-    /// The body of a rekey request (index, then a Noise message without payload) and of its response (a Noise message whose
-    /// payload is an index): both are as long.
+    /// The body of a rekey request (an index, then a Noise message without payload) and of its response (a Noise
+    /// message with an index as payload). Both have the same length.
     enum Rekey {
         static let requestNoise = 4
         static let requestNoiseByteCount = 32 + tagByteCount

@@ -1,34 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The error of bytes that are not a message of the protocol, or of a body that cannot be sent. No error shows a password.
+/// The error of bytes that are not a message of the protocol, or of a body that cannot be sent. It contains no
+/// password.
 public enum PacketParsingError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// There are fewer bytes than a header has.
+    /// The datagram is shorter than a header.
     case truncated(byteCount: Int)
-    /// No packet has this code.
+    /// The code is not known.
     case unknownCode(UInt8)
     /// The datagram has another version of the protocol.
     case unknownVersion(UInt8)
     /// The third or fourth byte is not zero.
     case reservedBytes
-    /// A packet of this code has another length.
+    /// The length is not valid for this code.
     case wrongLength(PacketCode, byteCount: Int)
-    /// The body's JSON has more bytes than one datagram is sure to carry.
+    /// The body's JSON exceeds the size that fits into a datagram on every path.
     case bodyTooLong(byteCount: Int)
-    /// The body is not the JSON that it should be.
+    /// The body is not the expected JSON.
     case notJSON(String)
     /// A field of the body is outside of its bounds.
     case outOfBounds(field: String, problem: String)
 
-    /// The error, in one line.
+    /// The problem, in one line.
     public var description: String {
         switch self {
-        case .truncated(let count): "\(count) bytes are fewer than a header has"
-        case .unknownCode(let code): "the first byte is \(code), which is not a packet code"
+        case .truncated(let count): "\(count) bytes are shorter than a header"
+        case .unknownCode(let code): "the first byte, \(code), is not a packet code"
         case .unknownVersion(let version): "version \(version) of the protocol is unknown; this is \(Header.version)"
-        case .reservedBytes: "the third and fourth byte are not zero"
-        case .wrongLength(let code, let count): "\(count) bytes are not a valid \(code), which has \(code.lengths)"
-        case .bodyTooLong(let count): "the body has \(count) bytes; at most \(Body.maximumByteCount) fit in a datagram"
+        case .reservedBytes: "the third and fourth byte must be zero"
+        case .wrongLength(let code, let count): "\(code) must have \(code.lengths) bytes, not \(count)"
+        case .bodyTooLong(let count): "the body must not exceed \(Body.maximumByteCount) bytes, but has \(count)"
         case .notJSON(let problem): "the body is not the expected JSON: \(problem)"
         case .outOfBounds(let field, let problem): "'\(field)' \(problem)"
         }

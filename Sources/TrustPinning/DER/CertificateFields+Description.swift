@@ -14,10 +14,10 @@ extension CertificateFields {
 
     package var isSelfIssued: Bool { issuer == subject }
 
-    /// The last common name of the subject, if it is text.
+    /// The last common name of the subject, or `nil` if it has none that is text.
     package var subjectCommonName: String? { Self.commonName(subject) }
 
-    /// The common name of the subject, if it has one and no more.
+    /// The common name of the subject, or `nil` unless it has exactly one.
     var onlyCommonName: String? {
         let names = Self.commonNames(subject)
         return names.count == 1 ? names[0] : nil
@@ -25,10 +25,10 @@ extension CertificateFields {
 
     package var issuerCommonName: String? { Self.commonName(issuer) }
 
-    /// The kind of key, for people: `P-256`, `RSA 2048`, or the identifier of an algorithm that has no name here.
+    /// The readable kind of key: `P-256`, `RSA 2048`, or the object identifier of an algorithm without a name here.
     package var keyDescription: String { Self.keyDescription(subjectPublicKeyInfo) }
 
-    /// The number of bits of the RSA modulus: 0 if it cannot be read, and `nil` for keys of other algorithms.
+    /// The number of bits of the RSA modulus, 0 if it cannot be read, or `nil` if the key is not an RSA key.
     package var rsaKeySize: Int? { Self.rsaKeySize(subjectPublicKeyInfo) }
 
     private static func commonName(_ name: [UInt8]) -> String? { commonNames(name).last }
@@ -39,7 +39,7 @@ extension CertificateFields {
     }
 
     static func keyDescription(_ keyInfo: [UInt8]) -> String {
-        guard var info = try? DER.parse(keyInfo).elements(), var algorithm = try? info.take().elements(),
+        guard var info = try? DER.parse(keyInfo).elements(), var algorithm = try? info.requireNext().elements(),
             let identifier = try? ASN1ObjectIdentifier(derEncoded: &algorithm)
         else { return "unreadable" }
         switch identifier {
@@ -59,9 +59,9 @@ extension CertificateFields {
     }
 
     private static func rsaKeySize(_ keyInfo: [UInt8]) -> Int? {
-        guard var info = try? DER.parse(keyInfo).elements(), var algorithm = try? info.take().elements(),
+        guard var info = try? DER.parse(keyInfo).elements(), var algorithm = try? info.requireNext().elements(),
             let identifier = try? ASN1ObjectIdentifier(derEncoded: &algorithm),
-            // RFC 4055: keys for any RSA signature, and for RSASSA-PSS alone.
+            // RFC 4055: keys for any RSA signature, and keys for RSASSA-PSS only.
             identifier == .AlgorithmIdentifier.rsaEncryption || identifier == [1, 2, 840, 113_549, 1, 1, 10]
         else { return nil }
         guard let key = try? ASN1BitString(derEncoded: &info), var numbers = try? DER.parse(key.bytes).elements(),

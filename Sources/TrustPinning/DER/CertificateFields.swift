@@ -5,38 +5,38 @@ package import NetworkAddresses
 package import SwiftASN1
 internal import X509
 
-/// What is read of a certificate (RFC 5280 section 4.1) to match pins with it and to judge a server by it.
+/// The fields of a certificate (RFC 5280 section 4.1) that pin matching and server evaluation need.
 ///
-/// Keys are not interpreted, so certificates with keys that no library here knows are read as well: that is why this is
-/// not swift-certificates' own type. The structure is checked down to the extensions that are used here; nothing is
-/// checked with cryptography.
+/// Keys are not interpreted, so a certificate with a key that no library here supports can be read too. For this
+/// reason, swift-certificates' own type is not used. The structure is checked, including the extensions that are used
+/// here. No signature is verified.
 package struct CertificateFields: Sendable, Hashable {
     package let der: [UInt8]
-    /// The whole SubjectPublicKeyInfo, which is what an spki pin hashes.
+    /// The complete SubjectPublicKeyInfo: the input of the hash of an spki pin.
     package let subjectPublicKeyInfo: [UInt8]
     package let issuer: [UInt8]
     package let subject: [UInt8]
     /// Seconds since 1970.
     package let notBefore: Int64
     package let notAfter: Int64
-    /// Those of the subject alternative name, as they are written there. Nil: there is no such extension.
+    /// The names of the subject alternative name extension, unchanged, or `nil` without this extension.
     package private(set) var alternativeNames: SubjectNames?
-    /// Nil: there is no such extension.
+    /// The extended key usages, or `nil` without this extension.
     package private(set) var extendedKeyUsages: [ASN1ObjectIdentifier]?
-    /// Bit 0 of the RFC is the most significant bit here. Nil: there is no such extension.
+    /// The key usage bits, or `nil` without this extension. The RFC's bit 0 is the most significant bit here.
     package private(set) var keyUsage: UInt8?
     package private(set) var isAuthority = false
-    /// DNS names that an authority may not sign for.
+    /// The DNS names that the name constraints of an authority exclude.
     private(set) var excludedNames: [String] = []
 
     package struct SubjectNames: Sendable, Hashable {
         package var dnsNames: [String] = []
         package var ipAddresses: [IPAddress] = []
-        /// All names, of other kinds too.
+        /// The number of names of all kinds.
         package var count = 0
     }
 
-    /// Certificates above this size are refused: the largest seen on the web have some tens of KiB.
+    /// The largest accepted certificate, in bytes. The largest ones seen on the web have some tens of KiB.
     package static let maximumSize = 256 * 1024
 
     package init(_ der: [UInt8]) throws(DERError) {
@@ -47,10 +47,10 @@ package struct CertificateFields: Sendable, Hashable {
     private init(reading der: [UInt8]) throws {
         self.der = der
         var outer = try DER.parse(der).elements()
-        var fields = try outer.take().elements()
-        _ = try outer.take().elements()
+        var fields = try outer.requireNext().elements()
+        _ = try outer.requireNext().elements()
         _ = try ASN1BitString(derEncoded: &outer)
-        try outer.end(of: "the certificate")
+        try outer.requireEnd(of: "the certificate")
 
         let version = try DER.optionalExplicitlyTagged(&fields, tagNumber: 0, tagClass: .contextSpecific) {
             try Int(derEncoded: $0)
@@ -59,15 +59,15 @@ package struct CertificateFields: Sendable, Hashable {
             throw DERError("the version is not one of v1, v2 and v3")
         }
         try fields.skipSerialNumber()
-        _ = try fields.take().elements()
-        issuer = try fields.takeSequence()
-        var validity = try fields.take().elements()
-        notBefore = try validity.take().time()
-        notAfter = try validity.take().time()
-        try validity.end(of: "the validity")
-        subject = try fields.takeSequence()
-        subjectPublicKeyInfo = try Self.checkedKeyInfo(fields.take())
-        // The identifiers of issuer and subject, which nobody uses.
+        _ = try fields.requireNext().elements()
+        issuer = try fields.nextSequence()
+        var validity = try fields.requireNext().elements()
+        notBefore = try validity.requireNext().time()
+        notAfter = try validity.requireNext().time()
+        try validity.requireEnd(of: "the validity")
+        subject = try fields.nextSequence()
+        subjectPublicKeyInfo = try Self.checkedKeyInfo(fields.requireNext())
+        // The unused unique identifiers of issuer and subject.
         for number: UInt in 1...2 {
             let tag = ASN1Identifier(tagWithNumber: number, tagClass: .contextSpecific)
             let _: ASN1OctetString? = try DER.optionalImplicitlyTagged(&fields, tag: tag)
@@ -75,28 +75,28 @@ package struct CertificateFields: Sendable, Hashable {
         let extensions = try DER.optionalExplicitlyTagged(&fields, tagNumber: 3, tagClass: .contextSpecific) {
             try DER.sequence(of: Certificate.Extension.self, identifier: .sequence, rootNode: $0)
         }
-        try fields.end(of: "the certificate's fields")
+        try fields.requireEnd(of: "the certificate's fields")
         guard let extensions else { return }
         guard version == 2 else { throw DERError("only v3 certificates have extensions") }
         guard !extensions.isEmpty else { throw DERError("the list of extensions is empty") }
         try read(extensions)
     }
 
-    /// The SubjectPublicKeyInfo of a certificate, of which nothing else is read but what comes before it. Roots are older
-    /// than today's rules, and are trusted for their keys alone.
+    /// The SubjectPublicKeyInfo of a certificate. Reads only the fields up to it: roots are older than today's rules,
+    /// and only their keys are used.
     static func keyInfo(of der: [UInt8]) throws(DERError) -> [UInt8] {
         try DERError.reading {
             var outer = try DER.parse(der).elements()
-            var fields = try outer.take().elements()
+            var fields = try outer.requireNext().elements()
             _ = try DER.optionalExplicitlyTagged(&fields, tagNumber: 0, tagClass: .contextSpecific) { $0 }
             try fields.skipSerialNumber()
             // Signature algorithm, issuer, validity, subject.
-            for _ in 0..<4 { _ = try fields.take().elements() }
-            return try checkedKeyInfo(fields.take())
+            for _ in 0..<4 { _ = try fields.requireNext().elements() }
+            return try checkedKeyInfo(fields.requireNext())
         }
     }
 
-    /// A SubjectPublicKeyInfo that is all of these bytes.
+    /// Reads a SubjectPublicKeyInfo that fills `der` completely.
     static func keyInfo(only der: [UInt8]) throws(DERError) -> [UInt8] {
         try DERError.reading { try checkedKeyInfo(DER.parse(der)) }
     }
@@ -105,26 +105,27 @@ package struct CertificateFields: Sendable, Hashable {
     static func keyInfo(ofRequest der: [UInt8]) throws(DERError) -> [UInt8] {
         try DERError.reading {
             var outer = try DER.parse(der).elements()
-            var fields = try outer.take().elements()
-            _ = try outer.take().elements()
+            var fields = try outer.requireNext().elements()
+            _ = try outer.requireNext().elements()
             _ = try ASN1BitString(derEncoded: &outer)
-            try outer.end(of: "the request")
+            try outer.requireEnd(of: "the request")
             guard try Int(derEncoded: &fields) == 0 else { throw DERError("not version 1") }
-            _ = try fields.take().elements()
-            return try checkedKeyInfo(fields.take())
+            _ = try fields.requireNext().elements()
+            return try checkedKeyInfo(fields.requireNext())
         }
     }
 
-    /// SEQUENCE of an algorithm (a SEQUENCE that begins with an identifier) and a BIT STRING, nothing more.
+    /// Checks for a SEQUENCE of an algorithm (a SEQUENCE that begins with an identifier) and a BIT STRING, and nothing
+    /// else.
     private static func checkedKeyInfo(_ node: ASN1Node) throws -> [UInt8] {
         var fields = try node.elements()
-        var algorithm = try fields.take().elements()
+        var algorithm = try fields.requireNext().elements()
         _ = try ASN1ObjectIdentifier(derEncoded: &algorithm)
         _ = algorithm.next()
-        try algorithm.end(of: "the key's algorithm")
+        try algorithm.requireEnd(of: "the key's algorithm")
         let key = try ASN1BitString(derEncoded: &fields)
         guard key.paddingBits == 0, !key.bytes.isEmpty else { throw DERError("the key is empty") }
-        try fields.end(of: "the key")
+        try fields.requireEnd(of: "the key")
         return Array(node.encodedBytes)
     }
 
@@ -174,15 +175,15 @@ package struct CertificateFields: Sendable, Hashable {
 }
 
 extension ASN1NodeCollection.Iterator {
-    /// Serial numbers may be negative in old certificates.
+    /// Skips the serial number, which may be negative in old certificates.
     fileprivate mutating func skipSerialNumber() throws {
-        let number = try take()
+        let number = try requireNext()
         guard number.identifier == .integer else { throw DERError("the serial number is missing") }
     }
 
-    /// All bytes of the next element, a SEQUENCE.
-    fileprivate mutating func takeSequence() throws -> [UInt8] {
-        let node = try take()
+    /// Returns all bytes of the next element, which must be a SEQUENCE.
+    fileprivate mutating func nextSequence() throws -> [UInt8] {
+        let node = try requireNext()
         _ = try node.elements()
         return Array(node.encodedBytes)
     }

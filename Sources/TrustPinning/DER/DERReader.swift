@@ -3,7 +3,7 @@
 
 internal import SwiftASN1
 
-/// What is wrong with bytes that should be DER.
+/// The error of bytes that are not the expected DER.
 package struct DERError: Error, Hashable, CustomStringConvertible {
     package let reason: String
 
@@ -11,14 +11,14 @@ package struct DERError: Error, Hashable, CustomStringConvertible {
 
     package var description: String { reason }
 
-    /// Runs what reads DER.
+    /// Runs `read`, and converts each error that it throws into a ``DERError``.
     static func reading<Value>(_ read: () throws -> Value) throws(DERError) -> Value {
         do {
             return try read()
         } catch let error as DERError {
             throw error
         } catch let error as ASN1Error {
-            // Its description names a line of the library's.
+            // The error's own description names a line of the library's source.
             throw DERError("not DER: \(error.code)")
         } catch { throw DERError("not DER") }
     }
@@ -33,7 +33,7 @@ extension ASN1Node {
         return nodes.makeIterator()
     }
 
-    /// Seconds since 1970 of a UTCTime or GeneralizedTime in the forms of RFC 5280 section 4.1.2.5: to the second.
+    /// Seconds since 1970 of a UTCTime or GeneralizedTime without a fraction of a second (RFC 5280 section 4.1.2.5).
     func time() throws -> Int64 {
         let (date, hours, minutes, seconds): (CivilDate?, Int, Int, Int)
         if identifier == .generalizedTime {
@@ -52,14 +52,41 @@ extension ASN1Node {
 }
 
 extension ASN1NodeCollection.Iterator {
-    /// The next element, which has to be there.
-    mutating func take() throws -> ASN1Node {
+    /// Returns the next element, or throws if there is none.
+    mutating func requireNext() throws -> ASN1Node {
         guard let node = next() else { throw DERError("an element is missing") }
         return node
     }
 
-    /// Throws unless everything was read.
-    mutating func end(of what: String) throws {
+    /// Throws if an element is left.
+    mutating func requireEnd(of what: String) throws {
         guard next() == nil else { throw DERError("something follows the end of \(what)") }
+    }
+}
+
+/// A valid day of the Gregorian calendar, in the years 0 to 9999.
+package struct CivilDate: Hashable, Sendable {
+    package let year: Int
+    package let month: Int
+    package let day: Int
+
+    package init?(year: Int, month: Int, day: Int) {
+        guard (0...9999).contains(year), (1...12).contains(month) else { return nil }
+        let isLeapYear = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+        let lengths = [31, isLeapYear ? 29 : 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
+        guard day >= 1, day <= lengths[month - 1] else { return nil }
+        self.year = year
+        self.month = month
+        self.day = day
+    }
+
+    /// Days since 1 January 1970, counted in years that begin on 1 March.
+    package var daysSince1970: Int64 {
+        let shifted = month <= 2 ? year - 1 : year
+        let era = (shifted >= 0 ? shifted : shifted - 399) / 400
+        let yearOfEra = shifted - era * 400
+        let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
+        let dayOfEra = yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear
+        return Int64(era * 146_097 + dayOfEra - 719_468)
     }
 }

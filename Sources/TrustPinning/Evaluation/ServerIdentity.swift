@@ -3,14 +3,14 @@
 
 internal import X509
 
-/// Whether a leaf is for a host, a date, and servers. These checks are of the leaf alone: they hold with and without
-/// system trust.
+/// Checks whether a leaf is valid for a host, at a date, and for servers. The checks use the leaf only, so they apply
+/// with and without system trust.
 package enum ServerIdentity {
-    /// Checks a leaf; nil if nothing is wrong with it.
+    /// Checks a leaf, and returns the first failure or `nil`.
     ///
     /// - Parameters:
-    ///   - date: seconds since 1970.
-    ///   - acceptsCommonName: see ``names(of:include:acceptsCommonName:)``.
+    ///   - date: The date to check, in seconds since 1970.
+    ///   - acceptsCommonName: See ``names(of:include:acceptsCommonName:)``.
     package static func failure(
         of leaf: CertificateFields, host: HostName, at date: Int64, acceptsCommonName: Bool = false
     ) -> SystemTrustFailure? {
@@ -27,22 +27,23 @@ package enum ServerIdentity {
             return SystemTrustFailure(
                 .wrongUsage, "the certificate is not for servers: its extended key usage lacks it")
         }
-        // digitalSignature, keyEncipherment or keyAgreement: what TLS does with the key of a server.
+        // TLS uses a server's key for digitalSignature, keyEncipherment or keyAgreement.
         if let usage = leaf.keyUsage, usage & 0b1010_1000 == 0 {
             return SystemTrustFailure(.wrongUsage, "the certificate's key usage is not that of a server")
         }
-        // keyCertSign: whoever has this key could make certificates for other names.
+        // keyCertSign: the owner of this key could issue certificates for other names.
         if leaf.isAuthority || (leaf.keyUsage ?? 0) & 0b0000_0100 != 0 {
             return SystemTrustFailure(.wrongUsage, "the certificate is that of an authority, not of a server")
         }
         return nil
     }
 
-    /// The fewest bits of a server's RSA key (CA/Browser Forum Baseline Requirements, section 6.1.5). An attacker can
-    /// factor a shorter one, and then matches its pin.
+    /// The minimum size of a server's RSA key, in bits (CA/Browser Forum Baseline Requirements, section 6.1.5). An
+    /// attacker can factor a shorter key, and then matches its pin.
     static let minimumRSAKeySize = 2048
 
-    /// The most comparisons of names with constraints, as in Go: a chain that asks for more is refused before it is verified.
+    /// The maximum number of name and constraint comparisons, as in Go. A chain that needs more is refused before
+    /// verification.
     static let maximumComparisons = 250_000
 
     static func compares(_ names: Int, with constraints: Int) -> SystemTrustFailure? {
@@ -51,35 +52,35 @@ package enum ServerIdentity {
         return SystemTrustFailure(.constraint, "the chain has too many names for its name constraints")
     }
 
-    /// Whether names that issuers exclude (RFC 5280 section 4.2.1.10) take in the host, or one of the names that a wildcard
-    /// of the leaf stands for; nil if not.
+    /// Checks whether issuers exclude (RFC 5280 section 4.2.1.10) the host, or a name that a wildcard of the leaf
+    /// matches. Returns `nil` if they exclude neither.
     ///
-    /// Verifiers compare the leaf's names as they are written, and take the asterisk for an ordinary label: a wildcard would
-    /// slip past the exclusion of a single name below it.
+    /// Verifiers compare the leaf's names literally and treat the asterisk as an ordinary label, so they would accept a
+    /// wildcard although a single name that it matches is excluded.
     static func failure(of leaf: CertificateFields, host: HostName, excluded: [String]) -> SystemTrustFailure? {
         let wildcards = (leaf.alternativeNames?.dnsNames ?? []).filter { $0.hasPrefix("*.") }.map { $0.lowercased() }
         if let failure = compares(wildcards.count, with: excluded.count) { return failure }
         for excluded in excluded {
             var name = Substring(excluded.lowercased())
             if name.hasSuffix(".") { name.removeLast() }
-            // With a dot in front it is about the names below alone.
+            // A leading dot excludes only the names below.
             let below = name.hasPrefix(".") ? String(name) : ".\(name)"
             let above = name.firstIndex(of: ".").map { "*\(name[$0...])" }
-            let takesInHost =
+            let excludesHost =
                 !host.isAddress
                 && (name.isEmpty || Substring(host.description) == name || host.description.hasSuffix(below))
-            guard !takesInHost, !wildcards.contains(where: { $0 == above || $0.hasSuffix(below) }) else {
+            guard !excludesHost, !wildcards.contains(where: { $0 == above || $0.hasSuffix(below) }) else {
                 return SystemTrustFailure(.constraint, "an issuer of the chain excludes names of the certificate")
             }
         }
         return nil
     }
 
-    /// Compares a host with the alternative names, as RFC 9525 section 6 says: no common names, addresses with
-    /// addresses only, and a wildcard for the whole first label only, with two labels after it.
+    /// Compares a host with the alternative names as RFC 9525 section 6 requires. Common names are ignored, and
+    /// addresses match addresses only. A wildcard must be the complete first label, followed by at least two labels.
     ///
-    /// - Parameter acceptsCommonName: takes the only common name of a certificate that has no alternative names at all for
-    ///   its DNS name, as it is written: for old authorities that the caller names (``RootStore``), and nobody else's.
+    /// - Parameter acceptsCommonName: Whether the only common name of a certificate without alternative names counts as
+    ///   its DNS name. Only for old authorities that the caller specifies (``RootStore``).
     package static func names(
         of leaf: CertificateFields, include host: HostName, acceptsCommonName: Bool = false
     ) -> Bool {
@@ -92,7 +93,7 @@ package enum ServerIdentity {
 
     private static func matches(_ presented: String, _ host: HostName) -> Bool {
         guard presented.hasPrefix("*.") else {
-            // A name that is none matches nothing. A final dot is not allowed in certificates.
+            // An invalid name matches nothing. A final dot is not allowed in certificates.
             guard !presented.hasSuffix("."), let name = try? HostName(presented) else { return false }
             return name == host
         }

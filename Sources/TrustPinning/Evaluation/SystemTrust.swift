@@ -7,27 +7,27 @@
     public import Foundation
 #endif
 
-/// Vouches for chains: the platform, or roots that were given.
+/// Verifies certificate chains against the platform's roots or given roots.
 ///
-/// An implementation checks everything that makes a server's certificate good but for pins: signatures up to a root,
-/// validity at a date, constraints, the host's name, and the use for servers.
+/// An implementation checks everything except pins: signatures up to a root, validity at a date, constraints, the
+/// host's name, and the use for servers.
 public protocol SystemTrust: Sendable {
-    /// Verifies what a server sent.
+    /// Verifies the chain that a server sent.
     func verify(_ request: SystemTrustRequest) async -> SystemTrustResult
 }
 
-/// A question about a chain.
+/// A chain to verify, with its host and date.
 public struct SystemTrustRequest: Sendable {
-    /// What the server sent, in DER: its own certificate first, then others in any order. Two or more bytes each, ten
-    /// certificates at most.
+    /// The certificates that the server sent, in DER: its own certificate first, then others in any order. At most ten
+    /// certificates of at least two bytes each.
     public let chain: [[UInt8]]
-    /// The host that is meant.
+    /// The host that the client wants to reach.
     public let host: HostName
-    /// The moment at which the chain has to be valid.
+    /// The time at which the chain must be valid.
     public let date: Date
-    /// Whether a verified chain is one that the caller would rather have: pins match it. Where several paths lead to
-    /// roots, as with cross-signed authorities, one that is preferred is to be returned if there is any; an
-    /// implementation that finds one path only need not ask.
+    /// Returns whether the caller prefers this verified chain because a pin matches it. If several paths lead to roots,
+    /// as with cross-signed authorities, return a preferred path if one exists. An implementation that finds only one
+    /// path need not call this.
     public let isPreferred: @Sendable ([[UInt8]]) -> Bool
 
     package init(
@@ -41,16 +41,16 @@ public struct SystemTrustRequest: Sendable {
     }
 }
 
-/// The answer about a chain.
+/// The result of a chain verification.
 public enum SystemTrustResult: Sendable, Hashable {
-    /// The chain is trusted. This is the chain that was verified, in DER: from the server's certificate to the root that
-    /// vouches for it, both included, whatever else the server sent.
+    /// The chain is trusted. `chain` is the verified path in DER, from the server's certificate to the root, both
+    /// included, without the other certificates that the server sent.
     case trusted(chain: [[UInt8]])
-    /// It is not.
+    /// The chain is not trusted.
     case untrusted(SystemTrustFailure)
 }
 
-/// Why a chain is not trusted.
+/// The reason why a chain is not trusted.
 public struct SystemTrustFailure: Error, Sendable, Hashable, CustomStringConvertible {
     /// The kinds of reasons.
     public enum Code: String, Sendable, Hashable, CaseIterable {
@@ -62,7 +62,7 @@ public struct SystemTrustFailure: Error, Sendable, Hashable, CustomStringConvert
         case notYetValid
         /// The leaf is not for the host.
         case wrongName
-        /// A certificate is not for servers, or an issuer's not for issuing.
+        /// The leaf may not be used for servers, or an issuer may not issue certificates.
         case wrongUsage
         /// A path leads to a root, but breaks a rule of RFC 5280.
         case constraint
@@ -70,16 +70,16 @@ public struct SystemTrustFailure: Error, Sendable, Hashable, CustomStringConvert
         case unreadable
         /// The roots cannot be loaded.
         case rootsUnavailable
-        /// Anything else that the platform says.
+        /// Another reason that the platform reports.
         case other
     }
 
     /// The kind of reason.
     public let code: Code
-    /// The reason, for people. It names no host.
+    /// The readable reason, without host names.
     public let reason: String
 
-    /// A failure.
+    /// Creates a failure.
     public init(_ code: Code, _ reason: String) {
         self.code = code
         self.reason = reason

@@ -7,14 +7,14 @@
     public import Foundation
 #endif
 
-/// What observers of a ``TrustEvaluator`` hear, and its streams give.
+/// An event that a ``TrustEvaluator`` reports to its observers and streams.
 public enum TrustActivity: Sendable {
-    /// A server was judged.
+    /// A server was evaluated.
     case judged(TrustEvaluation)
-    /// This became of a client identity, in this environment.
+    /// A client identity was used, missing, about to expire or not loadable.
     case identity(ClientIdentityEvent, environment: TrustEnvironment)
 
-    /// The evaluation, if it is one.
+    /// The evaluation, or `nil` for an event of a client identity.
     public var evaluation: TrustEvaluation? {
         if case .judged(let evaluation) = self { evaluation } else { nil }
     }
@@ -27,7 +27,7 @@ public enum TrustActivity: Sendable {
         }
     }
 
-    /// The events that it is made of, in order. Of identities, that one was shown, or that none was.
+    /// The trust events, in order. For client identities: `mtlsIdentityUsed` or `mtlsIdentityMissing`, or none.
     public var events: [TrustEvent] {
         switch self {
         case .judged(let evaluation): evaluation.decision.events
@@ -36,28 +36,29 @@ public enum TrustActivity: Sendable {
     }
 }
 
-/// One evaluation, as observers see it.
+/// The record of one evaluation, for observers.
 public struct TrustEvaluation: Sendable {
-    /// What was decided.
+    /// The decision.
     public let decision: TrustDecision
-    /// The host as it was given.
+    /// The host, as the caller passed it.
     public let host: String
-    /// The port as it was given.
+    /// The port, as the caller passed it.
     public let port: Int
     /// The environment in use.
     public let environment: TrustEnvironment
-    /// The pattern whose policy decided; nil for unlisted hosts.
+    /// The pattern whose policy decided, or `nil` if the host is not listed.
     public var pattern: HostPattern? { rule.pattern }
-    /// The policy that decided; nil if the host is not pinned.
+    /// The policy that decided, or `nil` if the host is not pinned.
     public var policy: PinningPolicy? {
         guard case .pinned(let policy, _) = rule else { return nil }
         return policy
     }
-    /// What the server sent; of a trust object on Apple's platforms, the chain that the platform has made of that.
+    /// The certificates that the server sent. For a trust object on Apple's platforms, the chain that the platform
+    /// built.
     public let presentedChain: [[UInt8]]
-    /// The date at which the chain was judged.
+    /// The date at which the chain had to be valid.
     public let date: Date
-    /// How long it took.
+    /// The duration of the evaluation.
     public let duration: Duration
 
     let rule: PolicySet.Rule

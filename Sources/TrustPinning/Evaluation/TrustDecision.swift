@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Whether a server is trusted, why, and how that came about.
+/// The decision on a server, its reason, and the events that led to it.
 public struct TrustDecision: Sendable, Hashable {
-    /// Why a server is trusted, or is not.
+    /// The reason why a server is trusted or refused.
     public enum Reason: String, Sendable, Hashable, CaseIterable {
         /// Trusted: a pin matched a certificate of the verified chain.
         case pinMatch
-        /// Trusted without system trust, as the policy allows: a pin matched the leaf, which is valid for the host.
+        /// Trusted without system trust, which the policy allows: a pin matched the leaf, which is valid for the host.
         case leafPinMatchWithoutSystemTrust
         /// Trusted: the host is not pinned, and the chain has system trust.
         case systemTrustAllowed
@@ -15,25 +15,26 @@ public struct TrustDecision: Sendable, Hashable {
         case pinMismatchAllowedByFallback
         /// Trusted: no pin matched, the chain has system trust, and the policy is permissive.
         case pinMismatchPermissive
-        /// Trusted: no pin matched, the chain has system trust, and the policy only audits.
+        /// Trusted: no pin matched, the chain has system trust, and the policy's mode is audit.
         case pinMismatchAudited
         /// Trusted: the pins have expired, and the chain has system trust.
         case pinSetExpired
 
-        /// Refused: the chain has no system trust, or without it the leaf is not valid for the host.
+        /// Refused: the chain lacks system trust, or the policy does not require it and the leaf is not valid for the
+        /// host.
         case trustFailed
         /// Refused: no pin matched.
         case pinningFailed
-        /// Refused: the pins have expired, and the policy says to refuse then.
+        /// Refused: the pins have expired, and the policy refuses the host after that.
         case pinSetExpiredRefused
         /// Refused: there is no policy for the host.
         case policyMissing
-        /// Refused: the host is no host name.
+        /// Refused: the host is not a valid host name.
         case invalidHost
         /// Refused: the chain is empty, too long, or not made of certificates.
         case invalidChain
 
-        /// Whether a decision for this reason trusts.
+        /// Whether a decision with this reason trusts the server.
         public var isTrusted: Bool {
             switch self {
             case .pinMatch, .leafPinMatchWithoutSystemTrust, .systemTrustAllowed, .pinMismatchAllowedByFallback,
@@ -45,24 +46,24 @@ public struct TrustDecision: Sendable, Hashable {
         }
     }
 
-    /// Why.
+    /// The reason for the decision.
     public let reason: Reason
-    /// What happened, in order.
+    /// The events of the evaluation, in order.
     public let events: [TrustEvent]
-    /// The chain that system trust verified, from the leaf to a root, in DER. Empty if there was none.
+    /// The chain that system trust verified, from the leaf to a root, in DER. Empty without system trust.
     public let verifiedChain: [[UInt8]]
 
-    /// The mistake in the pins that explains why none matched, in one line for people; `nil` if none is known.
+    /// The mistake in the pins that explains why none matched, as one readable line; `nil` if none is known.
     package let mismatchHint: String?
 
     private let leafKey: PinHash?
 
-    /// Whether to go on with the connection.
+    /// Whether the connection may continue.
     public var isTrusted: Bool { reason.isTrusted }
 
-    /// The hashes of the keys that the server showed, its own first: what pins of the kind `spki` would be. They are those
-    /// of the verified chain, or, where nobody vouches for the rest, that of the server's own certificate alone. Empty
-    /// where that cannot be read.
+    /// The hashes of the server's keys, as `spki` pins would contain them, the server's own key first. With system
+    /// trust, these are the keys of the verified chain; without it, only the key of the server's own certificate. Empty
+    /// if that certificate cannot be read.
     public var presentedKeys: [PinHash] {
         guard verifiedChain.isEmpty else {
             return verifiedChain.compactMap { der in
@@ -72,7 +73,7 @@ public struct TrustDecision: Sendable, Hashable {
         return leafKey.map { [$0] } ?? []
     }
 
-    /// The pins that matched, in the order of the policy.
+    /// The pins that matched, in the policy's order.
     public var matchedPins: [Pin] {
         for case .pinMatched(let pins) in events { return pins }
         return []
@@ -91,8 +92,8 @@ public struct TrustDecision: Sendable, Hashable {
 }
 
 extension TrustDecision: CustomStringConvertible {
-    /// Why, in one line for people. Where no pin matches, it names the keys that the server showed, as pins are written, so
-    /// that they can be compared with the policy. It names no host.
+    /// The reason in one readable line. If no pin matches, it lists the server's keys in the form of pins, so that they
+    /// can be compared with the policy. It contains no host names.
     public var description: String {
         switch reason {
         case .pinMatch: "a pin matches"
@@ -105,8 +106,8 @@ extension TrustDecision: CustomStringConvertible {
         case .trustFailed: "the system does not vouch for the server: \(failure)"
         case .pinningFailed: "no pin matches; \(shown)"
         case .pinSetExpiredRefused: "the pins have expired, and the policy refuses the host from then on"
-        case .policyMissing: "no policy is for the host, and hosts without one are refused; \(shown)"
-        case .invalidHost: "the host is no host name: \(failure)"
+        case .policyMissing: "the host has no policy, and hosts without one are refused; \(shown)"
+        case .invalidHost: "the host name is not valid: \(failure)"
         case .invalidChain: "the server's certificates cannot be used: \(failure)"
         }
     }
@@ -119,7 +120,7 @@ extension TrustDecision: CustomStringConvertible {
             + (mismatchHint.map { "; \($0)" } ?? "")
     }
 
-    /// What the events say of why it failed.
+    /// The failure text of the last event that has one.
     private var failure: String {
         for event in events.reversed() {
             switch event {

@@ -9,24 +9,26 @@ internal import Synchronization
     public import Foundation
 #endif
 
-/// Judges servers by their chains.
+/// Decides whether to trust servers, by their certificate chains and the app's policies.
 ///
-/// One evaluator serves a whole app, from any thread. Its policies can be replaced at any time; an evaluation that is
-/// under way goes on with those it began with.
+/// One evaluator serves a whole app, on any thread. Its policies can be replaced at any time; a running evaluation uses
+/// the policies that it started with.
 public final class TrustEvaluator: Sendable {
-    /// Hears of what happens: of each evaluation after it is decided, and of client identities. It runs before the
-    /// connection goes on, so it has to be quick, and cannot change the decision.
+    /// Called after each decision, and with each event of a client identity. It runs before the connection continues,
+    /// so it must return quickly. It cannot change the decision.
     public typealias Observer = @Sendable (TrustActivity) -> Void
 
     private struct State {
         var configuration: TrustConfiguration
-        /// The newest issue time that the publisher signed: no earlier time is believed for expiry.
+        /// The newest issue time that the publisher signed: a lower bound of the time that expiry is compared with.
         var newestIssueTime: Date = .distantPast
-        /// The same of what was signed with a secret that is in every app: believed where that tightens only.
+        /// The newest issue time signed with a secret that is in every app. Only used where a later time tightens the
+        /// policy.
         var newestSharedIssueTime: Date = .distantPast
 
-        /// The time that expiry is judged by. Of a shared secret's times, only pins that refuse everything after their
-        /// expiry hear: others would give way to system trust whenever somebody says that it is late.
+        /// The time that the expiry of a rule's pins is compared with. Issue times signed with a shared secret only
+        /// count for pins that refuse everything after they expire: otherwise anyone with the secret could end pinning
+        /// with a late time.
         func expiryDate(of rule: PolicySet.Rule, at date: Date) -> Date {
             let published = max(date, newestIssueTime)
             guard case .pinned(let policy, _) = rule, policy.expiry?.afterwards == .refuse else { return published }
@@ -40,15 +42,15 @@ public final class TrustEvaluator: Sendable {
     private let listeners = Mutex<[UInt64: AsyncStream<TrustActivity>.Continuation]>([:])
     private let listenerCount = Atomic<UInt64>(0)
 
-    /// The most certificates that a server may send.
+    /// The maximum number of certificates that a server may send.
     public static let maximumChainLength = 10
 
-    /// An evaluator.
+    /// Creates an evaluator.
     ///
     /// - Parameters:
-    ///   - configuration: the policies of each environment.
-    ///   - systemTrust: what vouches for chains; the system's own roots by default.
-    ///   - observers: hear of what happens, in order.
+    ///   - configuration: The policies of each environment.
+    ///   - systemTrust: The verifier of chains; by default, it uses the system's roots.
+    ///   - observers: The observers, called in order.
     public init(
         configuration: TrustConfiguration, systemTrust: any SystemTrust = TrustEvaluator.platformTrust,
         observers: [Observer] = []
@@ -58,7 +60,7 @@ public final class TrustEvaluator: Sendable {
         self.observers = observers
     }
 
-    /// An evaluator with one environment.
+    /// Creates an evaluator with one environment.
     public convenience init(
         policies: PolicySet, systemTrust: any SystemTrust = TrustEvaluator.platformTrust, observers: [Observer] = []
     ) {
@@ -69,11 +71,11 @@ public final class TrustEvaluator: Sendable {
         for listener in listeners.withLock({ $0 }).values { listener.finish() }
     }
 
-    // MARK: - What happens
+    // MARK: - Activity
 
-    /// All that happens from now on: the servers that are judged, and what becomes of the client identities of sessions that
-    /// this evaluator judges for. It ends with the evaluator; each call gives a stream of its own.
-    /// - Parameter limit: how much is kept for a reader who is slow; of more, the newest is.
+    /// Returns a new stream of all events from now on: the evaluations, and the events of client identities in sessions
+    /// that use this evaluator. The stream ends with the evaluator.
+    /// - Parameter limit: The maximum number of events that are kept for a slow reader; older ones are dropped.
     public func activity(bufferingNewest limit: Int = 256) -> AsyncStream<TrustActivity> {
         let (stream, continuation) = AsyncStream.makeStream(
             of: TrustActivity.self, bufferingPolicy: .bufferingNewest(max(limit, 1)))
@@ -85,7 +87,7 @@ public final class TrustEvaluator: Sendable {
         return stream
     }
 
-    /// Tells observers and streams.
+    /// Passes an event to all observers and streams.
     package func report(_ activity: TrustActivity) {
         for observer in observers { observer(activity) }
         for listener in listeners.withLock({ $0 }).values { listener.yield(activity) }
@@ -93,33 +95,33 @@ public final class TrustEvaluator: Sendable {
 
     // MARK: - Policies
 
-    /// All policies, and the environment in use.
+    /// All policies, and the selected environment.
     public var configuration: TrustConfiguration { state.withLock { $0.configuration } }
 
-    /// The policies in use.
+    /// The policies of the selected environment.
     public var policies: PolicySet { configuration.policies }
 
-    /// Changes the environment in use, from the next evaluation on.
+    /// Selects an environment, from the next evaluation on.
     ///
-    /// - Throws: ``PolicyError`` if there are no policies for it; nothing changes then.
+    /// - Throws: ``PolicyError`` if it has no policies; nothing changes then.
     public func select(_ environment: TrustEnvironment) throws(PolicyError) {
         try state.withLock { state throws(PolicyError) in try state.configuration.select(environment) }
     }
 
-    /// Replaces the policies of an environment, or of the one in use, from the next evaluation on.
+    /// Replaces the policies of an environment (by default, the selected one), from the next evaluation on.
     public func update(_ policies: PolicySet, for environment: TrustEnvironment? = nil) {
         state.withLock { $0.configuration.set(policies, for: environment ?? $0.configuration.selected) }
     }
 
-    /// Replaces everything, from the next evaluation on.
+    /// Replaces the whole configuration, from the next evaluation on.
     public func update(_ configuration: TrustConfiguration) {
         state.withLock { $0.configuration = configuration }
     }
 
-    /// Learns that it is at least this late, from something that was signed then.
+    /// Records a signed issue time as a lower bound of the current time.
     ///
-    /// - Parameter isShared: whether it was signed with a secret that is in every app.
-    package func learn(issueTime: Date, isShared: Bool = false) {
+    /// - Parameter isShared: Whether the time was signed with a secret that is in every app.
+    package func recordIssueTime(_ issueTime: Date, isShared: Bool = false) {
         state.withLock { state in
             if isShared {
                 state.newestSharedIssueTime = max(state.newestSharedIssueTime, issueTime)
@@ -129,7 +131,7 @@ public final class TrustEvaluator: Sendable {
         }
     }
 
-    /// Whether the pins of a rule have expired: what was decided before that holds no longer.
+    /// Whether the pins of a rule have expired. Earlier decisions with this rule are not valid any longer.
     package func hasExpired(_ rule: PolicySet.Rule, at date: Date) -> Bool {
         guard case .pinned(let policy, _) = rule, let expiry = policy.expiry else { return false }
         return state.withLock { $0.expiryDate(of: rule, at: date) } >= expiry.date
@@ -137,20 +139,20 @@ public final class TrustEvaluator: Sendable {
 
     // MARK: - Evaluation
 
-    /// Judges a server.
+    /// Evaluates a server.
     ///
     /// - Parameters:
-    ///   - chain: what the server sent, in DER, its own certificate first.
-    ///   - host: the name or address that was meant to be reached, not what the server says that it is.
-    ///   - port: for reports only.
-    ///   - date: the moment at which certificates and pins have to be valid.
-    /// - Returns: the decision. An answer always comes; what goes wrong is a reason to refuse.
+    ///   - chain: The certificates that the server sent, in DER, its own first.
+    ///   - host: The name or address that the client wants to reach, not a name that the server sent.
+    ///   - port: The port, used in reports only.
+    ///   - date: The time at which certificates and pins must be valid.
+    /// - Returns: The decision. Each error becomes a reason to refuse.
     public func evaluate(chain: [[UInt8]], host: String, port: Int = 443, at date: Date = Date()) async -> TrustDecision
     {
         await evaluate(chain: chain, host: host, port: port, at: date) { [systemTrust] in await systemTrust.verify($0) }
     }
 
-    /// The same with another source of system trust.
+    /// Evaluates a server with another source of system trust.
     func evaluate(
         chain: [[UInt8]], host: String, port: Int, at date: Date,
         verify: (SystemTrustRequest) async -> SystemTrustResult
@@ -177,7 +179,7 @@ public final class TrustEvaluator: Sendable {
         return decision
     }
 
-    /// Steps 1 and 2, then ``TrustProcedure``.
+    /// Runs steps 1 and 2, then ``TrustProcedure``.
     private func decide(
         _ rule: PolicySet.Rule, chain: [[UInt8]], host: HostName, at date: Date, expiryDate: Date,
         _ verify: (SystemTrustRequest) async -> SystemTrustResult
@@ -200,7 +202,7 @@ public final class TrustEvaluator: Sendable {
         return procedure.decide(rule, result)
     }
 
-    /// Reads the leaf, after a look at the size of what was sent.
+    /// Checks the size of the chain, then reads the leaf.
     private static func leaf(of chain: [[UInt8]]) throws(DERError) -> CertificateFields {
         guard let first = chain.first else { throw DERError("the server sent no certificate") }
         guard chain.count <= maximumChainLength else {

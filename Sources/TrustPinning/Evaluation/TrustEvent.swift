@@ -7,19 +7,19 @@
     public import Foundation
 #endif
 
-/// What happened while a server was judged. A decision lists its events in order.
+/// An event of an evaluation. A decision lists its events in order.
 public enum TrustEvent: Sendable, Hashable {
-    /// No policy is there for the host, and the default is to refuse.
+    /// The host has no policy, and unlisted hosts are refused.
     case policyMissing
-    /// The platform, or the given roots, were asked about the chain.
+    /// The platform, or a verifier with given roots, evaluated the chain.
     case systemTrustEvaluated(isTrusted: Bool)
-    /// The chain has no system trust, which the policy requires (or the leaf is no good even for a policy that does not).
+    /// The policy requires system trust, which the chain lacks; or it does not, and the leaf itself is not valid.
     case systemTrustFailed(SystemTrustFailure)
-    /// The same under a permissive policy. It refuses the connection all the same.
+    /// The chain lacks system trust under a permissive policy. The connection is refused nevertheless.
     case systemTrustFailedPermissive(SystemTrustFailure)
-    /// What the chain is made of, without names of the server.
+    /// A summary of the chain, without names of the server.
     case chainSummary(ChainSummary)
-    /// Pins matched, in the order of the policy.
+    /// These pins matched, in the policy's order.
     case pinMatched([Pin])
     /// No pin matched, and the connection is refused.
     case pinMismatch
@@ -27,22 +27,22 @@ public enum TrustEvent: Sendable, Hashable {
     case pinMismatchAllowedByFallback
     /// No pin matched; the chain has system trust, which is enough for a permissive policy.
     case pinMismatchPermissive
-    /// The policy has no pins, so that none can match.
+    /// The policy has no pins.
     case pinSetEmpty
     /// A client identity was sent to the server.
     case mtlsIdentityUsed
-    /// The server asked for a client identity, and there is none for it.
+    /// The server requested a client identity, and none is available for it.
     case mtlsIdentityMissing
 
-    // Beyond the twelve:
+    // Events in addition to those of PinGuard:
 
-    /// The host is no host name.
+    /// The host is not a valid host name.
     case hostInvalid(String)
     /// The chain is empty, too long, or not made of certificates.
     case chainRefused(String)
-    /// Only backups are among the pins that matched: the servers have changed to the next key.
+    /// Only backup pins matched: the servers use their next key.
     case onlyBackupMatched
-    /// No pin matched, which the mode audit reports and does no more about.
+    /// No pin matched; the chain has system trust, and the mode audit only reports the mismatch.
     case pinMismatchAudited
     /// The pins have expired.
     case pinSetExpired(Date)
@@ -71,17 +71,17 @@ public enum TrustEvent: Sendable, Hashable {
     }
 }
 
-/// What a chain is made of. It names no server: neither subjects nor alternative names are in it.
+/// A summary of a chain, without the names of the server: neither subjects nor alternative names.
 public struct ChainSummary: Sendable, Hashable {
-    /// How many certificates the chain has: of the verified one if there is one, else of what the server sent.
+    /// The number of certificates of the verified chain or, without one, of the chain that the server sent.
     public let count: Int
     /// The kind of the leaf's key, such as `P-256`.
     public let leafKey: String
-    /// How many alternative names the leaf has.
+    /// The number of the leaf's alternative names.
     public let alternativeNameCount: Int
     /// The end of the leaf's validity.
     public let leafExpires: Date
-    /// The common name of the authority that issued the leaf; nil if the leaf is self-issued.
+    /// The common name of the authority that issued the leaf, or `nil` if the leaf is self-issued.
     public let issuer: String?
 
     init(leaf: CertificateFields, count: Int) {

@@ -7,9 +7,9 @@
     internal import Foundation
 #endif
 
-/// The steps of a decision after the chain was verified. It is a function of its inputs: no clock, no lock.
+/// Makes the decision after the chain was verified. It is a pure function, without clock or lock.
 ///
-/// Steps are numbered as in docs/trust-pinning.md; 1 (host and policy) and 2 (system trust) came before.
+/// The steps are numbered as in docs/trust-pinning.md. Steps 1 (host and policy) and 2 (system trust) come before it.
 struct TrustProcedure {
     let leaf: CertificateFields
     let presentedCount: Int
@@ -31,7 +31,7 @@ struct TrustProcedure {
 
     mutating func decide(_ rule: PolicySet.Rule, _ result: SystemTrustResult) -> TrustDecision {
         var result = result
-        // Whoever vouches for another leaf than the server's vouches for nothing.
+        // A verified chain for another leaf proves nothing about the server.
         if case .trusted(let chain) = result, chain.first != leaf.der {
             result = .untrusted(SystemTrustFailure(.other, "the chain that was verified is not the server's"))
         }
@@ -56,24 +56,24 @@ struct TrustProcedure {
         if case .untrusted(let failure) = result {
             isTrusted = false
             if policy.requiresSystemTrust {
-                // Steps 3 and 4. Permissive is about pins: it never was about chains that nobody vouches for.
+                // Steps 3 and 4. A permissive policy tolerates pin mismatches, never an untrusted chain.
                 let isPermissive = policy.mode == .permissive
                 return end(
                     .trustFailed, isPermissive ? .systemTrustFailedPermissive(failure) : .systemTrustFailed(failure))
             }
-            // What system trust would have checked of the leaf is checked all the same.
+            // Check the leaf as system trust would have done.
             if let failure = ServerIdentity.failure(of: leaf, host: host, at: date) {
                 return end(.trustFailed, .systemTrustFailed(failure))
             }
         }
 
-        // Step 5. On an untrusted chain there is a leaf and nothing else: nobody vouches that the others signed it.
+        // Step 5. On an untrusted chain only the leaf counts: nothing proves that the other certificates signed it.
         guard let matcher = isTrusted ? PinMatcher(chain: verified) : PinMatcher(leafOnly: leaf) else {
             return end(.invalidChain, .chainRefused("a certificate of the verified chain cannot be read"))
         }
         events.append(.chainSummary(ChainSummary(leaf: leaf, count: isTrusted ? verified.count : presentedCount)))
 
-        // Before pins are looked at: are they still in force?
+        // Expired pins are not compared.
         if let expiry = policy.expiry, expiryDate >= expiry.date {
             events.append(.pinSetExpired(expiry.date))
             if expiry.afterwards == .refuse { return end(.pinSetExpiredRefused) }
@@ -120,7 +120,7 @@ struct PinMatcher {
 
     private let candidates: [Candidate]
 
-    /// The certificates of a verified chain; nil if one of them cannot be read, or if there is none.
+    /// Reads the certificates of a verified chain. Returns `nil` if the chain is empty or one of them cannot be read.
     init?(chain: [[UInt8]]) {
         guard !chain.isEmpty else { return nil }
         var candidates: [Candidate] = []
@@ -134,14 +134,14 @@ struct PinMatcher {
         self.candidates = candidates
     }
 
-    /// A leaf without a verified chain.
+    /// Uses a leaf without a verified chain.
     init?(leafOnly leaf: CertificateFields) {
         candidates = [
             Candidate(isLeaf: true, isRoot: false, keyHash: leaf.keyHash, certificateHash: leaf.certificateHash)
         ]
     }
 
-    /// The pins that match a certificate, in their order.
+    /// Returns the pins that match a certificate, in the order of `pins`.
     func matches(of pins: [Pin]) -> [Pin] {
         pins.filter { pin in candidates.contains { Self.matches(pin, $0) } }
     }

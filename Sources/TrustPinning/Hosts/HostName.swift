@@ -3,25 +3,25 @@
 
 public import NetworkAddresses
 
-/// A host as policies and certificates name it: a DNS name in lower case, or an IP address.
+/// A host in policies and certificates: a DNS name in lower case, or an IP address.
 public struct HostName: Sendable, Hashable, CustomStringConvertible {
-    /// The DNS name in lower case without a final dot, or the address in its usual form.
+    /// The DNS name in lower case without a final dot, or the address in canonical form.
     public let description: String
-    /// The IP address; nil for a DNS name.
+    /// The IP address, or `nil` for a DNS name.
     public let address: IPAddress?
 
-    /// Reads a DNS name or an IP address; IPv6 addresses with or without brackets.
+    /// Reads a DNS name or an IP address. An IPv6 address may be in brackets.
     ///
-    /// Names are compared as DNS does, without regard to case and to one final dot. International names are given as
-    /// A-labels (`xn--…`): which characters look alike is for whoever shows names to people.
+    /// As in DNS, case and one final dot are ignored. Pass international names as A-labels (`xn--…`). Lookalike
+    /// characters are not detected: that is the task of the code that displays names.
     ///
-    /// - Throws: ``HostNameError``, which says what is wrong.
+    /// - Throws: ``HostNameError`` if the text is neither.
     public init(_ text: String) throws(HostNameError) {
         var bytes = ContiguousArray(text.utf8)
         if bytes.first == UInt8(ascii: "["), bytes.last == UInt8(ascii: "]") {
             bytes = ContiguousArray(bytes.dropFirst().dropLast())
             guard bytes.contains(UInt8(ascii: ":")) else {
-                throw HostNameError("only IPv6 addresses are put in brackets")
+                throw HostNameError("only an IPv6 address may be in brackets")
             }
         }
         let name = bytes.last == UInt8(ascii: ".") ? bytes.dropLast() : bytes[...]
@@ -43,16 +43,16 @@ public struct HostName: Sendable, Hashable, CustomStringConvertible {
     /// Whether this is an IP address.
     public var isAddress: Bool { address != nil }
 
-    /// The name without its first label; nil if there is but one, and for addresses.
+    /// The name without its first label, or `nil` for an address or a single label.
     var parent: Substring? {
         guard !isAddress, let dot = description.firstIndex(of: ".") else { return nil }
         return description[description.index(after: dot)...]
     }
 }
 
-/// Why a text is not a host.
+/// The error of a text that is not a host.
 public struct HostNameError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The reason, for people.
+    /// The readable reason.
     public let description: String
 
     init(_ description: String) { self.description = description }

@@ -1,56 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The hosts that a policy is for.
+/// The pattern of hosts that a policy applies to.
 public struct HostPattern: Sendable, Hashable, CustomStringConvertible {
-    /// How a pattern matches.
+    /// The kind of match.
     public enum Kind: Sendable, Hashable {
         /// The host itself.
         case exact
-        /// Hosts with exactly one label in front of the name, and not the name itself: `*.example.com`.
+        /// Hosts with exactly one label before the name, and not the name itself: `*.example.com`.
         case wildcard
-        /// The name itself, and all hosts below it at any depth.
+        /// The name itself, and all its subdomains at any depth.
         case subdomains
     }
 
-    /// How it matches.
+    /// The kind of match.
     public let kind: Kind
-    /// The host, or the name that the hosts end with.
+    /// The host, or the common parent name of the hosts.
     public let host: HostName
 
     private init(_ kind: Kind, _ host: HostName) throws(HostNameError) {
         if kind != .exact {
             guard !host.isAddress else { throw HostNameError("an IP address has no subdomains") }
             guard host.parent != nil else {
-                throw HostNameError("hosts below the single label \(host) belong to many owners")
+                throw HostNameError("a pattern needs two or more labels: hosts below \(host) have many owners")
             }
         }
         self.kind = kind
         self.host = host
     }
 
-    /// One host, by name or address.
+    /// Creates a pattern for one host, by name or address.
     ///
     /// - Throws: ``HostNameError`` if it is not a host.
     public static func exact(_ host: String) throws(HostNameError) -> HostPattern {
         try HostPattern(.exact, try HostName(host))
     }
 
-    /// Hosts with one label in front of `name`, which may be written with `*.`.
+    /// Creates a pattern for hosts with one label before `name`, which may start with `*.`.
     ///
-    /// - Throws: ``HostNameError`` if it is not a name of two or more labels: nobody owns `*.com`.
+    /// - Throws: ``HostNameError`` if it is not a name of two or more labels: hosts below `com` have many owners.
     public static func wildcard(_ name: String) throws(HostNameError) -> HostPattern {
         try HostPattern(.wildcard, try HostName(name.hasPrefix("*.") ? String(name.dropFirst(2)) : name))
     }
 
-    /// `name` and all hosts below it.
+    /// Creates a pattern for `name` and all its subdomains.
     ///
     /// - Throws: ``HostNameError`` if it is not a name of two or more labels.
     public static func includingSubdomains(_ name: String) throws(HostNameError) -> HostPattern {
         try HostPattern(.subdomains, try HostName(name))
     }
 
-    /// Reads a pattern: a name with `*.` in front is a wildcard, anything else is exact.
+    /// Reads a pattern: text that starts with `*.` is a wildcard, other text is an exact host.
     ///
     /// - Throws: ``HostNameError`` if it is neither.
     public init(_ text: String) throws(HostNameError) {
@@ -61,7 +61,7 @@ public struct HostPattern: Sendable, Hashable, CustomStringConvertible {
         self = try .exact(text)
     }
 
-    /// Whether a host is one of the pattern's.
+    /// Whether the pattern matches a host.
     public func matches(_ other: HostName) -> Bool {
         switch kind {
         case .exact: other == host
@@ -70,7 +70,7 @@ public struct HostPattern: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// The name, with `*.` in front of a wildcard's and `**.` in front of one that includes subdomains.
+    /// The name, after `*.` for a wildcard, or after `**.` for a pattern that includes subdomains.
     public var description: String {
         switch kind {
         case .exact: host.description

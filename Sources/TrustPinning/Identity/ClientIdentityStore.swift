@@ -9,34 +9,34 @@ internal import Synchronization
     public import Foundation
 #endif
 
-/// A certificate with its key, with which a client says who it is. Each TLS library has its own.
+/// A certificate and its private key, with which a client authenticates. Each TLS library has its own type.
 public protocol ClientIdentityMaterial: Sendable {
-    /// The dates between which the client's own certificate is valid.
+    /// The validity period of the client's own certificate.
     var validity: Range<Date> { get }
 }
 
-/// What there is to show to a host that asks who the client is.
+/// The identity for a host that requests a client certificate.
 public enum ClientIdentityResult<Identity: ClientIdentityMaterial>: Sendable {
-    /// This identity is shown.
+    /// This identity is sent.
     case success(Identity)
-    /// There is an identity, but its dates are over, or have not come. Nothing is shown.
+    /// The identity is outside of its validity period. None is sent.
     case renewalRequired
-    /// No identity is for this host. Nothing is shown.
+    /// No identity is bound to this host. None is sent.
     case unavailable
 }
 
-/// What happened to identities.
+/// An event of a client identity.
 public enum ClientIdentityEvent: Sendable, Equatable {
-    /// The host asked, and was shown an identity.
+    /// The host requested an identity, and one was sent.
     case used(host: HostName)
-    /// The host asked, and was shown none.
+    /// The host requested an identity, and none was sent.
     case missing(host: HostName)
-    /// The identity for the hosts ends at this date, soon or past.
+    /// The identity for the hosts expires soon, or has expired, at this date.
     case renewalRequired(hosts: [HostPattern], end: Date)
     /// The identity for the hosts could not be loaded.
     case unloadable(hosts: [HostPattern], ClientIdentityError)
 
-    /// The event by the name that it has among those of evaluations.
+    /// The matching event of an evaluation, or `nil` if there is none.
     public var trustEvent: TrustEvent? {
         switch self {
         case .used: .mtlsIdentityUsed
@@ -48,26 +48,27 @@ public enum ClientIdentityEvent: Sendable, Equatable {
 
 /// The client's identities, each bound to the hosts that may see it.
 ///
-/// An identity is only ever shown to a host that it is for, that was found trusted, and that asked. It can be replaced
-/// at any time: handshakes from then on, and no kept connection, use the new one. (On Apple's platforms the platform may
-/// resume a TLS session of before, which has the identity of before.) Identities are kept once they are loaded.
+/// An identity is sent only to a trusted host that it is bound to and that requests it. It can be replaced at any time:
+/// new handshakes use the new one, and kept connections are not reused. (Apple's platforms may resume an earlier TLS
+/// session, with the earlier identity.) An identity is kept once it is loaded.
 ///
-/// An identity can be for one environment: it is shown while the evaluator that judges the server has that one selected, and
-/// goes before one that is for all. What happens to identities in a session is among the activity of its evaluator too.
+/// An identity can be bound to one environment: it is used while the evaluator of the server has that environment
+/// selected, and takes precedence over an identity for all environments. The evaluator of a session also reports the
+/// events of its identities.
 public final class ClientIdentityStore<Identity: ClientIdentityMaterial>: Sendable {
-    /// Loads an identity when a host first asks for it.
+    /// Loads an identity when a host first requests it.
     public typealias Loader = @Sendable () async throws(ClientIdentityError) -> Identity
 
     private struct Entry {
         var hosts: [HostPattern]
-        /// Nil: all of them.
+        /// `nil` means all environments.
         var environment: TrustEnvironment?
         var identity: Identity?
         var loader: Loader?
         var revision: UInt64
-        /// Who has heard that it ends soon: the store's own handler, and the evaluator of a session.
-        var hasToldHandler = false
-        var hasToldEvaluator = false
+        /// Whether the store's own handler, and a session's evaluator, were informed that the identity expires soon.
+        var hasNotifiedHandler = false
+        var hasNotifiedEvaluator = false
     }
 
     private struct Content {
@@ -80,11 +81,12 @@ public final class ClientIdentityStore<Identity: ClientIdentityMaterial>: Sendab
     private let now: @Sendable () -> Date
     private let onEvent: @Sendable (ClientIdentityEvent) -> Void
 
-    /// No identities yet.
+    /// Creates an empty store.
     /// - Parameters:
-    ///   - renewalLead: how long before its end an identity is reported by `.renewalRequired`, once each; 14 days by default.
-    ///   - now: the time that dates are compared with.
-    ///   - onEvent: told what happens, on any thread. It must return soon.
+    ///   - renewalLead: The time before an identity expires at which `.renewalRequired` is reported once (default 14
+    ///     days).
+    ///   - now: The current time.
+    ///   - onEvent: Called with each event, on any thread. It must return quickly.
     public init(
         renewalLead: Duration = .seconds(14 * 86_400), now: @escaping @Sendable () -> Date = { Date() },
         onEvent: @escaping @Sendable (ClientIdentityEvent) -> Void = { _ in }
@@ -94,23 +96,24 @@ public final class ClientIdentityStore<Identity: ClientIdentityMaterial>: Sendab
         self.onEvent = onEvent
     }
 
-    /// Binds `identity` to `hosts`, in place of what was bound to exactly these before.
+    /// Binds `identity` to `hosts`, replacing an earlier binding to exactly these hosts.
     /// - Parameters:
-    ///   - identity: what is shown.
-    ///   - hosts: who may see it. Of several bindings that have a host, the first counts.
-    ///   - environment: where it is shown; nil for everywhere that has no other.
+    ///   - identity: The identity to send.
+    ///   - hosts: The hosts that may receive it. If several bindings match a host, the first is used.
+    ///   - environment: The environment that uses it; `nil` for all environments without another identity.
     public func set(_ identity: Identity, for hosts: [HostPattern], in environment: TrustEnvironment? = nil) {
-        noteRenewal(of: put(identity, loader: nil, hosts, environment), identity, asking: nil)
+        reportRenewal(of: put(identity, loader: nil, hosts, environment), identity, requester: nil)
     }
 
-    /// Binds what `loader` loads to `hosts`. It is called when one of them first asks, and again after it has failed.
+    /// Binds the identity that `loader` loads to `hosts`. The store calls it at the first request, and again if it
+    /// failed.
     public func setLoader(
         for hosts: [HostPattern], in environment: TrustEnvironment? = nil, _ loader: @escaping Loader
     ) {
         _ = put(nil, loader: loader, hosts, environment)
     }
 
-    /// Takes away the identity that was bound to exactly these hosts.
+    /// Removes the identity that is bound to exactly these hosts.
     public func remove(for hosts: [HostPattern], in environment: TrustEnvironment? = nil) {
         content.withLock { content in
             content.entries.removeAll { $0.hosts == hosts && $0.environment == environment }
@@ -118,62 +121,63 @@ public final class ClientIdentityStore<Identity: ClientIdentityMaterial>: Sendab
         }
     }
 
-    /// What would be shown to `host` if it asked now.
+    /// Returns the identity that would be sent to `host` now.
     public func result(
         for host: HostName, in environment: TrustEnvironment? = nil
     ) async -> ClientIdentityResult<Identity> {
-        await result(for: host, in: environment, asking: nil)
+        await result(for: host, in: environment, requester: nil)
     }
 
-    /// A number that changes whenever anything is bound, or no longer is.
+    /// A number that changes with each added or removed binding.
     package var revision: UInt64 { content.withLock { $0.revision } }
 
-    /// A number that changes whenever another identity is bound to `host`, or is by a change of the environment.
+    /// A number that changes if another identity applies to `host`, because of a new binding or another environment.
     package func revision(for host: HostName, in environment: TrustEnvironment?) -> UInt64 {
         entry(for: host, in: environment)?.revision ?? 0
     }
 
-    /// The identity for a host that asks in its handshake, with the event that goes with it.
-    /// - Parameter trust: what judged the host: it selects the environment, and hears of the event.
-    package func identity(askedBy host: HostName, for trust: TrustEvaluator?) async -> Identity? {
-        let asking = trust.map { (trust: $0, environment: $0.configuration.selected) }
-        guard case .success(let identity) = await result(for: host, in: asking?.environment, asking: asking) else {
-            tell(.missing(host: host), asking)
+    /// Returns the identity for a host that requests one in its handshake, and reports the event.
+    /// - Parameter trust: The evaluator of the host: it selects the environment, and receives the event.
+    package func identity(requestedBy host: HostName, for trust: TrustEvaluator?) async -> Identity? {
+        let requester = trust.map { (trust: $0, environment: $0.configuration.selected) }
+        guard case .success(let identity) = await result(for: host, in: requester?.environment, requester: requester)
+        else {
+            notify(.missing(host: host), requester)
             return nil
         }
-        tell(.used(host: host), asking)
+        notify(.used(host: host), requester)
         return identity
     }
 
-    /// Who asks on behalf of a host.
-    private typealias Asking = (trust: TrustEvaluator, environment: TrustEnvironment)
+    /// The evaluator of a host that requests an identity, and its environment.
+    private typealias Requester = (trust: TrustEvaluator, environment: TrustEnvironment)
 
     private func result(
-        for host: HostName, in environment: TrustEnvironment?, asking: Asking?
+        for host: HostName, in environment: TrustEnvironment?, requester: Requester?
     ) async -> ClientIdentityResult<Identity> {
         guard let entry = entry(for: host, in: environment) else { return .unavailable }
         var identity = entry.identity
         if identity == nil, let loader = entry.loader {
             do {
                 let loaded = try await loader()
-                keep(loaded, revision: entry.revision)
+                store(loaded, revision: entry.revision)
                 identity = loaded
             } catch {
-                tell(.unloadable(hosts: entry.hosts, error), asking)
+                notify(.unloadable(hosts: entry.hosts, error), requester)
             }
         }
         guard let identity else { return .unavailable }
-        noteRenewal(of: entry.revision, identity, asking: asking)
+        reportRenewal(of: entry.revision, identity, requester: requester)
         return identity.validity.contains(now()) ? .success(identity) : .renewalRequired
     }
 
-    private func tell(_ event: ClientIdentityEvent, _ asking: Asking?) {
+    private func notify(_ event: ClientIdentityEvent, _ requester: Requester?) {
         onEvent(event)
-        report(event, asking)
+        report(event, requester)
     }
 
-    private func report(_ event: ClientIdentityEvent, _ asking: Asking?) {
-        if let asking { asking.trust.report(.identity(event, environment: asking.environment)) }
+    private func report(_ event: ClientIdentityEvent, _ requester: Requester?) {
+        if let requester { requester.trust.report(.identity(event, environment: requester.environment)) }
     }
 
     /// - Returns: the entry's revision.
@@ -190,28 +194,31 @@ public final class ClientIdentityStore<Identity: ClientIdentityMaterial>: Sendab
         }
     }
 
-    private func keep(_ identity: Identity, revision: UInt64) {
+    private func store(_ identity: Identity, revision: UInt64) {
         content.withLock { content in
-            // Another may have been bound meanwhile, and is newer.
+            // Do not replace an identity that was bound while the loader ran.
             guard let index = content.entries.firstIndex(where: { $0.revision == revision }) else { return }
             content.entries[index].identity = identity
         }
     }
 
-    /// Says once to each who is to know that an identity ends soon.
-    private func noteRenewal(of revision: UInt64, _ identity: Identity, asking: Asking?) {
+    /// Reports once to the handler, and once to the evaluator, that an identity expires soon.
+    private func reportRenewal(of revision: UInt64, _ identity: Identity, requester: Requester?) {
         let end = identity.validity.upperBound
         guard now().addingTimeInterval(Double(renewalLead.components.seconds)) >= end else { return }
-        let news = content.withLock { content -> (event: ClientIdentityEvent, toHandler: Bool, toEvaluator: Bool)? in
+        let notice = content.withLock {
+            content -> (event: ClientIdentityEvent, forHandler: Bool, forEvaluator: Bool)? in
             guard let index = content.entries.firstIndex(where: { $0.revision == revision }) else { return nil }
             let entry = content.entries[index]
-            content.entries[index].hasToldHandler = true
-            if asking != nil { content.entries[index].hasToldEvaluator = true }
-            return (.renewalRequired(hosts: entry.hosts, end: end), !entry.hasToldHandler, !entry.hasToldEvaluator)
+            content.entries[index].hasNotifiedHandler = true
+            if requester != nil { content.entries[index].hasNotifiedEvaluator = true }
+            return (
+                .renewalRequired(hosts: entry.hosts, end: end), !entry.hasNotifiedHandler, !entry.hasNotifiedEvaluator
+            )
         }
-        guard let news else { return }
-        if news.toHandler { onEvent(news.event) }
-        if news.toEvaluator { report(news.event, asking) }
+        guard let notice else { return }
+        if notice.forHandler { onEvent(notice.event) }
+        if notice.forEvaluator { report(notice.event, requester) }
     }
 
     private func entry(for host: HostName, in environment: TrustEnvironment?) -> Entry? {

@@ -3,10 +3,9 @@
 
 internal import X509
 
-/// Something that holds a public key, of which a pin can be made: a certificate, a signing request, a public key or a
-/// private key, in PEM or DER.
+/// A certificate, a signing request, a public key or a private key, in PEM or DER, from which a pin can be made.
 public struct KeySource: Sendable, Hashable {
-    /// What was read.
+    /// The kind of source.
     public enum Kind: Sendable, Hashable {
         /// An X.509 certificate.
         case certificate
@@ -18,20 +17,20 @@ public struct KeySource: Sendable, Hashable {
         case privateKey
     }
 
-    /// What was read.
+    /// The kind of source.
     public let kind: Kind
     /// The SubjectPublicKeyInfo in DER.
     public let subjectPublicKeyInfo: [UInt8]
-    /// The certificate in DER, if it was one.
+    /// The certificate in DER, or `nil` if the source is not a certificate.
     public let certificate: [UInt8]?
 
     /// The SHA-256 of the SubjectPublicKeyInfo.
     public var keyHash: PinHash { PinHash(sha256Of: subjectPublicKeyInfo) }
 
-    /// The SHA-256 of the certificate, if it was one.
+    /// The SHA-256 of the certificate, or `nil` if the source is not a certificate.
     public var certificateHash: PinHash? { certificate.map { PinHash(sha256Of: $0) } }
 
-    /// The kind of key, for people, such as `P-256` or `RSA 2048`.
+    /// The readable kind of key, such as `P-256` or `RSA 2048`.
     public var keyDescription: String { CertificateFields.keyDescription(subjectPublicKeyInfo) }
 
     /// Reads a certificate in DER.
@@ -64,8 +63,8 @@ public struct KeySource: Sendable, Hashable {
 
     /// Reads each certificate, signing request and key of a PEM text, in order.
     ///
-    /// - Throws: ``PinError`` for a block of another kind, for encrypted keys, and for private keys other than RSA,
-    ///   P-256, P-384, P-521 and Ed25519; also if there is no block at all.
+    /// - Throws: ``PinError`` for a block of another kind, for encrypted keys, for private keys other than RSA, P-256,
+    ///   P-384, P-521 and Ed25519, and for text without any block.
     public static func read(pem text: String) throws(PinError) -> [KeySource] {
         var sources: [KeySource] = []
         for document in try PEMDocument.parse(text) {
@@ -79,14 +78,14 @@ public struct KeySource: Sendable, Hashable {
             case "PRIVATE KEY", "EC PRIVATE KEY", "RSA PRIVATE KEY":
                 sources.append(try KeySource(privateKey: document))
             default:
-                throw PinError(.malformedPEM, "a block of PEM is labelled \(document.label), which holds no key to pin")
+                throw PinError(.malformedPEM, "a PEM block \(document.label) contains no key to pin")
             }
         }
-        guard !sources.isEmpty else { throw PinError(.malformedPEM, "there is no block of PEM") }
+        guard !sources.isEmpty else { throw PinError(.malformedPEM, "the text contains no PEM block") }
         return sources
     }
 
-    /// Reads a certificate, signing request, public or private key in DER, whichever it is.
+    /// Reads a certificate, signing request, public key or private key in DER, and detects which one it is.
     ///
     /// - Throws: ``PinError`` with `malformedDER` if it is none of them.
     public init(der: [UInt8]) throws(PinError) {
@@ -112,7 +111,7 @@ public struct KeySource: Sendable, Hashable {
             let key = try Certificate.PrivateKey(document).publicKey
             self.init(.privateKey, try key.subjectPublicKeyInfo())
         } catch {
-            throw PinError(.unsupportedKey, "not a private key for RSA, P-256, P-384, P-521 or Ed25519, in the clear")
+            throw PinError(.unsupportedKey, "not an unencrypted private key for RSA, P-256, P-384, P-521 or Ed25519")
         }
     }
 
@@ -124,16 +123,16 @@ public struct KeySource: Sendable, Hashable {
 }
 
 extension Pin {
-    /// Makes a pin of what a certificate, a signing request or a key holds.
+    /// Creates a pin of a certificate, a signing request or a key.
     ///
-    /// - Throws: ``PinError`` with `contradiction` for a certificate pin of something that is no certificate.
+    /// - Throws: ``PinError`` with `contradiction` for a certificate pin if the source is not a certificate.
     public init(_ kind: Kind, of source: KeySource, role: Role = .primary, scope: Scope = .any) throws(PinError) {
         guard kind == .certificate else {
             try self.init(kind, source.keyHash, role: role, scope: scope)
             return
         }
         guard let hash = source.certificateHash else {
-            throw PinError(.contradiction, "a certificate pin is made of a certificate, not of a key")
+            throw PinError(.contradiction, "a certificate pin needs a certificate, not a key")
         }
         try self.init(kind, hash, role: role, scope: scope)
     }

@@ -12,7 +12,7 @@ package struct PEMDocument: Sendable, Hashable {
     package let label: String
     package let der: [UInt8]
 
-    /// The blocks of a text, in order. Text between them is ignored, as tools put comments there.
+    /// Returns the blocks of a text, in order. Other text between them, such as comments of tools, is ignored.
     package static func parse(_ text: String) throws(PinError) -> [PEMDocument] {
         var documents: [PEMDocument] = []
         var label: String?
@@ -22,7 +22,7 @@ package struct PEMDocument: Sendable, Hashable {
             if let open = label {
                 if line == "-----END \(open)-----" {
                     guard let data = Data(base64Encoded: body), !data.isEmpty else {
-                        throw PinError(.malformedPEM, "the block \(open) does not hold base64")
+                        throw PinError(.malformedPEM, "the block \(open) is not valid base64")
                     }
                     documents.append(PEMDocument(label: open, der: Array(data)))
                     label = nil
@@ -30,7 +30,7 @@ package struct PEMDocument: Sendable, Hashable {
                     guard !line.hasPrefix("-----") else {
                         throw PinError(.malformedPEM, "the block \(open) has no end")
                     }
-                    // Headers of the old encrypted form; their content is not base64, which the decoder says.
+                    // May be a header of the old encrypted form. Headers are not base64, so decoding fails.
                     body += line
                 }
             } else if line.hasPrefix("-----BEGIN "), line.hasSuffix("-----") {

@@ -1,51 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// What a certificate of the verified chain has to be, for a connection to be trusted.
+/// A hash that a certificate of the verified chain must match for a connection to be trusted.
 public struct Pin: Sendable, Hashable {
-    /// What the hash is of.
+    /// The object that is hashed.
     public enum Kind: String, Sendable, Hashable, CaseIterable {
-        /// The SubjectPublicKeyInfo of a certificate. It survives a new certificate for the same key.
+        /// The SubjectPublicKeyInfo of a certificate. The pin remains valid for a new certificate with the same key.
         case spki
-        /// The whole certificate in DER. It ends with the certificate.
+        /// The complete certificate in DER. The pin is valid for this certificate only.
         case certificate
-        /// The SubjectPublicKeyInfo of an authority: of any certificate of the chain but the first one.
+        /// The SubjectPublicKeyInfo of an authority: any certificate of the chain except the first.
         case ca
     }
 
-    /// Whether the pin is of a key that is in use.
+    /// The use of the pinned key.
     public enum Role: String, Sendable, Hashable, CaseIterable {
-        /// A key that servers use now.
+        /// A key that servers currently use.
         case primary
-        /// A key that is kept for the day on which the primary one is lost or replaced. A policy that enforces its pins
-        /// has one, or it could not be built; a match with nothing but backups is reported.
+        /// A key in reserve, in case the primary one is lost or replaced. A policy that enforces its pins must have
+        /// one. A match of backup pins only is reported.
         case backup
     }
 
     /// The certificates of a chain that a pin may match.
     public enum Scope: String, Sendable, Hashable, CaseIterable {
-        /// The server's own: the first one.
+        /// The server's own certificate, the first one.
         case leaf
-        /// Those between the first and the last.
+        /// The certificates between the first and the last.
         case intermediate
-        /// The last one of two or more, with which the verified chain ends.
+        /// The last certificate of a verified chain of two or more.
         case root
-        /// Each of them.
+        /// Any certificate of the chain.
         case any
     }
 
-    /// What the hash is of.
+    /// The object that is hashed.
     public let kind: Kind
     /// The SHA-256.
     public let hash: PinHash
-    /// Whether the pin is of a key in use.
+    /// The use of the pinned key.
     public let role: Role
-    /// The certificates that may match.
+    /// The certificates that the pin may match.
     public let scope: Scope
 
-    /// Makes a pin of a hash.
+    /// Creates a pin of a hash.
     ///
-    /// - Throws: ``PinError`` with `contradiction` for a ca pin of the scope leaf, which would never match.
+    /// - Throws: ``PinError`` with `contradiction` for a ca pin with the scope leaf, which could never match.
     public init(_ kind: Kind, _ hash: PinHash, role: Role = .primary, scope: Scope = .any) throws(PinError) {
         guard kind != .ca || scope != .leaf else {
             throw PinError(.contradiction, "a ca pin never matches a leaf: use an spki pin, or another scope")
@@ -56,13 +56,31 @@ public struct Pin: Sendable, Hashable {
         self.scope = scope
     }
 
-    /// Makes a pin of a hash in base64 or hexadecimal digits.
+    /// Creates a pin of a hash in base64 or hexadecimal digits.
     ///
     /// - Throws: ``PinError``, see ``PinHash/init(_:)``.
     public init(_ kind: Kind, _ hash: String, role: Role = .primary, scope: Scope = .any) throws(PinError) {
         try self.init(kind, try PinHash(hash), role: role, scope: scope)
     }
 
-    /// Whether the pin can match a leaf at all.
+    /// Whether the pin can match a leaf.
     public var canMatchLeaf: Bool { kind != .ca && (scope == .leaf || scope == .any) }
+}
+
+extension Pin {
+    /// Explains the mistake if a `ca` pin is the hash of an issuer's certificate; otherwise returns `nil`.
+    ///
+    /// A `ca` pin of PinGuard is the hash of the certificate. Here it matches nothing.
+    /// - Parameter issuers: The hashes of the certificates above the leaf.
+    package static func carriedOverHint(
+        _ pins: [Pin], issuers: [(keyHash: PinHash, certificateHash: PinHash)]
+    ) -> String? {
+        for pin in pins where pin.kind == .ca {
+            guard let issuer = issuers.first(where: { $0.certificateHash == pin.hash }) else { continue }
+            return
+                "the ca pin \(pin.hash) is the hash of an issuer's certificate, as PinGuard writes ca pins, and must be "
+                + "the hash of its key, \(issuer.keyHash); or give it the kind 'certificate'"
+        }
+        return nil
+    }
 }

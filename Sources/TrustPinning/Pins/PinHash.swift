@@ -9,31 +9,31 @@ internal import Crypto
     internal import Foundation
 #endif
 
-/// The SHA-256 that a pin holds: always 32 bytes.
+/// The SHA-256 of a pin: always 32 bytes.
 public struct PinHash: Sendable, Hashable, CustomStringConvertible {
     private let words: (UInt64, UInt64, UInt64, UInt64)
 
-    /// Reads a hash from 44 characters of base64 (RFC 4648 section 4, padded), with or without `sha256/` in front, or
+    /// Reads a hash from 44 characters of padded base64 (RFC 4648 section 4), with or without the prefix `sha256/`, or
     /// from 64 hexadecimal digits, with or without colons between bytes.
     ///
-    /// - Throws: ``PinError`` if the text is neither, if it is not 32 bytes, or if it is a hash that no key has: all
-    ///   zero, or the hash of nothing.
+    /// - Throws: ``PinError`` if the text is neither, if it does not decode to 32 bytes, or if no key can have the
+    ///   hash: all bytes zero, or the hash of no bytes.
     public init(_ text: String) throws(PinError) {
         var digits = Substring(text)
         if digits.hasPrefix("sha256/") { digits = digits.dropFirst(7) }
         guard let bytes = Self.hexadecimal(digits) ?? Self.base64(digits) else {
             throw PinError(
-                .malformedHash, "a hash is 44 characters of base64 or 64 hexadecimal digits, for 32 bytes of SHA-256")
+                .malformedHash, "a SHA-256 hash must be 44 characters of base64 or 64 hexadecimal digits")
         }
         try self.init(bytes: bytes)
     }
 
-    /// A hash from its 32 bytes.
+    /// Creates a hash from its 32 bytes.
     ///
-    /// - Throws: ``PinError`` as ``init(_:)``.
+    /// - Throws: ``PinError`` like ``init(_:)``.
     public init(bytes: some Collection<UInt8>) throws(PinError) {
         guard bytes.count == 32 else {
-            throw PinError(.malformedHash, "a hash has 32 bytes of SHA-256, not \(bytes.count)")
+            throw PinError(.malformedHash, "a SHA-256 hash must have 32 bytes, not \(bytes.count)")
         }
         self.init(unchecked: bytes)
         guard self != Self.zero, self != Self.ofNothing else {
@@ -65,13 +65,13 @@ public struct PinHash: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// The hash in base64, padded, as pins are mostly written.
+    /// The hash in padded base64, the usual form of pins.
     public var base64: String { Data(bytes).base64EncodedString() }
 
     /// `sha256/` and the hash in base64.
     public var description: String { "sha256/" + base64 }
 
-    /// Compares all 32 bytes, in the same time wherever they differ.
+    /// Compares all 32 bytes in constant time.
     public static func == (one: PinHash, other: PinHash) -> Bool {
         (one.words.0 ^ other.words.0) | (one.words.1 ^ other.words.1) | (one.words.2 ^ other.words.2)
             | (one.words.3 ^ other.words.3) == 0
@@ -96,34 +96,34 @@ public struct PinHash: Sendable, Hashable, CustomStringConvertible {
 
     private static func base64(_ text: Substring) -> [UInt8]? {
         guard text.utf8.count == 44, let data = Data(base64Encoded: String(text)), data.count == 32,
-            // Bits that are not used are zero, so that each hash is written in one way.
+            // Unused bits must be zero, so that each hash has only one text form.
             data.base64EncodedString() == text
         else { return nil }
         return Array(data)
     }
 }
 
-/// Why something is not a pin.
+/// The error of an invalid pin or key.
 public struct PinError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The kinds of reasons.
     public enum Code: Sendable, Hashable {
-        /// Text or bytes are not a SHA-256.
+        /// The text or bytes are not a SHA-256.
         case malformedHash
-        /// The hash is one that examples use and no key has.
+        /// The hash is a placeholder of examples, which no key has.
         case placeholderHash
-        /// PEM without a known label, or with bad base64.
+        /// PEM has an unknown label, or invalid base64.
         case malformedPEM
         /// A certificate, request or key is not valid DER.
         case malformedDER
-        /// A private key whose public key cannot be computed here.
+        /// The public key of a private key cannot be computed.
         case unsupportedKey
-        /// The kind and the scope of a pin exclude each other.
+        /// The kind and the scope of a pin contradict each other.
         case contradiction
     }
 
     /// The kind of reason.
     public let code: Code
-    /// The reason, for people.
+    /// The readable reason.
     public let reason: String
 
     init(_ code: Code, _ reason: String) {

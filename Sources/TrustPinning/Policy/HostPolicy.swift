@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// What is done with some hosts.
+/// The policy for the hosts that match a pattern.
 public struct HostPolicy: Sendable, Hashable {
     /// The hosts.
     public let pattern: HostPattern
-    /// Their policy. Nil: they are excluded from what a wider pattern, or the default, says, and system trust decides.
+    /// The policy of the hosts. `nil` excludes them from a wider pattern or the default, so that system trust decides.
     public let policy: PinningPolicy?
 
-    /// Pins hosts.
+    /// Applies a policy to hosts.
     public init(_ pattern: HostPattern, _ policy: PinningPolicy) {
         self.pattern = pattern
         self.policy = policy
@@ -23,9 +23,9 @@ public struct HostPolicy: Sendable, Hashable {
     public static func excluding(_ pattern: HostPattern) -> HostPolicy { HostPolicy(excluding: pattern) }
 }
 
-/// What is done with hosts that no pattern matches.
+/// The rule for hosts that no pattern matches.
 public enum UnlistedHosts: Sendable, Hashable {
-    /// They are refused.
+    /// These hosts are refused.
     case refuse
     /// System trust decides.
     case systemTrust

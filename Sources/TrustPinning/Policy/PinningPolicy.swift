@@ -7,70 +7,73 @@
     public import Foundation
 #endif
 
-/// The pins of a host, and what follows when they match or do not.
+/// The pins of a host, and the effect of a match or mismatch.
 ///
-/// *System trust* means that the platform, or the roots it was given, vouch for the chain: signatures up to a root,
+/// *System trust* means that the platform, or a verifier with given roots, accepts the chain: signatures up to a root,
 /// validity, name constraints, the host's name, and the use for servers. An untrusted chain is refused in every mode,
-/// with one exception that a policy has to ask for: see ``requiresSystemTrust``.
+/// unless a policy turns off ``requiresSystemTrust``.
 public struct PinningPolicy: Sendable, Hashable {
-    /// What follows when no pin matches.
+    /// The effect if no pin matches.
     public enum Mode: String, Sendable, Hashable, CaseIterable {
-        /// The connection is refused, unless ``PinningPolicy/allowsSystemTrustFallback`` is set and the chain has system
-        /// trust. It takes two distinct pins, one of them a backup.
+        /// The connection is refused, unless ``PinningPolicy/allowsSystemTrustFallback`` is set and the chain has
+        /// system trust. Requires pins with two distinct hashes, one of them a backup.
         case strict
-        /// System trust alone decides. Pins are compared and mismatches reported: this is how pins are tried out. It may
-        /// have no pins at all.
+        /// System trust alone decides. Pins are compared and mismatches are reported, to try out pins before enforcing
+        /// them. Requires no pins.
         case audit
-        /// A chain is accepted that a pin matches or that has system trust; mismatches are reported. It takes one pin.
+        /// A chain with system trust is accepted, with or without a matching pin; mismatches are reported. Without
+        /// ``PinningPolicy/requiresSystemTrust``, a pin of the leaf is enough. Requires one pin.
         case permissive
     }
 
-    /// When the pins stop being used.
+    /// The time at which the pins expire, and the effect.
     public struct Expiry: Sendable, Hashable {
-        /// What follows from then on.
+        /// The rule after the pins have expired.
         public enum Afterwards: String, Sendable, Hashable, CaseIterable {
-            /// System trust alone decides, and each decision says so. A forgotten app goes on working.
+            /// System trust alone decides, and each decision reports the expiry. An app that is not updated continues
+            /// to work.
             case systemTrust
-            /// Everything is refused.
+            /// Each connection is refused.
             case refuse
         }
 
-        /// The moment. It is compared with the later of the clock and the newest signed issue time, so that a clock that
-        /// is set back does not bring expired pins back.
+        /// The time of expiry. It is compared with the later of the clock and the newest signed issue time, so that
+        /// setting the clock back does not reactivate expired pins.
         public var date: Date
-        /// What follows from then on.
+        /// The rule after the pins have expired.
         public var afterwards: Afterwards
 
-        /// Expires pins at `date`.
+        /// Creates an expiry at `date`.
         public init(_ date: Date, afterwards: Afterwards = .systemTrust) {
             self.date = date
             self.afterwards = afterwards
         }
     }
 
-    /// What is accepted. Their order is that in which matches are listed, and means nothing else.
+    /// The accepted pins. Their order only determines the order in which matches are listed.
     public let pins: [Pin]
-    /// What follows when no pin matches.
+    /// The effect if no pin matches.
     public let mode: Mode
-    /// Whether a chain needs system trust even if a pin matches. If not, a chain without it is accepted when a pin
-    /// matches the leaf itself, and the leaf is valid on the day, for the host, and for servers. Pins of other
-    /// certificates do not count then: nobody vouches that they signed the leaf.
+    /// Whether a chain needs system trust even if a pin matches. If `false`, a chain without it is accepted if a pin
+    /// matches the leaf, and the leaf is valid for the date, the host, and servers. Pins of other certificates do not
+    /// count for such a chain: nothing proves that those certificates signed the leaf.
     public let requiresSystemTrust: Bool
-    /// Whether a chain with system trust is accepted that no pin matches, in the mode `strict`. Such a decision is
-    /// reported as what it is.
+    /// Whether the mode `strict` accepts a chain with system trust that no pin matches. The decision reports the
+    /// fallback.
     public let allowsSystemTrustFallback: Bool
-    /// When the pins stop being used; nil for never.
+    /// The expiry of the pins, or `nil` if they do not expire.
     public let expiry: Expiry?
 
-    /// Checks and makes a policy.
+    /// Creates a policy after checking it.
     ///
     /// - Parameters:
-    ///   - pins: at least two with distinct hashes and one backup for `strict`; at least one for `permissive`.
-    ///   - mode: what follows when no pin matches.
-    ///   - requiresSystemTrust: false only for servers with certificates of their own making, with a pin of the leaf.
-    ///   - allowsSystemTrustFallback: accepts trusted chains that no pin matches; for `strict` only.
-    ///   - expiry: when the pins stop being used.
-    /// - Throws: ``PolicyError`` with every problem.
+    ///   - pins: At least two with distinct hashes, one of them a backup, for `strict`; at least one for `permissive`.
+    ///   - mode: The effect if no pin matches.
+    ///   - requiresSystemTrust: `false` only for servers with self-made certificates, with a pin of the leaf.
+    ///   - allowsSystemTrustFallback: Whether to accept chains with system trust that no pin matches; for `strict`
+    ///     only.
+    ///   - expiry: The expiry of the pins.
+    /// - Throws: ``PolicyError`` with all problems.
     public init(
         pins: [Pin], mode: Mode = .strict, requiresSystemTrust: Bool = true, allowsSystemTrustFallback: Bool = false,
         expiry: Expiry? = nil
@@ -86,14 +89,16 @@ public struct PinningPolicy: Sendable, Hashable {
         if !problems.isEmpty { throw PolicyError(problems) }
     }
 
-    /// The most pins of one policy.
+    /// The maximum number of pins of one policy.
     static let maximumPins = 64
 
     static func problems(
         pins: [Pin], mode: Mode, requiresSystemTrust: Bool, allowsSystemTrustFallback: Bool
     ) -> [PolicyProblem] {
         var problems: [PolicyProblem] = []
-        if pins.count > maximumPins { problems.append(PolicyProblem("pins", "there are more than \(maximumPins)")) }
+        if pins.count > maximumPins {
+            problems.append(PolicyProblem("pins", "a policy must have at most \(maximumPins)"))
+        }
         if Set(pins).count < pins.count { problems.append(PolicyProblem("pins", "a pin occurs twice")) }
         let hashes = Set(pins.map(\.hash))
         let primaries = Set(pins.filter { $0.role == .primary }.map(\.hash))
@@ -101,34 +106,35 @@ public struct PinningPolicy: Sendable, Hashable {
         switch mode {
         case .strict:
             if hashes.count < 2 {
-                let reason = "a policy that enforces its pins has two that are distinct, this one has \(hashes.count)"
+                let reason = "a strict policy must have two distinct hashes, not \(hashes.count)"
                 problems.append(
-                    PolicyProblem("pins", reason + ": with one, the app stops working when its key is lost"))
+                    PolicyProblem("pins", reason + ": otherwise the app stops working if the key is lost"))
             }
             if backups.isEmpty {
-                let reason = "none is a backup: make a key, keep it offline, and pin it with the role backup"
+                let reason = "no pin is a backup: generate a key, keep it offline, and pin it with the role backup"
                 problems.append(PolicyProblem("pins", reason))
             }
         case .permissive:
             if hashes.isEmpty {
-                problems.append(PolicyProblem("pins", "a permissive policy has at least one; audit may have none"))
+                problems.append(
+                    PolicyProblem("pins", "a permissive policy must have at least one; audit may have none"))
             }
         case .audit:
             if !requiresSystemTrust {
-                let reason = "in the mode audit system trust alone decides, so it has to be required"
+                let reason = "must be true in the mode audit, where system trust alone decides"
                 problems.append(PolicyProblem("requiresSystemTrust", reason))
             }
         }
         if !primaries.isDisjoint(with: backups) {
-            problems.append(PolicyProblem("pins", "a hash is both primary and backup: it is no backup for itself"))
+            problems.append(PolicyProblem("pins", "a hash must not be both primary and backup"))
         }
         if mode != .strict, allowsSystemTrustFallback {
-            let reason = "the mode \(mode.rawValue) accepts trusted chains anyway: this is for the mode strict"
+            let reason = "must be false unless the mode is strict: \(mode.rawValue) accepts trusted chains anyway"
             problems.append(PolicyProblem("allowsSystemTrustFallback", reason))
         }
         if mode != .audit, !requiresSystemTrust, !pins.contains(where: \.canMatchLeaf) {
             let reason =
-                "without system trust only pins of the leaf count, and there is none: pin the leaf's key, or give the "
+                "without system trust, a pin must match the leaf: pin the leaf's key, or use the "
                 + "authority's certificate as a root"
             problems.append(PolicyProblem("requiresSystemTrust", reason))
         }

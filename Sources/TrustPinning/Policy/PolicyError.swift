@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// One thing that is wrong with a policy, and where.
+/// A problem of a policy, and its place.
 public struct PolicyProblem: Sendable, Hashable, CustomStringConvertible {
-    /// Where it is: names and indices as in JSON, such as `hosts[2].pins[0].hash`. Empty for the whole.
+    /// The place: names and indices as in JSON, such as `hosts[2].pins[0].hash`. Empty for the whole policy.
     public let path: String
-    /// What is wrong and what to do about it.
+    /// The problem and its remedy.
     public let reason: String
 
     package init(_ path: String, _ reason: String) {
@@ -21,9 +21,9 @@ public struct PolicyProblem: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// Everything that is wrong with a policy. Nothing of it was taken.
+/// All problems of a policy. None of the policy was applied.
 public struct PolicyError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// All problems, in the order of the policy. Never empty.
+    /// The problems, in the order of the policy. Never empty.
     public let problems: [PolicyProblem]
 
     package init(_ problems: [PolicyProblem]) { self.problems = problems }

@@ -10,17 +10,17 @@ package import TunnelSystem
 #endif
 
 extension JSON {
-    /// The greatest number of lists and dictionaries around a value of a policy or an envelope.
+    /// The maximum nesting depth of a value of a policy or an envelope.
     static let policyDepth = 16
-    /// The greatest length of the text of policies or of an envelope, in bytes.
+    /// The maximum length of the text of policies or of an envelope, in bytes.
     static let policySize = 1 << 20
 
-    /// Reads the text of policies or of an envelope. In addition to the rules of ``TunnelSystem/JSON``, numbers must be whole: readers
-    /// differ in how they round fractions, and an envelope is signed.
+    /// Reads the text of policies or of an envelope. In addition to the rules of ``TunnelSystem/JSON``, numbers must be
+    /// whole: readers round fractions differently, and an envelope is signed.
     package static func read(policy text: [UInt8]) throws(PolicyError) -> JSON {
         func error(_ reason: String) -> PolicyError { PolicyError([PolicyProblem("", reason)]) }
-        guard text.count <= policySize else { throw error("the text has more than 1 MiB") }
-        guard !text.isEmpty else { throw error("there is no text: JSON was expected") }
+        guard text.count <= policySize else { throw error("the text must not exceed 1 MiB") }
+        guard !text.isEmpty else { throw error("the text is empty: JSON was expected") }
         do throws(JSONError) {
             return try read(text, depth: policyDepth, isWhole: true)
         } catch {
@@ -33,7 +33,7 @@ extension JSON {
         case .null: "null"
         case .bool: "a boolean"
         case .integer: "a number"
-        // Of property lists only: the reader refuses fractions.
+        // Only from property lists: the JSON reader refuses fractions.
         case .number: "a fraction or data"
         case .string: "text"
         case .array: "a list"
@@ -42,7 +42,7 @@ extension JSON {
     }
 }
 
-/// Takes a dictionary apart, and notes everything that is wrong with it instead of stopping at the first problem.
+/// Reads the members of a dictionary, and collects all problems instead of stopping at the first.
 struct PolicyFields {
     private var members: [String: JSON]
     private(set) var problems: [PolicyProblem] = []
@@ -55,43 +55,44 @@ struct PolicyFields {
         self.members = Dictionary(members.map { ($0.name, $0.value) }) { first, _ in first }
     }
 
-    mutating func note(_ path: String, _ reason: String) { problems.append(PolicyProblem(path, reason)) }
+    mutating func addProblem(_ path: String, _ reason: String) { problems.append(PolicyProblem(path, reason)) }
 
-    mutating func note(_ problem: PolicyProblem) { problems.append(problem) }
+    mutating func addProblem(_ problem: PolicyProblem) { problems.append(problem) }
 
     func has(_ name: String) -> Bool { members[name] != nil }
 
-    mutating func take(_ name: String) -> JSON? { members.removeValue(forKey: name) }
+    mutating func removeField(_ name: String) -> JSON? { members.removeValue(forKey: name) }
 
-    /// What a value is read as; nil, with a note, if it is not that.
-    private mutating func take<Value>(
+    /// Removes a field and converts its value. Returns `nil` if the field is missing, and also if the conversion fails,
+    /// which adds a problem.
+    private mutating func removeField<Value>(
         _ name: String, _ expected: String, _ read: (JSON) -> Value?
     ) -> Value? {
-        guard let value = take(name) else { return nil }
+        guard let value = removeField(name) else { return nil }
         if let read = read(value) { return read }
-        note(name, "\(expected) was expected, not \(value.kind)")
+        addProblem(name, "\(expected) was expected, not \(value.kind)")
         return nil
     }
 
     mutating func boolean(_ name: String, default value: Bool) -> Bool {
-        take(name, "true or false") { $0.flag } ?? value
+        removeField(name, "true or false") { $0.flag } ?? value
     }
 
     mutating func text(_ name: String) -> String? {
-        take(name, "text") { $0.string }
+        removeField(name, "text") { $0.string }
     }
 
     mutating func integer(_ name: String) -> Int64? {
-        take(name, "a number") { if case .integer(let number) = $0 { number } else { nil } }
+        removeField(name, "a number") { if case .integer(let number) = $0 { number } else { nil } }
     }
 
-    /// The version of the form, of which there is one.
+    /// Checks the version of the format, which must be 1.
     mutating func version(_ name: String = "version") {
-        switch take(name) {
+        switch removeField(name) {
         case .integer(1): return
-        case .integer(let number): note(name, "this has to be 1, not \(number)")
-        case nil: note(name, "is missing: this has to be 1")
-        case let other?: note(name, "this has to be the number 1, not \(other.kind)")
+        case .integer(let number): addProblem(name, "must be 1, not \(number)")
+        case nil: addProblem(name, "is missing: must be 1")
+        case let other?: addProblem(name, "must be the number 1, not \(other.kind)")
         }
     }
 
@@ -100,48 +101,51 @@ struct PolicyFields {
     ) -> Choice {
         guard let text = text(name) else { return value }
         guard let choice = Choice(rawValue: text) else {
-            note(name, "one of \(Choice.allCases.map(\.rawValue).joined(separator: ", ")) was expected, not \(text)")
+            addProblem(
+                name, "one of \(Choice.allCases.map(\.rawValue).joined(separator: ", ")) was expected, not \(text)")
             return value
         }
         return choice
     }
 
     mutating func array(_ name: String) -> [JSON]? {
-        take(name, "a list") { $0.list }
+        removeField(name, "a list") { $0.list }
     }
 
-    /// A moment: a date, or text such as `2027-01-31` (the beginning of that day, UTC) or `2027-01-31T12:00:00Z`.
+    /// Reads a time: a date, or text such as `2027-01-31` (the beginning of that day, UTC) or `2027-01-31T12:00:00Z`.
     mutating func date(_ name: String) -> Date? {
-        switch take(name) {
+        switch removeField(name) {
         case nil: return nil
         case .string(let text):
             if let seconds = Timestamp.parse(text) { return Date(timeIntervalSince1970: Double(seconds)) }
-            note(name, "a date was expected, as 2027-01-31 or 2027-01-31T12:00:00Z, not \(text)")
+            addProblem(name, "a date was expected, as 2027-01-31 or 2027-01-31T12:00:00Z, not \(text)")
             return nil
         case let other?:
-            note(name, "a date was expected, not \(other.kind)")
+            addProblem(name, "a date was expected, not \(other.kind)")
             return nil
         }
     }
 
-    /// What is left is a mistake: a misspelt name would otherwise silently mean its default.
+    /// Reports the remaining members as problems: otherwise a misspelt name would silently mean its default.
     mutating func end() {
-        for name in members.keys.sorted() { note(name, "there is no such name") }
+        for name in members.keys.sorted() { addProblem(name, "is not a known name") }
         members = [:]
     }
 }
 
-/// Moments in the text of RFC 3339, in UTC and to the second.
+/// Times in the text form of RFC 3339, in UTC, in whole seconds.
 package enum Timestamp {
-    /// Seconds since 1970 of `2027-01-31` or `2027-01-31T12:00:00Z`; nil if it is neither, or no moment that exists.
+    /// Returns the seconds since 1970 of `2027-01-31` or `2027-01-31T12:00:00Z`, or `nil` for other forms or invalid
+    /// times.
     package static func parse(_ text: String) -> Int64? {
         let whole = text.utf8.count == 10 ? text + "T00:00:00Z" : text
-        // Other forms are read too, and days that do not exist as later ones: neither is written as it was read.
+        // The parser also accepts other forms, and moves invalid days to later ones. Formatting the date again detects
+        // both.
         guard let date = try? Date(whole, strategy: .iso8601), self.text(date) == whole else { return nil }
         return Int64(date.timeIntervalSince1970)
     }
 
-    /// The text of seconds since 1970, for years 0 to 9999; times outside are brought to the nearest of those.
+    /// Returns the text of seconds since 1970. Times outside of the years 0 to 9999 are clamped.
     package static func text(_ seconds: Int64) -> String {
         let bounded = min(max(seconds, -62_167_219_200), 253_402_300_799)
         return Date(timeIntervalSince1970: Double(bounded)).formatted(.iso8601)

@@ -9,8 +9,8 @@ import TunnelSystem
     import Foundation
 #endif
 
-/// A value of a property list as the JSON that policies are read from. A date becomes its text. Fractions and data become a number that
-/// is not whole, which no field of a policy accepts.
+/// A value of a property list, as the JSON that policies are read from. A date becomes its text. Fractions and data
+/// become a number that is not whole, which no field of a policy accepts.
 private struct PropertyListValue: Decodable {
     let json: JSON
 

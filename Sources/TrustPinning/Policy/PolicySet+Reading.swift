@@ -10,14 +10,14 @@ package import TunnelSystem
 #endif
 
 extension PolicySet {
-    /// Reads policies from JSON; docs/trust-pinning.md describes its form.
+    /// Reads policies from JSON; docs/trust-pinning.md describes the format.
     ///
-    /// - Throws: ``PolicyError`` with every problem, of the text and of what it says.
+    /// - Throws: ``PolicyError`` with all problems of the text and its content.
     public init(json: [UInt8]) throws(PolicyError) { try self.init(try JSON.read(policy: json)) }
 
     /// Reads policies from JSON text.
     ///
-    /// - Throws: ``PolicyError`` with every problem, of the text and of what it says.
+    /// - Throws: ``PolicyError`` with all problems of the text and its content.
     public init(json: String) throws(PolicyError) { try self.init(json: Array(json.utf8)) }
 
     package init(_ value: JSON) throws(PolicyError) {
@@ -26,7 +26,7 @@ extension PolicySet {
         self = set
     }
 
-    /// Reads a set. Nil: there are problems.
+    /// Reads a set. Returns `nil` if it added problems.
     static func read(
         _ value: JSON, at path: String, hasVersion: Bool, _ problems: inout [PolicyProblem]
     ) -> PolicySet? {
@@ -36,7 +36,7 @@ extension PolicySet {
         for (index, element) in (fields.array("hosts") ?? []).enumerated() {
             var found: [PolicyProblem] = []
             if let host = HostPolicy.read(element, &found) { hosts.append(host) }
-            for problem in found { fields.note(problem.below("hosts[\(index)]")) }
+            for problem in found { fields.addProblem(problem.below("hosts[\(index)]")) }
         }
         let unlisted = readUnlisted(&fields)
         fields.end()
@@ -49,7 +49,7 @@ extension PolicySet {
     }
 
     private static func readUnlisted(_ fields: inout PolicyFields) -> UnlistedHosts? {
-        switch fields.take("unlistedHosts") {
+        switch fields.removeField("unlistedHosts") {
         case .string("refuse"): return .refuse
         case .string("systemTrust"): return .systemTrust
         case .object(let members):
@@ -60,9 +60,10 @@ extension PolicySet {
                 found += inner.problems
                 if found.isEmpty, let policy { return .pinned(policy) }
             }
-            for problem in found { fields.note(problem.below("unlistedHosts")) }
-        case nil: fields.note("unlistedHosts", "is missing: refuse, systemTrust, or a policy; there is no default")
-        default: fields.note("unlistedHosts", "refuse, systemTrust, or a policy was expected")
+            for problem in found { fields.addProblem(problem.below("unlistedHosts")) }
+        case nil:
+            fields.addProblem("unlistedHosts", "is missing: refuse, systemTrust, or a policy; there is no default")
+        default: fields.addProblem("unlistedHosts", "refuse, systemTrust, or a policy was expected")
         }
         return nil
     }
@@ -76,13 +77,13 @@ extension HostPolicy {
         if let text = fields.text("host") {
             do {
                 if includesSubdomains, text.hasPrefix("*.") {
-                    fields.note("host", "either *. or includeSubdomains: the first is one level, the second all")
+                    fields.addProblem("host", "must not combine *. (one level) with includeSubdomains (all levels)")
                 } else {
                     pattern = includesSubdomains ? try .includingSubdomains(text) : try HostPattern(text)
                 }
-            } catch { fields.note("host", error.description) }
+            } catch { fields.addProblem("host", error.description) }
         } else if !fields.problems.contains(where: { $0.path == "host" }) {
-            fields.note("host", "is missing")
+            fields.addProblem("host", "is missing")
         }
         if fields.boolean("exclude", default: false) {
             fields.end()
@@ -98,7 +99,7 @@ extension HostPolicy {
 }
 
 extension PinningPolicy {
-    /// Takes the fields of a policy. Nil: there are problems, which the fields have noted.
+    /// Reads the fields of a policy. Returns `nil` if there are problems, which were added to the fields.
     fileprivate static func read(_ fields: inout PolicyFields) -> PinningPolicy? {
         let before = fields.problems.count
         let mode = fields.choice("mode", default: Mode.strict)
@@ -108,21 +109,21 @@ extension PinningPolicy {
         let expires = fields.date("expires")
         let hasAfterwards = fields.has("afterExpiry")
         let afterwards = fields.choice("afterExpiry", default: Expiry.Afterwards.systemTrust)
-        if hasAfterwards, !hasExpiry { fields.note("afterExpiry", "there is no expires that it could follow") }
+        if hasAfterwards, !hasExpiry { fields.addProblem("afterExpiry", "requires the member expires") }
         var pins: [Pin] = []
         for (index, element) in (fields.array("pins") ?? []).enumerated() {
             var found: [PolicyProblem] = []
             if let pin = Pin.read(element, &found) { pins.append(pin) }
-            for problem in found { fields.note(problem.below("pins[\(index)]")) }
+            for problem in found { fields.addProblem(problem.below("pins[\(index)]")) }
         }
-        // With pins that could not be read, what is said about their number would mislead.
+        // Unreadable pins would make problems about the number of pins misleading.
         guard fields.problems.count == before else { return nil }
         do {
             return try PinningPolicy(
                 pins: pins, mode: mode, requiresSystemTrust: requiresSystemTrust,
                 allowsSystemTrustFallback: allowsFallback, expiry: expires.map { Expiry($0, afterwards: afterwards) })
         } catch {
-            for problem in error.problems { fields.note(problem) }
+            for problem in error.problems { fields.addProblem(problem) }
             return nil
         }
     }
@@ -136,13 +137,15 @@ extension Pin {
         let scope = fields.choice("scope", default: Scope.any)
         var hash: PinHash?
         if let text = fields.text("hash") {
-            do { hash = try PinHash(text) } catch { fields.note("hash", error.reason) }
+            do { hash = try PinHash(text) } catch { fields.addProblem("hash", error.reason) }
         } else if !fields.problems.contains(where: { $0.path == "hash" }) {
-            fields.note("hash", "is missing")
+            fields.addProblem("hash", "is missing")
         }
         var pin: Pin?
         if let hash, fields.problems.isEmpty {
-            do { pin = try Pin(kind, hash, role: role, scope: scope) } catch { fields.note("scope", error.reason) }
+            do { pin = try Pin(kind, hash, role: role, scope: scope) } catch {
+                fields.addProblem("scope", error.reason)
+            }
         }
         fields.end()
         problems += fields.problems
@@ -153,15 +156,15 @@ extension Pin {
 extension TrustConfiguration {
     /// Reads environments from JSON: `selected`, and `environments` with a set of policies for each.
     ///
-    /// - Throws: ``PolicyError`` with every problem.
+    /// - Throws: ``PolicyError`` with all problems.
     public init(json: [UInt8]) throws(PolicyError) { try self.init(try JSON.read(policy: json)) }
 
     /// Reads environments from a property list, such as an app's Info.plist, in XML or binary form.
     ///
     /// - Parameters:
-    ///   - propertyList: the whole file.
-    ///   - key: the name of the dictionary in it that holds what would be the JSON; nil if it is the whole.
-    /// - Throws: ``PolicyError`` with every problem.
+    ///   - propertyList: The content of the file.
+    ///   - key: The name of the dictionary with the content of the JSON, or `nil` if it is the whole file.
+    /// - Throws: ``PolicyError`` with all problems.
     public init(propertyList: [UInt8], key: String? = "CulvertTrust") throws(PolicyError) {
         guard let members = try? PropertyListDecoder().decode(PolicyMembers.self, from: Data(propertyList)) else {
             throw PolicyError([PolicyProblem("", "not a property list with a dictionary")])
@@ -181,7 +184,7 @@ extension TrustConfiguration {
         do { try self.init(value) } catch { throw PolicyError(error.problems.map { $0.below(key) }) }
     }
 
-    /// A set of policies alone is that of the environment `production`.
+    /// Reads environments. A set of policies without `environments` is for the environment `production`.
     init(_ value: JSON) throws(PolicyError) {
         var problems: [PolicyProblem] = []
         guard var fields = PolicyFields(value, at: "", &problems) else { throw PolicyError(problems) }
@@ -192,14 +195,14 @@ extension TrustConfiguration {
         fields.version()
         let selected = TrustEnvironment(rawValue: fields.text("selected") ?? TrustEnvironment.production.rawValue)
         var environments: [TrustEnvironment: PolicySet] = [:]
-        if case .object(let members)? = fields.take("environments") {
+        if case .object(let members)? = fields.removeField("environments") {
             for member in members.sorted(by: { $0.name < $1.name }) {
                 let path = "environments.\(member.name)"
                 guard let set = PolicySet.read(member.value, at: path, hasVersion: false, &problems) else { continue }
                 environments[TrustEnvironment(rawValue: member.name)] = set
             }
         } else {
-            fields.note("environments", "a dictionary was expected")
+            fields.addProblem("environments", "a dictionary was expected")
         }
         fields.end()
         problems += fields.problems

@@ -2,11 +2,12 @@
 // Copyright (c) 2026 The Culvert Authors
 
 extension PolicySet {
-    /// Where these policies would accept a connection that others refuse; empty if nowhere.
+    /// Returns the hosts for which these policies accept a connection that `other` refuses; empty if there are none.
     ///
-    /// The patterns of both sets divide all hosts into kinds: each exact host; for each name of a pattern the name itself,
-    /// hosts one level below and hosts further below that no longer pattern takes; and all others. Hosts of one kind have
-    /// the same rule in each set, so one of each kind is compared.
+    /// The patterns of both sets divide all hosts into groups. Each exact host is a group. Each name of a pattern has
+    /// three: the name itself, hosts one level below, and hosts further below that no longer pattern matches. All other
+    /// hosts are the last group. In each set, all hosts of a group have the same rule, so one host of each group is
+    /// compared.
     package func loosenings(comparedTo other: PolicySet) -> [String] {
         let patterns = (self.hosts + other.hosts).map(\.pattern)
         let label = Self.label(in: patterns)
@@ -18,24 +19,24 @@ extension PolicySet {
             hosts.insert("\(label).\(name)")
             hosts.insert("\(label).\(label).\(name)")
         }
-        // Of no pattern, and an address of none.
+        // Represents the hosts and addresses that no pattern matches.
         hosts.insert("\(label).\(label).invalid")
         return hosts.sorted().filter { text in
-            // Longer than a name may be: no host is of this kind, if the label is as short as labels can be.
+            // The name is too long: if the label has one character, no host of this group exists.
             guard let host = try? HostName(text) else { return label.utf8.count > 1 }
             return !rule(for: host).isAtLeastAsTight(as: other.rule(for: host))
         }
     }
 
-    /// The shortest label that stands for any other host: one that no pattern has. With a fixed one, whoever writes the new
-    /// policies could name it, and be compared there only.
+    /// Returns the shortest label that no pattern contains, to represent all other hosts. With a fixed label, the
+    /// author of new policies could list exactly that label, and only it would be compared.
     private static func label(in patterns: [HostPattern]) -> String {
         var taken: Set<Substring> = []
         for pattern in patterns { taken.formUnion(pattern.host.description.split(separator: ".")) }
         var number = 0
         while true {
             let label = String(number, radix: 36)
-            // Names that end in a number are addresses, which these do not: they only begin with it.
+            // A label of digits only is allowed: a name that begins with one is not an IP address.
             if !taken.contains(Substring(label)) { return label }
             number += 1
         }
@@ -56,13 +57,13 @@ extension PolicySet.Rule {
 }
 
 extension PinningPolicy {
-    /// Whether each trusted chain is accepted, whatever the pins are, before the pins expire.
+    /// Whether each chain with system trust is accepted before the pins expire, with any pins.
     private var acceptsAllTrusted: Bool { mode != .strict || allowsSystemTrustFallback }
 
     fileprivate func isAtLeastAsTight(as old: PinningPolicy) -> Bool {
         if !requiresSystemTrust {
             guard !old.requiresSystemTrust, pins.filter(\.canMatchLeaf).allSatisfy(old.covers) else { return false }
-            // Once pins have expired, chains without system trust are refused: they may not be accepted for longer.
+            // Chains without system trust are refused after the pins expire, so the expiry must not become later.
             if let oldExpiry = old.expiry {
                 guard let expiry, expiry.date <= oldExpiry.date else { return false }
             }
@@ -70,7 +71,7 @@ extension PinningPolicy {
         if !old.acceptsAllTrusted {
             guard !acceptsAllTrusted, pins.allSatisfy(old.covers) else { return false }
         }
-        // An audit that ends would no longer be heard of.
+        // An audit may have no pins, and then reports no mismatch.
         if old.mode != .audit, mode == .audit { return false }
         return expiresAtLeastAsTightly(as: old)
     }
@@ -84,7 +85,7 @@ extension PinningPolicy {
             guard let expiry, expiry.afterwards == .refuse else { return false }
             return expiry.date <= oldExpiry.date
         }
-        // What accepts each trusted chain before loosens nothing afterwards; neither does refusing.
+        // Old pins that already accept each trusted chain cannot be loosened by expiry; nor does refusing loosen.
         guard let expiry, expiry.afterwards == .systemTrust, !old.acceptsAllTrusted else { return true }
         guard let oldExpiry = old.expiry else { return false }
         return expiry.date >= oldExpiry.date

@@ -4,7 +4,7 @@
 import TunnelSystem
 
 extension PolicySet {
-    /// The policies as JSON that ``init(json:)-(String)`` reads: the same bytes for the same policies.
+    /// The policies as JSON for ``init(json:)-(String)``. Equal policies produce equal bytes.
     public var json: String {
         let unlisted: JSON =
             switch unlisted {

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The policies of an app: which hosts are pinned to what.
+/// The policies of an app: its pinned hosts and their pins.
 ///
-/// A host is decided by the first of these that there is:
-/// 1. the pattern with exactly its name;
-/// 2. of the wildcards and patterns with subdomains that match, the one with the longest name, and of two with the same
-///    name the wildcard;
-/// 3. what is said about unlisted hosts.
+/// The first of these that exists decides about a host:
+/// 1. the pattern for exactly its name;
+/// 2. the matching wildcard or pattern with subdomains that has the longest name; for equal names, the wildcard;
+/// 3. the rule for unlisted hosts.
 public struct PolicySet: Sendable, Hashable {
-    /// What a host's rule is.
+    /// The rule for a host.
     package enum Rule: Sendable, Hashable {
-        /// Pins, of a pattern, or of the default when it is nil.
+        /// Pins of a pattern, or of the default if the pattern is `nil`.
         case pinned(PinningPolicy, HostPattern?)
-        /// System trust alone decides: excluded, or unlisted.
+        /// System trust alone decides: the host is excluded, or unlisted if the pattern is `nil`.
         case systemTrust(HostPattern?)
-        /// No policy is there, and none is allowed to be missing.
+        /// The host has no policy, and such hosts are refused.
         case missing
 
         package var pattern: HostPattern? {
@@ -28,27 +27,27 @@ public struct PolicySet: Sendable, Hashable {
 
     /// The hosts with a policy.
     public let hosts: [HostPolicy]
-    /// What is done with all others.
+    /// The rule for all other hosts.
     public let unlisted: UnlistedHosts
 
     private let exact: [String: Int]
     private let wildcards: [String: Int]
     private let subdomains: [String: Int]
 
-    /// Checks and makes a set of policies.
+    /// Creates a set of policies after checking it.
     ///
     /// - Parameters:
-    ///   - hosts: at most 4096.
-    ///   - unlisted: what is done with hosts that are not in the list. There is no default for it: blocking everything
-    ///     else and leaving it alone are both right for someone.
-    /// - Throws: ``PolicyError`` with every problem: patterns that occur twice, exclusions from nothing.
+    ///   - hosts: The hosts with a policy; at most 4096.
+    ///   - unlisted: The rule for hosts that are not in the list. It has no default, since some apps must refuse all
+    ///     other hosts and some must not restrict them.
+    /// - Throws: ``PolicyError`` with all problems, such as repeated patterns and exclusions from nothing.
     public init(_ hosts: [HostPolicy], unlisted: UnlistedHosts) throws(PolicyError) {
         self.hosts = hosts
         self.unlisted = unlisted
         var tables: [HostPattern.Kind: [String: Int]] = [:]
         var problems: [PolicyProblem] = []
         if hosts.count > Self.maximumHosts {
-            problems.append(PolicyProblem("hosts", "there are more than \(Self.maximumHosts)"))
+            problems.append(PolicyProblem("hosts", "must have at most \(Self.maximumHosts) elements"))
         }
         for (index, host) in hosts.enumerated() {
             let pattern = host.pattern
@@ -61,7 +60,7 @@ public struct PolicySet: Sendable, Hashable {
         exact = tables[.exact] ?? [:]
         wildcards = tables[.wildcard] ?? [:]
         subdomains = tables[.subdomains] ?? [:]
-        // What is left to system trust needs no exclusions, unless a pattern takes them in.
+        // Unlisted hosts already use system trust, so an exclusion is only useful within a wider pattern.
         if unlisted == .systemTrust {
             for (index, host) in hosts.enumerated() where host.policy == nil {
                 let isCovered = hosts.contains {
@@ -70,7 +69,7 @@ public struct PolicySet: Sendable, Hashable {
                 }
                 guard !isCovered else { continue }
                 problems.append(
-                    PolicyProblem("hosts[\(index)]", "\(host.pattern) is excluded, but no pattern takes it in"))
+                    PolicyProblem("hosts[\(index)]", "\(host.pattern) is excluded, but no pattern includes it"))
             }
         }
         if !problems.isEmpty { throw PolicyError(problems) }
@@ -78,10 +77,10 @@ public struct PolicySet: Sendable, Hashable {
 
     static let maximumHosts = 4096
 
-    /// No host is listed, and none is accepted.
+    /// Lists no host, and refuses all.
     static let refusingAll = PolicySet(noHostsBut: .refuse)
 
-    /// No host is listed, and system trust decides about all.
+    /// Lists no host, and leaves all to system trust.
     package static let systemTrustOnly = PolicySet(noHostsBut: .systemTrust)
 
     private init(noHostsBut unlisted: UnlistedHosts) {
@@ -92,7 +91,7 @@ public struct PolicySet: Sendable, Hashable {
         subdomains = [:]
     }
 
-    /// The policy for a host; nil if it has none, because it is excluded or unlisted.
+    /// Returns the policy for a host, or `nil` if it has none, because it is excluded or unlisted.
     public func policy(for host: HostName) -> PinningPolicy? {
         guard case .pinned(let policy, _) = rule(for: host) else { return nil }
         return policy
@@ -102,7 +101,7 @@ public struct PolicySet: Sendable, Hashable {
         if let index = exact[host.description] { return rule(at: index) }
         if !host.isAddress {
             if let index = subdomains[host.description] {
-                // Its own name is longer than that of any wildcard.
+                // The host's own name is longer than the name of any matching wildcard.
                 return rule(at: index)
             }
             var name = host.parent
@@ -121,8 +120,9 @@ public struct PolicySet: Sendable, Hashable {
         }
     }
 
-    /// Whether one policy with pins is for both hosts. System trust alone is not a policy: it verifies any host.
-    package func areOfOnePolicy(_ host: HostName, _ other: HostName) -> Bool {
+    /// Whether the same policy with pins applies to both hosts. System trust alone is not a policy: it verifies any
+    /// host.
+    package func haveSamePolicy(_ host: HostName, _ other: HostName) -> Bool {
         switch (rule(for: host), rule(for: other)) {
         case (.pinned(let policy, _), .pinned(let otherPolicy, _)): policy == otherPolicy
         default: false

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The name of an environment that an app talks to.
+/// The name of an environment, such as `production`, whose servers an app uses.
 public struct TrustEnvironment: RawRepresentable, Sendable, Hashable, ExpressibleByStringLiteral,
     CustomStringConvertible
 {
     /// The name.
     public let rawValue: String
 
-    /// An environment of a name.
+    /// Creates an environment with a name.
     public init(rawValue: String) { self.rawValue = rawValue }
 
-    /// An environment of a name.
+    /// Creates an environment with a name.
     public init(stringLiteral name: String) { rawValue = name }
 
     /// The name.
     public var description: String { rawValue }
 
-    /// Where developers try things out.
+    /// The environment for developers.
     public static let development: TrustEnvironment = "development"
-    /// Where a release is accepted before it goes out.
+    /// The environment for acceptance tests before a release.
     public static let acceptance: TrustEnvironment = "acceptance"
-    /// What users talk to.
+    /// The environment for users.
     public static let production: TrustEnvironment = "production"
 }
 
@@ -29,12 +29,12 @@ public struct TrustEnvironment: RawRepresentable, Sendable, Hashable, Expressibl
 public struct TrustConfiguration: Sendable, Hashable {
     /// The policies of each environment.
     public private(set) var environments: [TrustEnvironment: PolicySet]
-    /// The environment in use.
+    /// The selected environment.
     public private(set) var selected: TrustEnvironment
 
-    /// Policies for environments.
+    /// Creates a configuration with several environments.
     ///
-    /// - Throws: ``PolicyError`` if the selected one has none.
+    /// - Throws: ``PolicyError`` if the selected environment has no policies.
     public init(_ environments: [TrustEnvironment: PolicySet], selected: TrustEnvironment = .production)
         throws(PolicyError)
     {
@@ -43,18 +43,18 @@ public struct TrustConfiguration: Sendable, Hashable {
         guard environments[selected] != nil else { throw Self.unknown(selected) }
     }
 
-    /// The policies of one environment only.
+    /// Creates a configuration with one environment.
     public init(_ policies: PolicySet, environment: TrustEnvironment = .production) {
         environments = [environment: policies]
         selected = environment
     }
 
-    /// The policies in use. Without any, every host would be refused.
+    /// The policies of the selected environment.
     public var policies: PolicySet { environments[selected] ?? .refusingAll }
 
-    /// Changes the environment in use.
+    /// Selects an environment.
     ///
-    /// - Throws: ``PolicyError`` if there are no policies for it; nothing changes then.
+    /// - Throws: ``PolicyError`` if it has no policies; nothing changes then.
     public mutating func select(_ environment: TrustEnvironment) throws(PolicyError) {
         guard environments[environment] != nil else { throw Self.unknown(environment) }
         selected = environment

@@ -3,8 +3,8 @@
 
 internal import SwiftASN1
 
-/// The form of ECDSA signatures on a curve: in DER a SEQUENCE of two INTEGERs (RFC 3279 section 2.2.3), raw two numbers
-/// of fixed size.
+/// Conversions of ECDSA signatures on a curve. In DER, a signature is a SEQUENCE of two INTEGERs (RFC 3279 section
+/// 2.2.3); the raw form is two numbers of fixed size.
 struct ECDSASignatureForm {
     /// The order of the curve's group, big-endian.
     let order: [UInt8]
@@ -20,8 +20,9 @@ struct ECDSASignatureForm {
             0x48, 0xb0, 0xa7, 0x7a, 0xec, 0xec, 0x19, 0x6a, 0xcc, 0xc5, 0x29, 0x73,
         ])
 
-    /// The raw form of a signature in DER: nil unless it is exactly one SEQUENCE of two INTEGERs in their shortest form,
-    /// both above zero and below the order, and the second in the lower half if that is asked for.
+    /// Returns the raw form of a signature in DER, or `nil` unless it is exactly one SEQUENCE of two INTEGERs in
+    /// shortest form. Both must be above zero and below the order and, if `requiresLowS` is set, the second must be in
+    /// the lower half.
     func raw(_ signature: [UInt8], requiresLowS: Bool) -> [UInt8]? {
         let numbers = try? DER.sequence(
             of: ArraySlice<UInt8>.self, identifier: .sequence, rootNode: DER.parse(signature))
@@ -35,10 +36,10 @@ struct ECDSASignatureForm {
         return padded[0] + padded[1]
     }
 
-    /// Whether s is not above half of the order: not above order - s.
+    /// Whether s is at most half of the order, which is so if it is not above order - s.
     func isLow(_ s: [UInt8]) -> Bool { !negated(s).lexicographicallyPrecedes(s) }
 
-    /// The order minus a number below it.
+    /// Returns the order minus a number below it.
     func negated(_ number: [UInt8]) -> [UInt8] {
         var result = order
         var borrow = 0
@@ -50,7 +51,7 @@ struct ECDSASignatureForm {
         return result
     }
 
-    /// The same signature with the lower of the two values of s that are valid; nil if it is none in DER.
+    /// Returns the signature with the lower of the two valid values of s, or `nil` if it is not a signature in DER.
     func lowS(_ signature: [UInt8]) -> [UInt8]? {
         guard let raw = raw(signature, requiresLowS: false) else { return nil }
         let s = Array(raw[order.count...])

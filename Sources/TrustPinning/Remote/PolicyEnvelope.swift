@@ -9,12 +9,12 @@ import TunnelSystem
     public import Foundation
 #endif
 
-/// Policies with a signature over everything that says what they are for: the app, the environment, the key, a version,
-/// and the time of issue and expiry. There is no form without a signature.
+/// Signed policies. The signature covers the policies, app, environment, key, version, issue time and expiry. Unsigned
+/// envelopes do not exist.
 ///
-/// An envelope that was read is not verified yet: that is what ``RemotePolicyVerifier`` does.
+/// Reading an envelope does not verify it; use ``RemotePolicyVerifier``.
 public struct PolicyEnvelope: Sendable, Hashable {
-    /// How an envelope is signed.
+    /// A signature algorithm.
     public enum Algorithm: String, Sendable, Hashable, CaseIterable {
         /// HMAC with SHA-256. Its secret is in every app, so it may only tighten policies.
         case hmacSHA256 = "hmac-sha256"
@@ -26,26 +26,26 @@ public struct PolicyEnvelope: Sendable, Hashable {
         case ed25519
     }
 
-    /// How it is signed.
+    /// The signature algorithm.
     public let algorithm: Algorithm
-    /// The name under which the app knows the key.
+    /// The app's name for the key.
     public let keyID: String
-    /// The app it is for.
+    /// The app that the envelope is for.
     public let appID: String
-    /// The environment it is for.
+    /// The environment that the envelope is for.
     public let environment: TrustEnvironment
-    /// Counts up with each envelope of an app and environment, from 1.
+    /// The version, which increases from 1 with each envelope of an app and environment.
     public let version: Int64
-    /// When it was issued, in seconds since 1970.
+    /// The issue time, in seconds since 1970.
     public let issued: Int64
-    /// From when it is not accepted any more, in seconds since 1970.
+    /// The time from which the envelope is not accepted, in seconds since 1970.
     public let expires: Int64
-    /// A set of policies in JSON, exactly as it was signed.
+    /// The policies in JSON, exactly as signed.
     public let payload: [UInt8]
     /// The signature.
     public let signature: [UInt8]
 
-    /// The longest envelope, in bytes of JSON.
+    /// The maximum size of an envelope, in bytes of JSON.
     public static let maximumSize = JSON.policySize
 
     /// Reads an envelope from JSON, without verifying it.
@@ -87,10 +87,12 @@ public struct PolicyEnvelope: Sendable, Hashable {
         expires: Int64, payload: [UInt8], signature: [UInt8]
     ) throws(EnvelopeError) {
         guard !keyID.isEmpty, !appID.isEmpty, !environment.isEmpty else {
-            throw EnvelopeError(.malformed, "keyID, appID and environment are not empty")
+            throw EnvelopeError(.malformed, "keyID, appID and environment must not be empty")
         }
-        guard version >= 1 else { throw EnvelopeError(.malformed, "the version counts from 1") }
-        guard issued >= 0, expires > issued else { throw EnvelopeError(.malformed, "it expires before it is issued") }
+        guard version >= 1 else { throw EnvelopeError(.malformed, "the version must be at least 1") }
+        guard issued >= 0, expires > issued else {
+            throw EnvelopeError(.malformed, "it must expire after it was issued")
+        }
         self.algorithm = algorithm
         self.keyID = keyID
         self.appID = appID
@@ -113,8 +115,8 @@ public struct PolicyEnvelope: Sendable, Hashable {
         ]).text + "\n"
     }
 
-    /// The bytes that are signed: a tag that nothing else begins with, then each field with its length, numbers in
-    /// eight bytes, big-endian.
+    /// The signed bytes: a tag that is unique to envelopes, then each text and the payload with its length, and each
+    /// number. Lengths and numbers have eight bytes, big-endian.
     public var signedBytes: [UInt8] {
         var bytes = Array("culvert trust policy envelope 1\0".utf8)
         for field in [algorithm.rawValue, appID, environment.rawValue, keyID] { Self.append(Array(field.utf8), &bytes) }
@@ -142,15 +144,15 @@ public struct PolicyEnvelope: Sendable, Hashable {
     /// Signs policies.
     ///
     /// - Parameters:
-    ///   - policies: what they are.
-    ///   - appID: the app that they are for.
-    ///   - environment: the environment that they are for.
-    ///   - keyID: the name that the app knows the key by.
-    ///   - version: one more than that of the last envelope for this app and environment.
-    ///   - issued: now, to the second.
-    ///   - lifetime: how long the envelope is accepted as an update.
-    ///   - key: what signs.
-    /// - Throws: ``EnvelopeError`` with `malformed` for empty names, a version below 1, or a lifetime of none.
+    ///   - policies: The policies to sign.
+    ///   - appID: The app that they are for.
+    ///   - environment: The environment that they are for.
+    ///   - keyID: The app's name for the key.
+    ///   - version: The previous version for this app and environment, plus one.
+    ///   - issued: The current time; fractions of a second are dropped.
+    ///   - lifetime: The time during which apps accept the envelope as an update.
+    ///   - key: The signing key.
+    /// - Throws: ``EnvelopeError`` with `malformed` for empty names, a version below 1, or a lifetime of zero or less.
     public static func sign(
         _ policies: PolicySet, appID: String, environment: TrustEnvironment, keyID: String, version: Int64,
         issued: Date, lifetime: Duration, with key: PolicySigningKey
@@ -176,35 +178,35 @@ public struct PolicyEnvelope: Sendable, Hashable {
     }
 }
 
-/// Why an envelope is not taken. The policies in force stay in force.
+/// The error of an envelope that is not accepted. The active policies stay active.
 public struct EnvelopeError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The kinds of reasons.
     public enum Code: String, Sendable, Hashable, CaseIterable {
-        /// Not an envelope.
+        /// It is not an envelope.
         case malformed
-        /// For another app.
+        /// It is for another app.
         case wrongApp
-        /// For another environment.
+        /// It is for another environment.
         case wrongEnvironment
-        /// Signed with a key that the app does not know.
+        /// It is signed with a key that the app does not have.
         case unknownKey
-        /// The key is not one for the algorithm that the envelope states.
+        /// The key is for another algorithm than the envelope states.
         case wrongAlgorithm
-        /// The signature is not that of the key over this envelope.
+        /// The signature is not valid for the key and this envelope.
         case badSignature
-        /// It says that it was issued in the future.
+        /// Its issue time is in the future.
         case notYetIssued
         /// It has expired.
         case expired
-        /// A newer one was accepted before, or the app was built with a higher lowest version.
+        /// A newer one was accepted before, or the app was built with a higher minimum version.
         case rolledBack
-        /// Another one of the same version was accepted before.
+        /// Another envelope with the same version was accepted before.
         case equivocation
-        /// The policies that it holds are not valid.
+        /// Its policies are not valid.
         case badPolicies
-        /// It is signed with HMAC and would accept what is refused now.
+        /// It is signed with HMAC and would accept connections that are refused now.
         case loosens
-        /// What was accepted before cannot be read or written.
+        /// The stored versions or envelopes cannot be read or written.
         case storeFailed
         /// It could not be fetched.
         case fetchFailed
@@ -214,10 +216,10 @@ public struct EnvelopeError: Error, Sendable, Hashable, CustomStringConvertible 
 
     /// The kind of reason.
     public let code: Code
-    /// The reason, for people.
+    /// The readable reason.
     public let reason: String
 
-    /// An error; for implementations of stores and transports.
+    /// Creates an error; for implementations of stores and transports.
     public init(_ code: Code, _ reason: String) {
         self.code = code
         self.reason = reason

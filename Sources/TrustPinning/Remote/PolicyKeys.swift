@@ -5,7 +5,7 @@ internal import Crypto
 internal import SwiftASN1
 internal import X509
 
-/// A key that verifies envelopes. It is for one algorithm: what an envelope states has to agree.
+/// A key that verifies envelopes of one algorithm.
 public struct PolicyVerificationKey: Sendable {
     private enum Backing: Sendable {
         case secret(SymmetricKey)
@@ -13,10 +13,10 @@ public struct PolicyVerificationKey: Sendable {
     }
 
     private let backing: Backing
-    /// The algorithm it is for.
+    /// The key's algorithm.
     public let algorithm: PolicyEnvelope.Algorithm
 
-    /// A secret that is shared with whoever signs, and that is in every copy of the app.
+    /// Creates a key from a secret that the publisher and every copy of the app share.
     ///
     /// - Throws: ``EnvelopeError`` with `badKey` for fewer than 32 bytes, or for one byte repeated.
     public init(hmacSecret: [UInt8]) throws(EnvelopeError) {
@@ -24,20 +24,20 @@ public struct PolicyVerificationKey: Sendable {
         algorithm = .hmacSHA256
     }
 
-    /// A public key for P-256, P-384 or Ed25519, as a SubjectPublicKeyInfo in PEM.
+    /// Reads a public key for P-256, P-384 or Ed25519, as a SubjectPublicKeyInfo in PEM.
     ///
-    /// - Throws: ``EnvelopeError`` with `badKey` for anything else.
+    /// - Throws: ``EnvelopeError`` with `badKey` for other input.
     public init(pem: String) throws(EnvelopeError) {
         let sources = try? KeySource.read(pem: pem)
         guard let source = sources?.first, sources?.count == 1, source.kind == .publicKey else {
-            throw EnvelopeError(.badKey, "one block PUBLIC KEY was expected")
+            throw EnvelopeError(.badKey, "must be exactly one PEM block PUBLIC KEY")
         }
         try self.init(der: source.subjectPublicKeyInfo)
     }
 
-    /// A public key for P-256, P-384 or Ed25519, as a SubjectPublicKeyInfo in DER.
+    /// Reads a public key for P-256, P-384 or Ed25519, as a SubjectPublicKeyInfo in DER.
     ///
-    /// - Throws: ``EnvelopeError`` with `badKey` for anything else.
+    /// - Throws: ``EnvelopeError`` with `badKey` for other input.
     public init(der: [UInt8]) throws(EnvelopeError) {
         guard let key = try? Certificate.PublicKey(derEncoded: der), let algorithm = key.policyAlgorithm else {
             throw EnvelopeError(.badKey, "not a public key for P-256, P-384 or Ed25519")
@@ -46,7 +46,7 @@ public struct PolicyVerificationKey: Sendable {
         self.algorithm = algorithm
     }
 
-    /// Whether a signature is the key's. Codes are compared in constant time.
+    /// Verifies a signature. Authentication codes are compared in constant time.
     func isValid(_ signature: [UInt8], for bytes: [UInt8], requiresLowS: Bool) -> Bool {
         switch backing {
         case .secret(let key):
@@ -62,7 +62,7 @@ public struct PolicyVerificationKey: Sendable {
     }
 }
 
-/// A key that signs envelopes. It belongs with whoever publishes policies, not in an app.
+/// A key that signs envelopes. Only the publisher of policies must have it, never an app.
 public struct PolicySigningKey: Sendable {
     private enum Backing: Sendable {
         case secret(SymmetricKey)
@@ -70,12 +70,12 @@ public struct PolicySigningKey: Sendable {
     }
 
     private let backing: Backing
-    /// The algorithm it is for.
+    /// The key's algorithm.
     public let algorithm: PolicyEnvelope.Algorithm
-    /// The SubjectPublicKeyInfo of the public key in DER; nil for a shared secret.
+    /// The SubjectPublicKeyInfo of the public key in DER, or `nil` for a shared secret.
     public let publicKey: [UInt8]?
 
-    /// A shared secret.
+    /// Creates a key from a shared secret.
     ///
     /// - Throws: ``EnvelopeError`` with `badKey` for fewer than 32 bytes, or for one byte repeated.
     public init(hmacSecret: [UInt8]) throws(EnvelopeError) {
@@ -84,17 +84,17 @@ public struct PolicySigningKey: Sendable {
         publicKey = nil
     }
 
-    /// A private key for P-256, P-384 or Ed25519 in PEM, as `openssl genpkey` writes it.
+    /// Reads a private key for P-256, P-384 or Ed25519 in PEM, as `openssl genpkey` writes it.
     ///
-    /// - Throws: ``EnvelopeError`` with `badKey` for anything else.
+    /// - Throws: ``EnvelopeError`` with `badKey` for other input.
     public init(pem: String) throws(EnvelopeError) {
         guard let document = try? PEMDocument.parse(pem).first(where: { $0.label != "EC PARAMETERS" }) else {
-            throw EnvelopeError(.badKey, "there is no block of PEM")
+            throw EnvelopeError(.badKey, "the text contains no PEM block")
         }
         guard let key = try? Certificate.PrivateKey(document), let algorithm = key.publicKey.policyAlgorithm,
             let publicKey = try? key.publicKey.subjectPublicKeyInfo()
         else {
-            throw EnvelopeError(.badKey, "not a private key for P-256, P-384 or Ed25519, in the clear")
+            throw EnvelopeError(.badKey, "not an unencrypted private key for P-256, P-384 or Ed25519")
         }
         backing = .privateKey(key)
         self.algorithm = algorithm
@@ -107,7 +107,7 @@ public struct PolicySigningKey: Sendable {
         case .privateKey(let key):
             let signature = try? key.sign(bytes: bytes, signatureAlgorithm: algorithm.ofCertificates).rawRepresentation
             guard let signature, let result = algorithm.form.map({ $0.lowS(signature) }) ?? signature else {
-                throw EnvelopeError(.badKey, "the key does not sign")
+                throw EnvelopeError(.badKey, "the key cannot sign the envelope")
             }
             return result
         }
@@ -117,15 +117,17 @@ public struct PolicySigningKey: Sendable {
 extension SymmetricKey {
     fileprivate init(policySecret secret: [UInt8]) throws(EnvelopeError) {
         guard secret.count >= 32 else {
-            throw EnvelopeError(.badKey, "a secret has at least 32 bytes, this one has \(secret.count)")
+            throw EnvelopeError(.badKey, "a secret must have at least 32 bytes, not \(secret.count)")
         }
-        guard Set(secret).count > 1 else { throw EnvelopeError(.badKey, "a secret is random, not one byte repeated") }
+        guard Set(secret).count > 1 else {
+            throw EnvelopeError(.badKey, "a secret must be random, not one repeated byte")
+        }
         self.init(data: secret)
     }
 }
 
 extension Certificate.PublicKey {
-    /// The whole key in DER; `subjectPublicKeyInfoBytes` is the bits inside.
+    /// The SubjectPublicKeyInfo in DER. In contrast, `subjectPublicKeyInfoBytes` contains only the bits of the key.
     func subjectPublicKeyInfo() throws -> [UInt8] {
         var serializer = DER.Serializer()
         try serializer.serialize(self)
@@ -140,14 +142,14 @@ extension Certificate.PublicKey {
 }
 
 extension Certificate.PrivateKey {
-    /// A private key in the clear: PKCS #8, SEC 1 or PKCS #1.
+    /// Reads an unencrypted private key: PKCS #8, SEC 1 or PKCS #1.
     init(_ document: PEMDocument) throws {
         try self.init(pemDocument: SwiftASN1.PEMDocument(type: document.label, derBytes: document.der))
     }
 }
 
 extension PolicyEnvelope.Algorithm {
-    /// The same among swift-certificates' algorithms, for public keys.
+    /// The corresponding algorithm of swift-certificates, for public keys.
     fileprivate var ofCertificates: Certificate.SignatureAlgorithm {
         switch self {
         case .ecdsaP256: .ecdsaWithSHA256
@@ -156,7 +158,7 @@ extension PolicyEnvelope.Algorithm {
         }
     }
 
-    /// The form of signatures, where the same numbers can be written in several ways.
+    /// The form of signatures, for algorithms whose signatures have several encodings; otherwise `nil`.
     fileprivate var form: ECDSASignatureForm? {
         switch self {
         case .ecdsaP256: .p256

@@ -9,63 +9,63 @@ package import TunnelSystem
     public import Foundation
 #endif
 
-/// The highest version that was accepted, and which envelope that was.
+/// The highest accepted version, and the digest of its envelope.
 public struct AcceptedVersion: Sendable, Hashable {
     /// The version.
     public let version: Int64
-    /// The SHA-256 of what was signed.
+    /// The SHA-256 of the signed bytes.
     public let digest: PinHash
 
-    /// A version with the digest of its envelope.
+    /// Creates a version with the digest of its envelope.
     public init(version: Int64, digest: PinHash) {
         self.version = version
         self.digest = digest
     }
 }
 
-/// Keeps what was accepted, from one start of the app to the next.
+/// Stores the accepted version and the active envelopes, so that they survive restarts of the app.
 ///
-/// Names tell apps and environments apart. A store that keeps versions where they outlast the app (a keychain) keeps old
-/// envelopes out after a new installation too.
+/// A name identifies an app and environment. A store whose versions outlast the app (a keychain) rejects old envelopes
+/// even after the app was reinstalled.
 public protocol RemotePolicyStore: Sendable {
-    /// The version that was accepted last; nil if none ever was. A store that cannot tell throws: nil would let any version
-    /// in.
+    /// Returns the last accepted version, or `nil` if none was ever accepted. A store that cannot read it must throw:
+    /// `nil` would permit any version.
     func acceptedVersion(_ name: String) throws -> AcceptedVersion?
-    /// Keeps a version. It is on disk when this returns.
+    /// Stores a version. It is on disk when this returns.
     func setAcceptedVersion(_ version: AcceptedVersion, _ name: String) throws
-    /// The envelopes in force, as they were fetched; none if there are none.
+    /// Returns the active envelopes, unchanged since they were fetched; empty if there are none.
     func envelopes(_ name: String) throws -> [[UInt8]]
-    /// Replaces the envelopes in force, all at once.
+    /// Replaces the active envelopes, all together.
     func setEnvelopes(_ envelopes: [[UInt8]], _ name: String) throws
-    /// Replaces the envelopes in force and then keeps the version of the last one, if the version that is kept is still the
-    /// one they were compared with. A store that several processes share does so in one step, as seen by the others.
+    /// Replaces the active envelopes and then stores the version of the last one, provided that the stored version is
+    /// still `previous`. If several processes share a store, other processes must see this as one step.
     ///
     /// - Parameters:
-    ///   - envelopes: those that are to be in force.
-    ///   - version: that of the last of them.
-    ///   - previous: what ``acceptedVersion(_:)`` gave when they were compared with what was in force.
-    ///   - name: the app and environment.
-    /// - Returns: false, with nothing changed, if another version was accepted meanwhile.
+    ///   - envelopes: The new active envelopes.
+    ///   - version: The version of the last of them.
+    ///   - previous: The result of ``acceptedVersion(_:)`` when the envelopes were compared with the active ones.
+    ///   - name: The app and environment.
+    /// - Returns: `false`, with nothing changed, if another version was accepted in the meantime.
     func replaceEnvelopes(
         with envelopes: [[UInt8]], accepting version: AcceptedVersion, insteadOf previous: AcceptedVersion?,
         _ name: String
     ) throws -> Bool
 }
 
-/// Keeps what was accepted in two files of a folder, which only their owner may read. Each is replaced as a whole or not
-/// at all, and is on disk when it was kept. Neither versions nor envelopes are ever replaced by lower ones, though several
-/// processes share the folder.
+/// Stores the version and the envelopes in two files of a folder, which only their owner can access. Each write
+/// replaces a file atomically and returns when it is on disk. Lower versions or older envelopes never replace newer
+/// ones, even if several processes share the folder.
 public struct FileRemotePolicyStore: RemotePolicyStore {
     private let folder: URL
-    /// The most bytes of a file.
+    /// The maximum size of a file, in bytes.
     private static let byteLimit = 8 << 20
 
-    /// A store in a folder, which is made when it is needed.
+    /// Creates a store in a folder. The folder is created at the first write.
     public init(folder: URL) { self.folder = folder }
 
-    /// The version that was accepted last; nil if there is no file.
+    /// Returns the last accepted version, or `nil` if there is no file.
     ///
-    /// - Throws: ``EnvelopeError`` with `storeFailed` for a file that cannot be read or that is damaged.
+    /// - Throws: ``EnvelopeError`` with `storeFailed` for a file that cannot be read or is damaged.
     public func acceptedVersion(_ name: String) throws -> AcceptedVersion? {
         try read(name, "version").map(Self.version)
     }
@@ -74,21 +74,21 @@ public struct FileRemotePolicyStore: RemotePolicyStore {
         let parts = String(decoding: bytes, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false)
         guard parts.count == 3, parts[2].isEmpty, let version = Int64(parts[0]), version > 0,
             let digest = try? PinHash(String(parts[1]))
-        else { throw EnvelopeError(.storeFailed, "the file with the version that was accepted is damaged") }
+        else { throw EnvelopeError(.storeFailed, "the file of the accepted version is damaged") }
         return AcceptedVersion(version: version, digest: digest)
     }
 
-    /// Keeps a version.
+    /// Stores a version.
     ///
-    /// - Throws: ``EnvelopeError`` with `rolledBack` if a higher one is there, which another process has accepted meanwhile,
-    ///   or with `equivocation` if it is that of another envelope.
+    /// - Throws: ``EnvelopeError`` with `rolledBack` if another process has accepted a higher version in the meantime,
+    ///   or with `equivocation` if the stored version is that of another envelope.
     public func setAcceptedVersion(_ version: AcceptedVersion, _ name: String) throws {
         let folder = try lockedFolder()
         if let present = try folder.read(Self.file(name, "version")).map(Self.version) {
             try Self.check(version.version, isNotBelow: present.version)
             guard present.version < version.version || present.digest == version.digest else {
                 throw EnvelopeError(
-                    .equivocation, "another envelope of version \(version.version) was accepted meanwhile")
+                    .equivocation, "another process has accepted a different envelope of version \(version.version)")
             }
         }
         try folder.write(Self.bytes(version), to: Self.file(name, "version"))
@@ -101,11 +101,11 @@ public struct FileRemotePolicyStore: RemotePolicyStore {
     private static func check(_ version: Int64, isNotBelow present: Int64) throws(EnvelopeError) {
         guard version >= present else {
             throw EnvelopeError(
-                .rolledBack, "version \(version) is older than \(present), which was accepted meanwhile")
+                .rolledBack, "version \(version) is older than \(present), which another process has accepted")
         }
     }
 
-    /// The envelopes in force.
+    /// Returns the active envelopes.
     public func envelopes(_ name: String) throws -> [[UInt8]] {
         guard let bytes = try read(name, "envelopes") else { return [] }
         return try Self.parse(bytes)
@@ -117,7 +117,7 @@ public struct FileRemotePolicyStore: RemotePolicyStore {
         while !rest.isEmpty {
             let length = rest.prefix(4).reduce(0) { $0 << 8 | Int($1) }
             guard rest.count >= 4, rest.count - 4 >= length else {
-                throw EnvelopeError(.storeFailed, "the file with the envelopes is damaged")
+                throw EnvelopeError(.storeFailed, "the file of the envelopes is damaged")
             }
             envelopes.append(Array(rest.dropFirst(4).prefix(length)))
             rest = rest.dropFirst(4 + length)
@@ -125,20 +125,20 @@ public struct FileRemotePolicyStore: RemotePolicyStore {
         return envelopes
     }
 
-    /// Replaces the envelopes in force.
+    /// Replaces the active envelopes.
     ///
-    /// - Throws: ``EnvelopeError`` with `rolledBack` if the last of them is older than the last one that is there, or than
-    ///   the version that was accepted.
+    /// - Throws: ``EnvelopeError`` with `rolledBack` if the last of them is older than the last stored envelope, or
+    ///   than the accepted version.
     public func setEnvelopes(_ envelopes: [[UInt8]], _ name: String) throws {
         let folder = try lockedFolder()
         let accepted = try folder.read(Self.file(name, "version")).map(Self.version)
         try Self.write(envelopes, name, accepted: accepted, in: folder)
     }
 
-    /// Replaces the envelopes in force and keeps the version of the last one, with other processes kept out.
+    /// Replaces the active envelopes and stores the version of the last one, while a lock excludes other processes.
     ///
-    /// - Returns: false if another version was accepted meanwhile.
-    /// - Throws: ``EnvelopeError`` with `rolledBack` as ``setEnvelopes(_:_:)`` does.
+    /// - Returns: `false` if another version was accepted in the meantime.
+    /// - Throws: ``EnvelopeError`` with `rolledBack` like ``setEnvelopes(_:_:)``.
     public func replaceEnvelopes(
         with envelopes: [[UInt8]], accepting version: AcceptedVersion, insteadOf previous: AcceptedVersion?,
         _ name: String
@@ -152,7 +152,7 @@ public struct FileRemotePolicyStore: RemotePolicyStore {
         return true
     }
 
-    /// Writes envelopes that are not older than those that are there. What is there but damaged does not stay for that.
+    /// Writes envelopes unless they are older than the stored ones. Damaged stored envelopes are replaced.
     private static func write(
         _ envelopes: [[UInt8]], _ name: String, accepted: AcceptedVersion?, in folder: PrivateDirectory<EnvelopeError>
     ) throws(EnvelopeError) {
@@ -188,7 +188,7 @@ public struct FileRemotePolicyStore: RemotePolicyStore {
     private static let prefix = "trust-"
     private static let access = StorageAccess.asItIs(prefix: prefix)
 
-    /// Names come from the app, but are no paths.
+    /// Returns the file name for a name of the app. Characters with a meaning in paths are escaped.
     private static func file(_ name: String, _ kind: String) -> String {
         let safe = name.utf8.map { byte in
             let character = Character(Unicode.Scalar(byte))
@@ -207,8 +207,8 @@ extension EnvelopeError: StorageFailure {
     }
 }
 
-/// Fetches envelopes. It needs no protection of its own: what it brings is verified.
+/// Fetches envelopes. The connection needs no protection, since each envelope is verified.
 public protocol EnvelopeTransport: Sendable {
-    /// The current envelope in JSON.
+    /// Returns the current envelope in JSON.
     func fetch() async throws -> [UInt8]
 }

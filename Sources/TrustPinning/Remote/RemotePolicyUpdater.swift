@@ -9,14 +9,14 @@
 
 /// Keeps an evaluator's policies up to date with signed envelopes.
 ///
-/// An envelope is verified, compared with what was accepted before, kept, and then put in force at once. Whatever is wrong
-/// with it, the policies that are in force stay in force.
+/// An envelope is verified, compared with the last accepted one, stored, and then applied immediately. If any step
+/// fails, the active policies stay active.
 public actor RemotePolicyUpdater {
-    /// What became of an envelope.
+    /// The result of an update.
     public enum Outcome: Sendable, Hashable {
-        /// Its policies are in force.
+        /// The envelope's policies were applied.
         case applied(version: Int64)
-        /// It is the one that is in force.
+        /// The envelope was already active.
         case unchanged
     }
 
@@ -25,20 +25,21 @@ public actor RemotePolicyUpdater {
     private let store: any RemotePolicyStore
     private let transport: (any EnvelopeTransport)?
     private let name: String
-    /// What is in force: one with a public-key signature, if there was one, and what tightened it since.
+    /// The active envelopes: the last one with a public-key signature, if there is one, and an HMAC one that tightens
+    /// it.
     private var current: [VerifiedPolicies] = []
     private var isRestored = false
 
-    /// How often an envelope is compared anew, because another process was faster.
+    /// The maximum number of attempts to store an envelope while other processes change the store.
     private static let maximumRounds = 8
 
-    /// An updater for the verifier's environment.
+    /// Creates an updater for the verifier's environment.
     ///
     /// - Parameters:
-    ///   - evaluator: has the policies that are built in.
-    ///   - verifier: says what is accepted.
-    ///   - store: keeps what was accepted.
-    ///   - transport: fetches envelopes; nil if others bring them.
+    ///   - evaluator: The evaluator to update, with the built-in policies.
+    ///   - verifier: The verifier of envelopes.
+    ///   - store: The store of accepted envelopes.
+    ///   - transport: The transport that fetches envelopes, or `nil` if the app only calls ``apply(_:at:)``.
     public init(
         evaluator: TrustEvaluator, verifier: RemotePolicyVerifier, store: any RemotePolicyStore,
         transport: (any EnvelopeTransport)? = nil
@@ -50,12 +51,13 @@ public actor RemotePolicyUpdater {
         name = "\(verifier.appID)/\(verifier.environment)"
     }
 
-    /// Puts in force again what was in force when the app last ran. It is verified as if it were new, but for its expiry:
-    /// policies do not fall back to older ones because no newer ones could be fetched.
+    /// Applies the stored envelopes, those that were active when the app last ran. They are verified like new ones,
+    /// except for their expiry: otherwise policies would fall back to older ones if the app could not fetch newer ones.
     ///
-    /// - Returns: the version that is in force; nil if none was accepted yet.
-    /// - Throws: ``EnvelopeError``; what was in force stays in force then: the policies that are built in, at the start. If
-    ///   only an envelope with HMAC cannot be verified any more, as its key is gone, the one that it tightened is in force.
+    /// - Returns: The active version, or `nil` if none was accepted yet.
+    /// - Throws: ``EnvelopeError``; the active policies then stay active: at the start, the built-in ones. If only an
+    ///   envelope with HMAC can no longer be verified because its key was removed, the envelope that it tightened is
+    ///   applied.
     @discardableResult
     public func restore() throws(EnvelopeError) -> Int64? {
         let accepted = try acceptedVersion()
@@ -65,7 +67,7 @@ public actor RemotePolicyUpdater {
             let envelope = try PolicyEnvelope(json: bytes)
             let verified: VerifiedPolicies
             do throws(EnvelopeError) { verified = try verifier.verify(envelope, at: nil) } catch {
-                try putInForce(found, without: envelope, accepted)
+                try activate(found, without: envelope, accepted)
                 throw error
             }
             try checkTightening(verified, of: policies)
@@ -78,48 +80,49 @@ public actor RemotePolicyUpdater {
                 // If the store was removed while the app runs, the policies in effect stay in effect.
                 return current.last?.envelope.version
             }
-            throw EnvelopeError(.storeFailed, "version \(accepted.version) was accepted, but is not there any more")
+            throw EnvelopeError(.storeFailed, "version \(accepted.version) was accepted, but is missing from the store")
         }
         try checkVersion(of: last.envelope, accepted: accepted)
-        // A crash may have come between the two writes.
-        if accepted?.version != last.envelope.version { try keepVersion(of: last.envelope) }
-        putInForce(found)
+        // The process may have ended between the two writes.
+        if accepted?.version != last.envelope.version { try storeVersion(of: last.envelope) }
+        activate(found)
         return last.envelope.version
     }
 
-    /// Fetches the current envelope and puts it in force.
+    /// Fetches the current envelope and applies it.
     ///
-    /// - Throws: ``EnvelopeError``; what is in force stays in force then.
+    /// - Throws: ``EnvelopeError``; the active policies then stay active.
     @discardableResult
     public func update(at date: Date = Date()) async throws(EnvelopeError) -> Outcome {
-        guard let transport else { throw EnvelopeError(.fetchFailed, "there is nothing to fetch with") }
+        guard let transport else { throw EnvelopeError(.fetchFailed, "the updater has no transport") }
         let bytes: [UInt8]
         do { bytes = try await transport.fetch() } catch {
-            throw EnvelopeError(.fetchFailed, "the envelope could not be fetched: \(error)")
+            throw EnvelopeError(.fetchFailed, "cannot fetch the envelope: \(error)")
         }
         return try apply(bytes, at: date)
     }
 
-    /// Puts an envelope in force.
+    /// Applies an envelope.
     ///
-    /// - Throws: ``EnvelopeError``; what is in force stays in force then.
+    /// - Throws: ``EnvelopeError``; the active policies then stay active.
     public func apply(_ json: [UInt8], at date: Date = Date()) throws(EnvelopeError) -> Outcome {
         let verified = try verifier.verify(try PolicyEnvelope(json: json), at: date)
-        // Each further round is for a version that another process has accepted since the last one.
+        // Repeat if another process has accepted a version since the comparison.
         for _ in 0..<Self.maximumRounds {
             if let outcome = try apply(verified) { return outcome }
         }
-        throw EnvelopeError(.storeFailed, "what was accepted before changes all the time")
+        throw EnvelopeError(.storeFailed, "other processes keep changing the store")
     }
 
-    /// Puts an envelope in force; nil, with nothing done, if the store has changed since it was looked at.
+    /// Applies an envelope. Returns `nil`, with nothing changed, if the store has changed since the envelope was
+    /// compared.
     private func apply(_ verified: VerifiedPolicies) throws(EnvelopeError) -> Outcome? {
         let envelope = verified.envelope
         let found = try acceptedVersion()
-        if found != inForce { isRestored = false }
+        if found != active { isRestored = false }
         try restoreIfNeeded(for: verified)
         let accepted = try acceptedVersion()
-        guard accepted == found || accepted == inForce else { return nil }
+        guard accepted == found || accepted == active else { return nil }
         try checkVersion(of: envelope, accepted: accepted)
         if let accepted {
             if accepted.version == envelope.version, current.last?.envelope.version == envelope.version {
@@ -129,23 +132,23 @@ public actor RemotePolicyUpdater {
         try checkTightening(verified, of: evaluator.configuration.environments[verifier.environment])
         var next = [verified]
         if verified.mayOnlyTighten, let base = current.first, !base.mayOnlyTighten { next.insert(base, at: 0) }
-        let isKept = try stored {
+        let isStored = try stored {
             try store.replaceEnvelopes(
                 with: Self.bytes(next), accepting: Self.accepted(envelope), insteadOf: accepted, name)
         }
-        guard isKept else { return nil }
-        putInForce(next)
+        guard isStored else { return nil }
+        activate(next)
         return .applied(version: envelope.version)
     }
 
-    /// What may only tighten is compared with what was in force when the app last ran, or what another process put in force
-    /// since, too: else it would replace that. Where that cannot be put in force any more, for its key or version belong to
-    /// the app's past, what is in force counts; where it cannot be read, nothing that may only tighten is accepted.
+    /// Restores the stored envelopes before an HMAC envelope is compared: otherwise it would replace stored envelopes
+    /// that it was not compared with. If they cannot be applied because their key or version is no longer supported,
+    /// the active policies count. If they cannot be read, no HMAC envelope is accepted.
     private func restoreIfNeeded(for verified: VerifiedPolicies) throws(EnvelopeError) {
         if verified.mayOnlyTighten {
-            // The envelopes, too: another process may have ended before it kept their version.
-            let kept = try stored { try store.envelopes(name) }
-            if kept != Self.bytes(current) { isRestored = false }
+            // Compare the envelopes too: another process may have ended before it stored their version.
+            let inStore = try stored { try store.envelopes(name) }
+            if inStore != Self.bytes(current) { isRestored = false }
         }
         guard !isRestored else { return }
         do throws(EnvelopeError) { try restore() } catch {
@@ -153,33 +156,33 @@ public actor RemotePolicyUpdater {
         }
     }
 
-    /// Puts in force what an envelope tightened that cannot be verified any more. That one is known by its digest: older
-    /// files that somebody put back are not meant.
-    private func putInForce(
+    /// Applies the envelope that an HMAC envelope tightened if the latter can no longer be verified. The version and
+    /// digest must be the accepted ones, so that restored older files do not count.
+    private func activate(
         _ found: [VerifiedPolicies], without envelope: PolicyEnvelope, _ accepted: AcceptedVersion?
     ) throws(EnvelopeError) {
         guard envelope.algorithm == .hmacSHA256 else { return }
         try checkVersion(of: envelope, accepted: accepted)
-        putInForce(found)
+        activate(found)
     }
 
-    private func putInForce(_ next: [VerifiedPolicies]) {
+    private func activate(_ next: [VerifiedPolicies]) {
         guard let last = next.last else { return }
         isRestored = true
         current = next
         evaluator.update(last.policies, for: verifier.environment)
         for verified in next {
-            evaluator.learn(
-                issueTime: Date(timeIntervalSince1970: Double(verified.envelope.issued)),
+            evaluator.recordIssueTime(
+                Date(timeIntervalSince1970: Double(verified.envelope.issued)),
                 isShared: verified.mayOnlyTighten)
         }
     }
 
-    /// Compares an envelope with the stored version and with the version in effect: the store may have been removed, or put
-    /// back from an older copy, while the app runs.
+    /// Compares an envelope with the stored version and with the active version: while the app runs, the store may have
+    /// been removed, or replaced by an older copy.
     private func checkVersion(of envelope: PolicyEnvelope, accepted: AcceptedVersion?) throws(EnvelopeError) {
         if let accepted { try check(envelope, against: accepted) }
-        if let inForce { try check(envelope, against: inForce) }
+        if let active { try check(envelope, against: active) }
     }
 
     private func check(_ envelope: PolicyEnvelope, against accepted: AcceptedVersion) throws(EnvelopeError) {
@@ -198,7 +201,7 @@ public actor RemotePolicyUpdater {
         guard loosened.isEmpty else {
             let hosts = loosened.prefix(5).joined(separator: ", ")
             throw EnvelopeError(
-                .loosens, "signed with HMAC, it may only tighten policies; it loosens those of \(hosts)")
+                .loosens, "an envelope with HMAC must not loosen policies, but loosens those of \(hosts)")
         }
     }
 
@@ -206,18 +209,18 @@ public actor RemotePolicyUpdater {
         try stored { try store.acceptedVersion(name) }
     }
 
-    private func keepVersion(of envelope: PolicyEnvelope) throws(EnvelopeError) {
+    private func storeVersion(of envelope: PolicyEnvelope) throws(EnvelopeError) {
         try stored { try store.setAcceptedVersion(Self.accepted(envelope), name) }
     }
 
     private func stored<Value>(_ access: () throws -> Value) throws(EnvelopeError) -> Value {
         do { return try access() } catch let error as EnvelopeError { throw error } catch {
-            throw EnvelopeError(.storeFailed, "what was accepted before cannot be read or written: \(error)")
+            throw EnvelopeError(.storeFailed, "cannot read or write the stored policies: \(error)")
         }
     }
 
-    /// The version that is in force, by what this process knows.
-    private var inForce: AcceptedVersion? { current.last.map { Self.accepted($0.envelope) } }
+    /// The version of the active envelope in this process.
+    private var active: AcceptedVersion? { current.last.map { Self.accepted($0.envelope) } }
 
     private static func accepted(_ envelope: PolicyEnvelope) -> AcceptedVersion {
         AcceptedVersion(version: envelope.version, digest: digest(envelope))

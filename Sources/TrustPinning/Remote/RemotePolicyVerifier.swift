@@ -7,41 +7,41 @@
     public import Foundation
 #endif
 
-/// Policies whose signature was verified.
+/// Policies from an envelope with a verified signature.
 public struct VerifiedPolicies: Sendable, Hashable {
-    /// The envelope they came in.
+    /// The envelope with the policies.
     public let envelope: PolicyEnvelope
     /// The policies.
     public let policies: PolicySet
 
-    /// Whether they may only tighten those that are in force: the secret that signed them is no secret of the publisher.
+    /// Whether they may only tighten the active policies, because the secret that signed them is in every app.
     public var mayOnlyTighten: Bool { envelope.algorithm == .hmacSHA256 }
 }
 
 /// Verifies envelopes for one app and environment.
 public struct RemotePolicyVerifier: Sendable {
-    /// The app that envelopes have to be for.
+    /// The app that envelopes must be for.
     public let appID: String
-    /// The environment that they have to be for.
+    /// The environment that envelopes must be for.
     public let environment: TrustEnvironment
-    /// The lowest version that is accepted: that of the policies which are built in, so that a fresh install cannot be
-    /// brought back to anything older.
+    /// The lowest accepted version. Set it to the version of the built-in policies, so that a new installation never
+    /// accepts older ones.
     public let lowestVersion: Int64
     private let keys: [String: PolicyVerificationKey]
     private let requiresLowS: Bool
     private let clockTolerance: Duration
 
-    /// A verifier.
+    /// Creates a verifier.
     ///
     /// - Parameters:
-    ///   - appID: the app whose envelopes are accepted.
-    ///   - environment: the environment whose envelopes are accepted.
-    ///   - keys: the keys that the app was built with, by name.
-    ///   - lowestVersion: the lowest version that is accepted.
-    ///   - requiresLowS: whether ECDSA signatures have to be in the lower of their two forms, as
-    ///     ``PolicyEnvelope/sign(_:appID:environment:keyID:version:issued:lifetime:with:)`` makes them and half of those of
-    ///     other tools are. Nothing here depends on there being one form only.
-    ///   - clockTolerance: how far in the future the time of issue may be.
+    ///   - appID: The app whose envelopes are accepted.
+    ///   - environment: The environment whose envelopes are accepted.
+    ///   - keys: The keys that are built into the app, by name.
+    ///   - lowestVersion: The lowest accepted version.
+    ///   - requiresLowS: Whether ECDSA signatures must be in the lower of their two forms.
+    ///     ``PolicyEnvelope/sign(_:appID:environment:keyID:version:issued:lifetime:with:)`` always produces it; other
+    ///     tools produce it in half of the cases. Verification is secure with both forms.
+    ///   - clockTolerance: The maximum time by which the issue time may be in the future.
     public init(
         appID: String, environment: TrustEnvironment = .production, keys: [String: PolicyVerificationKey],
         lowestVersion: Int64 = 1, requiresLowS: Bool = false, clockTolerance: Duration = .seconds(300)
@@ -54,11 +54,11 @@ public struct RemotePolicyVerifier: Sendable {
         self.clockTolerance = clockTolerance
     }
 
-    /// Verifies an envelope: app, environment, key, signature, version, times, and then what it holds.
+    /// Verifies an envelope: app, environment, key, signature, version, times, and then its policies.
     ///
     /// - Parameters:
-    ///   - envelope: what to verify.
-    ///   - date: now; nil for an envelope that was accepted before, whose times do not matter any more.
+    ///   - envelope: The envelope.
+    ///   - date: The current time, or `nil` to skip the times of an envelope that was accepted before.
     /// - Throws: ``EnvelopeError``.
     public func verify(_ envelope: PolicyEnvelope, at date: Date?) throws(EnvelopeError) -> VerifiedPolicies {
         guard envelope.appID == appID else { throw EnvelopeError(.wrongApp, "the envelope is for another app") }
@@ -66,13 +66,14 @@ public struct RemotePolicyVerifier: Sendable {
             throw EnvelopeError(.wrongEnvironment, "the envelope is for the environment \(envelope.environment)")
         }
         guard let key = keys[envelope.keyID] else {
-            throw EnvelopeError(.unknownKey, "the app does not know the key that the envelope names")
+            throw EnvelopeError(.unknownKey, "the app has no key with the envelope's keyID")
         }
         guard key.algorithm == envelope.algorithm else {
-            throw EnvelopeError(.wrongAlgorithm, "the key is for \(key.algorithm.rawValue), not what the envelope says")
+            throw EnvelopeError(
+                .wrongAlgorithm, "the key is for \(key.algorithm.rawValue), not for \(envelope.algorithm.rawValue)")
         }
         guard key.isValid(envelope.signature, for: envelope.signedBytes, requiresLowS: requiresLowS) else {
-            throw EnvelopeError(.badSignature, "the signature is not that of the key over this envelope")
+            throw EnvelopeError(.badSignature, "the signature is not valid for the key and this envelope")
         }
         guard envelope.version >= lowestVersion else {
             throw EnvelopeError(.rolledBack, "version \(envelope.version) is below \(lowestVersion)")

@@ -10,9 +10,9 @@ import TunnelSystem
     internal import Foundation
 #endif
 
-/// The app that reports, as it describes itself. Nothing of it comes from the device by itself.
+/// The app's description of itself in reports. Nothing is read from the device.
 public struct ReportingApp: Sendable, Hashable {
-    /// The bundle identifier, or what stands for it.
+    /// The bundle identifier, or an equivalent.
     public var bundleID: String
     /// The version.
     public var version: String
@@ -20,10 +20,10 @@ public struct ReportingApp: Sendable, Hashable {
     public var platform: String
     /// The version of the platform.
     public var platformVersion: String
-    /// A random identifier of the installation, to count how many report; empty for none.
+    /// A random identifier of the installation, to count the affected installations; empty for none.
     public var vendorID: String
 
-    /// An app.
+    /// Creates a description.
     public init(
         bundleID: String, version: String, platform: String = "", platformVersion: String = "", vendorID: String = ""
     ) {
@@ -35,9 +35,9 @@ public struct ReportingApp: Sendable, Hashable {
     }
 }
 
-/// A failure that is reported, in the JSON of TrustKit, which the servers that collect such reports read.
+/// A report of a failure, in TrustKit's JSON format, which existing report servers can read.
 public struct PinFailureReport: Sendable, Hashable {
-    /// What was wrong, by TrustKit's numbers.
+    /// The kind of failure, with TrustKit's numbers.
     public enum Result: Int64, Sendable, Hashable {
         /// No pin matched.
         case noMatchingPin = 1
@@ -45,27 +45,27 @@ public struct PinFailureReport: Sendable, Hashable {
         case invalidCertificateChain = 2
     }
 
-    /// What was wrong.
+    /// The kind of failure.
     public let result: Result
-    /// The host that was meant.
+    /// The host that the client wanted to reach.
     public let host: String
-    /// Its port.
+    /// The host's port.
     public let port: Int
     /// The host of the policy.
     public let notedHost: String
-    /// Whether the policy is for subdomains too.
+    /// Whether the policy includes subdomains.
     public let includesSubdomains: Bool
-    /// Whether the policy refuses what does not match.
+    /// Whether the policy refuses mismatches.
     public let enforcesPinning: Bool
-    /// What the pins are, in base64.
+    /// The hashes of the policy's pins, in base64.
     public let knownPins: [String]
-    /// The chain that was verified, else what the server sent, in DER.
+    /// The verified chain or, without one, the certificates that the server sent, in DER.
     public let chain: [[UInt8]]
     /// Seconds since 1970.
     let date: Int64
     let expiry: Int64?
 
-    /// The report of an evaluation; nil if there is nothing to report: it went well, or the host is not pinned.
+    /// Creates the report of an evaluation, or returns `nil` if there was no failure or the host is not pinned.
     public init?(_ evaluation: TrustEvaluation) {
         switch evaluation.decision.reason {
         case .pinningFailed, .pinMismatchAllowedByFallback, .pinMismatchPermissive, .pinMismatchAudited:
@@ -112,7 +112,7 @@ public struct PinFailureReport: Sendable, Hashable {
         ]).text
     }
 
-    /// What makes two reports the same for the limit of their rate.
+    /// A digest that is equal for reports of the same failure, for the rate limit.
     var identity: PinHash {
         var text = [notedHost, host, String(port), String(result.rawValue)] + knownPins
         text += chain.map { PinHash(sha256Of: $0).base64 }

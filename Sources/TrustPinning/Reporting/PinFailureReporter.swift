@@ -3,9 +3,9 @@
 
 internal import Synchronization
 
-/// Sends reports to where they are collected.
+/// Sends reports to the servers that collect them.
 ///
-/// It must not go through the evaluator whose failures it reports: a server of reports that fails would report itself.
+/// It must not use the evaluator whose failures it reports: a failing report server would cause reports about itself.
 public protocol ReportTransport: Sendable {
     /// Posts JSON (`application/json`) to a URI.
     func send(_ json: [UInt8], to uri: String) async throws
@@ -13,12 +13,12 @@ public protocol ReportTransport: Sendable {
 
 /// Reports failures of pinned hosts in the background.
 ///
-/// It is an observer of evaluations: `TrustEvaluator(…, observers: [reporter.observer])`. A connection never waits for a
-/// report. The same failure is reported once in a day, and what does not fit the queue is dropped and counted.
+/// Add its observer to the evaluator: `TrustEvaluator(…, observers: [reporter.observer])`. Connections never wait for a
+/// report. The same failure is reported once a day; reports that do not fit the queue are dropped and counted.
 public final class PinFailureReporter: Sendable {
     private struct Waiting {
         let report: PinFailureReport
-        /// Where it has not arrived yet.
+        /// The destinations that have not received the report yet.
         var uris: [String]
         var attempts = 0
     }
@@ -30,13 +30,13 @@ public final class PinFailureReporter: Sendable {
         var counts = Counts()
     }
 
-    /// How many reports there were.
+    /// The numbers of reports.
     public struct Counts: Sendable, Hashable {
-        /// Arrived at each of the URIs.
+        /// The number of reports that all URIs received.
         public var sent = 0
-        /// Left out, because the same had been reported in the last day.
+        /// The number of reports not sent because the same failure was reported in the last interval.
         public var repeated = 0
-        /// Left out, because the queue was full or sending to one of the URIs failed three times.
+        /// The number of reports dropped because the queue was full, or because sending to a URI failed three times.
         public var dropped = 0
     }
 
@@ -47,19 +47,19 @@ public final class PinFailureReporter: Sendable {
     private let interval: Int64
     private let queueLimit: Int
 
-    /// How often a report is tried to be sent.
+    /// The maximum number of attempts to send a report.
     private static let maximumAttempts = 3
-    /// How many failures are remembered for the limit of the rate.
+    /// The maximum number of failures that are remembered for the rate limit.
     private static let maximumRemembered = 1024
 
-    /// A reporter.
+    /// Creates a reporter.
     ///
     /// - Parameters:
-    ///   - app: the app that reports.
-    ///   - uris: where reports go. There is no default.
-    ///   - transport: sends them.
-    ///   - interval: how long the same failure is not reported again.
-    ///   - queueLimit: how many reports wait at most.
+    ///   - app: The app that reports.
+    ///   - uris: The destinations of reports. There is no default.
+    ///   - transport: The transport that sends reports.
+    ///   - interval: The minimum time between reports of the same failure (default one day).
+    ///   - queueLimit: The maximum number of waiting reports.
     public init(
         app: ReportingApp, uris: [String], transport: any ReportTransport, interval: Duration = .seconds(86_400),
         queueLimit: Int = 32
@@ -71,17 +71,17 @@ public final class PinFailureReporter: Sendable {
         self.queueLimit = queueLimit
     }
 
-    /// How many reports there were so far.
+    /// The numbers of reports so far.
     public var counts: Counts { state.withLock { $0.counts } }
 
-    /// Hears of evaluations.
+    /// The observer to add to an evaluator.
     public var observer: TrustEvaluator.Observer {
         { [self] activity in
             if let evaluation = activity.evaluation { observe(evaluation) }
         }
     }
 
-    /// Takes an evaluation; what is to be reported of it waits to be sent.
+    /// Enqueues the report of an evaluation, if it needs one.
     public func observe(_ evaluation: TrustEvaluation) {
         guard let report = PinFailureReport(evaluation) else { return }
         state.withLock { state in
@@ -95,14 +95,15 @@ public final class PinFailureReporter: Sendable {
             }
             remember(report, &state)
             state.queue.append(Waiting(report: report, uris: uris))
-            start(&state)
+            startIfNeeded(&state)
         }
     }
 
-    /// Sends what waits, and returns when nothing is under way any more. What failed is tried again, up to three times.
+    /// Sends the waiting reports and returns when no report is being sent. Failed reports are sent again, at most three
+    /// times.
     public func flush() async {
         let task = state.withLock { state in
-            start(&state)
+            startIfNeeded(&state)
             return state.task
         }
         await task?.value
@@ -121,7 +122,7 @@ public final class PinFailureReporter: Sendable {
         state.sentAt[report.identity] = report.date
     }
 
-    /// A report that nobody got does not keep the next one of the same failure back; one that somebody got does.
+    /// Drops a report. If no destination received it, the next report of the same failure may be sent immediately.
     private func drop(_ waiting: Waiting, _ state: inout State) {
         let report = waiting.report
         state.counts.dropped += 1
@@ -129,15 +130,15 @@ public final class PinFailureReporter: Sendable {
         if state.sentAt[report.identity] == report.date { state.sentAt[report.identity] = nil }
     }
 
-    private func start(_ state: inout State) {
+    private func startIfNeeded(_ state: inout State) {
         guard state.task == nil, !state.queue.isEmpty else { return }
         state.task = Task.detached(priority: .background) { [self] in await drain() }
     }
 
-    /// Sends each report that waits once; those that fail wait for the next time.
+    /// Sends each waiting report once. Failed reports wait for the next run.
     private func drain() async {
         var failed: [Waiting] = []
-        while var next = takeNext(&failed) {
+        while var next = removeNext(&failed) {
             let json = Array(next.report.json(app: app).utf8)
             var left: [String] = []
             for uri in next.uris {
@@ -153,8 +154,8 @@ public final class PinFailureReporter: Sendable {
         }
     }
 
-    /// The next report; nil ends the task, in the same step in which it is seen that nothing waits.
-    private func takeNext(_ failed: inout [Waiting]) -> Waiting? {
+    /// Removes the next report. If none waits, ends the task in the same critical section and returns `nil`.
+    private func removeNext(_ failed: inout [Waiting]) -> Waiting? {
         state.withLock { state in
             guard state.queue.isEmpty else { return state.queue.removeFirst() }
             state.task = nil

@@ -6,18 +6,18 @@
     import os
 
     extension TrustEvaluator {
-        /// An observer that writes what happened to the system's unified log: what ``logging(to:)`` logs, where `log stream`
-        /// and Console show it.
+        /// Returns an observer that writes the messages of ``logging(to:)`` to the system's unified log, for `log
+        /// stream` and Console.
         ///
         /// - Parameters:
-        ///   - subsystem: the bundle identifier, or another name of that form, to find the messages by.
-        ///   - category: the category that they are under.
+        ///   - subsystem: The bundle identifier, or another name in that form, to find the messages.
+        ///   - category: The category of the messages.
         public static func unifiedLog(subsystem: String, category: String = "trust-pinning") -> Observer {
             let log = os.Logger(subsystem: subsystem, category: category)
             return { activity in
                 for line in activity.logLines {
                     let fields = line.metadata.sorted { $0.key < $1.key }.map { " \($0.key)=\($0.value)" }.joined()
-                    // Nothing in it is a secret: see `logging(to:)`.
+                    // The messages contain no secrets: see `logging(to:)`.
                     log.log(level: line.level.unified, "\(line.text + fields, privacy: .public)")
                 }
             }
@@ -25,7 +25,8 @@
     }
 
     extension Logging.Logger.Level {
-        /// How the unified log keeps it: notices and above for days, info and debug while somebody looks.
+        /// The level in the unified log, which keeps notices and above for days, and info and debug only while they are
+        /// streamed.
         fileprivate var unified: OSLogType {
             switch self {
             case .trace, .debug: .debug

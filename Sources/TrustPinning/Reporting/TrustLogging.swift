@@ -4,11 +4,11 @@
 public import Logging
 
 extension TrustEvaluator {
-    /// An observer that logs what happened.
+    /// Returns an observer that logs all events.
     ///
-    /// Hosts that people visit are theirs: what is logged is the pattern of the policy, which the app's makers wrote, and
-    /// for other hosts only that they are unlisted. Of a pinned server that no pin matches, the hashes of its keys are
-    /// logged; no other certificates, names or addresses of servers are.
+    /// To protect users, the host itself is not logged, but the pattern of its policy, which is part of the app; other
+    /// hosts are logged as unlisted. If no pin of a listed host matches, the hashes of the server's keys are logged.
+    /// Certificates, names and addresses of servers are not.
     public static func logging(to logger: Logger) -> Observer {
         { activity in
             for line in activity.logLines {
@@ -19,14 +19,14 @@ extension TrustEvaluator {
 }
 
 extension TrustActivity {
-    /// A line of a log.
+    /// A log message.
     struct LogLine: Sendable {
         var level: Logger.Level
         var text: String
         var metadata: Logger.Metadata
     }
 
-    /// What a log says of it.
+    /// The log messages of the event.
     var logLines: [LogLine] {
         switch self {
         case .judged(let evaluation):
@@ -73,7 +73,7 @@ extension TrustActivity {
 }
 
 extension TrustEvent {
-    /// - Parameter isListed: whether the policy names the host, so that its keys are no secret of who visits it.
+    /// - Parameter isListed: Whether a pattern matches the host, so that its keys do not reveal an unlisted host.
     fileprivate func metadata(_ decision: TrustDecision, isListed: Bool) -> Logger.Metadata {
         var metadata: Logger.Metadata = ["event": "\(name)"]
         switch self {

@@ -7,18 +7,18 @@
     package import Foundation
 #endif
 
-/// Where a connection goes.
+/// The destination of a connection.
 package struct HTTPSEndpoint: Hashable, Sendable {
     package var host: HostName
     package var port: Int
 
-    /// The host and port of an `https` URL.
+    /// Reads the host and port of an `https` URL.
     package init(_ url: URL) throws(PinnedSessionError) {
         guard url.scheme?.lowercased() == "https" else {
-            throw .invalidRequest("only https is spoken, and the URL has '\(url.scheme ?? "no scheme")'")
+            throw .invalidRequest("the URL must have the scheme https, not '\(url.scheme ?? "no scheme")'")
         }
         guard url.user() == nil, url.password() == nil else {
-            throw .invalidRequest("the URL has a user name or a password in it; use a header field")
+            throw .invalidRequest("the URL must not contain a user name or a password; use a header field")
         }
         guard let text = url.host(percentEncoded: false), !text.isEmpty else {
             throw .invalidRequest("the URL has no host")
@@ -26,19 +26,21 @@ package struct HTTPSEndpoint: Hashable, Sendable {
         do {
             host = try HostName(text)
         } catch {
-            throw .invalidRequest("the host cannot be asked for: \(error)")
+            throw .invalidRequest("the URL's host is not valid: \(error)")
         }
         port = url.port ?? 443
-        guard (1...65_535).contains(port) else { throw .invalidRequest("\(port) is no port") }
+        guard (1...65_535).contains(port) else {
+            throw .invalidRequest("the port must be between 1 and 65535, not \(port)")
+        }
     }
 
-    /// `host:port` or `[address]:port`; 443 where there is no port.
+    /// Reads `host:port` or `[address]:port`; the default port is 443.
     package init?(authority: String) {
         guard let url = URL(string: "https://" + authority), let endpoint = try? HTTPSEndpoint(url) else { return nil }
         self = endpoint
     }
 
-    /// As in the field `Host`.
+    /// The value of the header field `Host`.
     package var authority: String {
         let name = host.description.contains(":") ? "[\(host)]" : host.description
         return port == 443 ? name : "\(name):\(port)"

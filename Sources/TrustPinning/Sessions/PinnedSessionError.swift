@@ -1,42 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Why a request has no answer.
+/// The error of a request without a response.
 public enum PinnedSessionError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The request cannot be sent as it is.
+    /// The request is not valid.
     case invalidRequest(String)
-    /// The server is not the one it should be. Nothing of the request was sent.
+    /// The server is not trusted. No part of the request was sent.
     case untrusted(host: String, verdict: ServerVerdict)
-    /// The host's address cannot be found, or nothing answers there.
+    /// The host's name cannot be resolved, or no connection to its address can be made.
     case unreachable(String)
     /// TLS failed for a reason other than trust.
     case handshakeFailed(String)
-    /// The time for this is over.
+    /// This phase took too long.
     case timedOut(TimedPhase)
-    /// The connection ended before the answer was complete.
+    /// The connection ended before the response was complete.
     case connectionLost(String)
-    /// The answer is not HTTP/1.1 as it should be.
+    /// The response is not valid HTTP/1.1.
     case invalidResponse(String)
-    /// The answer is longer than allowed, in bytes.
+    /// The response is longer than `limit` bytes.
     case responseTooLarge(limit: Int)
-    /// The answer sends the request to a place where it may not go.
+    /// The response redirects to a URL that is not permitted.
     case redirectRefused(to: String, reason: String)
-    /// Each answer sent the request elsewhere, this many times.
+    /// More than `limit` redirects followed each other.
     case tooManyRedirects(limit: Int)
-    /// The source of the request's body failed, or gave another number of bytes than was announced.
+    /// The source of the request's body failed, or did not provide the announced number of bytes.
     case bodyFailed(String)
     /// The task was cancelled.
     case cancelled
     /// The session was shut down.
     case sessionClosed
 
-    /// What took too long.
+    /// A phase with a time limit.
     public enum TimedPhase: String, Sendable {
         /// Connecting: name lookup, TCP, TLS.
         case connect
-        /// Nothing was sent or received.
+        /// The time without any bytes sent or received.
         case idle
-        /// All of the request, redirects included.
+        /// The whole request, including redirects.
         case whole
     }
 
@@ -47,12 +47,12 @@ public enum PinnedSessionError: Error, Sendable, Equatable, CustomStringConverti
         case .untrusted(let host, let verdict): "\(host) is not trusted: \(verdict.reason)"
         case .unreachable(let reason): "the server cannot be reached: \(reason)"
         case .handshakeFailed(let reason): "the TLS handshake failed: \(reason)"
-        case .timedOut(.connect): "the server did not answer in the time for connecting"
-        case .timedOut(.idle): "the connection stood still for too long"
-        case .timedOut(.whole): "the request took longer than it may"
-        case .connectionLost(let reason): "the connection ended before the answer was complete: \(reason)"
-        case .invalidResponse(let reason): "the server's answer is not valid: \(reason)"
-        case .responseTooLarge(let limit): "the server's answer is longer than \(limit) bytes"
+        case .timedOut(.connect): "connecting to the server timed out"
+        case .timedOut(.idle): "the connection was idle for too long"
+        case .timedOut(.whole): "the request took too long"
+        case .connectionLost(let reason): "the connection ended before the response was complete: \(reason)"
+        case .invalidResponse(let reason): "the server's response is not valid: \(reason)"
+        case .responseTooLarge(let limit): "the server's response is longer than \(limit) bytes"
         case .redirectRefused(let place, let reason): "the redirect to \(place) is refused: \(reason)"
         case .tooManyRedirects(let limit): "more than \(limit) redirects"
         case .bodyFailed(let reason): "the body of the request failed: \(reason)"

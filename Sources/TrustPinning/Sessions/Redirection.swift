@@ -7,48 +7,48 @@
     package import Foundation
 #endif
 
-/// Where redirects may lead. None ever leads away from `https`.
+/// The rule for redirects. Redirects to other schemes than `https` are never followed.
 public enum RedirectRule: Sendable, Equatable {
-    /// They are not followed: they are answers like others.
+    /// Redirects are not followed, but returned as responses.
     case answer
-    /// To hosts that the same pins are for, this many times in a row. A redirect between two
-    /// hosts without pins, which system trust alone verifies, is refused.
+    /// Up to `limit` redirects in a row are followed, if they are to hosts with the same pins. A redirect between two
+    /// hosts without pins, which only system trust verifies, is refused.
     case samePolicy(limit: Int)
-    /// To any host that has a policy which trusts it, this many times in a row. What names the user (`Authorization`,
-    /// `Cookie`) is left out for another host.
+    /// Up to `limit` redirects in a row are followed, to any host that its policy trusts. Fields that identify the user
+    /// (`Authorization`, `Cookie`) are removed for another host.
     case anyPolicy(limit: Int)
 }
 
-/// What an answer of the 3xx kind means for a request (RFC 9110, section 15.4), whoever sends requests.
+/// Computes the request that follows a 3xx response (RFC 9110, section 15.4), for any HTTP client.
 package struct Redirection: Sendable {
     private let rule: RedirectRule
     private let policies: PolicySet?
 
-    /// - Parameter policies: those that say who is trusted; nil where something else says so.
+    /// - Parameter policies: The policies that decide about trust, or `nil` if another object decides.
     package init(_ rule: RedirectRule, policies: PolicySet?) {
         self.rule = rule
         self.policies = policies
     }
 
-    /// How the next request differs from the last.
+    /// The changes for the next request.
     package struct Next: Sendable {
         package var url: URL
-        /// Fields that must not go along.
+        /// The header fields to remove.
         package var droppedFields: [String]
-        /// Whether the method becomes GET, and the body is left out.
+        /// Whether the method becomes GET, without a body.
         package var becomesGet: Bool
-        /// How many redirects there may be in a row.
+        /// The maximum number of redirects in a row.
         package var limit: Int
     }
 
-    /// Fields that say who the user is, and are for one host.
+    /// The header fields that identify the user to one host.
     private static let personal = ["authorization", "cookie", "proxy-authorization"]
-    /// Fields about a body that is no longer sent.
+    /// The header fields that describe the removed body.
     private static let ofBody = ["content-type", "content-encoding", "content-language", "content-location"]
 
-    /// What follows an answer, or nil where the answer is the last.
-    /// - Parameter isReplayable: whether the body of the request can be sent once more.
-    /// - Throws: when it leads to where it may not.
+    /// Returns the changes for the next request, or `nil` if the response is final.
+    /// - Parameter isReplayable: Whether the body of the request can be sent again.
+    /// - Throws: `redirectRefused` if the target is not permitted.
     package func next(
         after url: URL, method: String, isReplayable: Bool, status: Int, location: String?
     ) throws(PinnedSessionError) -> Next? {
@@ -69,9 +69,9 @@ package struct Redirection: Sendable {
         } catch {
             throw .redirectRefused(to: Redirection.shown(target), reason: error.description)
         }
-        guard mayCross || from.host == to.host || policies?.areOfOnePolicy(from.host, to.host) == true else {
+        guard mayCross || from.host == to.host || policies?.haveSamePolicy(from.host, to.host) == true else {
             throw .redirectRefused(
-                to: Redirection.shown(target), reason: "the policy of \(from.host) is not for \(to.host)")
+                to: Redirection.shown(target), reason: "the policy of \(from.host) does not apply to \(to.host)")
         }
         let becomesGet = status == 303 ? method != "HEAD" : status < 303 && method == "POST"
         guard becomesGet || isReplayable else {
@@ -84,11 +84,11 @@ package struct Redirection: Sendable {
             becomesGet: becomesGet, limit: limit)
     }
 
-    /// A place as it may be logged: without user, password and query, which may hold secrets.
+    /// Returns a URL for logs, without user, password and query, which may be secret.
     private static func shown(_ url: URL) -> String { shown(url.absoluteString, isURL: true) }
 
     private static func shown(_ text: String, isURL: Bool) -> String {
-        // In other text, a `?` or `#` before an `@` is part of a password or begins a query: there is nothing that is safe.
+        // In text that is not a URL, a `?` or `#` before an `@` may be part of a password, so no part is safe to show.
         if !isURL, let mark = text.lastIndex(of: "@"), text[..<mark].contains(where: { $0 == "?" || $0 == "#" }) {
             return "?"
         }
@@ -96,8 +96,8 @@ package struct Redirection: Sendable {
         return String(visible.unicodeScalars.map { (0x20...0x7e).contains($0.value) ? Character($0) : "?" })
     }
 
-    /// Removes user name and password from a URL. Text that is not a URL, or has no host, loses all up to its last `@`,
-    /// because a user name has no certain place in it.
+    /// Removes the user name and password of a URL. Other text, and URLs without a host, lose all up to the last `@`,
+    /// because the user name may be anywhere before it.
     private static func withoutUser(_ text: Substring, isURL: Bool) -> String {
         guard isURL, let colon = text.firstIndex(of: ":"), text[colon...].hasPrefix("://") else {
             return String(text.lastIndex(of: "@").map { text[text.index(after: $0)...] } ?? text)

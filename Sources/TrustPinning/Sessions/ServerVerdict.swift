@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Whether a connection may go on, and why.
+/// The verdict on a server, and its reason.
 public struct ServerVerdict: Sendable, Equatable {
-    /// Whether the server is the one it should be.
+    /// Whether the connection may continue.
     public var isTrusted: Bool
-    /// Why, in one line for people. Where no pin matches, it names the keys that the server showed. Holds nothing of the
+    /// The reason in one readable line. If no pin matches, it lists the server's keys. It contains no data of the
     /// request.
     public var reason: String
-    /// The decision that it comes from, where policies were asked.
+    /// The decision of the policies, or `nil` if no policy was evaluated.
     public var decision: TrustDecision?
 
-    /// A verdict.
+    /// Creates a verdict.
     public init(isTrusted: Bool, reason: String) {
         self.isTrusted = isTrusted
         self.reason = reason
     }
 
-    /// The verdict of a decision.
+    /// Creates the verdict for a decision.
     public init(_ decision: TrustDecision) {
         isTrusted = decision.isTrusted
         self.decision = decision

@@ -11,7 +11,7 @@ internal import X509
     internal import Foundation
 #endif
 
-/// What a search for paths found.
+/// The results of a path search.
 final class PathRecord: Sendable {
     private struct State {
         var preferred: [[UInt8]]?
@@ -30,10 +30,10 @@ final class PathRecord: Sendable {
         self.isPreferred = isPreferred
     }
 
-    /// The path that counts: the first that is preferred, else the first.
+    /// The first preferred path or, without one, the first path.
     var accepted: [[UInt8]]? { state.withLock { $0.preferred ?? $0.first } }
 
-    /// Takes a path on which everything is right. Returns whether the search can end.
+    /// Records a valid path. Returns whether the search can end.
     func accept(_ path: UnverifiedCertificateChain) -> Bool {
         guard let chain = try? [leaf] + path.dropFirst().map(Self.der) else { return false }
         let isPreferred = isPreferred(chain)
@@ -48,7 +48,7 @@ final class PathRecord: Sendable {
         state.withLock { $0.failure = $0.failure ?? failure }
     }
 
-    /// Why there is no path: the reason that helps most.
+    /// Returns the most helpful reason why no path was accepted.
     func failure(_ paths: [[Certificate]]) -> SystemTrustFailure {
         if let failure = state.withLock({ $0.failure }) { return failure }
         if paths.isEmpty {
@@ -71,14 +71,14 @@ final class PathRecord: Sendable {
     }
 }
 
-/// What swift-certificates leaves to others to check of issuers, as the last of the policies: whatever passes it is
-/// accepted.
+/// Checks issuers for requirements that swift-certificates does not check. It must be the last policy, since it records
+/// the path as accepted.
 struct IssuerPolicy: VerifierPolicy {
     let record: PathRecord
     let leaf: CertificateFields
     let host: HostName
 
-    /// Those that are checked here and, for the leaf, in ``ServerIdentity``.
+    /// The critical extensions that are checked here and, for the leaf, in ``ServerIdentity``.
     let verifyingCriticalExtensions: [ASN1ObjectIdentifier] = [
         .X509ExtensionID.subjectAlternativeName, .X509ExtensionID.extendedKeyUsage,
     ]
@@ -96,7 +96,7 @@ struct IssuerPolicy: VerifierPolicy {
             return SystemTrustFailure(.constraint, "the path has \(chain.count) certificates")
         }
         for (index, certificate) in chain.enumerated() {
-            // The root's own signature and use are nobody's business: it is trusted for being in the store.
+            // A root is trusted because it is in the store: its own signature and usage do not matter.
             let isRoot = index == chain.count - 1
             if !isRoot, certificate.signatureAlgorithm == .sha1WithRSAEncryption {
                 return SystemTrustFailure(.constraint, "a certificate of the chain is signed with SHA-1")
@@ -110,21 +110,23 @@ struct IssuerPolicy: VerifierPolicy {
             var excluded: [String] = []
             for (index, certificate) in chain.enumerated().dropFirst() {
                 if let constraints = try certificate.extensions.nameConstraints {
-                    // They are about alternative names: who goes by a common name would be free of them.
+                    // Constraints apply to alternative names, so a certificate with only a common name would evade
+                    // them.
                     guard leaf.alternativeNames != nil else {
                         return SystemTrustFailure(
-                            .constraint, "an issuer constrains names, and the certificate has a common name only")
+                            .constraint, "an issuer constrains names, and the certificate has only a common name")
                     }
                     excluded += constraints.excludedDNSDomains
                 }
-                // Extended key usages of roots are for those who keep stores of them.
+                // Extended key usages of roots are the concern of the store's maintainers.
                 if index < chain.count - 1, let usages = try certificate.extensions.extendedKeyUsage,
                     !usages.contains(.serverAuth)
                 {
-                    return SystemTrustFailure(.wrongUsage, "an issuer of the chain is not for servers' certificates")
+                    return SystemTrustFailure(
+                        .wrongUsage, "an issuer of the chain must not issue certificates for servers")
                 }
                 if let usage = try certificate.extensions.keyUsage, !usage.keyCertSign {
-                    return SystemTrustFailure(.wrongUsage, "an issuer of the chain is not for signing certificates")
+                    return SystemTrustFailure(.wrongUsage, "an issuer of the chain must not sign certificates")
                 }
             }
             return ServerIdentity.failure(of: leaf, host: host, excluded: excluded)
@@ -134,9 +136,9 @@ struct IssuerPolicy: VerifierPolicy {
     }
 }
 
-/// The intermediates that a server sent, for a limited number of look-ups.
+/// The intermediates that a server sent, with a limit on look-ups.
 ///
-/// The search goes through every path, and ten certificates that sign each other in all ways have millions.
+/// The search follows every path, and ten certificates that all sign each other have millions of paths.
 struct BoundedStore: CustomCertificateStore {
     private final class Counter: Sendable {
         let left: Atomic<Int>
@@ -147,7 +149,7 @@ struct BoundedStore: CustomCertificateStore {
     private var certificates: [Certificate]
     private let counter: Counter
 
-    /// A chain without detours takes ten.
+    /// The maximum number of look-ups. A chain with a single path needs at most ten.
     static let maximumLookups = 100
 
     init(_ certificates: [Certificate]) {

@@ -6,36 +6,36 @@
     internal import Foundation
     internal import Security
 
-    /// A trust object on its way to where it is evaluated. Nobody else uses it meanwhile.
+    /// Passes a trust object to the thread that evaluates it. No other code uses the object in the meantime.
     struct PlatformTrustObject: @unchecked Sendable {
         fileprivate let object: SecTrust
 
         init(_ object: SecTrust) { self.object = object }
     }
 
-    /// System trust by the platform's own verifier, with the roots that the device trusts, or given ones.
+    /// System trust by the platform's own verifier, with the device's trusted roots or given roots.
     public struct PlatformTrust: SystemTrust {
         private let roots: [[UInt8]]
 
-        /// Trust in the roots that the device trusts.
+        /// Trusts the roots that the device trusts.
         public init() { roots = [] }
 
-        /// Trust in these roots and no others, in DER.
+        /// Trusts only these roots, in DER.
         ///
-        /// - Throws: ``PinError`` if one of them cannot be read, or if there is none.
+        /// - Throws: ``PinError`` if the list is empty or one of them cannot be read.
         public init(roots: [[UInt8]]) throws(PinError) {
-            guard !roots.isEmpty else { throw PinError(.malformedDER, "there is no root certificate") }
+            guard !roots.isEmpty else { throw PinError(.malformedDER, "the list of root certificates is empty") }
             for (index, der) in roots.enumerated() where Self.certificate(der) == nil {
                 throw PinError(.malformedDER, "root certificate \(index + 1) cannot be read")
             }
             self.roots = roots
         }
 
-        /// Verifies what a server sent. The platform may go to the network for certificates that are missing, so this
-        /// waits on no thread that tasks share.
+        /// Verifies a server's chain. The platform may fetch missing certificates from the network, so the work does
+        /// not run on a thread of Swift's shared pool.
         @concurrent
         public func verify(_ request: SystemTrustRequest) async -> SystemTrustResult {
-            // The first decides; others that cannot be read are of no use, and do no harm.
+            // Only the first certificate must be readable; others that are not are ignored.
             guard let first = request.chain.first.flatMap(Self.certificate) else { return Self.unreadable }
             let list = NSArray(array: [first] + request.chain.dropFirst().compactMap(Self.certificate))
             var made: SecTrust?
@@ -47,13 +47,13 @@
             }
         }
 
-        /// Says what the object is judged by: the platform's policy for servers and no other, the date, and these roots.
-        /// What somebody else has allowed it (roots of theirs, exceptions) is taken from it.
-        /// - Returns: whether the platform takes that.
+        /// Sets the criteria of the evaluation: only the platform's policy for servers, the date, and these roots.
+        /// Removes roots and exceptions that other code has set.
+        /// - Returns: Whether the platform accepts these settings.
         func prepare(_ trust: PlatformTrustObject, for host: HostName, at date: Date) -> Bool {
             let trust = trust.object
             let moment = NSDate(timeIntervalSince1970: date.timeIntervalSince1970) as CFDate
-            // What that returns is about exceptions that are set: there are none, so it decides nothing here.
+            // The result only concerns exceptions that are set. Here none are, so it is ignored.
             _ = SecTrustSetExceptions(trust, nil)
             let anchors = roots.isEmpty ? nil : NSArray(array: roots.compactMap(Self.certificate)) as CFArray
             return SecTrustSetPolicies(trust, Self.policy(for: host)) == errSecSuccess
@@ -62,11 +62,11 @@
                 && SecTrustSetAnchorCertificatesOnly(trust, anchors != nil) == errSecSuccess
         }
 
-        /// Verifies what was prepared, with all that came along in a handshake (proofs of transparency, states of
-        /// revocation).
+        /// Verifies a prepared object, including the data of its handshake (certificate transparency proofs, revocation
+        /// status).
         func verify(_ trust: PlatformTrustObject, _ request: SystemTrustRequest) -> SystemTrustResult {
             guard let leaf = request.chain.first.flatMap({ try? CertificateFields($0) }) else { return Self.unreadable }
-            // The same of the leaf is wrong on each platform, and has the same code.
+            // Check the leaf with the code that all platforms share, so that failures have the same codes.
             let seconds = Int64(exactly: request.date.timeIntervalSince1970.rounded(.down)) ?? .max
             if let failure = ServerIdentity.failure(of: leaf, host: request.host, at: seconds) {
                 return .untrusted(failure)
@@ -76,9 +76,9 @@
                 return .untrusted(Self.failure(error))
             }
             guard let chain = Self.chain(of: trust) else {
-                return .untrusted(SystemTrustFailure(.other, "the platform keeps the verified chain to itself"))
+                return .untrusted(SystemTrustFailure(.other, "the platform does not return the verified chain"))
             }
-            // Those that cannot be read are roots of old, which have no constraints.
+            // Certificates that cannot be read here are old roots, which have no constraints.
             let excluded = chain.dropFirst().flatMap { (try? CertificateFields($0))?.excludedNames ?? [] }
             if let failure = ServerIdentity.failure(of: leaf, host: request.host, excluded: excluded) {
                 return .untrusted(failure)
@@ -86,13 +86,13 @@
             return .trusted(chain: chain)
         }
 
-        /// The chain that the platform has made of what it was shown, in DER. It evaluates the object if nobody has yet.
+        /// Returns the chain that the platform built, in DER. Evaluates the object if it was not evaluated yet.
         static func chain(of trust: PlatformTrustObject) -> [[UInt8]]? {
             (SecTrustCopyCertificateChain(trust.object) as? [SecCertificate])?
                 .map { Array(Data(referencing: SecCertificateCopyData($0) as NSData)) }
         }
 
-        /// Runs what may wait for the network, on a thread of the system's that may.
+        /// Runs work that may wait for the network, on a thread of the system that may block.
         static func wait<Value: Sendable>(_ work: @escaping @Sendable () -> Value) async -> Value {
             await withCheckedContinuation { waiter in
                 DispatchQueue.global(qos: .userInitiated).async { waiter.resume(returning: work()) }
@@ -104,7 +104,7 @@
         }
 
         static var refused: SystemTrustResult {
-            .untrusted(SystemTrustFailure(.other, "the platform does not take the chain"))
+            .untrusted(SystemTrustFailure(.other, "the platform does not accept the chain"))
         }
 
         private static func certificate(_ der: [UInt8]) -> SecCertificate? {
@@ -115,7 +115,7 @@
             SecPolicyCreateSSL(true, NSString(string: host.description) as CFString)
         }
 
-        /// The platform's own text may name the server, so only the kind of reason is taken.
+        /// Converts an error of the platform. Its text is not used, since it may contain the server's name.
         private static func failure(_ error: CFError?) -> SystemTrustFailure {
             switch error.map({ OSStatus(truncatingIfNeeded: CFErrorGetCode($0)) }) {
             case errSecCertificateExpired: SystemTrustFailure(.expired, "a certificate of the chain has expired")
@@ -131,7 +131,7 @@
     }
 
     extension TrustEvaluator {
-        /// What vouches for chains unless something else is given: the roots that the device trusts.
+        /// The default system trust: the roots that the device trusts.
         public static var platformTrust: any SystemTrust { PlatformTrust() }
     }
 #endif

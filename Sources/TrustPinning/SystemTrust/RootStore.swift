@@ -11,7 +11,7 @@ internal import X509
     internal import Foundation
 #endif
 
-/// The roots that chains may end in.
+/// The trusted root certificates.
 public final class RootStore: Sendable {
     private enum Source: Sendable {
         case files([String])
@@ -20,7 +20,7 @@ public final class RootStore: Sendable {
 
     struct Loaded {
         let store: CertificateStore
-        /// The most name constraints that one of them has.
+        /// The maximum number of name constraints of any root.
         let constraintCount: Int
 
         init(_ roots: [Certificate]) {
@@ -30,7 +30,7 @@ public final class RootStore: Sendable {
     }
 
     private let source: Source
-    /// Whether a server's certificate without alternative names is for its common name. No store of a system does that.
+    /// Whether the common name of a certificate without alternative names counts. Always `false` for a system's store.
     let acceptsCommonName: Bool
     private let loaded = Mutex<Result<Loaded, SystemTrustFailure>?>(nil)
 
@@ -39,27 +39,27 @@ public final class RootStore: Sendable {
         self.acceptsCommonName = acceptsCommonName
     }
 
-    /// The bundle of the operating system, in the places where Linux distributions keep it. It is read when it is
-    /// first used, once.
+    /// The bundle of the operating system, at the usual paths of Linux distributions. It is read once, at the first
+    /// use.
     public static let system = RootStore(
         .files(["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"]))
 
-    /// The first of these PEM files that there is. It is read when it is first used, once. Certificates in it that
-    /// cannot be read are left out.
+    /// Uses the first of these PEM files that exists and contains a certificate. It is read once, at the first use.
+    /// Certificates in it that cannot be read are ignored.
     public static func bundle(atPaths paths: [String]) -> RootStore { RootStore(.files(paths)) }
 
-    /// These certificates and no others, in DER: a private authority, for example.
+    /// Uses only these certificates, in DER: for example, of a private authority.
     ///
     /// - Parameters:
-    ///   - certificates: the roots.
-    ///   - acceptsCommonName: whether a server's certificate that has no alternative names at all is for its common name.
-    ///     RFC 9525 (section 2) forbids it; there are private authorities that issue nothing else. Chains with name
-    ///     constraints, which are not about common names, are refused then.
-    /// - Throws: ``PinError`` if one of them cannot be read, or if there is none.
+    ///   - certificates: The roots.
+    ///   - acceptsCommonName: Whether the common name of a certificate without alternative names counts. RFC 9525
+    ///     (section 2) forbids it, but some private authorities issue no other certificates. Chains with name
+    ///     constraints, which do not apply to common names, are then refused.
+    /// - Throws: ``PinError`` if the list is empty or one of them cannot be read.
     public static func certificates(
         _ certificates: [[UInt8]], acceptsCommonName: Bool = false
     ) throws(PinError) -> RootStore {
-        guard !certificates.isEmpty else { throw PinError(.malformedDER, "there is no root certificate") }
+        guard !certificates.isEmpty else { throw PinError(.malformedDER, "the list of root certificates is empty") }
         for (index, der) in certificates.enumerated() {
             do { _ = try Certificate(derEncoded: der) } catch {
                 throw PinError(.malformedDER, "root certificate \(index + 1) cannot be read")
@@ -68,9 +68,9 @@ public final class RootStore: Sendable {
         return RootStore(.certificates(certificates), acceptsCommonName: acceptsCommonName)
     }
 
-    /// These certificates and no others, from PEM text.
+    /// Uses only these certificates, from PEM text.
     ///
-    /// - Throws: ``PinError`` if one of them cannot be read, or if there is none.
+    /// - Throws: ``PinError`` if the list is empty or one of them cannot be read.
     public static func certificates(pem: String, acceptsCommonName: Bool = false) throws(PinError) -> RootStore {
         try certificates(
             try PEMDocument.parse(pem).filter { $0.label == "CERTIFICATE" }.map(\.der),
@@ -100,13 +100,13 @@ public final class RootStore: Sendable {
                 guard !roots.isEmpty else { continue }
                 return .success(Loaded(roots))
             }
-            return .failure(SystemTrustFailure(.rootsUnavailable, "there is no bundle of root certificates"))
+            return .failure(SystemTrustFailure(.rootsUnavailable, "no bundle of root certificates was found"))
         }
     }
 }
 
 extension Certificate {
-    /// How many name constraints it has; those that cannot be read are refused by whoever verifies.
+    /// The number of name constraints; 0 if they cannot be read, since the verifier refuses such certificates.
     var constraintCount: Int {
         let constraints = try? extensions.nameConstraints
         return (constraints?.permittedSubtrees.count ?? 0) + (constraints?.excludedSubtrees.count ?? 0)

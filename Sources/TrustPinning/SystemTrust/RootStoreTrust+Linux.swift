@@ -3,7 +3,7 @@
 
 #if !canImport(Security)
     extension TrustEvaluator {
-        /// What vouches for chains unless something else is given: the roots of the system's bundle.
+        /// The default system trust: the roots of the system's bundle.
         public static var platformTrust: any SystemTrust { RootStoreTrust() }
     }
 #endif

@@ -12,15 +12,20 @@ internal import Synchronization
     internal import Foundation
 #endif
 
-/// System trust with roots from a ``RootStore``: what there is where no platform verifies chains.
+/// System trust with roots from a ``RootStore``, for platforms without their own verifier.
 ///
-/// swift-certificates builds paths and verifies signatures, validity, basic constraints and name constraints. This adds
-/// what it leaves to others: the host's name without common names, validity and usage of the leaf by the same code that
-/// policies without system trust use, extended key usage and key usage of issuers, no version 1 issuers, no SHA-1, the
-/// names that issuers exclude held against the host and against wildcards, and a limit for the comparisons of names with
-/// constraints. Revocation is not checked.
+/// swift-certificates builds paths and verifies signatures, validity, basic constraints and name constraints. This type
+/// adds the following checks:
+/// - the host's name, without common names, and the leaf's validity and usage, with the code that policies without
+///   system trust use;
+/// - extended key usage and key usage of issuers;
+/// - no version 1 issuers, and no SHA-1;
+/// - names that issuers exclude, compared with the host and with wildcards;
+/// - a limit on the number of comparisons of names with constraints.
 ///
-/// Chains that were verified are remembered, so that the next handshake with the same server costs a look-up.
+/// Revocation is not checked.
+///
+/// Verified chains are cached, so that the next handshake with the same server only needs a look-up.
 public final class RootStoreTrust: SystemTrust {
     private struct Key: Hashable {
         let host: HostName
@@ -29,7 +34,7 @@ public final class RootStoreTrust: SystemTrust {
 
     private struct Verified {
         let chain: [[UInt8]]
-        /// Seconds since 1970 between which all of its certificates are valid.
+        /// The time, in seconds since 1970, in which all certificates of the chain are valid.
         let validity: ClosedRange<Int64>
     }
 
@@ -37,17 +42,17 @@ public final class RootStoreTrust: SystemTrust {
     private let cache = Mutex<[Key: Verified]>([:])
     private let cacheLimit: Int
 
-    /// Trust in the roots of a store.
+    /// Trusts the roots of a store.
     ///
     /// - Parameters:
-    ///   - roots: the store.
-    ///   - rememberedChains: how many verified chains are remembered; 0 for none. Each takes a few KiB.
+    ///   - roots: The store.
+    ///   - rememberedChains: The maximum number of cached chains; 0 for none. Each uses a few KiB.
     public init(roots: RootStore = .system, rememberedChains: Int = 64) {
         self.roots = roots
         cacheLimit = rememberedChains
     }
 
-    /// Verifies what a server sent.
+    /// Verifies the chain that a server sent.
     public func verify(_ request: SystemTrustRequest) async -> SystemTrustResult {
         let seconds = Int64(exactly: request.date.timeIntervalSince1970.rounded(.down)) ?? .max
         let key = Key(host: request.host, digest: Self.digest(request.chain))
@@ -58,7 +63,7 @@ public final class RootStoreTrust: SystemTrust {
         if case .trusted(let chain) = result, request.isPreferred(chain), let validity = Self.validity(chain) {
             cache.withLock { cache in
                 guard cacheLimit > 0 else { return }
-                // Which one goes does not matter much; that the memory is bounded does.
+                // Any entry may be removed: the limit only bounds memory use.
                 if cache.count >= cacheLimit, let first = cache.keys.first { cache[first] = nil }
                 cache[key] = Verified(chain: chain, validity: validity)
             }
@@ -70,7 +75,7 @@ public final class RootStoreTrust: SystemTrust {
         guard let leafBytes = request.chain.first, let fields = try? CertificateFields(leafBytes) else {
             return .untrusted(SystemTrustFailure(.unreadable, "the server's certificate cannot be read"))
         }
-        // First what costs no signature.
+        // Run the checks without signatures first.
         if let failure = ServerIdentity.failure(
             of: fields, host: request.host, at: seconds, acceptsCommonName: self.roots.acceptsCommonName)
         {
@@ -82,7 +87,7 @@ public final class RootStoreTrust: SystemTrust {
             let reason = "the server's certificate has a key or a form that is not supported"
             return .untrusted(SystemTrustFailure(.unreadable, reason))
         }
-        // Others that cannot be read are of no use, and do no harm.
+        // Other certificates that cannot be read are ignored.
         let others = request.chain.dropFirst().compactMap { try? Certificate(derEncoded: $0) }
         let sent = [leaf] + others
         let names = sent.reduce(0) { $0 + ((try? $1.extensions.subjectAlternativeNames)?.count ?? 0) }
@@ -97,13 +102,13 @@ public final class RootStoreTrust: SystemTrust {
         let result = await verifier.validate(leaf: leaf, intermediates: intermediates)
         if let chain = record.accepted { return .trusted(chain: chain) }
         guard case .couldNotValidate(let failures) = result else {
-            return .untrusted(SystemTrustFailure(.other, "the chain was not verified as a whole"))
+            return .untrusted(SystemTrustFailure(.other, "the chain was only partly verified"))
         }
         return .untrusted(record.failure(failures.map { Array($0.chain) }))
     }
 
     private static func digest(_ chain: [[UInt8]]) -> PinHash {
-        // Hashes of fixed size, so that one chain cannot be read as another.
+        // Each hash has a fixed size, so different chains cannot produce the same input.
         PinHash(sha256Of: chain.flatMap { PinHash(sha256Of: $0).bytes })
     }
 

@@ -11,9 +11,9 @@
         public import FoundationNetworking
     #endif
 
-    /// Answers the challenges of `URLSession` that are about TLS: who the server is, and who the client is.
+    /// Answers the TLS challenges of `URLSession`: server trust and client certificates.
     ///
-    /// An app's own delegate passes its challenges on, those of sessions and those of tasks:
+    /// The app's delegate passes on its challenges, those of sessions and those of tasks:
     ///
     ///     func urlSession(
     ///         _ session: URLSession, didReceive challenge: URLAuthenticationChallenge,
@@ -23,35 +23,34 @@
     ///         completionHandler(.performDefaultHandling, nil)
     ///     }
     ///
-    /// - A server is accepted if the evaluator trusts it by the policies in force at this moment, and refused otherwise,
-    ///   before anything of the request was sent.
-    /// - A client identity is shown to a host that it is for, that asked, and that was found trusted by this responder.
-    ///   Where there is none, or it has ended, the connection goes on without, and never with one that the platform
-    ///   would choose.
+    /// - A server is accepted if the evaluator trusts it by the current policies. Otherwise it is refused before any
+    ///   part of the request was sent.
+    /// - A client identity is sent only to a host that it is bound to, that requests it, and that this responder
+    ///   trusts. Without a valid identity, the connection continues without one; the platform never chooses one.
     ///
-    /// It is asked about handshakes, not about requests. Over HTTP/2 and 3 a `URLSession` may send a request for one host
-    /// over its connection to another whose certificate has both names (RFC 9113, section 9.1.1): the request then goes by
-    /// the other host's verdict and client identity. Use one `URLSession` for each host, or for hosts of one policy and one
-    /// client identity; ``PinnedSession`` does.
+    /// Challenges concern handshakes, not requests. Over HTTP/2 and 3, a `URLSession` may send a request for one host
+    /// on its connection to another host whose certificate has both names (RFC 9113, section 9.1.1). Then the other
+    /// host's verdict and client identity apply to the request. Use one `URLSession` for each host, or for hosts with
+    /// one policy and one client identity, as ``PinnedSession`` does.
     public final class ChallengeResponder: Sendable {
-        /// What a challenge is answered with.
+        /// The answer to a challenge.
         public typealias Answer = (disposition: URLSession.AuthChallengeDisposition, credential: URLCredential?)
 
         private let trust: TrustEvaluator
         private let identities: ClientIdentities?
         private let now: @Sendable () -> Date
-        /// The hosts that places stand for, by how challenges name the places.
+        /// The hosts whose connections are redirected, by the key of the destination that challenges contain.
         private let meant: [String: HTTPSEndpoint]
         private let verdicts = Mutex(VerdictMemory())
 
-        /// A responder that trusts whom `trust` trusts, and shows the identities of `identities`.
+        /// Creates a responder that evaluates servers with `trust`, and sends client identities of `identities`.
         public convenience init(trust: TrustEvaluator, identities: ClientIdentities? = nil) {
             self.init(trust: trust, identities: identities, now: { Date() })
         }
 
         /// - Parameters:
-        ///   - detours: the places that are connected to for some hosts.
-        ///   - now: the time that certificates and pins have to be valid at.
+        ///   - detours: The destinations of the connections to some hosts.
+        ///   - now: The time at which certificates and pins must be valid.
         package init(
             trust: TrustEvaluator, identities: ClientIdentities?, detours: [HTTPSEndpoint: HTTPSEndpoint] = [:],
             now: @escaping @Sendable () -> Date
@@ -64,14 +63,14 @@
             self.now = now
         }
 
-        /// Answers a challenge if it is about TLS. The handler is called exactly once then, on any thread.
-        /// - Returns: whether it is. If not, the handler is left alone.
+        /// Answers a challenge if it concerns TLS. Then the handler is called exactly once, on any thread.
+        /// - Returns: Whether the challenge concerns TLS. If not, the handler is not called.
         @discardableResult
         public func respond(
             to challenge: URLAuthenticationChallenge,
             completionHandler: @escaping @Sendable (URLSession.AuthChallengeDisposition, URLCredential?) -> Void
         ) -> Bool {
-            guard Self.isAboutTLS(challenge) else { return false }
+            guard Self.concernsTLS(challenge) else { return false }
             Task {
                 let answer = await self.answer(to: challenge)
                 completionHandler(answer?.disposition ?? .cancelAuthenticationChallenge, answer?.credential)
@@ -79,27 +78,27 @@
             return true
         }
 
-        /// The answer to a challenge; nil if it is not about TLS.
+        /// Returns the answer to a challenge, or `nil` if it does not concern TLS.
         public func answer(to challenge: URLAuthenticationChallenge) async -> Answer? {
             switch challenge.protectionSpace.authenticationMethod {
-            case NSURLAuthenticationMethodServerTrust: await answerAboutServer(challenge.protectionSpace)
-            case NSURLAuthenticationMethodClientCertificate: await answerAboutClient(challenge.protectionSpace)
+            case NSURLAuthenticationMethodServerTrust: await evaluateServer(challenge.protectionSpace)
+            case NSURLAuthenticationMethodClientCertificate: await selectIdentity(challenge.protectionSpace)
             default: nil
             }
         }
 
-        /// The last verdict on a host and port, which says why a task of theirs was cancelled; nil if there is none. Those on
-        /// the last 256 servers are kept.
+        /// Returns the latest verdict on a host and port, which explains a cancelled task, or `nil` if there is none.
+        /// The verdicts on the latest 256 servers are stored.
         public func verdict(on host: String, port: Int = 443) -> ServerVerdict? {
             verdict(on: host, port: port, since: nil)
         }
 
-        /// - Parameter start: leaves out a verdict that is older.
+        /// - Parameter start: The start of the time to search; older verdicts are ignored.
         func verdict(on host: String, port: Int, since start: ContinuousClock.Instant?) -> ServerVerdict? {
             verdicts.withLock { $0.verdict(on: Self.key(host, port), since: start) }
         }
 
-        private static func isAboutTLS(_ challenge: URLAuthenticationChallenge) -> Bool {
+        private static func concernsTLS(_ challenge: URLAuthenticationChallenge) -> Bool {
             [NSURLAuthenticationMethodServerTrust, NSURLAuthenticationMethodClientCertificate]
                 .contains(challenge.protectionSpace.authenticationMethod)
         }
@@ -108,34 +107,35 @@
             "\((try? HostName(host))?.description ?? host) \(port)"
         }
 
-        /// The host and port that a challenge is about: what was asked for, wherever the connection leads.
+        /// Returns the host and port of the request that caused a challenge, independently of the connection's
+        /// destination.
         private func subject(of space: URLProtectionSpace) -> (host: String, port: Int) {
             guard let host = meant[Self.key(space.host, space.port)] else { return (space.host, space.port) }
             return (host.host.description, host.port)
         }
 
-        private func answerAboutServer(_ space: URLProtectionSpace) async -> Answer {
+        private func evaluateServer(_ space: URLProtectionSpace) async -> Answer {
             let (host, port) = subject(of: space)
-            var verdict = ServerVerdict(isTrusted: false, reason: "the server showed nothing to trust")
-            if let shown = space.serverTrust {
-                verdict = ServerVerdict(await trust.evaluate(shown, host: host, port: port, at: now()))
+            var verdict = ServerVerdict(isTrusted: false, reason: "the server presented no certificates")
+            if let serverTrust = space.serverTrust {
+                verdict = ServerVerdict(await trust.evaluate(serverTrust, host: host, port: port, at: now()))
             }
             let isTrusted = verdict.isTrusted
-            verdicts.withLock { [verdict] in $0.note(verdict, on: Self.key(host, port)) }
+            verdicts.withLock { [verdict] in $0.record(verdict, on: Self.key(host, port)) }
             guard isTrusted, let accepted = space.serverTrust else { return (.cancelAuthenticationChallenge, nil) }
             return (.useCredential, URLCredential(trust: accepted))
         }
 
-        private func answerAboutClient(_ space: URLProtectionSpace) async -> Answer {
+        private func selectIdentity(_ space: URLProtectionSpace) async -> Answer {
             let (name, port) = subject(of: space)
             guard let identities, verdict(on: name, port: port)?.isTrusted == true,
-                let host = try? HostName(name), let identity = await identities.identity(askedBy: host, for: trust)
+                let host = try? HostName(name), let identity = await identities.identity(requestedBy: host, for: trust)
             else { return (.rejectProtectionSpace, nil) }
             return (.useCredential, identity.credential)
         }
     }
 
-    /// The last verdict on each of the servers that were judged last.
+    /// The latest verdict on each recent server.
     private struct VerdictMemory {
         private static let limit = 256
         private var entries: [String: (verdict: ServerVerdict, instant: ContinuousClock.Instant)] = [:]
@@ -146,7 +146,7 @@
             return entry.verdict
         }
 
-        mutating func note(_ verdict: ServerVerdict, on key: String) {
+        mutating func record(_ verdict: ServerVerdict, on key: String) {
             entries[key] = (verdict, .now)
             guard entries.count > Self.limit,
                 let oldest = entries.min(by: { $0.value.instant < $1.value.instant })
@@ -155,22 +155,22 @@
         }
     }
 
-    /// A delegate for a `URLSession` whose challenges about TLS a ``ChallengeResponder`` answers.
+    /// A `URLSession` delegate that passes TLS challenges to a ``ChallengeResponder``.
     ///
     ///     let session = URLSession(
     ///         configuration: .ephemeral, delegate: PinningDelegate(ChallengeResponder(trust: evaluator)), delegateQueue: nil)
     ///
-    /// The session keeps it until it is invalidated. It should be for one host, or for hosts of one policy and one client
-    /// identity, because requests may share connections: see ``ChallengeResponder``.
+    /// The session retains the delegate until it is invalidated. Use it for one host, or for hosts with one policy and
+    /// one client identity, because requests may share connections: see ``ChallengeResponder``.
     public final class PinningDelegate: NSObject, URLSessionTaskDelegate {
-        /// Answers challenges that are not about TLS: passwords, for example.
+        /// Answers challenges that do not concern TLS, such as password requests.
         public typealias Others = @Sendable (URLAuthenticationChallenge) async -> ChallengeResponder.Answer
 
         private let responder: ChallengeResponder
         private let others: Others
 
-        /// A delegate.
-        /// - Parameter others: answers challenges that are not about TLS; the platform's own handling by default.
+        /// Creates a delegate.
+        /// - Parameter others: Answers challenges that do not concern TLS; by default, the platform handles them.
         public init(
             _ responder: ChallengeResponder, others: @escaping Others = { _ in (.performDefaultHandling, nil) }
         ) {
@@ -190,7 +190,7 @@
             }
         }
 
-        /// Answers a challenge of a task, in the same way.
+        /// Answers a challenge of a task like one of the session.
         public func urlSession(
             _ session: URLSession, task: URLSessionTask, didReceive challenge: URLAuthenticationChallenge,
             completionHandler: @escaping @Sendable (URLSession.AuthChallengeDisposition, URLCredential?) -> Void

@@ -10,24 +10,24 @@
         internal import FoundationNetworking
     #endif
 
-    /// A certificate with its key and the chain above it, with which a client says who it is.
+    /// A client certificate with its private key and the chain above it.
     ///
-    /// The key stays where the platform keeps it.
+    /// The platform stores the key.
     public struct ClientIdentity: ClientIdentityMaterial, @unchecked Sendable {
         // Security's objects do not change, and may be used from any thread.
 
         /// The certificates in DER, the client's own first.
         public let certificates: [[UInt8]]
-        /// The dates between which the client's own certificate is valid.
+        /// The validity period of the client's own certificate.
         public let validity: Range<Date>
 
         let identity: SecIdentity
-        /// What is sent besides the client's own certificate. Roots the server has.
+        /// The intermediates that are sent after the client's own certificate. The server has the roots.
         let intermediates: [SecCertificate]
 
-        /// The identity in a PKCS#12 bundle (RFC 7292), as exported by keychains and certificate authorities. It does not
-        /// get into the keychain.
-        /// - Throws: an error that says what is missing, or that the bundle or the passphrase is wrong.
+        /// Reads the identity in a PKCS#12 bundle (RFC 7292), as keychains and certificate authorities export it. It is
+        /// not added to the keychain.
+        /// - Throws: An error if a part is missing, or if the bundle or the passphrase is wrong.
         public init(pkcs12: [UInt8], passphrase: String?) throws(ClientIdentityError) {
             let options: NSDictionary = [
                 kSecImportExportPassphrase: NSString(string: passphrase ?? ""), kSecImportToMemoryOnly: NSNumber(true),
@@ -45,20 +45,21 @@
             try self.init(identity, chain: item[kSecImportItemCertChain] as? [SecCertificate] ?? [])
         }
 
-        /// The identity that the keychain has under a persistent reference, with certificates above it that are not there.
-        /// - Throws: an error that says why there is none; a keychain that is locked is read when it is asked again.
+        /// Loads a keychain identity by its persistent reference, and adds certificates above it that the keychain does
+        /// not return.
+        /// - Throws: An error if the identity cannot be loaded. If the keychain is locked, a later call may succeed.
         public init(persistentReference: Data, chain: [[UInt8]] = []) throws(ClientIdentityError) {
             try self.init(kSecValuePersistentRef, persistentReference, chain: chain)
         }
 
-        /// The identity whose private key the keychain has under an application tag (`kSecAttrApplicationTag`), with
-        /// certificates above it that are not there. Where several keys have the tag, any of them is taken: give each its own.
-        /// - Throws: as ``init(persistentReference:chain:)``.
+        /// Loads the keychain identity whose private key has an application tag (`kSecAttrApplicationTag`), and adds
+        /// certificates above it. If several keys have the tag, any of them is used, so use a unique tag for each key.
+        /// - Throws: Like ``init(persistentReference:chain:)``.
         public init(keychainTag tag: String, chain: [[UInt8]] = []) throws(ClientIdentityError) {
             try self.init(kSecAttrApplicationTag, Data(tag.utf8), chain: chain)
         }
 
-        /// The one that the keychain finds by an attribute.
+        /// Loads the keychain identity with an attribute.
         private init(_ attribute: CFString, _ value: Data, chain: [[UInt8]]) throws(ClientIdentityError) {
             let query: NSDictionary = [
                 kSecClass: kSecClassIdentity, attribute: NSData(data: value), kSecReturnRef: NSNumber(true),
@@ -73,9 +74,9 @@
             try self.init(identity, chain: above.compactMap(\.self))
         }
 
-        /// An identity that the app has from elsewhere.
-        /// - Parameter chain: the certificates above it. Its own may be among them.
-        /// - Throws: `.unreadableCertificate`.
+        /// Wraps an identity that the app has loaded.
+        /// - Parameter chain: The certificates above it. It may include its own certificate.
+        /// - Throws: `.unreadableCertificate` if its certificate cannot be read.
         public init(_ identity: SecIdentity, chain: [SecCertificate] = []) throws(ClientIdentityError) {
             var certificate: SecCertificate?
             guard unsafe SecIdentityCopyCertificate(identity, &certificate) == errSecSuccess, let certificate else {
@@ -93,7 +94,7 @@
             self.identity = identity
         }
 
-        /// What a challenge is answered with.
+        /// The credential for a challenge.
         var credential: URLCredential {
             URLCredential(identity: identity, certificates: intermediates, persistence: .forSession)
         }
@@ -102,13 +103,13 @@
             Array(Data(referencing: SecCertificateCopyData(certificate) as NSData))
         }
 
-        /// Types of Core Foundation cannot be tested with `as?`, one by one.
+        /// Casts an object. `as?` cannot test a single object for a Core Foundation type.
         private static func identity(_ object: AnyObject) -> SecIdentity? {
             guard CFGetTypeID(object) == SecIdentityGetTypeID() else { return nil }
             return (NSArray(object: object) as? [SecIdentity])?.first
         }
     }
 
-    /// The client's identities, each bound to the hosts that may see it.
+    /// The client identities, each bound to the hosts that may receive it.
     public typealias ClientIdentities = ClientIdentityStore<ClientIdentity>
 #endif

@@ -11,75 +11,77 @@
         public import FoundationNetworking
     #endif
 
-    /// A client for HTTPS that talks to trusted servers only: `URLSession` with a ``ChallengeResponder``, and the limits,
-    /// redirects and errors of the session that `TrustPinningNIO` has for Linux.
+    /// An HTTPS client that connects only to trusted servers: `URLSession` with a ``ChallengeResponder``, and with the
+    /// limits, redirects and errors of the session that `TrustPinningNIO` provides on Linux.
     ///
     ///     let session = PinnedSession(trust: evaluator)
     ///     let (data, response) = try await session.data(from: url)
     ///
-    /// Each host and port has a `URLSession` of its own, so that no request takes a connection that was judged for another
-    /// host. It gives way to a new one, without connections, when the host's policy or client identity changes, or its pins
-    /// expire. Cookies, stored credentials and caches are not used. When the session goes, so do they.
+    /// Each host and port has its own `URLSession`, so that no request uses a connection that was verified for another
+    /// host. It is replaced by a new one without connections if the host's policy or client identity changes, or its
+    /// pins expire. Cookies, stored credentials and caches are not used. Releasing the session closes its connections.
     ///
-    /// The platform keeps TLS sessions in a cache of its process, which none of this empties: a new connection may resume one,
-    /// and then asks nobody who the server is, or shows the client identity of before.
+    /// The platform caches TLS sessions for the process, and this type cannot clear that cache: a new connection may
+    /// resume a TLS session without another server challenge, or with the earlier client identity.
     public final class PinnedSession: Sendable {
-        /// Limits and habits of a session.
+        /// The limits and options of a session.
         public struct Configuration: Sendable {
-            /// The longest that nothing may be sent or received, connecting included.
+            /// The maximum time without any bytes sent or received, including while connecting.
             public var idleTimeout: Duration = .seconds(60)
-            /// The longest that a request may take with all its redirects.
+            /// The maximum time for a request with all its redirects.
             public var wholeTimeout: Duration = .seconds(300)
-            /// The most connections to one host.
+            /// The maximum number of connections to one host.
             public var connectionsPerHost = 6
-            /// The longest body that is taken, in bytes after content codings were undone.
+            /// The maximum length of a response body, in bytes, after content decoding.
             public var dataLimit = 16 * 1024 * 1024
-            /// Where redirects may lead.
+            /// The rule for redirects.
             public var redirects = Redirects.samePolicy(limit: 5)
-            /// Sent as `User-Agent` where a request has none.
+            /// The `User-Agent` of requests without this field.
             public var userAgent: String? = "culvert"
 
             private(set) var detours: [HTTPSEndpoint: HTTPSEndpoint] = [:]
 
-            /// The defaults.
+            /// Creates the default configuration.
             public init() {}
 
-            /// Connects to another place for a host. Its certificate still has to be the host's. The field `Host` names the
-            /// host, but TLS does not: a place that serves several hosts cannot tell which one is meant.
+            /// Connects to another address for a host. Its certificate must still be valid for the host. The field
+            /// `Host` contains the host, but the TLS server name does not: an address that serves several hosts cannot
+            /// distinguish them.
             /// - Parameters:
-            ///   - authority: the host and port of requests, as `host:port`.
-            ///   - place: where to connect to, as `host:port`; it stands for one host only.
-            /// - Throws: `.invalidRequest` when one of them is no host with a port, or the place is taken.
+            ///   - authority: The host and port of requests, as `host:port`.
+            ///   - place: The address to connect to, as `host:port`; for one host only.
+            /// - Throws: `.invalidRequest` if an argument is not valid, or the address is already used for another
+            ///   host.
             public mutating func setDetour(from authority: String, to place: String) throws(PinnedSessionError) {
                 guard let from = HTTPSEndpoint(authority: authority), let to = HTTPSEndpoint(authority: place) else {
-                    throw .invalidRequest("'\(authority)' or '\(place)' is no host with a port")
+                    throw .invalidRequest("'\(authority)' and '\(place)' must have the form host:port")
                 }
                 guard !detours.contains(where: { $0.key != from && $0.value == to }) else {
-                    throw .invalidRequest("'\(place)' stands for another host already")
+                    throw .invalidRequest("'\(place)' is already used for another host")
                 }
                 detours[from] = to
             }
         }
 
-        /// Where redirects may lead.
+        /// The rule for redirects.
         public typealias Redirects = RedirectRule
 
-        /// What the connections to an endpoint were made with.
+        /// The conditions under which the connections to an endpoint were made.
         private struct Basis: Equatable {
-            /// What they were judged by.
+            /// The rule that verified the server.
             var rule: PolicySet.Rule
-            /// Whether its pins had expired then, after which another verdict is due.
+            /// Whether the rule's pins had expired, which changes the decision.
             var hasExpired: Bool
-            /// The client identity that may have been shown on them.
+            /// The revision of the client identity that may have been sent.
             var identityRevision: UInt64
         }
 
-        /// What has the connections to an endpoint.
+        /// The `URLSession` with the connections to an endpoint.
         private struct Line {
             let basis: Basis
             let session: URLSession
             let delegate: SessionDelegate
-            /// When it was last used, in requests.
+            /// The number of the last request that used it.
             var lastUse: UInt64 = 0
         }
 
@@ -89,24 +91,25 @@
             var isFinished = false
         }
 
-        /// The most endpoints whose connections are kept.
+        /// The maximum number of endpoints with kept connections.
         package static let maximumEndpoints = 32
 
         private let trust: TrustEvaluator
         private let identities: ClientIdentities?
         private let configuration: Configuration
         let base: URLSessionConfiguration
-        /// Fields for requests that lack them. A `URLSession` would add them to each, after redirects too.
+        /// Header fields for requests without them. A `URLSession` would add them to each request, even after
+        /// redirects.
         private let fields: [(name: String, value: String)]
         private let now: @Sendable () -> Date
         private let responder: ChallengeResponder
         private let state = Mutex(State())
 
-        /// A session that talks to those whom `trust` trusts, and shows the identities of `identities` to the hosts they
-        /// are for.
-        /// - Parameter base: what else the `URLSession` needs, such as proxies; time-outs, connections, cookies,
-        ///   credentials and caches are set by this. Its additional header fields are added to requests that lack
-        ///   them, and treated like fields of those when redirects lead to another host.
+        /// Creates a session that evaluates servers with `trust`, and sends client identities of `identities` to their
+        /// hosts.
+        /// - Parameter base: Further settings of the `URLSession`, such as proxies. Time-outs, connections, cookies,
+        ///   credentials and caches are replaced. Its additional header fields are added to requests without them, and
+        ///   handled like the request's own fields if a redirect leads to another host.
         public convenience init(
             trust: TrustEvaluator, identities: ClientIdentities? = nil, configuration: Configuration = Configuration(),
             base: URLSessionConfiguration = .ephemeral
@@ -114,7 +117,7 @@
             self.init(trust: trust, identities: identities, configuration: configuration, base: base, now: { Date() })
         }
 
-        /// - Parameter now: the time that certificates and pins have to be valid at.
+        /// - Parameter now: The time at which certificates and pins must be valid.
         package init(
             trust: TrustEvaluator, identities: ClientIdentities?, configuration: Configuration,
             base: URLSessionConfiguration, now: @escaping @Sendable () -> Date
@@ -144,22 +147,22 @@
 
         deinit { finish() }
 
-        /// Gets what is at `url`.
-        /// - Throws: an error that says what failed; answers of any status are none.
+        /// Fetches the resource at `url`.
+        /// - Throws: An error if there is no response. A response with any status is not an error.
         public func data(from url: URL) async throws(PinnedSessionError) -> (Data, URLResponse) {
             try await data(for: URLRequest(url: url))
         }
 
-        /// Sends a request and gives its answer as a whole: an `HTTPURLResponse`.
-        /// - Throws: an error that says what failed; answers of any status are none.
+        /// Sends a request and returns the complete response: an `HTTPURLResponse`.
+        /// - Throws: An error if there is no response. A response with any status is not an error.
         public func data(for request: URLRequest) async throws(PinnedSessionError) -> (Data, URLResponse) {
             try await data(for: request, limit: configuration.dataLimit)
         }
 
-        /// - Parameter limit: the longest body that is taken, instead of the configuration's.
+        /// - Parameter limit: The maximum length of the response body, instead of the configuration's.
         func data(for request: URLRequest, limit: Int) async throws(PinnedSessionError) -> (Data, URLResponse) {
             guard request.httpBodyStream == nil else {
-                throw .invalidRequest("a body of an InputStream is not supported")
+                throw .invalidRequest("a body from an InputStream is not supported")
             }
             let deadline = ContinuousClock.now + configuration.wholeTimeout
             var request = request
@@ -171,7 +174,7 @@
             }
             var count = 0
             while true {
-                guard let url = request.url else { throw .invalidRequest("it has no URL") }
+                guard let url = request.url else { throw .invalidRequest("the request has no URL") }
                 let endpoint = try HTTPSEndpoint(url)
                 let (data, response) = try await send(request, to: endpoint, limit: limit, until: deadline).get()
                 let redirection = Redirection(configuration.redirects, policies: trust.policies)
@@ -190,14 +193,14 @@
             }
         }
 
-        /// Closes the connections that are not in use. Those that are end with their request.
+        /// Closes idle connections. Active connections close when their request ends.
         public func closeIdleConnections() {
             state.withLock { state in
                 for endpoint in state.lines.keys { Self.close(endpoint, &state) }
             }
         }
 
-        /// Closes the session: requests from now on fail, those that run come to their end.
+        /// Closes the session: new requests fail, and active requests continue to their end.
         public func finish() {
             state.withLock { state in
                 state.isFinished = true
@@ -222,8 +225,7 @@
             }
         }
 
-        /// Makes a task, in a `URLSession` that talks to nobody else, and whose connections were made with what is in force
-        /// now.
+        /// Creates a task in the endpoint's `URLSession`, whose connections match the current policy and identity.
         private func begin(_ request: URLRequest, _ endpoint: HTTPSEndpoint, limit: Int) -> SessionExchange? {
             state.withLock { state in
                 guard !state.isFinished else { return nil }
@@ -241,7 +243,7 @@
             }
         }
 
-        /// The request to where its host is.
+        /// Replaces the host of a request by the address of its detour, if it has one.
         private func detoured(_ request: URLRequest, _ endpoint: HTTPSEndpoint) -> URLRequest {
             guard let place = configuration.detours[endpoint], let url = request.url,
                 var parts = URLComponents(url: url, resolvingAgainstBaseURL: true)
@@ -279,7 +281,7 @@
             return Line(basis: basis, session: session, delegate: delegate)
         }
 
-        /// Keeps no connection; requests that run come to their end.
+        /// Removes the endpoint's `URLSession`; active requests continue to their end.
         private static func close(_ endpoint: HTTPSEndpoint, _ state: inout State) {
             state.lines.removeValue(forKey: endpoint)?.session.finishTasksAndInvalidate()
         }

@@ -9,50 +9,50 @@
         import FoundationNetworking
     #endif
 
-    /// Fetches signed policies from a URL, over a session that is pinned itself.
+    /// Fetches signed policies from a URL, over a pinned session.
     public struct PinnedEnvelopeTransport: EnvelopeTransport {
         private let session: PinnedSession
         private let url: URL
 
-        /// A transport that gets the envelope at `url`.
+        /// Creates a transport for the envelope at `url`.
         public init(session: PinnedSession, url: URL) {
             self.session = session
             self.url = url
         }
 
-        /// The current envelope in JSON.
-        /// - Throws: `PinnedSessionError`, or `EnvelopeError` with `fetchFailed` for any status but 200.
+        /// Returns the current envelope in JSON.
+        /// - Throws: `PinnedSessionError`, or `EnvelopeError` with `fetchFailed` for any status except 200.
         public func fetch() async throws -> [UInt8] {
             let (data, response) = try await session.data(
                 for: URLRequest(url: url), limit: PolicyEnvelope.maximumSize)
             let status = (response as? HTTPURLResponse)?.statusCode ?? 0
             guard status == 200 else {
-                throw EnvelopeError(.fetchFailed, "the server answered with status \(status)")
+                throw EnvelopeError(.fetchFailed, "the server responded with status \(status)")
             }
             return Array(data)
         }
     }
 
-    /// Posts reports of failures over a session of its own, whose servers need system trust and no pins: a report about a
-    /// failed pin must not fail by it, and a server of reports that fails must not be reported to itself.
+    /// Sends failure reports over a separate session, whose servers need system trust but no pins. A report about a
+    /// failed pin must not fail because of it, and a failing report server must not cause reports about itself.
     public struct SessionReportTransport: ReportTransport {
-        /// Why a report did not arrive.
+        /// The error of a report that was not accepted.
         public enum Failure: Error, Equatable {
-            /// This is no `https` URL.
+            /// The text is not a URL.
             case badURI(String)
-            /// The server answered with this status.
+            /// The server responded with this status.
             case status(Int)
         }
 
         private let session: PinnedSession
 
-        /// A transport to servers that `systemTrust` vouches for.
+        /// Creates a transport to servers that `systemTrust` trusts.
         public init(systemTrust: any SystemTrust = TrustEvaluator.platformTrust) {
             self.init(systemTrust: systemTrust, base: .ephemeral, now: { Date() })
         }
 
         init(systemTrust: any SystemTrust, base: URLSessionConfiguration, now: @escaping @Sendable () -> Date) {
-            // Reports are small and seldom, and nobody waits for them.
+            // Reports are small, rare and not urgent.
             var configuration = PinnedSession.Configuration()
             configuration.wholeTimeout = .seconds(60)
             configuration.connectionsPerHost = 1
@@ -62,8 +62,8 @@
                 trust: trust, identities: nil, configuration: configuration, base: base, now: now)
         }
 
-        /// Posts a report.
-        /// - Throws: ``Failure``, or `PinnedSessionError`; the reporter tries again then.
+        /// Sends a report.
+        /// - Throws: ``Failure``, or `PinnedSessionError`; then the reporter tries again.
         public func send(_ json: [UInt8], to uri: String) async throws {
             guard let url = URL(string: uri) else { throw Failure.badURI(uri) }
             var request = URLRequest(url: url)

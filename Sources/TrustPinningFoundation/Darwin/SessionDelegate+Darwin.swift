@@ -11,7 +11,7 @@
         import FoundationNetworking
     #endif
 
-    /// One task, up to its answer.
+    /// One task, until its response is complete.
     final class SessionExchange: Sendable {
         typealias Outcome = Result<(Data, HTTPURLResponse), PinnedSessionError>
 
@@ -27,14 +27,14 @@
         private let refusal: @Sendable () -> PinnedSessionError?
         private let state = Mutex(State())
 
-        /// - Parameter refusal: the error if the server was refused.
+        /// - Parameter refusal: Returns the error if the server was refused.
         init(_ task: URLSessionDataTask, limit: Int, refusal: @escaping @Sendable () -> PinnedSessionError?) {
             self.task = task
             self.limit = limit
             self.refusal = refusal
         }
 
-        /// Sends the request. Called once.
+        /// Sends the request. Call it once.
         func start(_ waiter: CheckedContinuation<Outcome, Never>) {
             let early = state.withLock { state in
                 if state.outcome == nil { state.waiter = waiter }
@@ -43,19 +43,19 @@
             if let early { waiter.resume(returning: early) } else { task.resume() }
         }
 
-        /// Ends it for this reason, if it has not ended.
+        /// Ends the task with this error, unless it has ended.
         func end(_ error: PinnedSessionError) {
             finish(.failure(error))
             task.cancel()
         }
 
-        /// Takes the head of the answer. Returns whether to go on.
+        /// Handles the head of the response. Returns whether to continue.
         func receive(_ response: URLResponse) -> Bool {
             guard let head = response as? HTTPURLResponse else {
                 end(.invalidResponse("it is not HTTP"))
                 return false
             }
-            // An answer to HEAD tells the length of a body that does not come.
+            // A response to HEAD contains the length of a body that is not sent.
             let isAlone = task.originalRequest?.httpMethod?.uppercased() == "HEAD"
             guard isAlone || head.expectedContentLength <= Int64(limit) else {
                 end(.responseTooLarge(limit: limit))
@@ -90,12 +90,12 @@
             waiter?.resume(returning: outcome)
         }
 
-        /// The platform's own text may name the server, so only the number is taken.
+        /// Converts an error of the platform. Its text may contain the server's name, so only its code is used.
         private func meaning(of error: any Error) -> PinnedSessionError {
             guard let code = (error as? URLError)?.code else { return .connectionLost("\(type(of: error))") }
             let text = "URL loading error \(code.rawValue)"
             switch code {
-            // That is what becomes of a challenge that is refused.
+            // A refused challenge results in this error.
             case .cancelled: return refusal() ?? .connectionLost(text)
             case .timedOut: return .timedOut(.idle)
             case .cannotFindHost, .cannotConnectToHost, .dnsLookupFailed, .notConnectedToInternet:
@@ -111,7 +111,7 @@
         }
     }
 
-    /// The delegate of a session: challenges go to the responder, all else to the exchange.
+    /// The delegate of a session: passes challenges to the responder, and other events to the exchange.
     final class SessionDelegate: NSObject, URLSessionDataDelegate {
         private let responder: ChallengeResponder
         private let exchanges = Mutex<[Int: SessionExchange]>([:])
@@ -130,7 +130,7 @@
             _ session: URLSession, didReceive challenge: URLAuthenticationChallenge,
             completionHandler: @escaping @Sendable (URLSession.AuthChallengeDisposition, URLCredential?) -> Void
         ) {
-            // Passwords are for header fields: nothing is stored here that could answer.
+            // No passwords are stored here; they belong in header fields.
             if responder.respond(to: challenge, completionHandler: completionHandler) { return }
             completionHandler(.rejectProtectionSpace, nil)
         }
@@ -142,7 +142,7 @@
             urlSession(session, didReceive: challenge, completionHandler: completionHandler)
         }
 
-        /// Redirects are answers here: the session looks at where they lead.
+        /// Returns redirects as responses: the session applies its rule to them.
         func urlSession(
             _ session: URLSession, task: URLSessionTask, willPerformHTTPRedirection response: HTTPURLResponse,
             newRequest request: URLRequest, completionHandler: @escaping @Sendable (URLRequest?) -> Void

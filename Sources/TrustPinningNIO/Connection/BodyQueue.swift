@@ -5,7 +5,7 @@ import NIOConcurrencyHelpers
 import NIOCore
 import TrustPinning
 
-/// What has come of a body and was not read yet: bounded, because the connection is told to stop.
+/// The received chunks of a body that were not read yet. Its size is bounded because the connection pauses reading.
 final class BodyQueue: Sendable {
     typealias Next = Result<ByteBuffer?, PinnedSessionError>
 
@@ -17,7 +17,7 @@ final class BodyQueue: Sendable {
         var isStopped = false
     }
 
-    /// From this many bytes on, the connection stops reading; it reads on when fewer than the lower number are left.
+    /// The sizes in bytes at which the connection stops reading, and below which it resumes.
     private static let high = 256 * 1024
     private static let low = 64 * 1024
 
@@ -26,17 +26,17 @@ final class BodyQueue: Sendable {
     private let onAbandon: @Sendable () -> Void
 
     /// - Parameters:
-    ///   - onDemand: called when the reader wants more after `push` has said that it is enough.
-    ///   - onAbandon: called when nobody will read the rest.
+    ///   - onDemand: Called when the reader wants more data after `push` has returned `false`.
+    ///   - onAbandon: Called when the rest will not be read.
     init(onDemand: @escaping @Sendable () -> Void, onAbandon: @escaping @Sendable () -> Void) {
         self.onDemand = onDemand
         self.onAbandon = onAbandon
     }
 
-    /// Adds what has come.
-    /// - Returns: whether more may come now.
+    /// Adds a received chunk.
+    /// - Returns: Whether the connection may continue to read.
     func push(_ chunk: ByteBuffer) -> Bool {
-        let (waiter, mayGoOn) = content.withLockedValue { content -> (CheckedContinuation<Next, Never>?, Bool) in
+        let (waiter, mayContinue) = content.withLockedValue { content -> (CheckedContinuation<Next, Never>?, Bool) in
             guard content.end == nil else { return (nil, true) }
             if let waiter = content.waiter {
                 content.waiter = nil
@@ -48,10 +48,10 @@ final class BodyQueue: Sendable {
             return (nil, !content.isStopped)
         }
         waiter?.resume(returning: .success(chunk))
-        return mayGoOn
+        return mayContinue
     }
 
-    /// Nothing more comes: after what is there, the reader is told the end, or the error.
+    /// Ends the body: after the stored chunks, the reader receives the end or the error.
     func finish(_ error: PinnedSessionError? = nil) {
         let waiter = content.withLockedValue { content -> CheckedContinuation<Next, Never>? in
             guard content.end == nil else { return nil }
@@ -62,7 +62,7 @@ final class BodyQueue: Sendable {
         waiter?.resume(returning: error.map { .failure($0) } ?? .success(nil))
     }
 
-    /// The next chunk; nil at the end. Only one reader at a time.
+    /// Returns the next chunk, or `nil` at the end. Only one reader at a time.
     func next() async -> Next {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
@@ -88,7 +88,7 @@ final class BodyQueue: Sendable {
         }
     }
 
-    /// Nobody will read the rest.
+    /// Drops the stored chunks, since the rest will not be read.
     func abandon() {
         content.withLockedValue { content in
             content.chunks.removeAll()

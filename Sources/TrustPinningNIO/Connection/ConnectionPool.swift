@@ -5,11 +5,11 @@ import NIOConcurrencyHelpers
 import NIOCore
 import TrustPinning
 
-/// Keeps connections that can take another request, and bounds how many there are to each endpoint.
+/// Keeps idle connections for the next requests, and limits the number of connections to each endpoint.
 final class ConnectionPool: Sendable {
     private enum Grant: Sendable {
         case connection(HTTPConnection)
-        /// Leave to open one.
+        /// Permission to open a connection.
         case slot
         case failure(PinnedSessionError)
     }
@@ -22,9 +22,9 @@ final class ConnectionPool: Sendable {
     }
 
     private struct Place {
-        /// The last one used comes last.
+        /// The idle connections, the most recently used one last.
         var idle: [HTTPConnection] = []
-        /// Open ones and those that are being opened.
+        /// The number of open and opening connections.
         var count = 0
         var waiters: [Waiter] = []
     }
@@ -39,7 +39,7 @@ final class ConnectionPool: Sendable {
     private let connector: Connector
     private let limit: Int
 
-    /// - Parameter limit: the most connections to one endpoint.
+    /// - Parameter limit: The maximum number of connections to one endpoint.
     init(connector: Connector, limit: Int) {
         self.connector = connector
         self.limit = max(limit, 1)
@@ -50,15 +50,15 @@ final class ConnectionPool: Sendable {
     /// A connection for one exchange.
     struct Lease: Sendable {
         var connection: HTTPConnection
-        /// Whether it has served others before, and may have been closed by the server meanwhile.
+        /// Whether it has served earlier requests, so that the server may have closed it in the meantime.
         var isReused: Bool
     }
 
-    /// Takes a connection that is free, or opens one; waits for its turn when there are too many.
+    /// Returns an idle connection, or opens one; waits for a slot if the limit is reached.
     ///
     /// Policies and identities may change while the request waits or the connection opens, so the connection's key is
-    /// compared with the current one last.
-    /// - Parameter onlyNew: to take none that was in use before.
+    /// compared with the current one at the end.
+    /// - Parameter onlyNew: Whether the connection must be new.
     func lease(
         _ endpoint: Endpoint, deadline: NIODeadline, onlyNew: Bool = false
     ) async -> Result<Lease, PinnedSessionError> {
@@ -91,7 +91,7 @@ final class ConnectionPool: Sendable {
             onUnused: { [weak self] in self?.slotReturned(endpoint) })
         switch await connector.connect(currentKey(endpoint), deadline: deadline, events: events) {
         case .success(let connection):
-            // Shut down meanwhile, so that nobody would close it.
+            // The pool was closed in the meantime, so close the connection here.
             guard !content.withLockedValue({ $0.isClosed }) else {
                 connection.close()
                 return .failure(.sessionClosed)
@@ -101,10 +101,11 @@ final class ConnectionPool: Sendable {
         }
     }
 
-    /// The key that a connection must have to be used now.
+    /// The key that a connection must have to be used.
     private func currentKey(_ endpoint: Endpoint) -> ConnectionKey { connector.tls.key(for: endpoint) }
 
-    /// Closes what is idle. What is in use is closed after its exchange, when its key is no longer asked for, by time.
+    /// Closes idle connections. An active one is closed after its exchange if its key is out of date, and otherwise after the
+    /// keep-alive time.
     func closeIdle() {
         let idle = content.withLockedValue { content in
             content.places.keys.flatMap { endpoint in
@@ -116,7 +117,7 @@ final class ConnectionPool: Sendable {
         for connection in idle { connection.closeIfIdle() }
     }
 
-    /// Closes what is idle, fails who waits, and lends nothing any more.
+    /// Closes idle connections, fails waiting requests, and grants no more leases.
     func close() {
         let (idle, waiters) = content.withLockedValue { content in
             content.isClosed = true
@@ -132,7 +133,7 @@ final class ConnectionPool: Sendable {
         for connection in idle { connection.close() }
     }
 
-    // MARK: - Turns
+    // MARK: - Slots
 
     private func grant(_ endpoint: Endpoint, deadline: NIODeadline, onlyNew: Bool) async -> Grant {
         let id = content.withLockedValue { content in
@@ -140,7 +141,7 @@ final class ConnectionPool: Sendable {
             return content.nextWaiter
         }
         let timer = connector.group.next().scheduleTask(deadline: deadline) { [weak self] in
-            self?.give(up: id, of: endpoint, .timedOut(.whole))
+            self?.failWaiter(id, of: endpoint, .timedOut(.whole))
         }
         defer { timer.cancel() }
         let key = currentKey(endpoint)
@@ -149,18 +150,18 @@ final class ConnectionPool: Sendable {
                 var unwanted: [HTTPConnection] = []
                 let grant = content.withLockedValue { content -> Grant? in
                     guard !content.isClosed else { return .failure(.sessionClosed) }
-                    // Cancelled before this, so that nobody would take it out of the queue.
+                    // The task was cancelled earlier, so `onCancel` would not find the waiter.
                     guard !Task.isCancelled else { return .failure(.cancelled) }
-                    // The timer may have fired before this, too.
+                    // The timer may also have fired earlier.
                     guard NIODeadline.now() < deadline else { return .failure(.timedOut(.whole)) }
                     var place = content.places[endpoint] ?? Place()
                     defer { content.places[endpoint] = place }
-                    // Connections that earlier policies or identities verified are not used again.
+                    // Connections that other policies or identities verified are not used again.
                     unwanted = place.idle.filter { $0.key != key || !$0.isActive }
                     place.idle.removeAll { $0.key != key || !$0.isActive }
                     if !onlyNew, let connection = place.idle.popLast() { return .connection(connection) }
                     if place.count >= limit, onlyNew, !place.idle.isEmpty {
-                        // It leaves its slot to the new one when it is closed.
+                        // Its slot goes to the new connection when it is closed.
                         unwanted.append(place.idle.removeFirst())
                     }
                     guard place.count >= limit else {
@@ -174,11 +175,11 @@ final class ConnectionPool: Sendable {
                 if let grant { continuation.resume(returning: grant) }
             }
         } onCancel: {
-            give(up: id, of: endpoint, .cancelled)
+            failWaiter(id, of: endpoint, .cancelled)
         }
     }
 
-    private func give(up id: UInt64, of endpoint: Endpoint, _ error: PinnedSessionError) {
+    private func failWaiter(_ id: UInt64, of endpoint: Endpoint, _ error: PinnedSessionError) {
         let waiter = content.withLockedValue { content -> Waiter? in
             guard let index = content.places[endpoint]?.waiters.firstIndex(where: { $0.id == id }) else { return nil }
             return content.places[endpoint]?.waiters.remove(at: index)
@@ -188,7 +189,7 @@ final class ConnectionPool: Sendable {
 
     private func release(_ connection: HTTPConnection) {
         let endpoint = connection.key.endpoint
-        // If policies or identities have changed, it is closed, and its slot goes to the next request.
+        // If policies or identities have changed, close it: its slot goes to the next request.
         let isCurrent = connection.key == currentKey(endpoint)
         var isUnwanted = false
         let waiter = content.withLockedValue { content -> Waiter? in
@@ -219,7 +220,7 @@ final class ConnectionPool: Sendable {
         slotReturned(connection.key.endpoint)
     }
 
-    /// A connection is closed or did not come to be: the next one who waits may open one.
+    /// Called when a connection was closed or failed to open: the next waiting request may open one.
     private func slotReturned(_ endpoint: Endpoint) {
         let waiter = content.withLockedValue { content -> Waiter? in
             guard var place = content.places[endpoint] else { return nil }

@@ -10,19 +10,19 @@ import NIOTLS
 import TrustPinning
 import TunnelSystem
 
-/// Makes connections: name lookup, TCP, TLS with the verifier's verdict, HTTP on top.
+/// Opens connections: name lookup, TCP, TLS with the verifier's verdict, and HTTP.
 struct Connector: Sendable {
     let tls: PinnedTLS
     let group: any EventLoopGroup
     let connectTimeout: TimeAmount
     let keepAlive: TimeAmount
-    /// Other places for some endpoints, as `host:port`.
+    /// The addresses to connect to instead, for some endpoints.
     let detours: [Endpoint: Endpoint]
     var socketMark: UInt32?
-    /// Looks names up; the system's way where it is nil.
+    /// The resolver of names; `nil` uses the system's.
     var resolver: (any Resolver & Sendable)?
 
-    /// What a pool wants to hear of a connection.
+    /// The callbacks of a connection to its pool.
     struct Events: Sendable {
         var onIdle: @Sendable (HTTPConnection) -> Void
         var onClose: @Sendable (HTTPConnection) -> Void
@@ -34,17 +34,17 @@ struct Connector: Sendable {
     private struct Progress {
         /// Whether the attempt has failed.
         var isOver = false
-        /// Whether a socket was made before that.
+        /// Whether a socket was created before it failed.
         var hasSocket = false
     }
 
-    /// Connects, and returns when the server was found trusted.
-    /// - Parameter deadline: the latest time for it; the time-out for connecting may come before.
+    /// Connects, and returns when the server is trusted.
+    /// - Parameter deadline: The deadline; the connect time-out may end earlier.
     func connect(
         _ key: ConnectionKey, deadline: NIODeadline, events: Events
     ) async -> Result<HTTPConnection, PinnedSessionError> {
         let loop = group.next()
-        // Ends once: with a connection, an error, cancellation or the time-out. What comes later is of no consequence.
+        // Completed once, with a connection, an error, cancellation or a time-out. Later results are ignored.
         let attempt = loop.makePromise(of: HTTPConnection.self)
         let timeout = min(deadline, .now() + connectTimeout)
         let phase: PinnedSessionError.TimedPhase = deadline < .now() + connectTimeout ? .whole : .connect
@@ -72,14 +72,14 @@ struct Connector: Sendable {
             .resolver(resolver)
             .channelInitializer { channel in
                 // An attempt that failed without a socket has returned its slot.
-                let mayGoOn = progress.withLockedValue { progress in
+                let mayContinue = progress.withLockedValue { progress in
                     if !progress.isOver { progress.hasSocket = true }
                     return progress.hasSocket
                 }
-                guard mayGoOn else { return channel.eventLoop.makeFailedFuture(ChannelError.ioOnClosedChannel) }
+                guard mayContinue else { return channel.eventLoop.makeFailedFuture(ChannelError.ioOnClosedChannel) }
                 // A socket ends with its attempt, connected or not: a cancelled request leaves none behind.
                 attempt.futureResult.whenFailure { _ in channel.close(promise: nil) }
-                // Several addresses of a host may be tried at once; one of them gets as far as TLS.
+                // NIO may try several addresses of a host at the same time; only one of them reaches TLS.
                 return channel.marked(socketMark).flatMapThrowing {
                     let handler = try tls.handler(for: endpoint.host.description, port: endpoint.port, record: record)
                     try channel.pipeline.syncOperations.addHandlers([handler, HandshakeWatcher(eventLoop: loop)])
@@ -103,7 +103,7 @@ struct Connector: Sendable {
         }
     }
 
-    /// On the event loop of the channel: waits for the handshake, then puts HTTP on top.
+    /// Waits for the handshake, then adds HTTP. Runs on the channel's event loop.
     private func finish(
         _ channel: any Channel, _ key: ConnectionKey, _ record: HandshakeRecord,
         _ attempt: EventLoopPromise<HTTPConnection>, _ progress: NIOLockedValueBox<Progress>, _ events: Events
@@ -112,7 +112,7 @@ struct Connector: Sendable {
         do {
             future = try channel.pipeline.syncOperations.handler(type: HandshakeWatcher.self).completed
         } catch {
-            // The channel has gone, and its handlers with it.
+            // The channel was closed, and its handlers were removed.
             attempt.fail(PinnedSessionError.connectionLost("the server closed it during the handshake"))
             return
         }
@@ -134,14 +134,14 @@ struct Connector: Sendable {
     }
 
     private func addHTTP(to channel: any Channel, _ key: ConnectionKey, _ events: Events) throws -> HTTPConnection {
-        // Events come from the handler after the connection object exists, and refer to it.
+        // Events refer to the connection, which is created after the handler.
         let box = NIOLockedValueBox<HTTPConnection?>(nil)
         let handler = ExchangeHandler(
             eventLoop: channel.eventLoop, keepAlive: keepAlive,
             onIdle: { if let connection = box.withLockedValue({ $0 }) { events.onIdle(connection) } },
             onClose: {
                 let connection = box.withLockedValue { box in
-                    // The connection holds the handler, and would stay for ever in a circle.
+                    // Break the reference cycle: the connection retains the handler.
                     defer { box = nil }
                     return box
                 }
@@ -181,7 +181,7 @@ struct Connector: Sendable {
     }
 }
 
-/// Tells when the handshake is over, one way or the other.
+/// Completes a future when the handshake has succeeded or failed.
 private final class HandshakeWatcher: ChannelInboundHandler {
     typealias InboundIn = NIOAny
 

@@ -6,34 +6,34 @@ import NIOCore
 import NIOHTTP1
 import TrustPinning
 
-/// How a request is to be carried out on a connection.
+/// A request with the limits for its exchange.
 struct ExchangePlan: Sendable {
     var head: HTTPRequestHead
     var body: PinnedRequest.Body
-    /// How long the server's word that it wants the body is waited for; nil: not at all.
+    /// The time to wait for `100 Continue` before the body is sent, or `nil` not to wait.
     var continueTimeout: TimeAmount?
     var idleTimeout: TimeAmount
     var deadline: NIODeadline
-    /// The longest body that is taken.
+    /// The maximum length of the response body, in bytes.
     var bodyLimit: Int
 }
 
-/// The beginning of an answer.
+/// The head of a response, and its body to read.
 struct ExchangeAnswer: Sendable {
     var head: HTTPResponseHead
     var body: PinnedBody
 }
 
-/// Why there is no answer, with what decides whether the request may be sent again.
+/// The error of an exchange, with the facts that decide whether the request may be sent again.
 struct ExchangeFailure: Error {
     var error: PinnedSessionError
-    /// Whether any of the request may have reached the server.
+    /// Whether a part of the request may have reached the server.
     var requestLeft: Bool
-    /// Whether the connection ended, as one that was kept for long does.
+    /// Whether the connection was closed, as servers do with idle ones.
     var isStale: Bool
 }
 
-/// Names one exchange to its connection, from any thread, before and after it has begun.
+/// Identifies an exchange on its connection, from any thread, before and after it has begun.
 final class ExchangeToken: Sendable {
     private let cancelled = NIOLockedValueBox(false)
 
@@ -42,7 +42,7 @@ final class ExchangeToken: Sendable {
     func cancel() { cancelled.withLockedValue { $0 = true } }
 }
 
-/// The state of an exchange, on the event loop of its connection.
+/// The state of an exchange. Only used on the event loop of its connection.
 final class Exchange {
     let token: ExchangeToken
     let plan: ExchangePlan

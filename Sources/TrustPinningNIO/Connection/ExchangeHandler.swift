@@ -6,7 +6,7 @@ import NIOHTTP1
 import NIOSSL
 import TrustPinning
 
-/// The end of a connection's pipeline: one exchange at a time, and none on a connection that did anything unexpected.
+/// The last handler of a connection's pipeline. It runs one exchange at a time, and none after unexpected data.
 final class ExchangeHandler: ChannelDuplexHandler {
     typealias InboundIn = HTTPClientResponsePart
     typealias OutboundIn = HTTPClientRequestPart
@@ -18,7 +18,7 @@ final class ExchangeHandler: ChannelDuplexHandler {
         case closed
     }
 
-    /// More answers of the 1xx kind than this are taken for an attack.
+    /// The maximum number of 1xx responses; more are treated as an attack.
     private static let informationalLimit = 16
 
     private let eventLoop: any EventLoop
@@ -32,10 +32,10 @@ final class ExchangeHandler: ChannelDuplexHandler {
     private var wantsRead = false
 
     /// - Parameters:
-    ///   - eventLoop: the connection's.
-    ///   - keepAlive: how long the connection stays open without work.
-    ///   - onIdle: called when the connection can take the next request.
-    ///   - onClose: called once, when the connection has ended.
+    ///   - eventLoop: The event loop of the connection.
+    ///   - keepAlive: The time for which an idle connection stays open.
+    ///   - onIdle: Called when the connection is ready for the next request.
+    ///   - onClose: Called once, when the connection has ended.
     init(
         eventLoop: any EventLoop, keepAlive: TimeAmount, onIdle: @escaping @Sendable () -> Void,
         onClose: @escaping @Sendable () -> Void
@@ -91,7 +91,7 @@ final class ExchangeHandler: ChannelDuplexHandler {
         fail(.cancelled)
     }
 
-    /// The reader of the body is gone. That is the end of an exchange that has not come to its own.
+    /// Cancels the exchange, unless it has ended, because its body will not be read.
     func readerEnded(_ token: ExchangeToken) { cancel(token) }
 
     func readerWantsMore(_ token: ExchangeToken) {
@@ -103,7 +103,7 @@ final class ExchangeHandler: ChannelDuplexHandler {
     /// Closes the connection, unless an exchange is on it.
     func closeIfIdle() {
         guard case .idle = phase else { return }
-        // The end of TLS takes time, in which no exchange may begin.
+        // Closing TLS takes time, in which no exchange may begin.
         phase = .closed
         close()
     }
@@ -153,11 +153,11 @@ final class ExchangeHandler: ChannelDuplexHandler {
         guard chunk.readableBytes > 0 else { return eventLoop.makeSucceededVoidFuture() }
         let (sent, isTooMuch) = exchange.bodySent.addingReportingOverflow(chunk.readableBytes)
         if isTooMuch || sent > length ?? .max {
-            return failedFuture(.bodyFailed("it is longer than the \(length ?? .max) bytes that were announced"))
+            return failedFuture(.bodyFailed("it is longer than the announced \(length ?? .max) bytes"))
         }
         exchange.bodySent = sent
         guard sent != length else {
-            // It makes the request complete, which has to wait for the word that nothing follows.
+            // The last chunk completes the request, so hold it until the source has ended.
             exchange.lastChunk = chunk
             return eventLoop.makeSucceededVoidFuture()
         }
@@ -179,13 +179,13 @@ final class ExchangeHandler: ChannelDuplexHandler {
         if let promise = piece.promise { written.futureResult.cascade(to: promise) }
         let handler = NIOLoopBound(self, eventLoop: eventLoop)
         let loop = eventLoop
-        // In another turn of the loop: the writes of a long body would nest otherwise.
+        // Run it in another loop iteration: otherwise, the writes of a long body would nest.
         written.futureResult.whenSuccess { loop.execute { handler.value.pieceWritten(of: token) } }
         context.write(wrapOutboundOut(.body(.byteBuffer(piece.bytes))), promise: written)
         if piece.isLast { finishRequest(exchange, context) } else { context.flush() }
     }
 
-    /// A piece of the body has reached the network, which counts as activity.
+    /// Called when a piece of the body has reached the network, which counts as activity.
     private func pieceWritten(of token: ExchangeToken) {
         guard let exchange = current(token) else { return }
         exchange.lastActivity = eventLoop.now
@@ -200,7 +200,7 @@ final class ExchangeHandler: ChannelDuplexHandler {
     private func bodyEnded(of token: ExchangeToken, length: Int?) {
         guard let exchange = current(token), !exchange.outgoing.isComplete else { return }
         if let length, exchange.bodySent < length {
-            fail(.bodyFailed("it has \(exchange.bodySent) bytes, and \(length) were announced"))
+            fail(.bodyFailed("it has \(exchange.bodySent) bytes instead of the announced \(length)"))
             return
         }
         if let chunk = exchange.lastChunk { exchange.outgoing.append(chunk) }
@@ -222,11 +222,11 @@ final class ExchangeHandler: ChannelDuplexHandler {
         context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: flushed)
     }
 
-    // MARK: - Answer
+    // MARK: - Response
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard case .active(let exchange) = phase else {
-            // No request asked for this, so the next bytes could be taken for the answer to another request.
+            // Unsolicited data: the next bytes could be mistaken for the response to another request.
             phase = .closed
             context.close(promise: nil)
             return
@@ -256,7 +256,7 @@ final class ExchangeHandler: ChannelDuplexHandler {
         }
         exchange.responseBegan = true
         exchange.keepsAlive = head.isKeepAlive
-        // The server answered without the body it could have had: it will not get it (RFC 9110, section 10.1.1).
+        // The server responded before it received the body: do not send it (RFC 9110, section 10.1.1).
         exchange.continueTimer?.cancel()
         exchange.bodyBegan = true
 
@@ -274,7 +274,7 @@ final class ExchangeHandler: ChannelDuplexHandler {
         exchange.informationalCount += 1
         guard head.status != .switchingProtocols, exchange.informationalCount <= ExchangeHandler.informationalLimit
         else {
-            fail(.invalidResponse("status \(head.status.code) was not asked for"))
+            fail(.invalidResponse("status \(head.status.code) was not requested"))
             return
         }
         if head.status == .continue { sendBody(of: exchange.token) }
@@ -291,15 +291,16 @@ final class ExchangeHandler: ChannelDuplexHandler {
     }
 
     private func complete(_ exchange: Exchange, _ context: ChannelHandlerContext) {
-        // The end of an informational answer.
+        // The end of an informational response.
         guard exchange.responseBegan else { return }
         exchange.stop()
-        // The rest of a request that was not flushed would be sent before the next one.
-        let canStay = exchange.requestFlushed && exchange.keepsAlive && context.channel.isActive
-        phase = canStay ? .idle : .closed
+        // An unflushed rest of the request would be sent before the next request.
+        let canReuse = exchange.requestFlushed && exchange.keepsAlive && context.channel.isActive
+        phase = canReuse ? .idle : .closed
         resumeReading()
-        if canStay { becomeIdle() } else { context.close(promise: nil) }
-        // Last: who has read the answer to its end may ask again at once, and is to find this connection.
+        if canReuse { becomeIdle() } else { context.close(promise: nil) }
+        // Do this last: after the end of the response, the reader may send a request immediately, and must find this
+        // connection.
         exchange.queue?.finish()
     }
 
@@ -311,7 +312,7 @@ final class ExchangeHandler: ChannelDuplexHandler {
         onIdle()
     }
 
-    /// Reading stops while the reader of a body has more than enough.
+    /// Reads unless the body's reader has enough data.
     func read(context: ChannelHandlerContext) {
         if isPaused {
             wantsRead = true
@@ -327,7 +328,7 @@ final class ExchangeHandler: ChannelDuplexHandler {
         context?.read()
     }
 
-    // MARK: - Ends
+    // MARK: - Failure and time-outs
 
     func channelInactive(context: ChannelHandlerContext) {
         end(with: .connectionLost("the server closed it"), isStale: true)
@@ -342,9 +343,9 @@ final class ExchangeHandler: ChannelDuplexHandler {
 
     private static func failure(for error: any Error) -> PinnedSessionError {
         switch error {
-        case let error as HTTPParserError: .invalidResponse("it is no HTTP (\(error))")
+        case let error as HTTPParserError: .invalidResponse("it is not HTTP (\(error))")
         case let error as NIOHTTPDecoderError: .invalidResponse(String(describing: error))
-        case NIOSSLError.uncleanShutdown: .connectionLost("it was cut off, without the end that TLS has")
+        case NIOSSLError.uncleanShutdown: .connectionLost("it was closed without the end of TLS")
         default: .connectionLost(String(describing: error))
         }
     }
@@ -388,7 +389,7 @@ final class ExchangeHandler: ChannelDuplexHandler {
 
     private func idleTimerFired(_ token: ExchangeToken) {
         guard let exchange = current(token), let context else { return }
-        // A reader that takes its time is not the server's fault.
+        // A slow reader does not count as an idle server.
         if isPaused { exchange.lastActivity = eventLoop.now }
         if eventLoop.now >= exchange.lastActivity + exchange.plan.idleTimeout {
             fail(.timedOut(.idle))

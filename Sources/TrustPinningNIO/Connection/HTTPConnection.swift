@@ -5,18 +5,18 @@ import NIOCore
 import NIOHTTP1
 import TrustPinning
 
-/// What connections have in common that may take each other's requests.
+/// The properties that connections must share to serve the same requests.
 struct ConnectionKey: Hashable, Sendable {
     var endpoint: Endpoint
-    /// The client identity that may have been shown on it.
+    /// The revision of the client identity that may have been sent.
     var identityRevision: UInt64
-    /// What it was judged by. A connection that an older policy let through is not used under a newer one.
+    /// The rule that verified the server. A connection that an older rule accepted is not used under a newer one.
     var rule: PolicySet.Rule?
-    /// Whether its pins had expired then, after which another verdict is due.
+    /// Whether the rule's pins had expired, which changes the decision.
     var hasExpired = false
 }
 
-/// A connection that was found trusted, and takes one request after another.
+/// A connection to a trusted server, which serves one request after another.
 final class HTTPConnection: Sendable {
     let key: ConnectionKey
     let channel: any Channel
@@ -30,7 +30,7 @@ final class HTTPConnection: Sendable {
 
     var isActive: Bool { channel.isActive }
 
-    /// Sends a request and gives the beginning of its answer.
+    /// Sends a request and returns the head of its response.
     func perform(_ plan: ExchangePlan) async -> Result<ExchangeAnswer, ExchangeFailure> {
         let token = ExchangeToken()
         let handler = handler
@@ -45,12 +45,12 @@ final class HTTPConnection: Sendable {
         }
     }
 
-    /// Closes the connection if nothing is on its way over it.
+    /// Closes the connection if no exchange uses it.
     func closeIfIdle() {
         let handler = handler
         channel.eventLoop.execute { handler.value.closeIfIdle() }
     }
 
-    /// Closes the connection now.
+    /// Closes the connection immediately.
     func close() { channel.close(promise: nil) }
 }

@@ -3,17 +3,17 @@
 
 import NIOCore
 
-/// The part of a request's body that was not written yet, in the pieces in which it is written.
+/// The unwritten part of a request's body, divided into pieces.
 ///
-/// TLS reports a write when all of it has reached the network. Written as a whole, a large body on a slow network would
-/// look like a connection that stands still.
+/// TLS reports a write as complete when all of it has reached the network. If a large body were a single write, a slow
+/// network would look like an idle connection.
 struct OutgoingBody {
     /// A part of the body that is written in one step.
     struct Piece {
         var bytes: ByteBuffer
-        /// Completed with the write, for the caller whose chunk ends with this piece.
+        /// Completed with the write, if the caller's chunk ends with this piece.
         var promise: EventLoopPromise<Void>?
-        /// Whether the request ends with it.
+        /// Whether it is the last piece of the request.
         var isLast: Bool
     }
 
@@ -21,11 +21,11 @@ struct OutgoingBody {
     static let pieceSize = 16 * 1024
 
     private var chunks = CircularBuffer<(bytes: ByteBuffer, promise: EventLoopPromise<Void>?)>()
-    /// Whether nothing follows.
+    /// Whether no more chunks follow.
     private(set) var isComplete = false
 
     /// Adds a chunk.
-    /// - Parameter promise: completed when all of the chunk has reached the network, or failed.
+    /// - Parameter promise: Completed when all of the chunk has reached the network, or has failed.
     mutating func append(_ bytes: ByteBuffer, promise: EventLoopPromise<Void>? = nil) {
         chunks.append((bytes, promise))
     }
@@ -33,7 +33,7 @@ struct OutgoingBody {
     /// Marks the end of the body.
     mutating func complete() { isComplete = true }
 
-    /// Removes the next piece; `nil` if none waits.
+    /// Removes and returns the next piece, or `nil` if none waits.
     mutating func nextPiece() -> Piece? {
         guard var chunk = chunks.popFirst() else { return nil }
         guard chunk.bytes.readableBytes > OutgoingBody.pieceSize,

@@ -13,9 +13,9 @@ import TrustPinning
 
 typealias Endpoint = HTTPSEndpoint
 
-/// Builds what is sent in front of a body, and refuses what could be read as more than one request.
+/// Builds the head of a request, and refuses input that a server could read as more than one request.
 enum RequestHead {
-    /// Fields that say how the message is framed or kept: the session's own business.
+    /// The fields for framing and connections, which only the session sets.
     private static let reserved: Set<String> = [
         "host", "content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection", "expect", "te",
         "trailer", "upgrade",
@@ -24,7 +24,7 @@ enum RequestHead {
     static func make(_ request: PinnedRequest, to endpoint: Endpoint) throws(PinnedSessionError) -> HTTPRequestHead {
         let method = request.method.rawValue
         guard isToken(method), method != "CONNECT" else {
-            throw .invalidRequest("'\(printable(method))' is no method for this")
+            throw .invalidRequest("'\(printable(method))' is not a supported method")
         }
         if method == "TRACE" {
             // The body would be sent without a length, and read as a request (RFC 9110, section 9.3.8).
@@ -32,12 +32,12 @@ enum RequestHead {
         }
         var headers: HTTPHeaders = ["Host": endpoint.authority]
         for (name, value) in request.headers {
-            guard isToken(name) else { throw .invalidRequest("'\(printable(name))' is no name of a header field") }
+            guard isToken(name) else { throw .invalidRequest("'\(printable(name))' is not a valid header field name") }
             guard !reserved.contains(name.lowercased()) else {
                 throw .invalidRequest("the field '\(name)' is set by the session")
             }
             guard isFieldValue(value) else {
-                throw .invalidRequest("the value of '\(name)' has a line break or another control character in it")
+                throw .invalidRequest("the value of '\(name)' contains a line break or another control character")
             }
             headers.add(name: name, value: value)
         }
@@ -45,11 +45,11 @@ enum RequestHead {
         if headers["accept-encoding"].isEmpty { headers.add(name: "Accept-Encoding", value: "identity") }
         switch request.body.source {
         case .none:
-            // Servers take the lack of a length for an error where a body is usual (RFC 9110, section 8.6).
+            // Servers treat a missing length as an error if the method usually has a body (RFC 9110, section 8.6).
             if [.POST, .PUT, .PATCH].contains(request.method) { headers.add(name: "Content-Length", value: "0") }
         case .bytes(let bytes): headers.add(name: "Content-Length", value: String(bytes.readableBytes))
         case .stream(let length?, _):
-            guard length >= 0 else { throw .invalidRequest("the body has a negative length") }
+            guard length >= 0 else { throw .invalidRequest("the body's length must not be negative") }
             headers.add(name: "Content-Length", value: String(length))
         case .stream(nil, _): headers.add(name: "Transfer-Encoding", value: "chunked")
         }
@@ -76,9 +76,9 @@ enum RequestHead {
         let path = url.path(percentEncoded: true)
         var target = path.hasPrefix("/") ? path : "/" + path
         if let query = url.query(percentEncoded: true) { target += "?" + query }
-        guard target.utf8.count <= 16_384 else { throw .invalidRequest("the URL is longer than 16 KiB") }
+        guard target.utf8.count <= 16_384 else { throw .invalidRequest("the URL must not exceed 16 KiB") }
         guard target.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) else {
-            throw .invalidRequest("the URL has characters that are not percent-encoded")
+            throw .invalidRequest("the URL contains characters that must be percent-encoded")
         }
         return target
     }
@@ -94,12 +94,12 @@ enum RequestHead {
 
     private static let tokenMarks = Set("!#$%&'*+-.^_`|~".utf8)
 
-    /// RFC 9110, section 5.6.2.
+    /// Whether the text is a token (RFC 9110, section 5.6.2).
     private static func isToken(_ text: String) -> Bool {
         !text.isEmpty && text.utf8.allSatisfy { isLetterOrDigit($0) || tokenMarks.contains($0) }
     }
 
-    /// RFC 9110, section 5.5, with bytes beyond ASCII.
+    /// Whether the text is a field value (RFC 9110, section 5.5), including bytes outside of ASCII.
     private static func isFieldValue(_ text: String) -> Bool {
         text.utf8.allSatisfy { $0 == 0x09 || ($0 >= 0x20 && $0 != 0x7f) }
     }

@@ -3,9 +3,9 @@
 
 import NIOHTTP1
 
-/// The rules for the head of an answer, by which its end is found (RFC 9112, section 6).
+/// The rules for a response head that determine the end of the message (RFC 9112, section 6).
 enum ResponseFraming {
-    /// The rule that a head breaks; `nil` if it breaks none.
+    /// Returns the rule that a head violates, or `nil` if it violates none.
     static func problem(of head: HTTPResponseHead) -> String? {
         guard head.status.code >= 100 else { return "its status \(head.status.code) must be at least 100" }
         let codings = head.headers["transfer-encoding"]
@@ -16,7 +16,7 @@ enum ResponseFraming {
         guard head.version == .http1_1 else {
             return "a transfer coding must not be in HTTP/\(head.version.major).\(head.version.minor)"
         }
-        // The request permits no other (RFC 9112, section 7.4), and no other is decoded here.
+        // The request permits no other coding (RFC 9112, section 7.4), and none is decoded here.
         guard codings.count == 1, coding.lowercased() == "chunked" else {
             return "its transfer coding must be 'chunked' alone"
         }

@@ -5,7 +5,7 @@
     import NIOCore
 
     extension Channel {
-        /// There are no marks here: a tunnel provider's own sockets are not routed into its tunnel.
+        /// Does nothing, since a tunnel provider's own sockets are not routed into its tunnel.
         func marked(_ mark: UInt32?) -> EventLoopFuture<Void> { eventLoop.makeSucceededVoidFuture() }
     }
 #endif

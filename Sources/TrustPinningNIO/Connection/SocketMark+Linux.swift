@@ -5,8 +5,8 @@
     import NIOCore
 
     extension Channel {
-        /// Marks the socket, by which routes and firewalls know its packets. Without the privilege it stays as it is: its packets
-        /// then go the way that everybody's go.
+        /// Sets the mark by which routes and firewalls recognise the socket's packets. Without the privilege to set it,
+        /// the socket has no mark, and its packets use the normal routes.
         func marked(_ mark: UInt32?) -> EventLoopFuture<Void> {
             guard let mark else { return eventLoop.makeSucceededVoidFuture() }
             // SO_MARK (asm-generic/socket.h).

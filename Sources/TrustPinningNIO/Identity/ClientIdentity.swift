@@ -10,22 +10,21 @@ public import TrustPinning
     public import Foundation
 #endif
 
-/// A certificate with its key and the chain above it, with which a client says who it is.
+/// A client certificate with its private key and the chain above it.
 public struct ClientIdentity: ClientIdentityMaterial {
     /// The certificates in DER, the client's own first.
     public let certificates: [[UInt8]]
-    /// The dates between which the client's own certificate is valid.
+    /// The validity period of the client's own certificate.
     public let validity: Range<Date>
 
     let certificateSources: [NIOSSLCertificateSource]
     let privateKeySource: NIOSSLPrivateKeySource
 
-    /// The identity in a PKCS#12 bundle (RFC 7292), as exported by keychains and certificate authorities.
+    /// Reads the identity in a PKCS#12 bundle (RFC 7292), as keychains and certificate authorities export it.
     ///
-    /// The key must lie in the bundle as it does in those that usual programs write: in a bag of its own that can be seen
-    /// before decryption. The bundle must be from a source that is trusted not to pair a key with somebody else's
-    /// certificate, since the TLS library ends the process on such a bundle.
-    /// - Throws: an error that says what is missing, or that the bundle or the passphrase is wrong.
+    /// The key must be in its own bag that is visible before decryption, as common programs write it. Use only a bundle
+    /// from a trusted source: if its key does not belong to its certificate, the TLS library ends the process.
+    /// - Throws: An error if a part is missing, or if the bundle or the passphrase is wrong.
     public init(pkcs12: [UInt8], passphrase: String?) throws(ClientIdentityError) {
         try PKCS12Outline.check(pkcs12)
         let bundle: NIOSSLPKCS12Bundle
@@ -37,8 +36,8 @@ public struct ClientIdentity: ClientIdentityMaterial {
         try self.init(chain: bundle.certificateChain, key: bundle.privateKey)
     }
 
-    /// The identity in PEM: certificates, the client's own first, and its private key, which may be encrypted.
-    /// - Throws: an error that says which of the two cannot be read, or that they do not belong together.
+    /// Reads the identity in PEM: certificates, the client's own first, and its private key, which may be encrypted.
+    /// - Throws: An error if one of the two cannot be read, or if they do not belong together.
     public init(
         certificatePEM: [UInt8], keyPEM: [UInt8], passphrase: String? = nil
     ) throws(ClientIdentityError) {
@@ -65,7 +64,7 @@ public struct ClientIdentity: ClientIdentityMaterial {
         certificateSources = chain.map { .certificate($0) }
         privateKeySource = .privateKey(key)
 
-        // A context compares the key with the certificate when it takes both.
+        // Creating a context compares the key with the certificate.
         var trial = TLSConfiguration.makeClientConfiguration()
         trial.trustRoots = .certificates([])
         trial.certificateChain = certificateSources
@@ -74,5 +73,5 @@ public struct ClientIdentity: ClientIdentityMaterial {
     }
 }
 
-/// The client's identities, each bound to the hosts that may see it.
+/// The client identities, each bound to the hosts that may receive it.
 public typealias ClientIdentities = ClientIdentityStore<ClientIdentity>

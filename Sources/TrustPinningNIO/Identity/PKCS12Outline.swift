@@ -4,10 +4,10 @@
 internal import SwiftASN1
 import TrustPinning
 
-/// What can be seen of a PKCS#12 bundle without its passphrase (RFC 7292, section 4).
+/// The parts of a PKCS#12 bundle that are visible without its passphrase (RFC 7292, section 4).
 ///
-/// The TLS library ends the process when a bundle that it could decrypt has no key or no certificate in it. This looks
-/// first, and refuses.
+/// The TLS library ends the process if a bundle that it can decrypt contains no key or no certificate. This check
+/// refuses such bundles first.
 enum PKCS12Outline {
     private static let data: ASN1ObjectIdentifier = [1, 2, 840, 113_549, 1, 7, 1]
     private static let encryptedData: ASN1ObjectIdentifier = [1, 2, 840, 113_549, 1, 7, 6]
@@ -49,7 +49,7 @@ enum PKCS12Outline {
         return try ASN1ObjectIdentifier(berEncoded: &fields)
     }
 
-    /// The octets in a ContentInfo of the type data: SEQUENCE { OID, [0] { OCTET STRING } }.
+    /// Returns the octets in a ContentInfo of the type data: SEQUENCE { OID, [0] { OCTET STRING } }.
     private static func octets(ofDataIn info: ASN1Node?) throws -> ArraySlice<UInt8> {
         var fields = try children(of: info)
         guard try ASN1ObjectIdentifier(berEncoded: &fields) == data else { throw ClientIdentityError.unreadableBundle }

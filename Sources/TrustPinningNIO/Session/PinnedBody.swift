@@ -4,37 +4,37 @@
 public import NIOCore
 public import TrustPinning
 
-/// The body of an answer, chunk by chunk as it comes. It can be read once.
+/// The body of a response, as a sequence of chunks. It can be read once.
 ///
-/// The server is not read faster than the body is. Whoever stops before its end closes the connection.
+/// Data is received only as fast as it is read. If the rest of a body is not read, the connection is closed.
 public struct PinnedBody: AsyncSequence, Sendable {
-    /// A chunk: a few kilobytes.
+    /// A chunk of a few kilobytes.
     public typealias Element = ByteBuffer
-    /// Why there is no more.
+    /// The error that ended the body early.
     public typealias Failure = PinnedSessionError
 
     let reader: BodyReader
 
-    /// An iterator over the chunks that are left.
+    /// Returns an iterator over the unread chunks.
     public func makeAsyncIterator() -> Iterator { Iterator(reader: reader) }
 
-    /// Reads the chunks.
+    /// The iterator over the chunks.
     public struct Iterator: AsyncIteratorProtocol, Sendable {
         let reader: BodyReader
 
-        /// The next chunk, or nil at the end.
+        /// Returns the next chunk, or `nil` at the end.
         public mutating func next() async throws(PinnedSessionError) -> ByteBuffer? {
             try await reader.queue.next().get()
         }
 
-        /// The next chunk, or nil at the end.
+        /// Returns the next chunk, or `nil` at the end.
         public mutating func next(
             isolation actor: isolated (any Actor)?
         ) async throws(PinnedSessionError) -> ByteBuffer? { try await reader.queue.next().get() }
     }
 
-    /// All of the body.
-    /// - Throws: `.responseTooLarge` when it has more than `limit` bytes.
+    /// Reads the rest of the body.
+    /// - Throws: `.responseTooLarge` if it has more than `limit` bytes.
     public func collect(upTo limit: Int) async throws(PinnedSessionError) -> ByteBuffer {
         var all = ByteBuffer()
         while var chunk = try await reader.queue.next().get() {
@@ -45,7 +45,7 @@ public struct PinnedBody: AsyncSequence, Sendable {
     }
 }
 
-/// Held by whoever may still read a body. The connection ends with the last of them.
+/// Retained by each object that may still read the body. Releasing the last reference closes an unfinished connection.
 final class BodyReader: Sendable {
     let queue: BodyQueue
 

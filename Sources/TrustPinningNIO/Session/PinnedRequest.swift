@@ -3,6 +3,7 @@
 
 public import NIOCore
 public import NIOHTTP1
+import TrustPinning
 
 #if canImport(FoundationEssentials)
     public import FoundationEssentials
@@ -10,24 +11,24 @@ public import NIOHTTP1
     public import Foundation
 #endif
 
-/// A request over HTTPS.
+/// An HTTPS request.
 public struct PinnedRequest: Sendable {
-    /// Where it goes: `https`, without user and password. What comes after `#` is not sent.
+    /// The `https` URL, without user and password. A fragment (after `#`) is not sent.
     public var url: URL
-    /// What is asked for.
+    /// The method.
     public var method: HTTPMethod
-    /// Header fields. `Host`, and those that say where the body ends or whether the connection stays, are the session's.
+    /// The header fields. The session sets `Host` and the fields for framing and connections.
     public var headers: HTTPHeaders
-    /// What is sent with it.
+    /// The body.
     public var body: Body
-    /// Whether to wait, for a second at most, for the server's word that it wants the body (RFC 9110, section 10.1.1).
+    /// Whether to wait at most one second for `100 Continue` before sending the body (RFC 9110, section 10.1.1).
     public var expectsContinue = false
-    /// How long that word is waited for.
+    /// The time to wait for `100 Continue`.
     var continueTimeout = TimeAmount.seconds(1)
-    /// The longest that all of it may take, instead of the session's.
+    /// The maximum time for the whole request, instead of the session's.
     public var timeout: Duration?
 
-    /// A request.
+    /// Creates a request.
     public init(
         url: URL, method: HTTPMethod = .GET, headers: HTTPHeaders = HTTPHeaders(), body: Body = .none
     ) {
@@ -50,18 +51,18 @@ public struct PinnedRequest: Sendable {
         /// No body.
         public static let none = Body(source: .none)
 
-        /// These bytes. They can be sent again after a redirect or on another connection.
+        /// A body of these bytes. They can be sent again after a redirect or on another connection.
         public static func bytes(_ bytes: some Sequence<UInt8>) -> Body {
             Body(source: .bytes(ByteBuffer(bytes: bytes)))
         }
 
-        /// These bytes. They can be sent again after a redirect or on another connection.
+        /// A body of these bytes. They can be sent again after a redirect or on another connection.
         public static func buffer(_ buffer: ByteBuffer) -> Body { Body(source: .bytes(buffer)) }
 
-        /// The chunks of a sequence, sent as they come and no faster than the server takes them.
+        /// A body of the chunks of a sequence, sent as they arrive and only as fast as the server accepts them.
         /// - Parameters:
-        ///   - chunks: the sequence.
-        ///   - length: the number of bytes where it is known; chunked transfer coding otherwise.
+        ///   - chunks: The sequence.
+        ///   - length: The number of bytes, or `nil` to use chunked transfer coding.
         public static func stream<Chunks: AsyncSequence & Sendable>(_ chunks: Chunks, length: Int? = nil) -> Body
         where Chunks.Element == ByteBuffer {
             stream(length: length) { writer in
@@ -69,10 +70,10 @@ public struct PinnedRequest: Sendable {
             }
         }
 
-        /// What `produce` writes. Returning ends the body.
+        /// A body that `produce` writes. It ends when `produce` returns.
         /// - Parameters:
-        ///   - length: the number of bytes where it is known; chunked transfer coding otherwise.
-        ///   - produce: writes the body.
+        ///   - length: The number of bytes, or `nil` to use chunked transfer coding.
+        ///   - produce: Writes the body.
         public static func stream(
             length: Int? = nil, _ produce: @escaping @Sendable (BodyWriter) async throws -> Void
         ) -> Body {
@@ -85,27 +86,49 @@ public struct PinnedRequest: Sendable {
         }
     }
 
-    /// Takes the chunks of a body that is being sent.
+    /// Sends the chunks of a body.
     public struct BodyWriter: Sendable {
         let send: @Sendable (ByteBuffer) async throws -> Void
 
-        /// Sends a chunk, and returns when it has been passed to the network.
+        /// Sends a chunk, and returns when it was passed to the network.
         public func write(_ chunk: ByteBuffer) async throws { try await send(chunk) }
 
-        /// Sends a chunk, and returns when it has been passed to the network.
+        /// Sends a chunk, and returns when it was passed to the network.
         public func write(_ chunk: some Sequence<UInt8>) async throws { try await send(ByteBuffer(bytes: chunk)) }
     }
 }
 
-/// The head of an answer.
+/// The head of a response.
 public struct PinnedResponse: Sendable {
-    /// Where the answer came from: the request's URL, or that of the last redirect.
+    /// The URL of the request or, after redirects, of the last one.
     public var url: URL
-    /// The status.
+    /// The status of the response.
     public var status: HTTPResponseStatus
-    /// The header fields. Content codings are not undone; none is asked for.
+    /// The header fields. Content codings are not decoded, and by default none is requested.
     public var headers: HTTPHeaders
 
     /// The status as a number.
     public var statusCode: Int { Int(status.code) }
+}
+
+extension PinnedRequest {
+    /// Returns the request that follows a redirect, or `nil` if the response is final.
+    /// - Throws: `.redirectRefused` if the target is not permitted.
+    func redirected(
+        by response: PinnedResponse, _ redirection: Redirection
+    ) throws(PinnedSessionError) -> (request: PinnedRequest, limit: Int)? {
+        let next = try redirection.next(
+            after: url, method: method.rawValue, isReplayable: body.isReplayable, status: response.statusCode,
+            location: response.headers["location"].first)
+        guard let next else { return nil }
+        var request = self
+        request.url = next.url
+        for name in next.droppedFields { request.headers.remove(name: name) }
+        if next.becomesGet {
+            request.method = .GET
+            request.body = .none
+            request.expectsContinue = false
+        }
+        return (request, next.limit)
+    }
 }

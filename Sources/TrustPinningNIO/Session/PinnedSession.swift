@@ -12,69 +12,69 @@ public import TrustPinning
     public import Foundation
 #endif
 
-/// A client for HTTPS that talks to trusted servers only, for where `URLSession` cannot ask who the server is.
+/// An HTTPS client that connects only to trusted servers, for platforms whose `URLSession` has no server challenges.
 ///
 ///     let session = PinnedSession(trust: evaluator)
 ///     let (data, response) = try await session.data(from: url)
 ///
-/// HTTP/1.1. Connections are kept and used again. Nothing of a request leaves before the server was found trusted.
+/// It uses HTTP/1.1 and reuses connections. No part of a request is sent before the server is trusted.
 public final class PinnedSession: Sendable {
-    /// Limits and habits of a session.
+    /// The limits and options of a session.
     public struct Configuration: Sendable {
-        /// The longest that connecting may take: name lookup, TCP and TLS.
+        /// The maximum time to connect: name lookup, TCP and TLS.
         public var connectTimeout: Duration = .seconds(15)
-        /// The longest that nothing may be sent or received while an answer is awaited or read.
+        /// The maximum time without any bytes sent or received during an exchange.
         public var idleTimeout: Duration = .seconds(60)
-        /// The longest that a request may take with all its redirects; a request can have its own.
+        /// The maximum time for a request with all its redirects; a request can have its own.
         public var wholeTimeout: Duration = .seconds(300)
-        /// How long a connection is kept without work.
+        /// The time for which an idle connection is kept.
         public var keepAlive: Duration = .seconds(30)
-        /// The most connections to one host and port.
+        /// The maximum number of connections to one host and port.
         public var connectionsPerHost = 6
-        /// The longest body that `data(for:)` takes, in bytes.
+        /// The maximum length of a response body for `data(for:)`, in bytes.
         public var dataLimit = 16 * 1024 * 1024
-        /// The longest body that `bytes(for:)` takes, in bytes.
+        /// The maximum length of a response body for `bytes(for:)`, in bytes.
         public var streamLimit = Int.max
-        /// Where redirects may lead.
+        /// The rule for redirects.
         public var redirects = Redirects.samePolicy(limit: 5)
-        /// Sent as `User-Agent` where a request has none.
+        /// The `User-Agent` of requests without this field.
         public var userAgent: String? = "culvert"
 
-        /// The mark of the connections' sockets on Linux. Where the process may not set it, they have none.
+        /// The mark of the sockets on Linux. If the process may not set it, they have none.
         package var socketMark: UInt32?
 
         private(set) var detours: [Endpoint: Endpoint] = [:]
 
-        /// The defaults.
+        /// Creates the default configuration.
         public init() {}
 
-        /// Connects to another place for a host. Its certificate still has to be the host's.
+        /// Connects to another address for a host. Its certificate must still be valid for the host.
         /// - Parameters:
-        ///   - authority: the host and port of requests, as `host:port`.
-        ///   - place: where to connect to, as `host:port`.
-        /// - Throws: `.invalidRequest` when one of them is no host with a port.
+        ///   - authority: The host and port of requests, as `host:port`.
+        ///   - place: The address to connect to, as `host:port`.
+        /// - Throws: `.invalidRequest` if an argument is not a host with a port.
         public mutating func setDetour(
             from authority: String, to place: String
         ) throws(PinnedSessionError) {
             guard let from = Endpoint(authority: authority), let to = Endpoint(authority: place) else {
-                throw .invalidRequest("'\(authority)' or '\(place)' is no host with a port")
+                throw .invalidRequest("'\(authority)' and '\(place)' must have the form host:port")
             }
             detours[from] = to
         }
     }
 
-    /// Where redirects may lead.
+    /// The rule for redirects.
     public typealias Redirects = RedirectRule
 
     private let configuration: Configuration
     private let tls: PinnedTLS
     private let pool: ConnectionPool
 
-    /// A session whose connections are judged by `tls`.
+    /// Creates a session that verifies servers with `tls`.
     /// - Parameters:
-    ///   - tls: which servers are trusted.
-    ///   - configuration: how connections are made and kept.
-    ///   - group: the event loops that the connections live on; those of the process by default.
+    ///   - tls: The TLS settings with the verifier of servers.
+    ///   - configuration: The limits and options.
+    ///   - group: The event loops of the connections; by default, those of the process.
     public init(
         tls: PinnedTLS, configuration: Configuration = Configuration(),
         group: (any EventLoopGroup)? = nil
@@ -89,8 +89,8 @@ public final class PinnedSession: Sendable {
         pool = ConnectionPool(connector: connector, limit: configuration.connectionsPerHost)
     }
 
-    /// A session that talks to those whom `trust` trusts, and shows the identities of `identities` to the hosts they are
-    /// for. On Apple's platforms the session of `TrustPinningFoundation` is made in the same way.
+    /// Creates a session that evaluates servers with `trust`, and sends client identities of `identities` to their
+    /// hosts. On Apple's platforms, the session of `TrustPinningFoundation` has the same initialiser.
     public convenience init(
         trust: TrustEvaluator, identities: ClientIdentities? = nil, configuration: Configuration = Configuration()
     ) {
@@ -99,39 +99,39 @@ public final class PinnedSession: Sendable {
 
     deinit { pool.close() }
 
-    /// Gets what is at `url`.
-    /// - Throws: an error that says what failed; answers of any status are none.
+    /// Fetches the resource at `url`.
+    /// - Throws: An error if there is no response. A response with any status is not an error.
     @_disfavoredOverload
     public func data(from url: URL) async throws(PinnedSessionError) -> (Data, PinnedResponse) {
-        // Where TrustPinningFoundation is imported, its method of this name counts: the answer is a URLResponse there, as on
-        // Apple's platforms.
+        // If TrustPinningFoundation is imported, its method with this name is preferred: it returns a URLResponse, as
+        // on Apple's platforms.
         try await data(for: PinnedRequest(url: url))
     }
 
-    /// Sends a request and gives its answer as a whole.
-    /// - Throws: an error that says what failed; answers of any status are none.
+    /// Sends a request and returns the complete response.
+    /// - Throws: An error if there is no response. A response with any status is not an error.
     public func data(for request: PinnedRequest) async throws(PinnedSessionError) -> (Data, PinnedResponse) {
         let (body, response) = try await follow(request, limit: configuration.dataLimit)
         let bytes = try await body.collect(upTo: configuration.dataLimit)
         return (Data(bytes.readableBytesView), response)
     }
 
-    /// Sends a request and gives its answer as it comes.
-    /// - Throws: an error that says what failed; answers of any status are none.
+    /// Sends a request and returns the head and the body as a stream.
+    /// - Throws: An error if there is no response. A response with any status is not an error.
     public func bytes(for request: PinnedRequest) async throws(PinnedSessionError) -> (PinnedBody, PinnedResponse) {
         try await follow(request, limit: configuration.streamLimit)
     }
 
-    /// Gets what is at `url` as it comes.
-    /// - Throws: an error that says what failed; answers of any status are none.
+    /// Fetches the resource at `url`, with its body as a stream.
+    /// - Throws: An error if there is no response. A response with any status is not an error.
     public func bytes(from url: URL) async throws(PinnedSessionError) -> (PinnedBody, PinnedResponse) {
         try await bytes(for: PinnedRequest(url: url))
     }
 
-    /// Closes the connections that are not in use. Those that are end with their request.
+    /// Closes idle connections. Active connections are kept after their request.
     public func closeIdleConnections() { pool.closeIdle() }
 
-    /// Closes the session: requests from now on fail, those that run come to their end.
+    /// Closes the session: new requests fail, and active requests continue to their end.
     public func finish() { pool.close() }
 
     /// The numbers of connections and of waiting requests, for tests.
@@ -161,7 +161,7 @@ public final class PinnedSession: Sendable {
         }
     }
 
-    /// Reads a short body to its end, so that the connection stays; the reader's end closes it otherwise.
+    /// Reads a short body to its end, so that the connection can be reused. A longer one closes the connection.
     private func discard(_ body: PinnedBody) async throws(PinnedSessionError) {
         var iterator = body.makeAsyncIterator()
         var count = 0
@@ -199,7 +199,7 @@ public final class PinnedSession: Sendable {
 }
 
 extension TimeAmount {
-    /// The same time, at most 100 years.
+    /// Converts a duration, limited to 0 to 100 years.
     init(_ duration: Duration) {
         let seconds = min(max(duration.components.seconds, 0), 100 * 365 * 86_400)
         self = .nanoseconds(seconds * 1_000_000_000 + max(duration.components.attoseconds, 0) / 1_000_000_000)

@@ -6,26 +6,28 @@ import NIOCore
 import NIOPosix
 package import TrustPinning
 
-/// Asks servers for their certificates, and leaves before anything else is said.
+/// Fetches the certificates of servers, and closes the connection during the handshake.
 package struct ServerProbe: Sendable {
-    /// The longest that one server may take.
+    /// The maximum time for one server.
     package var timeout: Duration = .seconds(15)
 
     package init() {}
 
-    /// What a server presents, in DER, its own certificate first.
+    /// Returns the certificates that a server sends, in DER, its own certificate first.
     /// - Parameters:
-    ///   - host: the name that is asked for.
-    ///   - place: where to connect to instead, as `host:port`.
+    ///   - host: The server name to request.
+    ///   - place: The address to connect to instead, as `host:port`.
     package func chain(
         of host: HostName, port: Int, at place: String? = nil
     ) async throws(PinnedSessionError) -> [[UInt8]] {
         let name = host.description.contains(":") ? "[\(host)]" : host.description
-        guard let endpoint = Endpoint(authority: "\(name):\(port)") else { throw .invalidRequest("\(port) is no port") }
+        guard let endpoint = Endpoint(authority: "\(name):\(port)") else {
+            throw .invalidRequest("the port must be between 1 and 65535, not \(port)")
+        }
         var detours: [Endpoint: Endpoint] = [:]
         if let place {
             guard let other = Endpoint(authority: place) else {
-                throw .invalidRequest("'\(place)' is no place to connect to: HOST:PORT is expected")
+                throw .invalidRequest("'\(place)' must have the form HOST:PORT")
             }
             detours[endpoint] = other
         }
@@ -34,7 +36,7 @@ package struct ServerProbe: Sendable {
         do {
             tls = try PinnedTLS { chain in
                 presented.withLockedValue { $0 = chain.certificates }
-                return ServerVerdict(isTrusted: false, reason: "only asked for its certificates")
+                return ServerVerdict(isTrusted: false, reason: "only its certificates were requested")
             }
         } catch {
             throw .handshakeFailed(error.description)

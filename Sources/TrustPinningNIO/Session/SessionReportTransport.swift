@@ -11,20 +11,20 @@ public import TrustPinning
     import Foundation
 #endif
 
-/// Posts reports of failures over a session of its own, whose servers need system trust and no pins: a report about a
-/// failed pin must not fail by it, and a server of reports that fails must not be reported to itself.
+/// Sends failure reports over a separate session, whose servers need system trust but no pins. A report about a failed
+/// pin must not fail because of it, and a failing report server must not cause reports about itself.
 public struct SessionReportTransport: ReportTransport {
-    /// Why a report did not arrive.
+    /// The error of a report that was not accepted.
     public enum Failure: Error, Equatable {
-        /// This is no `https` URL.
+        /// The text is not a URL.
         case badURI(String)
-        /// The server answered with this status.
+        /// The server responded with this status.
         case status(Int)
     }
 
     private let session: PinnedSession
 
-    /// A transport to servers that `systemTrust` vouches for.
+    /// Creates a transport to servers that `systemTrust` trusts.
     public init(systemTrust: any SystemTrust = TrustEvaluator.platformTrust) {
         self.init(systemTrust: systemTrust, configuration: Self.configuration)
     }
@@ -37,7 +37,7 @@ public struct SessionReportTransport: ReportTransport {
         session = PinnedSession(tls: PinnedTLS(checkedLater: trust, now: now), configuration: configuration)
     }
 
-    /// Reports are small and seldom, and nobody waits for them.
+    /// The limits for reports, which are small, rare and not urgent.
     static var configuration: PinnedSession.Configuration {
         var configuration = PinnedSession.Configuration()
         configuration.wholeTimeout = .seconds(60)
@@ -47,8 +47,8 @@ public struct SessionReportTransport: ReportTransport {
         return configuration
     }
 
-    /// Posts a report.
-    /// - Throws: ``Failure``, or `PinnedSessionError`; the reporter tries again then.
+    /// Sends a report.
+    /// - Throws: ``Failure``, or `PinnedSessionError`; then the reporter tries again.
     public func send(_ json: [UInt8], to uri: String) async throws {
         guard let url = URL(string: uri) else { throw Failure.badURI(uri) }
         let request = PinnedRequest(

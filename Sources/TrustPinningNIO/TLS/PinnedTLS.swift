@@ -12,7 +12,7 @@ public import TrustPinning
     package import Foundation
 #endif
 
-/// TLS for clients in which the app's policies say which servers are trusted, for any NIO bootstrap.
+/// Client TLS that verifies servers by the app's policies, for any NIO bootstrap.
 ///
 ///     let tls = try PinnedTLS(trust: TrustEvaluator(policies: policies, systemTrust: systemTrust))
 ///     let channel = try await ClientBootstrap(group: group)
@@ -23,17 +23,17 @@ public import TrustPinning
 ///         }
 ///         .connect(host: "api.example.com", port: 443).get()
 ///
-/// NIOSSL's own checks are replaced as a whole: path, name, dates and pins are judged by the evaluator. What is written to
-/// the channel before the verdict stays in memory, and is dropped when the verdict is no.
+/// The evaluator replaces all checks of NIOSSL: path, name, dates and pins. Data that is written to the channel before
+/// the verdict stays in memory, and is dropped if the server is refused.
 public struct PinnedTLS: Sendable {
-    /// What TLS itself may use.
+    /// The options of the TLS protocol.
     public struct Options: Sendable {
-        /// The oldest version of the protocol that is spoken; TLS 1.2 by default, and never less.
+        /// The minimum version of the protocol; TLS 1.2 by default, and never lower.
         public var minimumVersion: TLSVersion = .tlsv12
-        /// The protocols that are offered by ALPN, the preferred first; none by default.
+        /// The protocols to offer by ALPN, the preferred one first; empty by default.
         public var applicationProtocols: [String] = []
 
-        /// The defaults.
+        /// Creates the default options.
         public init() {}
     }
 
@@ -42,18 +42,18 @@ public struct PinnedTLS: Sendable {
     private let identities: ClientIdentities?
     private let now: @Sendable () -> Date
     private let configuration: TLSConfiguration
-    /// For connections that have no identity to show.
+    /// The context of connections without client identities.
     private let context: Result<NIOSSLContext, PinnedTLSError>
 
-    /// TLS that trusts whom `trust` trusts, and shows the identities of `identities` to the hosts they are for.
-    /// - Throws: what the TLS library has against the options.
+    /// Creates TLS that evaluates servers with `trust`, and sends client identities of `identities` to their hosts.
+    /// - Throws: ``PinnedTLSError`` if the TLS library refuses the options.
     public init(
         trust: TrustEvaluator, options: Options = Options(), identities: ClientIdentities? = nil
     ) throws(PinnedTLSError) {
         try self.init(trust: trust, options: options, identities: identities, now: { Date() })
     }
 
-    /// - Parameter now: the time that certificates and pins have to be valid at.
+    /// - Parameter now: The time at which certificates and pins must be valid.
     package init(
         trust: TrustEvaluator, options: Options = Options(), identities: ClientIdentities? = nil,
         now: @escaping @Sendable () -> Date
@@ -62,30 +62,30 @@ public struct PinnedTLS: Sendable {
         _ = try context.get()
     }
 
-    /// The same, where each connection says what the TLS library has against the options. It has nothing against the
-    /// defaults.
+    /// Creates TLS without checking the options: each connection fails if the TLS library refuses them. The default
+    /// options are valid.
     package init(
         checkedLater trust: TrustEvaluator, options: Options = Options(), identities: ClientIdentities? = nil,
         now: @escaping @Sendable () -> Date = { Date() }
     ) {
-        self.init(judgedBy: trust, options: options, identities: identities, now: now) { chain in
+        self.init(evaluatedBy: trust, options: options, identities: identities, now: now) { chain in
             ServerVerdict(
                 await trust.evaluate(chain: chain.certificates, host: chain.host, port: chain.port, at: now()))
         }
     }
 
-    /// TLS that trusts whom `verifier` trusts, which alone is then responsible for path, name, dates and pins.
-    /// - Throws: what the TLS library has against the options.
+    /// Creates TLS with a custom verifier, which is alone responsible for path, name, dates and pins.
+    /// - Throws: ``PinnedTLSError`` if the TLS library refuses the options.
     public init(
         options: Options = Options(), identities: ClientIdentities? = nil, verifier: @escaping ServerVerifier
     ) throws(PinnedTLSError) {
-        self.init(judgedBy: nil, options: options, identities: identities, now: { Date() }, verifier: verifier)
+        self.init(evaluatedBy: nil, options: options, identities: identities, now: { Date() }, verifier: verifier)
         _ = try context.get()
     }
 
-    /// - Parameter trust: what `verifier` asks, if it asks policies.
+    /// - Parameter trust: The evaluator that `verifier` uses, if it uses one.
     private init(
-        judgedBy trust: TrustEvaluator?, options: Options, identities: ClientIdentities?,
+        evaluatedBy trust: TrustEvaluator?, options: Options, identities: ClientIdentities?,
         now: @escaping @Sendable () -> Date, verifier: @escaping ServerVerifier
     ) {
         var configuration = TLSConfiguration.makeClientConfiguration()
@@ -94,13 +94,13 @@ public struct PinnedTLS: Sendable {
         default: configuration.minimumTLSVersion = .tlsv12
         }
         configuration.applicationProtocols = options.applicationProtocols
-        // The callback is what verifies. It is asked while verification is on; with names, NIOSSL would look for the host
-        // once more after the handshake, by rules of its own.
+        // The callback verifies servers. NIOSSL calls it only with verification turned on. With host name verification,
+        // NIOSSL would check the host again after the handshake, by its own rules.
         configuration.certificateVerification = .noHostnameVerification
-        // NIOSSL verifies nothing, so that it needs no roots: reading the system's takes milliseconds and megabytes.
+        // NIOSSL itself verifies nothing, so it needs no roots: reading the system's takes milliseconds and megabytes.
         configuration.trustRoots = .certificates([])
         configuration.renegotiationSupport = .none
-        // The library's defaults leave out P-521 and Ed25519. Nothing with SHA-1 is in it.
+        // The library's defaults lack P-521 and Ed25519. This list contains no algorithm with SHA-1.
         configuration.verifySignatureAlgorithms = PinnedTLS.signatureAlgorithms
         configuration.signingSignatureAlgorithms = PinnedTLS.signatureAlgorithms
         configuration.shutdownTimeout = .seconds(1)
@@ -125,30 +125,31 @@ public struct PinnedTLS: Sendable {
         .rsaPkcs1Sha384, .ed25519, .ecdsaSecp521R1Sha512, .rsaPssRsaeSha512, .rsaPkcs1Sha512,
     ]
 
-    /// A handler for the pipeline of one connection to `host`: a name or an IP address in text.
+    /// Creates the handler for the pipeline of one connection to `host`.
     /// - Parameters:
-    ///   - host: the name or address.
-    ///   - port: the port as the verifier is told it.
-    /// - Throws: an error when `host` is neither a name that can be sent nor an address.
+    ///   - host: A name, or an IP address in text form.
+    ///   - port: The port, passed to the verifier.
+    /// - Throws: ``PinnedTLSError`` if `host` is neither a name that TLS can send nor an address.
     public func handler(for host: String, port: Int = 443) throws(PinnedTLSError) -> NIOSSLClientHandler {
         try handler(for: host, port: port, record: HandshakeRecord())
     }
 
-    /// The verifier as NIOSSL and what is built on it take it (`customVerificationCallback`), for those who make their
-    /// TLS contexts themselves. The context must not have `certificateVerification` set to `.none`: NIOSSL would not ask.
+    /// Returns the verifier as a callback for NIOSSL and libraries that use it (`customVerificationCallback`), for code
+    /// that creates its own TLS contexts. Their `certificateVerification` must not be `.none`: NIOSSL would not call
+    /// it.
     public func verificationCallback(for host: String, port: Int = 443) -> NIOSSLCustomVerificationCallback {
         verificationCallback(for: PinnedTLS.normalized(host), port: port, record: HandshakeRecord())
     }
 
-    /// A provider of TLS for a `NIOClientTCPBootstrap`. It shows no client identities.
-    /// - Throws: an error when `host` is neither a name that can be sent nor an address.
+    /// Creates a TLS provider for a `NIOClientTCPBootstrap`. It sends no client identities.
+    /// - Throws: ``PinnedTLSError`` if `host` is neither a name that TLS can send nor an address.
     public func provider<Bootstrap: NIOClientTCPBootstrapProtocol>(
         for host: String, port: Int = 443, bootstrap: Bootstrap.Type = Bootstrap.self
     ) throws(PinnedTLSError) -> NIOSSLClientTLSProvider<Bootstrap> {
         let context = try context.get()
         do {
             let name = try HostName(host)
-            // One record for all connections of the provider would mix up their verdicts.
+            // A shared record would mix the verdicts of the provider's connections.
             return try NIOSSLClientTLSProvider(
                 context: context, serverHostname: name.isAddress ? nil : name.description,
                 customVerificationCallback: verificationCallback(for: name.description, port: port, record: nil))
@@ -157,7 +158,7 @@ public struct PinnedTLS: Sendable {
         }
     }
 
-    /// What connections to `endpoint` have in common at this time.
+    /// Returns the key of connections to `endpoint` that are made now.
     func key(for endpoint: Endpoint) -> ConnectionKey {
         let configuration = trust?.configuration
         let rule = configuration?.policies.rule(for: endpoint.host)
@@ -167,7 +168,7 @@ public struct PinnedTLS: Sendable {
             hasExpired: rule.map { trust?.hasExpired($0, at: now()) ?? false } ?? false)
     }
 
-    /// The policies that say who is trusted, where it is them.
+    /// The policies that verify servers, or `nil` with a custom verifier.
     var policies: PolicySet? { trust?.policies }
 
     private static func normalized(_ host: String) -> String { (try? HostName(host))?.description ?? host }
@@ -186,17 +187,17 @@ public struct PinnedTLS: Sendable {
         }
     }
 
-    /// A context that asks for an identity when the server does; nil where there are no identities at all.
+    /// Creates a context that looks up an identity when the server requests one, or returns `nil` without identities.
     private func context(for host: HostName, record: HandshakeRecord) throws -> NIOSSLContext? {
         guard let identities else { return nil }
         var configuration = configuration
         configuration.sslContextCallback = { [trust] _, promise in
-            // Called after the server was verified, and only when it asked. Not before a verdict of trust may an
-            // identity be looked up, let alone shown.
+            // Called after the server was verified, and only if it requested a certificate. Without a verdict of trust,
+            // do not even look up an identity.
             promise.completeWithTask {
                 var override = NIOSSLContextConfigurationOverride()
                 guard record.verdict?.isTrusted == true,
-                    let identity = await identities.identity(askedBy: host, for: trust)
+                    let identity = await identities.identity(requestedBy: host, for: trust)
                 else { return override }
                 record.setIdentity(identity)
                 override.certificateChain = identity.certificateSources
@@ -207,7 +208,7 @@ public struct PinnedTLS: Sendable {
         return try NIOSSLContext(configuration: configuration)
     }
 
-    /// - Parameter record: takes the verdict; nil for one in each handshake.
+    /// - Parameter record: Stores the verdict; `nil` creates a record for each handshake.
     private func verificationCallback(
         for host: String, port: Int, record: HandshakeRecord?
     ) -> @Sendable ([NIOSSLCertificate], EventLoopPromise<NIOSSLVerificationResult>) -> Void {
@@ -236,23 +237,23 @@ public struct PinnedTLS: Sendable {
     }
 }
 
-/// Why no TLS can be made.
+/// The error of TLS options or hosts that cannot be used.
 public enum PinnedTLSError: Error, Equatable, CustomStringConvertible {
     /// The TLS library refuses the options, for the reason given.
     case unusableOptions(String)
-    /// The host is empty, too long, or has characters that no name has.
+    /// The host is empty, too long, or contains characters that are not valid in names.
     case unusableHost(String)
 
     /// The error in one line.
     public var description: String {
         switch self {
         case .unusableOptions(let reason): "TLS cannot be set up with these options: \(reason)"
-        case .unusableHost(let host): "'\(host)' is neither a host name nor an IP address that TLS can ask for"
+        case .unusableHost(let host): "'\(host)' is neither a host name nor an IP address that TLS can use"
         }
     }
 }
 
-/// What one handshake came to, kept for whoever has to explain its failure.
+/// The verdict and identity of a handshake, kept to explain a failure.
 final class HandshakeRecord: Sendable {
     private struct Content {
         var verdict: ServerVerdict?
@@ -267,3 +268,24 @@ final class HandshakeRecord: Sendable {
     func setVerdict(_ verdict: ServerVerdict) { content.withLockedValue { $0.verdict = verdict } }
     func setIdentity(_ identity: ClientIdentity) { content.withLockedValue { $0.identity = identity } }
 }
+
+/// The certificates that a server sent in its handshake, before they were verified.
+public struct PresentedChain: Sendable {
+    /// The certificates in DER, the server's own first, in the order in which they arrived.
+    public var certificates: [[UInt8]]
+    /// The requested host: a name in lower case without a final dot, or an IP address.
+    public var host: String
+    /// The TCP port of the connection.
+    public var port: Int
+
+    /// Creates a chain.
+    public init(certificates: [[UInt8]], host: String, port: Int) {
+        self.certificates = certificates
+        self.host = host
+        self.port = port
+    }
+}
+
+/// Verifies the chain of a server. It is responsible for all checks that TLS libraries otherwise make: the path to a
+/// root, the host's name, the dates and the pins.
+public typealias ServerVerifier = @Sendable (PresentedChain) async -> ServerVerdict

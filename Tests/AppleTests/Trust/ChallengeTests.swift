@@ -35,7 +35,7 @@ struct ChallengeTests {
     }
 
     @Test(
-        "Challenges of sessions and of tasks let trusted servers pass, and are answered once", arguments: [false, true])
+        "Challenges of sessions and tasks accept trusted servers, and are answered once", arguments: [false, true])
     func trusted(challengesTasks: Bool) async throws {
         let scene = try TrustScene()
         let server = StandInServer(chain: scene.authority.served, challengesTasks: challengesTasks)
@@ -44,7 +44,7 @@ struct ChallengeTests {
         #expect(server.figures.requests.count == 1)
     }
 
-    @Test("A challenge ends the connection before the request if no pin matches", arguments: [false, true])
+    @Test("Challenges end the connection before the request if no pin matches", arguments: [false, true])
     func mismatch(challengesTasks: Bool) async throws {
         let scene = try TrustScene(pinning: [TrustScene.stranger()])
         let server = StandInServer(chain: scene.authority.served, challengesTasks: challengesTasks)
@@ -56,7 +56,7 @@ struct ChallengeTests {
         #expect(server.figures.requests.isEmpty)
     }
 
-    @Test("Challenges that were refused are explained, with the key that the server showed")
+    @Test("The verdict on a refused challenge contains the server's key")
     func explained() async throws {
         let scene = try TrustScene(pinning: [TrustScene.stranger()])
         let server = StandInServer(chain: scene.authority.served)
@@ -68,7 +68,7 @@ struct ChallengeTests {
         #expect(verdict.reason.contains("sha256/\(scene.authority.leaf.pin)"))
     }
 
-    @Test("About a server with nothing to show, or for which there is no policy, are refused")
+    @Test("Challenges of servers without certificates or without a policy are refused")
     func nothing() async throws {
         let scene = try TrustScene()
         let server = StandInServer(chain: [])
@@ -83,7 +83,7 @@ struct ChallengeTests {
         #expect(other.figures.requests.isEmpty)
     }
 
-    @Test("Challenges go by the policies of the moment")
+    @Test("Challenges use the current policies")
     func live() async throws {
         let scene = try TrustScene()
         let delegate = PinningDelegate(scene.responder)
@@ -96,7 +96,7 @@ struct ChallengeTests {
         #expect(server.figures.requests.count == 1)
     }
 
-    @Test("Challenges of other kinds are forwarded, once")
+    @Test("Challenges of other kinds are passed on once")
     func others() async throws {
         let scene = try TrustScene()
         let asked = Recorded<String>()
@@ -116,7 +116,7 @@ struct ChallengeTests {
         #expect(asked.elements == [NSURLAuthenticationMethodHTTPBasic])
     }
 
-    @Test("Challenges leave verdicts of the last 256 servers, each with its time")
+    @Test("The verdicts on the latest 256 servers are stored, each with its time")
     func verdicts() async throws {
         let responder = try TrustScene().responder
         let start = ContinuousClock.now
@@ -130,7 +130,7 @@ struct ChallengeTests {
         #expect(responder.verdict(on: "h256.example.com", port: 443, since: .now) == nil)
     }
 
-    @Test("Challenges can be passed on by the app's own delegate")
+    @Test("An app's own delegate can pass on challenges")
     func ownDelegate() async throws {
         final class Own: NSObject, URLSessionTaskDelegate {
             let responder: ChallengeResponder
@@ -153,12 +153,12 @@ struct ChallengeTests {
         #expect(server.figures.answers == 2)
     }
 
-    @Test("About the client are answered for hosts that the identity is for, and trusted ones only")
+    @Test("Client challenges are answered only for trusted hosts with an identity")
     func client() async throws {
         let scene = try TrustScene(identity: true)
         let server = StandInServer(chain: scene.authority.served, asksForClient: true)
         #expect(try await load(server, PinningDelegate(scene.responder)) == "hello")
-        // The root is left to the server, which has it.
+        // The root is not sent, since the server has it.
         #expect(server.figures.clientChains == [[try TrustScene.identity().certificates[0]]])
         #expect(server.figures.answers == 2)
         let host = try HostName("www.example.com")
@@ -169,7 +169,7 @@ struct ChallengeTests {
         #expect(server.figures.clientChains.last == [])
         #expect(scene.events.elements.last == .missing(host: host))
 
-        // Refused servers get as far as no question.
+        // Refused servers send no client challenge.
         let refusing = try TrustScene(pinning: [TrustScene.stranger()], identity: true)
         await #expect(throws: URLError.self) { try await load(server, PinningDelegate(refusing.responder)) }
         #expect(refusing.events.elements.isEmpty)

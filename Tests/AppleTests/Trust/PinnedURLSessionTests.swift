@@ -13,7 +13,7 @@ import TrustPinningTesting
 
 @Suite("The pinned session of Apple's platforms")
 struct PinnedURLSessionTests {
-    @Test("A session answers over a kept connection")
+    @Test("A session reuses its connection")
     func data() async throws {
         let scene = try TrustScene()
         let server = StandInServer(chain: scene.authority.served) { request in
@@ -32,7 +32,7 @@ struct PinnedURLSessionTests {
         #expect(server.figures.requests.map { $0.value(forHTTPHeaderField: "User-Agent") } == ["culvert", "culvert"])
     }
 
-    @Test("A session reports why a server is not trusted, and sends it nothing")
+    @Test("The error of an untrusted server contains the reason, and nothing is sent")
     func untrusted() async throws {
         let scene = try TrustScene(pinning: [TrustScene.stranger()])
         let server = StandInServer(chain: scene.authority.served)
@@ -47,7 +47,7 @@ struct PinnedURLSessionTests {
         #expect(server.figures.requests.isEmpty)
     }
 
-    @Test("A session closes idle connections on request")
+    @Test("closeIdleConnections closes idle connections")
     func idle() async throws {
         let scene = try TrustScene()
         let server = StandInServer(chain: scene.authority.served)
@@ -58,7 +58,7 @@ struct PinnedURLSessionTests {
         #expect(server.figures.handshakes == 2)
     }
 
-    @Test("A session does not reuse a connection that was made under other policies or identities")
+    @Test("Connections of other policies or identities are not reused")
     func basis() async throws {
         let scene = try TrustScene(identity: true)
         let server = StandInServer(chain: scene.authority.served, asksForClient: true)
@@ -76,13 +76,12 @@ struct PinnedURLSessionTests {
         #expect(server.figures.requests.count == 3)
     }
 
-    @Test(
-        "A session does not reuse a connection that was evaluated for another host, though the certificate is for both")
+    @Test("A connection verified for another host is not reused, even if the certificate has both names")
     func hosts() async throws {
         let scene = try TrustScene(
             hosts: [HostPolicy(try .exact("api.example.com"), TrustScene.policy([TrustScene.stranger()]))],
             identity: true)
-        // Its sessions have one connection for all names, as with HTTP/2.
+        // The session's loader has one connection for all names, as with HTTP/2.
         let server = StandInServer(chain: scene.authority.served, asksForClient: true)
         let session = scene.session()
         _ = try await session.data(from: #require(server.url()))
@@ -101,13 +100,11 @@ struct PinnedURLSessionTests {
                 ],
                 unlisted: .refuse))
         _ = try await session.data(from: other)
-        // The client identity is for the first host only.
+        // The client identity is only for the first host.
         #expect(server.figures.clientChains.map(\.isEmpty) == [false, true])
     }
 
-    @Test(
-        "A session does not use a connection beyond the end of its pins",
-        arguments: PinningPolicy.Expiry.Afterwards.allCases)
+    @Test("Connections are not reused after the pins expire", arguments: PinningPolicy.Expiry.Afterwards.allCases)
     func expiry(afterwards: PinningPolicy.Expiry.Afterwards) async throws {
         let scene = try TrustScene()
         let today = TestDate.today.date
@@ -131,7 +128,7 @@ struct PinnedURLSessionTests {
         #expect(server.figures.requests.count == (afterwards == .refuse ? 2 : 3))
     }
 
-    @Test("A session keeps connections to a bounded number of servers, the most recently used")
+    @Test("Connections to a limited number of recently used servers are kept")
     func bound() async throws {
         let scene = try TrustScene()
         let servers = (0...PinnedSession.maximumEndpoints).map { _ in StandInServer(chain: scene.authority.served) }
@@ -142,7 +139,7 @@ struct PinnedURLSessionTests {
     }
 
     @Test(
-        "Sends only requests that it can send", arguments: ["http://www.example.com/", "https://u:p@www.example.com/"])
+        "Invalid requests are refused", arguments: ["http://www.example.com/", "https://u:p@www.example.com/"])
     func requests(text: String) async throws {
         let session = try TrustScene().session()
         let url = try #require(URL(string: text))
@@ -153,7 +150,7 @@ struct PinnedURLSessionTests {
         }
     }
 
-    @Test("A session follows redirects within a policy, as a GET if required, and no others")
+    @Test("Only redirects within a policy are followed, as a GET if required")
     func redirects() async throws {
         let scene = try TrustScene()
         let server = StandInServer(chain: scene.authority.served) { request in
@@ -190,7 +187,7 @@ struct PinnedURLSessionTests {
         #expect((answer as? HTTPURLResponse)?.statusCode == 307)
     }
 
-    @Test("A session follows redirects to other policies if allowed, without credentials")
+    @Test("Permitted redirects to another policy omit fields that identify the user")
     func crossing() async throws {
         let authority = try TestAuthority()
         let scene = try TrustScene(
@@ -210,7 +207,7 @@ struct PinnedURLSessionTests {
         #expect(server.figures.requests.last?.value(forHTTPHeaderField: "Authorization") == nil)
     }
 
-    @Test("Additional fields of the configuration are treated like those of a request")
+    @Test("Additional fields of the configuration are handled like those of a request")
     func additionalFields() async throws {
         let scene = try TrustScene()
         scene.evaluator.update(
@@ -231,7 +228,7 @@ struct PinnedURLSessionTests {
         request.setValue("own", forHTTPHeaderField: "X-Kind")
         let away = request
         let session = scene.session(base: base)
-        // Foundation on Linux passes none of these to a loader, so requests do not show them.
+        // Foundation on Linux passes none of these to a loader, so they are not visible in requests.
         #expect(session.base.httpAdditionalHeaders == nil)
         _ = try await session.data(for: away)
         let received = server.figures.requests
@@ -241,7 +238,7 @@ struct PinnedURLSessionTests {
         #expect(received.map { $0.value(forHTTPHeaderField: "User-Agent") } == ["app", "app"])
     }
 
-    @Test("A session accepts the length of a HEAD reply beyond the limit")
+    @Test("The length in a response to HEAD may exceed the limit")
     func head() async throws {
         let scene = try TrustScene()
         let server = StandInServer(chain: scene.authority.served) { _ in
@@ -258,7 +255,7 @@ struct PinnedURLSessionTests {
         await #expect(throws: PinnedSessionError.responseTooLarge(limit: 4096)) { try await session.data(from: url) }
     }
 
-    @Test("A session accepts no more bytes than the limit, announced or not", arguments: [true, false])
+    @Test("A response above the limit is refused, announced or not", arguments: [true, false])
     func limit(isAnnounced: Bool) async throws {
         let scene = try TrustScene()
         let server = StandInServer(chain: scene.authority.served) { request in
@@ -271,7 +268,7 @@ struct PinnedURLSessionTests {
         await #expect(throws: PinnedSessionError.responseTooLarge(limit: 4096)) { try await session.data(from: url) }
     }
 
-    @Test("A session ends slow and cancelled requests, and refuses requests after its end")
+    @Test("Late, cancelled, and new requests after the end of the session fail")
     func ends() async throws {
         let scene = try TrustScene()
         let server = StandInServer(chain: scene.authority.served) { request in
@@ -290,7 +287,7 @@ struct PinnedURLSessionTests {
         await #expect(throws: PinnedSessionError.sessionClosed) { try await patient.data(from: url) }
     }
 
-    @Test("A released session releases its resources")
+    @Test("Releasing a session releases all its objects")
     func goes() async throws {
         weak var evaluator: TrustEvaluator?
         func use() async throws {

@@ -25,7 +25,7 @@ struct PlatformIdentityTests {
         #expect(identity.intermediates.isEmpty)
     }
 
-    @Test("Client identities are not read with a wrong passphrase, from an invalid bundle, or without a part")
+    @Test("A wrong passphrase, and invalid or incomplete bundles, are refused")
     func broken() {
         for (text, passphrase, error) in [
             (IdentityFixtures.modern, "wrong", ClientIdentityError.unreadableBundle),
@@ -38,7 +38,7 @@ struct PlatformIdentityTests {
         }
     }
 
-    @Test("Client identities are found in the keychain by reference, with their issuers")
+    @Test("Client identities are found in the keychain by reference, with the given chain")
     func keychain() throws {
         let bundled = try TrustScene.identity()
         let attributes: NSDictionary = [kSecValueRef: bundled.identity, kSecReturnPersistentRef: NSNumber(true)]
@@ -50,7 +50,7 @@ struct PlatformIdentityTests {
         let identity = try ClientIdentity(
             persistentReference: reference, chain: [authority.intermediate.der, authority.root.der])
         #expect(identity.certificates == [bundled.certificates[0], authority.intermediate.der, authority.root.der])
-        // The root is left to the server.
+        // The root is not sent, since the server has it.
         #expect(identity.credential.standInShownChain == [bundled.certificates[0], authority.intermediate.der])
 
         StandInKeychain.fail(reference: reference, with: errSecInteractionNotAllowed)
@@ -80,7 +80,7 @@ struct PlatformIdentityTests {
         #expect(throws: ClientIdentityError.notInKeychain) { try ClientIdentity(keychainTag: tag + "x") }
     }
 
-    @Test("Client identities are loaded once, again after a failure, and reported before their end")
+    @Test("Client identities are loaded once, again after a failure, and reported before they expire")
     func store() async throws {
         let events = Recorded<ClientIdentityEvent>()
         let loads = Mutex(0)
@@ -96,7 +96,7 @@ struct PlatformIdentityTests {
             return try ClientIdentity(pkcs12: IdentityFixtures.bytes(IdentityFixtures.modern), passphrase: "secret")
         }
         let host = try HostName("www.example.com")
-        for _ in 0..<3 { _ = await identities.identity(askedBy: host, for: nil) }
+        for _ in 0..<3 { _ = await identities.identity(requestedBy: host, for: nil) }
         #expect(loads.withLock { $0 } == 2)
         #expect(
             events.elements == [
@@ -104,11 +104,11 @@ struct PlatformIdentityTests {
                 .used(host: host), .used(host: host),
             ])
         date.withLock { $0 = TestDate(2026, 12, 20).date }
-        for _ in 0..<2 { _ = await identities.identity(askedBy: host, for: nil) }
+        for _ in 0..<2 { _ = await identities.identity(requestedBy: host, for: nil) }
         let soon = ClientIdentityEvent.renewalRequired(hosts: hosts, end: TestDate(2027, 1, 1).date)
         #expect(events.elements.filter { $0 == soon }.count == 1)
         date.withLock { $0 = TestDate(2027, 1, 2).date }
-        #expect(await identities.identity(askedBy: host, for: nil) == nil)
+        #expect(await identities.identity(requestedBy: host, for: nil) == nil)
         #expect(events.elements.last == .missing(host: host))
     }
 }

@@ -11,9 +11,9 @@ import os
 
 @testable import TrustPinningFoundation
 
-@Suite("Policy updates and reports over URLSession")
+@Suite("Policies and reports over URLSession")
 struct PolicyTransportTests {
-    @Test("Signed policies are fetched, and no error page, nor one without end")
+    @Test("Signed policies are fetched, and error responses and oversized ones are refused")
     func envelopes() async throws {
         let scene = try TrustScene()
         let envelope = try PolicyEnvelope.sign(
@@ -39,7 +39,7 @@ struct PolicyTransportTests {
         }
     }
 
-    @Test("Reports are posted as JSON, though the host whose pins failed is the one that collects them")
+    @Test("Reports arrive as JSON, even at the host whose pins failed")
     func reports() async throws {
         let scene = try TrustScene(pinning: [TrustScene.stranger()])
         let server = StandInServer(chain: scene.authority.served) { request in
@@ -63,7 +63,7 @@ struct PolicyTransportTests {
         await #expect(throws: PinnedSessionError.self) { try await strange.send([], to: uri) }
     }
 
-    @Test("The unified log has what happened, with the key of a server that no pin matches")
+    @Test("The unified log contains the events, and the server's key if no pin matches")
     func unifiedLog() async throws {
         let subsystem = "test.\(UUID().uuidString)"
         let scene = try TrustScene(pinning: [TrustScene.stranger()])

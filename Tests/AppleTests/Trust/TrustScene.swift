@@ -11,7 +11,7 @@ import TrustPinningTesting
 
 @testable import TrustPinningFoundation
 
-/// A server with certificates of an authority, and policies about it.
+/// A server with certificates of a test authority, and policies for it.
 struct TrustScene {
     let authority: TestAuthority
     let evaluator: TrustEvaluator
@@ -41,7 +41,7 @@ struct TrustScene {
         try PinningPolicy(pins: pins + [Pin(.spki, TestKey(.p256, "spare").pin, role: .backup)])
     }
 
-    /// A pin that nothing has.
+    /// A pin that matches nothing.
     static func stranger() throws -> Pin { try Pin(.spki, TestKey(.p256, "stranger").pin) }
 
     static func identity() throws -> ClientIdentity {
@@ -70,7 +70,7 @@ struct TrustScene {
     }
 }
 
-/// The recorded events, in order.
+/// The events, in order.
 final class Recorded<Element: Sendable>: Sendable {
     private let list = Mutex<[Element]>([])
 

@@ -22,7 +22,7 @@ struct CredentialDeviceTests {
 
     private func inner(_ last: UInt8) -> IPAddress { .v4(10, 7, 0, last) }
 
-    @Test("A login is accepted, packets pass both ways, and the end of the session reaches the store once")
+    @Test("After a login packets pass in both directions, and the store receives the session's end once")
     func login() async throws {
         let server = try LoginServer(on: internet, changes: changes)
         let client = try client()
@@ -45,7 +45,7 @@ struct CredentialDeviceTests {
         #expect(server.store.state.withLock { $0.ended } == [.closed])
     }
 
-    @Test("A refused client gets the reason, and another login of the same device may succeed")
+    @Test("A refused client receives the reason, and a later login of the same device may succeed")
     func refusal() async throws {
         let server = try LoginServer(on: internet, changes: changes)
         let client = try client()
@@ -62,7 +62,7 @@ struct CredentialDeviceTests {
         await server.running.stop()
     }
 
-    @Test("A packet from an unassigned source address is dropped and counted, and so is one to an unknown destination")
+    @Test("Packets from an unassigned address, or to one, are dropped and counted")
     func sources() async throws {
         let server = try LoginServer(on: internet, changes: changes)
         let client = try client()
@@ -76,7 +76,7 @@ struct CredentialDeviceTests {
                 PacketBuilder.icmpEcho(
                     from: inner(3), to: LoginClient.target, identifier: 1, sequence: 1, payload: [1]))
         }
-        // Later packets on the same path have arrived when these have.
+        // Earlier packets on the same path have arrived when these have.
         #expect(await client.passes(from: inner(2), sequence: 2))
         let statistics = server.running.statistics
         #expect(statistics.disallowedSource == 10)
@@ -85,7 +85,7 @@ struct CredentialDeviceTests {
         await server.running.stop()
     }
 
-    @Test("Two clients have an address each, and each gets its own packets")
+    @Test("Two clients have different addresses, and each receives its own packets")
     func two() async throws {
         let server = try LoginServer(on: internet, changes: changes)
         let (kean, ada) = (try client(10), try client(11))
@@ -98,7 +98,7 @@ struct CredentialDeviceTests {
         #expect(await kean.passes(from: inner(2)))
         #expect(await ada.passes(from: inner(3)))
         #expect(Set(server.running.sessions.map(\.login)) == ["kean", "ada"])
-        // The server tells both that it goes down.
+        // The server notifies both that it shuts down.
         await server.running.stop()
         #expect(await kean.event(1) == .ended(.shutdown))
         #expect(await ada.event(1) == .ended(.shutdown))
@@ -106,7 +106,7 @@ struct CredentialDeviceTests {
         for client in [kean, ada] { client.device.close() }
     }
 
-    @Test("A client that moves to another address is followed, and sessions continue on new sockets")
+    @Test("Sessions continue after a change of the client's address and with new sockets")
     func roaming() async throws {
         let server = try LoginServer(on: internet, changes: changes)
         let client = try client()
@@ -150,7 +150,7 @@ struct CredentialDeviceTests {
         await server.running.stop()
     }
 
-    @Test("A server's notice that it forgot its sessions is detected, and a parallel login replaces the old session")
+    @Test("A server that lost its sessions causes a login that replaces the old session")
     func restart() async throws {
         let server = try LoginServer(on: internet, changes: changes)
         let client = try client()
@@ -171,7 +171,7 @@ struct CredentialDeviceTests {
         await server.running.stop()
     }
 
-    @Test("Verdicts wait in one bounded queue: a login that finds it full is dropped, and repeated")
+    @Test("The queue of logins is bounded, and a client of a dropped login repeats it")
     func queue() async throws {
         var options = CredentialServerDevice.Options()
         options.limits.verifications = 2
@@ -179,7 +179,7 @@ struct CredentialDeviceTests {
         let gate = Event()
         server.store.state.withLock { $0.gate = gate }
         let clients = try (20..<25).map { try client(UInt32($0)) }
-        // The condition is checked after every datagram.
+        // Check again after every datagram.
         let changes = changes
         internet.setFilter { _ in
             changes.tell()
@@ -188,7 +188,7 @@ struct CredentialDeviceTests {
         for client in clients { client.logIn() }
         #expect(
             await changes.wait(within: .seconds(20)) {
-                // One is verified, and one waits.
+                // One login is being verified, and one waits.
                 server.running.statistics.protocolDrops.verificationsFull > 0
                     && server.store.state.withLock { $0.attempts.count } == 1
             })
@@ -205,7 +205,7 @@ struct CredentialDeviceTests {
         #expect(server.store.state.withLock { $0.ended.count } == 5)
     }
 
-    @Test("Where a server has several addresses, each is tried in turn")
+    @Test("Each address of a server is tried in turn")
     func addresses() async throws {
         let server = try LoginServer(on: internet, changes: changes)
         let client = try client()

@@ -10,18 +10,18 @@ import WireGuardCore
 
 @testable import CredentialTunnel
 
-/// Users in memory, who get addresses one after the other.
+/// A store of users in memory, which assigns consecutive addresses.
 final class ScriptedStore: CredentialStore {
     struct State {
         var users = ["kean": "123456", "ada": "lovelace"]
-        /// Refuses every login.
+        /// The refusal of each login, or `nil` to verify logins.
         var refusal: Body.Refusal?
         var attempts: [LoginAttempt] = []
         var ended: [EndReason] = []
         var given: [ClientID: IPAddress] = [:]
-        /// The event to await before a verdict.
+        /// The gate to wait for before a verdict.
         var gate: Event?
-        /// The assigned addresses, whatever is free.
+        /// The addresses to assign, even if they are in use.
         var fixed: IPAddress?
     }
 
@@ -66,7 +66,7 @@ final class ScriptedStore: CredentialStore {
     }
 }
 
-/// A server on an internet in memory, with a network behind it that answers ping and UDP.
+/// A server on an in-memory internet, with a network behind it that answers ping and UDP.
 final class LoginServer: Sendable {
     static let port: UInt16 = 4500
     static let address = IPAddress.v4(0xc633_6401)  // 198.51.100.1
@@ -104,9 +104,9 @@ final class LoginServer: Sendable {
 
     var running: CredentialServerDevice { device.withLock { $0 } }
 
-    /// Forgets all sessions, as a server does that was killed and starts again.
+    /// Loses all sessions, like a server that was killed and restarted.
     func restart(_ internet: MemoryInternet) async throws {
-        // Its farewells do not arrive.
+        // Its disconnect messages do not arrive.
         internet.setFilter { $0.source != Self.address }
         await running.stop()
         internet.setFilter(nil)
@@ -161,13 +161,13 @@ final class LoginClient: Sendable {
         device.logIn(configuration, at: endpoints)
     }
 
-    /// The next event after the previous ones, or `nil` if none occurs.
+    /// Returns the event with this index, or `nil` if it does not arrive.
     func event(_ index: Int = 0) async -> ClientEvent? {
         _ = await changes.wait { self.events.count > index }
         return events.count > index ? events[index] : nil
     }
 
-    /// Whether a ping through the tunnel comes back.
+    /// Returns whether a ping through the tunnel is answered.
     func passes(from inner: IPAddress, sequence: UInt16 = 1, within attempts: Int = 300) async -> Bool {
         let request = PacketBuilder.icmpEcho(
             from: inner, to: Self.target, identifier: 9, sequence: sequence, payload: [1, 2, 3])
@@ -183,7 +183,7 @@ final class LoginClient: Sendable {
     }
 }
 
-/// The packets that left a tunnel.
+/// The packets that a tunnel delivered.
 private final class Delivered: Sendable {
     let packets = Mutex<[[UInt8]]>([])
 }

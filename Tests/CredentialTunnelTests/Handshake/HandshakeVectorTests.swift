@@ -7,8 +7,8 @@ import WireGuardCore
 
 @testable import CredentialTunnel
 
-/// A login, packets and a rekey with every input fixed, byte by byte: once against ``Reference``, and once against bytes that
-/// Python made with `hashlib` and the `cryptography` package (OpenSSL), from the same specifications.
+/// A login, packets and a rekey with fixed inputs, compared byte by byte with ``Reference``, and with bytes that Python
+/// produced with `hashlib` and the `cryptography` package (OpenSSL) from the same specifications.
 @Suite("Vectors of the login tunnel")
 struct HandshakeVectorTests {
     static let packet: [UInt8] = [
@@ -44,14 +44,14 @@ struct HandshakeVectorTests {
         )
     }
 
-    @Test("The reference's hash is that of RFC 7693's example")
+    @Test("The reference's hash matches RFC 7693's example")
     func referenceHash() {
         #expect(
             hex(Reference.blake2s(Array("abc".utf8)))
                 == "508c5e8c327c14e2e1a72ba34eeb452f37458b209ed63a294d999b4c86675982")
     }
 
-    @Test("Hellos, login, packets and rekey equal the reference, byte by byte")
+    @Test("Hellos, login, packets and rekey equal the reference byte by byte")
     func againstReference() throws {
         let world = world()
         world.start()
@@ -68,7 +68,7 @@ struct HandshakeVectorTests {
         #expect(
             world.clientSeals(Self.packet)
                 == (try Reference.sealed(3, FixedKeys.serverIndex, 1, key: keys.toServer, Self.packet)))
-        // The answer to the login had counter 0.
+        // The response to the login had counter 0.
         #expect(
             world.serverSeals(Self.packet)
                 == (try Reference.sealed(3, FixedKeys.clientIndex, 1, key: keys.toClient, Self.packet)))
@@ -96,7 +96,7 @@ struct HandshakeVectorTests {
                 == (try Reference.sealed(3, FixedKeys.clientRekeyIndex, 1, key: rekey.toClient, Self.packet)))
     }
 
-    @Test("Hellos, keys and packets are those that Python made")
+    @Test("Hellos, keys and packets equal Python's")
     func againstPython() throws {
         let (hello, serverHello, keys) = try reference()
         #expect(

@@ -38,7 +38,7 @@ private final class LoginStorm {
     private let hashTime: Duration
     private var members: [Member] = []
     private var bySource: [Endpoint: Member] = [:]
-    /// The logins that wait for a hasher, and those that have one until some time.
+    /// The logins that wait for a hasher, and those that are hashed until some time.
     private var queue: [(client: ClientID, login: Body.ClientAuthRequest)] = []
     private var running: [(end: Instant, client: ClientID, login: Body.ClientAuthRequest)] = []
     /// The names of the logins in the order in which they were hashed.
@@ -57,15 +57,15 @@ private final class LoginStorm {
 
     var statistics: ServerStatistics { server.statistics }
 
-    /// Says that a login has succeeded from an address.
+    /// Marks a login as known from an address.
     func setKnown(_ login: String, from address: IPAddress) {
         server.isKnown = { $0 == login && $1 == address }
     }
 
-    /// Says which logins have succeeded from which addresses.
+    /// Sets the logins that are known from each address.
     func setKnown(_ isKnown: @escaping (String, IPAddress) -> Bool) { server.isKnown = isKnown }
 
-    /// A client that begins after some time. The password "right" is the right one.
+    /// Adds a client that begins after a delay. The correct password is "right".
     func add(_ login: String, _ password: String, from address: IPAddress, after delay: Duration = .zero) {
         let source = Endpoint(address: address, port: UInt16(4000 + members.count))
         let client = CredentialClient(
@@ -79,7 +79,7 @@ private final class LoginStorm {
         bySource[source] = member
     }
 
-    /// Lets time pass until each client has its outcome, and no password is hashed.
+    /// Advances the time until each client has its outcome, and no password is hashed.
     func run() {
         var begun: Set<Endpoint> = []
         while members.contains(where: { $0.outcome == nil }) || !running.isEmpty || !queue.isEmpty {
@@ -144,7 +144,7 @@ private final class LoginStorm {
     }
 }
 
-@Suite("Many logins at the same time") struct LoginStormTests {
+@Suite("Concurrent logins") struct LoginStormTests {
     private let honest = ["anna", "ben", "cleo", "dora"]
 
     private func addHonest(to storm: LoginStorm, after delay: Duration = .milliseconds(300)) {
@@ -164,7 +164,7 @@ private final class LoginStorm {
         let accepted = storm.outcomes(of: honest).count { $0 == .accepted }
         print("login storm: \(accepted) of 4 honest users beside 150 wrong logins of one /48; \(storm.statistics)")
         #expect(accepted == 4)
-        // Each of them has a turn as soon as the one of the crowd before it ends.
+        // Each honest user has a turn as soon as the current login of the crowd ends.
         let turns = storm.hashed.enumerated().filter { honest.contains($0.element) }.map(\.offset)
         #expect((turns.max() ?? .max) < 20, "\(turns)")
     }
@@ -194,7 +194,7 @@ private final class LoginStorm {
         addHonest(to: storm)
         storm.run()
         #expect(storm.outcomes(of: honest) == [.accepted, .accepted, .accepted, .accepted])
-        // Known ones have a turn after each name of the crowd; of four turns, the others have one.
+        // Known users have a turn after each name of the crowd; unknown ones have one of four turns.
         let turns = storm.hashed.enumerated().filter { honest.contains($0.element) }.map(\.offset)
         #expect((turns.max() ?? .max) < (areHonestKnown ? names + 12 : 26), "\(turns)")
     }
@@ -220,7 +220,7 @@ private final class LoginStorm {
         }
         addHonest(to: storm, after: .milliseconds(10))
         storm.run()
-        // The first hash of the crowd was running; those of the honest users did not wait for the others.
+        // Honest users only waited for the crowd's first hash, which was already running.
         #expect(storm.hashed.prefix(5).filter { honest.contains($0) }.count == 4, "\(storm.hashed)")
     }
 
@@ -247,7 +247,7 @@ private final class LoginStorm {
             storm.add("user\(number)", "right", from: .v4(203, number, 113, 1))
         }
         storm.run()
-        // Three begin within the ten seconds for which clients wait.
+        // Three hashes begin within the ten seconds for which clients wait.
         #expect(storm.hashed.count == 3, "\(storm.hashed)")
         #expect(storm.statistics.verificationsExpired == 7, "\(storm.statistics)")
     }

@@ -16,7 +16,7 @@ struct LoginTests {
 
     private func code(_ bytes: [UInt8]) -> PacketCode? { bytes.first.flatMap(PacketCode.init) }
 
-    @Test("A login takes two round trips, and packets pass both ways after it")
+    @Test("A login takes two round trips, and then packets pass in both directions")
     func login() {
         let world = World.loggedIn()
         #expect(world.clientSent.map { code($0.bytes) } == [.clientHello, .clientAuthRequest])
@@ -26,7 +26,7 @@ struct LoginTests {
         #expect(world.server.waitingCount == 0)
     }
 
-    @Test("An unanswered hello is repeated after 0.5, 1.5, 3.5 and 7.5 seconds, and abandoned after 10")
+    @Test("A hello without a response is repeated after 0.5, 1.5, 3.5 and 7.5 seconds, and fails after 10")
     func retransmission() {
         let world = World(LinkConditions(loss: 1))
         let start = world.clock.nanoseconds
@@ -38,7 +38,7 @@ struct LoginTests {
         #expect(world.client.nextDeadline == nil)
     }
 
-    @Test("The deadline is 10 seconds after the start, to the nanosecond")
+    @Test("The deadline is exactly 10 seconds after the start")
     func deadline() {
         let world = World(LinkConditions(loss: 1))
         world.start()
@@ -48,7 +48,7 @@ struct LoginTests {
         #expect(world.clientSaid == [.failed(.unreachable(.hello))])
     }
 
-    @Test("An unanswered login is sealed again each time, and the error contains its stage")
+    @Test("Each repetition of a login is sealed again, and the error names the stage")
     func loginUnanswered() {
         let world = World()
         world.verdict = { _ in nil }
@@ -59,11 +59,11 @@ struct LoginTests {
         #expect(seconds(logins, since: start) == [0, 0.5, 1.5, 3.5, 7.5])
         #expect(Set(logins.map(\.bytes)).count == 5)
         #expect(world.clientSaid == [.failed(.unreachable(.login))])
-        // The driver is asked once.
+        // The driver receives one request.
         #expect(world.serverSaid.count == 1)
     }
 
-    @Test("A late verdict still counts, and one after the client left releases the assignment")
+    @Test("A late verdict is applied, and one after the client left releases the assignment")
     func lateVerdict() throws {
         let world = World()
         world.verdict = { _ in nil }
@@ -89,7 +89,7 @@ struct LoginTests {
 
     struct Missing: Error {}
 
-    @Test("A lost answer is repeated, and the settings are applied once")
+    @Test("A lost response is repeated, and the settings are applied once")
     func answerLost() {
         let world = World()
         world.start()
@@ -103,7 +103,7 @@ struct LoginTests {
         world.run(for: .seconds(2))
         #expect(world.clientSaid == [.established(World.assignment)])
         #expect(world.server.establishedCount == 1)
-        // The first answer comes after all.
+        // The first response arrives late.
         #expect(world.clientReceives(world.serverSent[1].bytes).isEmpty)
         #expect(world.clientReceives(world.serverSent[2].bytes).isEmpty)
         #expect(world.clientSaid.count == 1)
@@ -122,7 +122,7 @@ struct LoginTests {
         #expect(world.server.tableCounts == (0, 0))
     }
 
-    @Test("A wrong password and an unknown login get the same answer, byte by byte under the seal")
+    @Test("A wrong password and an unknown login get byte-identical responses")
     func sameRefusal() {
         func answer(_ password: String) -> [UInt8] {
             let world = World(password: password)
@@ -131,11 +131,11 @@ struct LoginTests {
             #expect(world.clientSaid == [.failed(.refused(Body.Refusal(.credentials)))])
             return world.serverSent.last?.bytes ?? []
         }
-        // Keys and counters follow from the seed, so that equal texts are equal datagrams.
+        // The seed determines keys and counters, so that equal texts produce equal datagrams.
         #expect(answer("wrong") == answer("as wrong, and longer"))
     }
 
-    @Test("A login that is not JSON is refused as a wrong one is")
+    @Test("A login that is not JSON is refused like a wrong password")
     func loginNotJSON() throws {
         let world = World()
         world.start()
@@ -151,7 +151,7 @@ struct LoginTests {
         #expect(world.serverSaid.isEmpty)
     }
 
-    @Test("An authentic but malformed answer has a distinct error")
+    @Test("An authentic but unreadable response has a separate error")
     func badAnswer() throws {
         let world = World()
         world.verdict = { _ in nil }
@@ -185,9 +185,9 @@ struct LoginTests {
         #expect(actions == [.failed(.invalidServerKey)])
     }
 
-    // MARK: - Keys that do not match
+    // MARK: - Key mismatches
 
-    @Test("With wrong keys the deadline reports the mismatch", arguments: [true, false])
+    @Test("With a wrong key, the error at the deadline is a key mismatch", arguments: [true, false])
     func keyMismatch(isServerKey: Bool) {
         let other = [UInt8](repeating: 7, count: 32)
         let world =
@@ -201,7 +201,7 @@ struct LoginTests {
         #expect(world.server.statistics.wrongKeys == 5)
     }
 
-    @Test("A spoofed answer aborts no login")
+    @Test("A spoofed response does not abort a login")
     func spoofedAnswer() throws {
         let world = World()
         world.start()
@@ -214,18 +214,18 @@ struct LoginTests {
         #expect(world.clientSaid == [.established(World.assignment)])
     }
 
-    @Test("A rogue that knows the pre-shared key but not the server's private key fails, and learns no password")
+    @Test("A rogue server without the private key fails, and receives no password")
     func rogueServer() throws {
-        // It answers as a server with its own static key, for clients that pin another.
+        // It responds as a server with its own static key, to clients that pin another key.
         let rogueKey = [UInt8](repeating: 9, count: 32)
         let world = World(serverKey: rogueKey)
         world.start()
         let hello = world.clientSent[0].bytes
         let index = try MessageDecoder.header(of: hello).index
         let genuine = SharedKeys(server: FixedKeys.privateKey().publicKey, presharedKey: FixedKeys.preshared())
-        // All that can be computed without the private key: the MAC is valid, so it can distinguish a hello from noise.
+        // It can compute all that needs no private key: the MAC is valid, so it recognises hellos.
         #expect(unsafe hello.withUnsafeBytes { unsafe CookieChecker.isMac1Valid($0, key: genuine.mac1Key) })
-        // It can make a server hello in all ways but one: it does not have es, and so guesses.
+        // It can create a server hello except for es, which it has to guess.
         for guess in [FixedKeys.privateKey(rogueKey), FixedKeys.privateKey(FixedKeys.serverEphemeral)] {
             var state = SymmetricState(protocolName: NoiseNK.name)
             let prologue = SharedKeys.prologue(hello: Header(code: .clientHello, index: index))
@@ -258,7 +258,7 @@ struct LoginTests {
         }
         world.run(for: .seconds(20))
         #expect(world.clientSaid == [.failed(.keyMismatch)])
-        // Nothing but hellos left the client: no login, sealed or not.
+        // The client sent only hellos, and no login, sealed or not.
         #expect(world.clientSent.allSatisfy { code($0.bytes) == .clientHello })
         #expect(world.serverSaid.isEmpty)
     }

@@ -14,7 +14,7 @@ struct LossyLinkTests {
         loss: 0.2, duplication: 0.2, corruption: 0.05, delay: .milliseconds(5)...(.milliseconds(400)))
 
     @Test(
-        "With loss, copies, damage and reordering a login succeeds or fails with an error that fits", arguments: 1...60)
+        "With loss, copies, damage and reordering, a login succeeds or fails with a matching error", arguments: 1...60)
     func login(seed: UInt64) {
         let world = World(Self.conditions, seed: seed)
         world.start()
@@ -27,7 +27,7 @@ struct LossyLinkTests {
         #expect(world.server.tableCounts.clients <= 1)
     }
 
-    @Test("Most logins succeed over such links")
+    @Test("Most logins over bad links succeed")
     func most() {
         let good = (1...60).count { seed in
             let world = World(Self.conditions, seed: UInt64(seed))
@@ -38,7 +38,7 @@ struct LossyLinkTests {
         #expect(good >= 50)
     }
 
-    @Test("A session over such links is renewed for an hour, and each packet arrives at most once", arguments: 1...8)
+    @Test("A session over bad links is renewed for an hour, and delivers each packet at most once", arguments: 1...8)
     func hour(seed: UInt64) throws {
         let world = World(seed: seed)
         world.start()
@@ -54,7 +54,7 @@ struct LossyLinkTests {
         #expect(world.clientSaid.count == 1)
         #expect(Set(world.toServer).count == world.toServer.count)
         #expect(Set(world.toClient).count == world.toClient.count)
-        // About four of five arrive undamaged, under any keys.
+        // About four of five arrive undamaged, with any keys.
         #expect(
             world.toServer.count > 230 && world.toClient.count > 230, "\(world.toServer.count), \(world.toClient.count)"
         )

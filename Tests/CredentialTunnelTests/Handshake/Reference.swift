@@ -4,8 +4,8 @@
 import Crypto
 import Foundation
 
-/// Noise_NKpsk2_25519_ChaChaPoly_BLAKE2s and the protocol around it, implemented a second time in a straight line from the
-/// Noise specification (revision 34), RFC 7693 and RFC 2104, without any of the package's code. X25519 and ChaCha20-Poly1305
+/// A second, linear implementation of Noise_NKpsk2_25519_ChaChaPoly_BLAKE2s and the protocol around it, from the Noise
+/// specification (revision 34), RFC 7693 and RFC 2104, without any of the package's code. X25519 and ChaCha20-Poly1305
 /// are swift-crypto's public ones.
 enum Reference {
     typealias Bytes = [UInt8]
@@ -111,7 +111,7 @@ enum Reference {
         var chain: Bytes
     }
 
-    /// Both messages and the keys, from both sides' secrets.
+    /// Returns both messages and the keys, from both sides' secrets.
     static func handshake(
         prologue: Bytes, serverStatic s: Bytes, clientEphemeral e: Bytes, serverEphemeral f: Bytes, presharedKey: Bytes,
         firstPayload: Bytes, secondPayload: Bytes
@@ -138,14 +138,14 @@ enum Reference {
         ck = outputs[0]
         h = blake2s(h + outputs[1])
         let secondSealed = try encrypt(outputs[2], 0, h, secondPayload)
-        // Split; a third output follows from the same derivation.
+        // Split, with a third output of the same derivation.
         outputs = hkdf(ck, [], 3)
         return Handshake(
             first: clientPublic + firstSealed, second: serverPublic + secondSealed, toServer: outputs[0],
             toClient: outputs[1], chain: outputs[2])
     }
 
-    // MARK: - Framing
+    // MARK: - The protocol around Noise
 
     static func header(_ code: UInt8, _ index: UInt32) -> Bytes { [code, 1, 0, 0] + littleEndian(index) }
 

@@ -10,7 +10,7 @@ import WireGuardCore
 
 @Suite("Renewing a session")
 struct RekeyTests {
-    @Test("A session is renewed each 120 seconds, without the password, and packets pass all the time")
+    @Test("A session is renewed every 120 seconds, without the password or an interruption")
     func byTime() {
         let world = World.loggedIn()
         for _ in 0..<60 {
@@ -24,7 +24,7 @@ struct RekeyTests {
         #expect(world.server.tableCounts.sessions <= 2)
     }
 
-    @Test("A session is renewed after as many packets as it may have, in either direction")
+    @Test("A session is renewed after its maximum number of packets in either direction")
     func byCount() throws {
         var timing = SessionTiming()
         timing.rekeyAfterMessages = 10
@@ -44,7 +44,7 @@ struct RekeyTests {
         }
     }
 
-    @Test("Keys of before and after a renewal are different, and those of before stay for the grace time")
+    @Test("A renewal changes the keys, and the old keys remain valid for the grace time")
     func grace() throws {
         let world = World.loggedIn()
         let (up, down) = (try #require(world.clientSeals([0x45, 1])), try #require(world.serverSeals([0x45, 2])))
@@ -62,7 +62,7 @@ struct RekeyTests {
         #expect(world.server.tableCounts.sessions == 1)
     }
 
-    @Test("A renewal whose messages are lost is repeated until the session is too old, and then the session ends")
+    @Test("A lost renewal is repeated until the session expires")
     func lost() throws {
         let world = World.loggedIn()
         let start = world.clock.nanoseconds
@@ -77,12 +77,12 @@ struct RekeyTests {
         #expect(world.server.tableCounts == (0, 0))
     }
 
-    @Test("A renewal of which any one datagram is lost succeeds")
+    @Test("A renewal succeeds if any one datagram is lost")
     func oneLost() {
         for victim in 0..<4 {
             let world = World.loggedIn()
             world.run(for: .seconds(119))
-            // Request, response, confirmation and its answer follow.
+            // These are the request, the response, the confirmation and its response.
             let before = (world.clientSent.count, world.serverSent.count)
             var (up, down) = (0, 0)
             world.clock.advance(by: .seconds(1))
@@ -108,7 +108,7 @@ struct RekeyTests {
         }
     }
 
-    @Test("A repeated request gets the same keys, and a replayed one nothing")
+    @Test("A repeated request gets the same keys, and a replayed one no response")
     func repeated() throws {
         let world = World.loggedIn()
         world.run(for: .seconds(120) - .nanoseconds(1))
@@ -130,7 +130,7 @@ struct RekeyTests {
         #expect(world.server.tableCounts.sessions == sessions)
     }
 
-    @Test("Requests within the gap are dropped, so that renewals cannot load a server")
+    @Test("Renewal requests before the minimum gap are not processed")
     func tooMany() throws {
         let world = World.loggedIn()
         let index = try MessageDecoder.header(of: world.clientSent[0].bytes).index
@@ -141,16 +141,14 @@ struct RekeyTests {
         }
         #expect(world.server.statistics.limited == 100)
         #expect(world.server.tableCounts.sessions == 1)
-        // Each is checked later, and is invalid.
+        // Later, each is processed and found invalid.
         world.run(for: .seconds(6))
         world.serverReceives(try #require(session.seal(.rekeyRequest, generator.bytes(52))))
         #expect(world.server.tableCounts.sessions == 1)
         #expect(world.carries())
     }
 
-    @Test(
-        "A renewal is tied to its session: without that session's secret the static key and the pre-shared key do not do"
-    )
+    @Test("A renewal requires the session's secret in addition to the static and the pre-shared key")
     func chained() throws {
         let one = World.loggedIn(seed: 1)
         let two = World.loggedIn(seed: 2)

@@ -16,7 +16,7 @@
     struct SecretWipeTests {
         private static let pattern = [UInt8](repeating: 0xa5, count: 32)
 
-        @Test("A pre-shared key is wiped when its last owner is released")
+        @Test("A pre-shared key is wiped with its last owner")
         func sharedKeys() {
             let memory = ProcessMemory(byteCount: 256)
             var keys: SharedKeys? = SharedKeys(
@@ -39,7 +39,7 @@
             #expect(memory.longestRun(at: address) < 8)
         }
 
-        @Test("The chaining key of a session is wiped with the session")
+        @Test("The chain key of a session is wiped with the session")
         func chain() {
             let memory = ProcessMemory(byteCount: 160)
             var keys = NoiseNK.Keys(SymmetricState(protocolName: NoiseNK.name))
@@ -53,7 +53,7 @@
         }
     }
 
-    /// Reads this process's memory through /proc, into a buffer that is allocated beforehand.
+    /// Reads this process's memory through /proc, into a preallocated buffer.
     @safe
     private final class ProcessMemory {
         static let isReadable = unsafe access("/proc/self/mem", R_OK) == 0
@@ -74,7 +74,7 @@
             object.map { unsafe Int(bitPattern: Unmanaged.passUnretained($0).toOpaque()) } ?? 0
         }
 
-        /// The longest run of 0xa5 in the bytes at `address`; -1 when they cannot be read.
+        /// Returns the length of the longest run of 0xa5 in the bytes at `address`, or -1 if they cannot be read.
         func longestRun(at address: Int) -> Int {
             let count = unsafe pread(file, buffer.baseAddress, buffer.count, address)
             guard unsafe count == buffer.count else { return -1 }

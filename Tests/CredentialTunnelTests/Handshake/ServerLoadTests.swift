@@ -10,7 +10,7 @@ import WireGuardCore
 
 @Suite("A server under load")
 struct ServerLoadTests {
-    /// Hellos of clients with the keys, each with a separate ephemeral key.
+    /// Returns the hello of a client that knows the keys, with an ephemeral key from the seed.
     private func hello(_ seed: UInt64) -> [UInt8] {
         var client = CredentialClient(
             CredentialClient.Configuration(
@@ -31,7 +31,7 @@ struct ServerLoadTests {
         return limits
     }
 
-    @Test("A server under load asks for a cookie, and a client that shows it gets in")
+    @Test("A server under load requires a cookie, and admits a client that sends it")
     func cookie() {
         let world = World(limits: tight)
         world.serverReceives(hello(7), from: source(1))
@@ -45,7 +45,7 @@ struct ServerLoadTests {
         #expect(world.server.statistics.cookies >= 1)
     }
 
-    @Test("A repeated cookie is not evidence of another key")
+    @Test("A repeated cookie is not reported as a key mismatch")
     func cookieTwice() {
         let world = World(limits: tight)
         world.serverReceives(hello(7), from: source(1))
@@ -80,7 +80,7 @@ struct ServerLoadTests {
         #expect(world.serverSent.last?.bytes.first == PacketCode.cookie.rawValue)
     }
 
-    @Test("No answer to an unproven address is longer than its request")
+    @Test("No response to an unproven address is longer than its request")
     func amplification() throws {
         var generator = SeededGenerator(seed: 4)
         let world = World(limits: tight)
@@ -109,7 +109,7 @@ struct ServerLoadTests {
         #expect(longest == 64)
     }
 
-    @Test("A login comes from the address that the hello has proven, and is answered there alone")
+    @Test("A login must be from the address that the hello proved, and is answered only there")
     func otherAddress() throws {
         let world = World()
         world.start()
@@ -122,7 +122,7 @@ struct ServerLoadTests {
             world.serverReceives(login).contains {
                 if case .verify(_, _, let from) = $0 { from == world.address } else { false }
             })
-        // A repetition from another address, with its own counter, gets no answer.
+        // A repetition from another address, with a new counter, gets no response.
         world.clock.advance(by: .seconds(1))
         world.perform(world.client.deadlineReached(at: world.now))
         let repeated = try #require(world.clientSent.last?.bytes)
@@ -137,7 +137,7 @@ struct ServerLoadTests {
             })
     }
 
-    @Test("A flood of strangers takes no memory and hardly gets answers")
+    @Test("A flood of strangers uses no memory and gets few responses")
     func strangers() {
         let world = World()
         var generator = SeededGenerator(seed: 5)
@@ -149,14 +149,14 @@ struct ServerLoadTests {
         #expect(world.serverSent.count == 20)
         #expect(world.server.statistics.wrongKeys == 50_000)
         #expect(world.server.statistics.cookies == 0)
-        // Strangers do not put the server under load: a client with the keys needs no cookie.
+        // Strangers do not put the server under load, so a client with the keys needs no cookie.
         world.start()
         world.run()
         #expect(world.clientSent.count == 2)
         #expect(world.clientSaid == [.established(World.assignment)])
     }
 
-    @Test("Handshakes without a login are bounded: one more replaces the oldest, and all go in time")
+    @Test("Handshakes without a login are bounded, replace the oldest, and expire")
     func pending() {
         var limits = ServerLimits()
         limits.pending = 8
@@ -172,7 +172,7 @@ struct ServerLoadTests {
         #expect(world.server.tableCounts == (1, 1))
     }
 
-    @Test("A hello that is repeated gets the same answer and no second place")
+    @Test("A repeated hello gets the same response and no second place")
     func repeatedHello() {
         let world = World()
         for _ in 0..<5 { world.serverReceives(hello(1), from: source(1)) }
@@ -181,7 +181,7 @@ struct ServerLoadTests {
         #expect(world.server.tableCounts == (1, 1))
     }
 
-    @Test("Under load a source that showed its cookie is still limited")
+    @Test("Under load, the rate of a source with a cookie is limited too")
     func sourceLimit() {
         var limits = tight
         limits.sourceBurst = 2
@@ -206,7 +206,7 @@ struct ServerLoadTests {
         #expect(world.server.statistics.limited == 8)
     }
 
-    @Test("Logins that wait for a verdict are bounded, and a client that finds no place tries again")
+    @Test("Logins without a verdict are bounded, and a client without a place tries again")
     func verifications() throws {
         var limits = ServerLimits()
         limits.verifications = 1
@@ -230,7 +230,7 @@ struct ServerLoadTests {
         #expect(world.serverSaid.count == 3)
     }
 
-    @Test("A full server refuses without asking for a verdict")
+    @Test("A full server refuses a login without requesting a verdict")
     func full() {
         var limits = ServerLimits()
         limits.clients = 1

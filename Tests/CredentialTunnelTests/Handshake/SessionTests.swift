@@ -8,11 +8,11 @@ import WireGuardCore
 
 @testable import CredentialTunnel
 
-@Suite("The datagrams that a session accepts and refuses")
+@Suite("Accepted and refused packets of a session")
 struct SessionTests {
     private static let other = Endpoint(address: .v4(198, 51, 100, 9), port: 9)
 
-    @Test("A packet is taken once, in either direction")
+    @Test("A packet is accepted once, in either direction")
     func replay() throws {
         let world = World.loggedIn()
         let there = try #require(world.clientSeals([0x45, 1]))
@@ -26,7 +26,7 @@ struct SessionTests {
         #expect(world.server.statistics.replayed == 2)
     }
 
-    @Test("A login that is replayed as a whole, from any address, is not accepted and asks for no verdict")
+    @Test("A replayed login from any address is refused without requesting a verdict")
     func replayedLogin() {
         let world = World.loggedIn()
         let before = world.serverSaid.count
@@ -38,19 +38,19 @@ struct SessionTests {
         #expect(world.server.establishedCount == 1)
         #expect(world.carries())
         for datagram in world.serverSent.map(\.bytes) { #expect(world.clientReceives(datagram).isEmpty) }
-        // The state of the replayed hello is removed again.
+        // The resources of the replayed hello are released.
         world.run(for: .seconds(11))
         #expect(world.server.tableCounts == (1, 1))
     }
 
-    @Test("A packet that is sent back to its sender is refused")
+    @Test("A packet that is reflected to its sender is refused")
     func reflection() throws {
         let world = World.loggedIn()
         let there = try #require(world.clientSeals([0x45, 1]))
         let back = try #require(world.serverSeals([0x45, 2]))
         world.clientReceives(there)
         world.serverReceives(back)
-        // Even with the index adapted.
+        // This holds even with a matching index.
         var (there2, back2) = (there, back)
         there2.replaceSubrange(4..<8, with: back[4..<8])
         back2.replaceSubrange(4..<8, with: there[4..<8])
@@ -66,7 +66,7 @@ struct SessionTests {
         #expect(world.carries())
     }
 
-    @Test("Packets that overtake each other are all taken, within the window")
+    @Test("Reordered packets are accepted within the window")
     func reordering() throws {
         let world = World.loggedIn()
         let packets = try (0..<100).map { try #require(world.clientSeals([0x45, UInt8($0)])) }
@@ -79,7 +79,7 @@ struct SessionTests {
         #expect(world.toServer.suffix(1) == [[0x46]])
     }
 
-    @Test("A packet of one session is refused by another, even with its index adapted")
+    @Test("A packet of one session is refused by another, even with a matching index")
     func crossSession() throws {
         let one = World.loggedIn(seed: 1)
         let two = World.loggedIn(seed: 2)
@@ -91,7 +91,7 @@ struct SessionTests {
         #expect(two.server.statistics.unknownSessions + two.server.statistics.forged == 2)
     }
 
-    @Test("A packet under another type is refused, for all types")
+    @Test("A packet with a changed type is refused, for all types")
     func typeSwap() throws {
         let bodies: [(PacketCode, Int)] = [
             (.clientAuthRequest, 300), (.data, 300), (.rekeyRequest, 52), (.disconnect, 1), (.data, 52), (.data, 1),
@@ -127,13 +127,13 @@ struct SessionTests {
         #expect(world.toServer == [[0x45, 1, 2, 3]])
     }
 
-    @Test("A hello with any one bit changed makes no session; a server hello with one makes none either")
+    @Test("A client or server hello with any one bit changed creates no session")
     func everyBitOfHellos() {
         let world = World()
         world.start()
         let hello = world.clientSent[0].bytes
         world.up.dropAll()
-        // The last 16 bytes are mac2, which counts under load alone.
+        // The last 16 bytes are mac2, which is only checked under load.
         for index in 0..<Layout.ClientHello.mac2 {
             for bit in 0..<8 {
                 var changed = hello
@@ -155,7 +155,7 @@ struct SessionTests {
         #expect(!world.clientReceives(answer).isEmpty)
     }
 
-    @Test("Each prefix of each datagram of a login is refused, and so is each with more bytes")
+    @Test("Each datagram of a login with missing or additional bytes is refused")
     func everyLength() {
         let recorded = World.loggedIn()
         let world = World()
@@ -171,7 +171,7 @@ struct SessionTests {
         #expect(world.serverSaid.isEmpty && world.clientSaid.isEmpty)
     }
 
-    @Test("Data before the login is good is dropped, on both sides")
+    @Test("Data before an accepted login is dropped, on both sides")
     func dataBeforeLogin() throws {
         let world = World()
         world.verdict = { _ in nil }
@@ -190,7 +190,7 @@ struct SessionTests {
         #expect(world.clientSeals([0x45]) == nil)
     }
 
-    @Test("An empty packet is a keepalive: it is accepted, and not delivered")
+    @Test("An empty packet is accepted as a keepalive, and not delivered")
     func keepalive() throws {
         let world = World()
         var assignment = World.assignment
@@ -204,7 +204,7 @@ struct SessionTests {
         #expect(world.server.statistics == ServerStatistics())
     }
 
-    @Test("A client that moves is followed only after an authentic datagram")
+    @Test("Only authentic packets change the client's address")
     func roaming() throws {
         let world = World.loggedIn()
         let id = try #require(world.joined)
@@ -217,12 +217,12 @@ struct SessionTests {
         world.serverReceives(packet)
         #expect(world.serverSaid.last == .moved(id, to: Self.other))
         #expect(world.destination == Self.other)
-        // The same packet again, from where an attacker wants the traffic.
+        // The same packet again, from an attacker's address.
         world.serverReceives(packet, from: World.address)
         #expect(world.destination == Self.other)
     }
 
-    @Test("Either side ends a session, and the other knows")
+    @Test("Either side can end a session, and notifies the other")
     func disconnect() throws {
         let world = World.loggedIn()
         let id = try #require(world.joined)
@@ -240,7 +240,7 @@ struct SessionTests {
         #expect(other.clientSeals([0x45]) == nil)
     }
 
-    @Test("A server reports that it forgot a session, and a forged report cannot end one")
+    @Test("A notice of a lost session is sent, and a forged one does not end a session")
     func restart() throws {
         let world = World.loggedIn()
         let packet = try #require(world.clientSeals([0x45]))
@@ -248,12 +248,12 @@ struct SessionTests {
         fresh.serverReceives(packet)
         let notice = try #require(fresh.serverSent.last?.bytes)
         #expect(notice.count == 16)
-        // The client asks in the session first: the server answers, and the notice has no effect.
+        // The client first asks in the session, and the server's response settles it.
         for _ in 0..<3 { world.clientReceives(notice) }
         world.run(for: .seconds(20))
         #expect(world.clientSaid == [.established(World.assignment)])
         #expect(world.carries())
-        // A server that does not answer has forgotten it.
+        // Without a response, the server has lost the session.
         fresh.serverReceives(try #require(world.clientSeals([0x45])))
         world.clientReceives(try #require(fresh.serverSent.last?.bytes))
         world.clock.advance(by: .milliseconds(1999))
@@ -264,7 +264,7 @@ struct SessionTests {
         #expect(world.clientSaid == [.established(World.assignment), .mayBeUnknown])
     }
 
-    @Test("Sealing and opening packets in place allocates nothing that stays, and is what single messages are")
+    @Test("Sealing and opening in place equals single messages, and retains no allocation")
     func inPlace() throws {
         let world = World.loggedIn()
         let index = try MessageDecoder.header(of: world.clientSent[0].bytes).index

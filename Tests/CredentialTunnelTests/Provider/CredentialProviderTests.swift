@@ -13,7 +13,7 @@ import WireGuardCore
 
 @Suite("The login tunnel's provider", .timeLimit(.minutes(3)))
 struct CredentialProviderTests {
-    @Test("The provider logs in, applies the server's settings, carries packets, reports its status, and says goodbye")
+    @Test("A provider logs in, applies the assignment, carries packets, reports status and disconnects")
     func login() async throws {
         let scene = try ProviderScene()
         try await scene.start()
@@ -32,7 +32,7 @@ struct CredentialProviderTests {
         await scene.stop()
     }
 
-    @Test("The provider counts as trying while it logs in, for the first time or again")
+    @Test("The status is trying during the first and each later login")
     func trying() {
         let trying = CredentialState.allCases.filter { state in
             CredentialStatusRequest.Reply(state: state, login: "anna", receivedBytes: 0, sentBytes: 0, drops: [:])
@@ -41,7 +41,7 @@ struct CredentialProviderTests {
         #expect(trying == [.connecting, .reconnecting])
     }
 
-    @Test("A refusal ends the start with the server's reason, and no settings were applied")
+    @Test("A refusal ends the start with the server's reason and without applied settings")
     func refusal() async throws {
         let scene = try ProviderScene()
         let error = await scene.failure(password: "wrong")
@@ -51,12 +51,12 @@ struct CredentialProviderTests {
         #expect(await scene.reaches(.disconnected))
         scene.server.store.state.withLock { $0.refusal = Body.Refusal(.full, message: "all 250 addresses are in use") }
         let full = await scene.failure()
-        // A later try may succeed.
+        // A later attempt may succeed.
         #expect(full?.code == .serverUnreachable && full?.message.contains("all 250 addresses") == true)
         await scene.stop()
     }
 
-    @Test("A server key other than the pinned one is distinguished from an unreachable server")
+    @Test("A different server key is distinguished from an unreachable server")
     func pin() async throws {
         let scene = try ProviderScene(loginDeadline: .seconds(1)) {
             $0.serverKey = FixedKeys.privateKey(FixedKeys.serverEphemeral).publicKey.base64
@@ -65,7 +65,7 @@ struct CredentialProviderTests {
         await scene.stop()
     }
 
-    @Test("A rogue that knows the pre-shared key fails as a server, and learns no password")
+    @Test("A rogue server with only the pre-shared key fails, and receives no password")
     func rogue() async throws {
         let scene = try ProviderScene(serverKey: FixedKeys.clientEphemeral, loginDeadline: .seconds(1))
         let seen = Eavesdropper<[UInt8]>()
@@ -75,25 +75,25 @@ struct CredentialProviderTests {
         }
         #expect(await scene.failure()?.code == .keyMismatch)
         #expect(scene.logins == 0)
-        // Nothing but hellos went out: there was no session that a login could be sealed in.
+        // Only hellos were sent, since no session existed to seal a login in.
         let codes = Set(seen.messages.compactMap { PacketCode(rawValue: $0.first ?? 0) })
         #expect(codes == [.clientHello, .error])
         await scene.stop()
     }
 
-    @Test("Another pre-shared key is distinguished from an unreachable server")
+    @Test("A different pre-shared key is distinguished from an unreachable server")
     func presharedKey() async throws {
         let scene = try ProviderScene(loginDeadline: .seconds(1))
         #expect(await scene.failure(presharedKey: FixedKeys.server)?.code == .keyMismatch)
         await scene.stop()
     }
 
-    @Test("A spoofed answer does not abort a login")
+    @Test("A spoofed response does not abort a login")
     func spoof() async throws {
         let scene = try ProviderScene()
         let spoofed = Atomic<Int>(0)
         scene.internet.setFilter { datagram in
-            // The first answer is forged, and arrives first.
+            // An attacker's response arrives first.
             if datagram.source == LoginServer.address, spoofed.add(1, ordering: .relaxed).oldValue == 0 {
                 datagram.bytes[20] ^= 1
             }
@@ -104,17 +104,17 @@ struct CredentialProviderTests {
         await scene.stop()
     }
 
-    @Test("Without an answer, the start ends at its deadline with that error")
+    @Test("Without a response, the start ends at its deadline with an error")
     func nothing() async throws {
         let scene = try ProviderScene(loginDeadline: .seconds(1))
         scene.internet.setFilter { $0.source != LoginServer.address }
         let error = await scene.failure()
         #expect(error?.code == .serverUnreachable)
-        #expect(error?.message.contains("nothing answered") == true)
+        #expect(error?.message.contains("no response") == true)
         await scene.stop()
     }
 
-    @Test("A configuration that cannot be used is refused with every problem, and so is a missing secret")
+    @Test("An invalid configuration is refused with all problems, and a missing secret is refused")
     func invalid() async throws {
         let scene = try ProviderScene {
             $0.server = "no port"
@@ -132,7 +132,7 @@ struct CredentialProviderTests {
         for scene in [scene, other, offline] { await scene.stop() }
     }
 
-    @Test("On another network the session continues without a login, and new keys prove it")
+    @Test("On another network the session continues without a login, confirmed by new keys")
     func roaming() async throws {
         let scene = try ProviderScene()
         try await scene.start()
@@ -148,7 +148,7 @@ struct CredentialProviderTests {
         await scene.stop()
     }
 
-    @Test("After a restart of the server it logs in again by itself, and packets pass")
+    @Test("After a restart of the server, the provider logs in again and packets pass")
     func restart() async throws {
         let scene = try ProviderScene()
         try await scene.start()
@@ -159,12 +159,12 @@ struct CredentialProviderTests {
         await scene.stop()
     }
 
-    @Test("An unreachable server is tried again, with pauses on the clock, until it answers")
+    @Test("Logins to an unreachable server are repeated with pauses until it responds")
     func pauses() async throws {
         let clock = VirtualClock()
         let scene = try ProviderScene(clock: clock, loginDeadline: .seconds(2))
         try await scene.start()
-        // It says goodbye, and stays away for several tries.
+        // The server disconnects, and does not respond to several attempts.
         await scene.server.running.stop()
         #expect(await scene.reaches(.reasserting))
         let hellos = Atomic<Int>(0)
@@ -206,7 +206,7 @@ struct CredentialProviderTests {
         await scene.stop()
     }
 
-    @Test("A session that the server ends ends the tunnel, and so does a password that is no longer valid")
+    @Test("A session that the server removes, or a changed password, ends the tunnel")
     func removed() async throws {
         let scene = try ProviderScene()
         try await scene.start()
@@ -217,7 +217,7 @@ struct CredentialProviderTests {
 
         try await scene.start()
         scene.server.store.state.withLock { $0.users = ["kean": "another"] }
-        // It announces its shutdown, and is then back.
+        // The server announces its shutdown, and starts again.
         await scene.server.running.stop()
         #expect(await scene.reaches(.reasserting))
         try await scene.server.restart(scene.internet)
@@ -226,7 +226,7 @@ struct CredentialProviderTests {
         await scene.stop()
     }
 
-    @Test("A configuration survives JSON, with defaults left out")
+    @Test("A configuration survives a JSON round trip with omitted defaults")
     func json() throws {
         let text = #"{"server":"vpn.example:4500","serverKey":"k","login":"kean"}"#
         let configuration = try JSONCoding.decode(CredentialTunnelConfiguration.self, text)

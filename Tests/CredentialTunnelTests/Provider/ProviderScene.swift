@@ -12,7 +12,7 @@ import WireGuardCore
 
 @testable import CredentialTunnel
 
-/// A provider in a memory host, and its server.
+/// A provider in a memory host, with its server.
 final class ProviderScene: Sendable {
     static let wifi = NetworkPath(interfaces: [.init(name: "en0", kind: .wifi, index: 1)], supportsIPv6: false)
     static let cellular = NetworkPath(interfaces: [.init(name: "pdp0", kind: .cellular, index: 2)], supportsIPv6: false)
@@ -25,7 +25,7 @@ final class ProviderScene: Sendable {
     let secrets = MemorySecretStore()
     let host: MemoryHost<CredentialTunnelProvider>
     let configuration: CredentialTunnelConfiguration
-    /// Notified of status changes, of logins and ends at the server, and of packets that leave the tunnel.
+    /// Notifies of status changes, of logins and ends at the server, and of packets that the tunnel delivers.
     let changes: Changes
 
     init(
@@ -63,7 +63,7 @@ final class ProviderScene: Sendable {
         try await host.runner.start(configuration, profileID: "test")
     }
 
-    /// The error of a start.
+    /// Starts the tunnel and returns the error.
     func failure(password: String = "123456", presharedKey: [UInt8] = FixedKeys.presharedKey) async -> TunnelError? {
         do {
             try await start(password: password, presharedKey: presharedKey)
@@ -78,7 +78,7 @@ final class ProviderScene: Sendable {
         await server.running.stop()
     }
 
-    /// Whether a ping through the tunnel comes back.
+    /// Returns whether a ping through the tunnel is answered.
     func passes(_ sequence: UInt16 = 1, within attempts: Int = 300) async -> Bool {
         let request = PacketBuilder.icmpEcho(
             from: Self.inner, to: LoginClient.target, identifier: 99, sequence: sequence, payload: [1, 2, 3])

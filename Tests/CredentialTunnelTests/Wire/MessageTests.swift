@@ -15,7 +15,7 @@ struct MessageTests {
                 .prefix(count))
     }
 
-    @Test("The article's codes are 1, 2 and 3, and the others follow")
+    @Test("The article's codes are 1, 2 and 3, and further codes follow")
     func codes() {
         #expect(PacketCode.clientAuthRequest.rawValue == 1)
         #expect(PacketCode.serverAuthResponse.rawValue == 2)
@@ -48,7 +48,7 @@ struct MessageTests {
         }
     }
 
-    @Test("The error of a header names the problem")
+    @Test("The error of a header names its problem")
     func headerErrors() {
         #expect(throws: PacketParsingError.truncated(byteCount: 7)) {
             try MessageDecoder.header(of: Self.datagram(3, count: 7))
@@ -63,7 +63,7 @@ struct MessageTests {
         }
     }
 
-    @Test("A header is written as it is read", arguments: PacketCode.allCases)
+    @Test("A header survives encoding and decoding", arguments: PacketCode.allCases)
     func headers(code: PacketCode) throws {
         let header = Header(code: code, index: 0x1122_3344, counter: 0x0102_0304_0506_0708)
         #expect(header.bytes.count == (code.isSealed ? 16 : 8))
@@ -71,7 +71,7 @@ struct MessageTests {
         #expect(try MessageDecoder.header(of: datagram) == header)
     }
 
-    @Test("Random bytes are read or refused, and never trap; a message that is read is written unchanged")
+    @Test("Random bytes are decoded or refused without a trap, and encoded again without a change")
     func randomBytes() throws {
         var generator = SeededGenerator(seed: 15)
         for _ in 0..<20_000 {
@@ -86,7 +86,7 @@ struct MessageTests {
 
     // MARK: - Bodies
 
-    @Test("A login is JSON, sorted, and filled up with spaces")
+    @Test("A login is sorted JSON, padded with spaces")
     func login() throws {
         let body = try MessageEncoder.encode(Body.ClientAuthRequest(login: "kean", password: "pass/word\""))
         #expect(body.count == 300)
@@ -97,7 +97,7 @@ struct MessageTests {
         )
     }
 
-    @Test("Logins of any usual length are equally long")
+    @Test("Logins of any usual length have the same size")
     func loginLength() throws {
         let lengths = try (0...200).map { count in
             try MessageEncoder.encode(
@@ -107,7 +107,7 @@ struct MessageTests {
         #expect(Set(lengths) == [300])
     }
 
-    @Test("A login that is too long or empty is not sent")
+    @Test("A login that is too long or empty is refused")
     func loginBounds() {
         func error(_ login: String, _ password: String) -> PacketParsingError? {
             do throws(PacketParsingError) {
@@ -123,13 +123,13 @@ struct MessageTests {
         #expect(field(error(String(repeating: "x", count: 129), "x")) == "login")
         #expect(field(error("a\nb", "x")) == "login")
         #expect(field(error("x", String(repeating: "x", count: 513))) == "password")
-        // Each of these bytes is six in JSON.
+        // Each of these bytes needs six bytes in JSON.
         #expect(
             error("x", String(repeating: "\u{1}", count: 512)).map { if case .bodyTooLong = $0 { true } else { false } }
                 == true)
     }
 
-    @Test("An accepted login carries addresses, routes, name servers, MTU and keepalive")
+    @Test("An accepted login contains addresses, routes, name servers, MTU and keepalive")
     func accepted() throws {
         let answer = Body.ServerAuthResponse.accepted(
             Body.Assignment(
@@ -153,7 +153,7 @@ struct MessageTests {
     }
 
     @Test(
-        "An answer outside of its bounds is refused",
+        "A response outside of its bounds is refused",
         arguments: [
             #""addresses":[]"#, #""addresses":["10.0.0.1","10.0.0.2"]"#,
             #""addresses":["10.0.0.1","fd00::1","fd00::2"]"#,
@@ -182,7 +182,7 @@ struct MessageTests {
         try MessageDecoder.serverAuthResponse(Array("{\(fields.joined(separator: ","))}".utf8))
     }
 
-    @Test("An MTU below 1280 goes with IPv4 alone")
+    @Test("An MTU below 1280 is valid with IPv4 only")
     func smallMTU() throws {
         var assignment = World.assignment
         assignment.mtu = 576
@@ -191,7 +191,7 @@ struct MessageTests {
         #expect(throws: PacketParsingError.self) { try MessageEncoder.encode(.accepted(assignment)) }
     }
 
-    @Test("The largest answer within bounds fits in one datagram, or is refused as too long")
+    @Test("The largest valid response fits in one datagram, or is refused as too long")
     func largestAnswer() throws {
         let route = try IPPrefix("fd11:2222:3333:4444:5555:6666:7777:8888")
         let assignment = Body.Assignment(
@@ -200,7 +200,7 @@ struct MessageTests {
         #expect(try MessageEncoder.encode(.accepted(assignment)).count == 1200)
     }
 
-    @Test("Each prefix of a body is refused, and so is one with a byte that is not UTF-8")
+    @Test("Each prefix of a body, and a body that is not UTF-8, is refused")
     func prefixes() throws {
         let login = Array(#"{"login":"kean","password":"123456"}"#.utf8)
         for count in 0..<login.count {
@@ -219,7 +219,7 @@ struct MessageTests {
         }
     }
 
-    @Test("Random changes to bodies are read or refused, and never trap")
+    @Test("Randomly changed bodies are decoded or refused without a trap")
     func mutations() throws {
         var generator = SeededGenerator(seed: 16)
         let bodies = [
@@ -246,7 +246,7 @@ struct MessageTests {
         }
     }
 
-    @Test("No password is in a description, a dump or an error")
+    @Test("Descriptions, dumps and errors contain no password")
     func noPasswordShown() {
         let login = Body.ClientAuthRequest(login: "kean", password: "hunter2")
         var text = "\(login) \(String(reflecting: login))"

@@ -11,7 +11,7 @@ import TrustPinningFoundation
     import FoundationNetworking
 #endif
 
-/// The client for the app's own servers: made once, when the app starts.
+/// Creates the client for the app's servers. Call it once, when the app starts.
 func makeClient() throws -> PinnedSession {
     let policy = try PinningPolicy(pins: [
         Pin(.spki, "sha256/NDCIt6TrQnfOk+lquunrmlPQB3K/7CLOCmSS5kW+KCc="),
@@ -40,7 +40,7 @@ func watch(_ trust: TrustEvaluator) async {
     for await activity in trust.activity() {
         switch activity {
         case .judged(let evaluation): print(evaluation.host, evaluation.decision)
-        case .identity(.used(let host), _): print(host, "was shown the client identity")
+        case .identity(.used(let host), _): print(host, "received the client identity")
         case .identity(let event, let environment): print(event, "in", environment)
         }
     }
@@ -75,9 +75,9 @@ enum Program {
             let (data, response) = try await client.data(from: url)
             print((response as? HTTPURLResponse)?.statusCode ?? 0, String(decoding: data, as: UTF8.self))
         } catch PinnedSessionError.untrusted(_, let verdict) {
-            print("refused:", verdict.reason)  // Names the server's key if no pin matches.
+            print("refused:", verdict.reason)  // Contains the server's key if no pin matches.
         } catch {
-            print("failed:", error)  // No network, a time-out, no HTTP.
+            print("failed:", error)  // No network, a time-out, or no HTTP.
         }
     }
 }

@@ -39,7 +39,7 @@ func show(_ text: String) throws {
 
 // docs/trust-pinning.md
 func selfSigned(_ certificate: String, _ nextRequest: String) throws -> PinningPolicy {
-    // A server with a self-signed certificate, and the signing request of the next one.
+    // A server with a self-made certificate, and the signing request of the next one.
     let policy = try PinningPolicy(
         pins: [
             Pin(.spki, of: KeySource.read(pem: certificate)[0], scope: .leaf),

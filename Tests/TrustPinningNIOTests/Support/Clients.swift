@@ -12,20 +12,20 @@ import TrustPinningTesting
 
 @testable import TrustPinningNIO
 
-/// One authority for all tests that do not need another.
+/// The authority of all tests that need no other.
 enum Shared {
     static let authority = Result { try TestAuthority() }
 }
 
 extension LoopbackServer {
-    /// A server for `www.example.com` with the shared authority's certificates.
+    /// Starts a server for `www.example.com` with a certificate of the shared authority.
     static func start(
         script: @escaping Script = { _ in [.send(ok("hello"))] }
     ) async throws -> LoopbackServer {
         try await start(onHead: { _ in [] }, script: script)
     }
 
-    /// The same, with something to do when the head of a request has come, before its body.
+    /// Starts a server that runs `onHead` when the head of a request arrives, before its body.
     static func start(
         onHead: @escaping @Sendable (HTTPRequestHead) -> [Step], script: @escaping Script
     ) async throws -> LoopbackServer {
@@ -34,7 +34,7 @@ extension LoopbackServer {
             chain: authority.served, key: authority.leaf.key, onHead: onHead, script: script)
     }
 
-    /// The URL of a path on this server.
+    /// Returns the URL of a path on this server.
     func url(_ path: String = "/", host: String = "www.example.com") throws -> URL {
         guard let url = URL(string: "https://\(host):\(port)\(path)") else { throw URLError() }
         return url
@@ -42,7 +42,7 @@ extension LoopbackServer {
 
     struct URLError: Error {}
 
-    /// A session that finds this server under the names of tests, and trusts it as `verdict` says.
+    /// Creates a session that connects to this server for the test names, with `verdict` on it.
     func session(
         _ verdict: ServerVerdict = ServerVerdict(isTrusted: true, reason: "test"),
         hosts: [String] = testHosts,
@@ -56,14 +56,14 @@ extension LoopbackServer {
         configure: (inout PinnedSession.Configuration) throws -> Void = { _ in }
     ) throws -> PinnedSession {
         var configuration = PinnedSession.Configuration()
-        // The machine may be busy with something else for long.
+        // The machine may be busy for a long time.
         configuration.connectTimeout = .seconds(120)
         for host in hosts { try configuration.setDetour(from: "\(host):\(port)", to: "127.0.0.1:\(port)") }
         try configure(&configuration)
         return PinnedSession(tls: tls, configuration: configuration)
     }
 
-    /// A pool of one connection to this server, which it trusts.
+    /// Creates a pool of one connection to this server, which it trusts.
     func pool(keepAlive: TimeAmount = .seconds(60)) throws -> ConnectionPool {
         let connector = Connector(
             tls: try PinnedTLS { _ in ServerVerdict(isTrusted: true, reason: "test") },
@@ -72,7 +72,7 @@ extension LoopbackServer {
         return ConnectionPool(connector: connector, limit: 1)
     }
 
-    /// The plan of a GET request to this server.
+    /// Returns the plan of a GET request to this server.
     func plan() throws -> ExchangePlan {
         let url = try url()
         return ExchangePlan(
@@ -82,14 +82,14 @@ extension LoopbackServer {
 }
 
 extension PinnedSession {
-    /// Waits until the connections are as wanted: a socket is closed some time after its request has failed.
+    /// Waits for a state of the connections: a socket closes some time after its request has failed.
     func wait(until isReached: (ConnectionPool.Figures) -> Bool) async throws -> Bool {
         try await eventually { isReached(connectionFigures) }
     }
 }
 
 /// Waits for a condition, at most 60 seconds, while the event loops run.
-/// - Returns: whether the condition became true.
+/// - Returns: Whether the condition became true.
 func eventually(_ isReached: () throws -> Bool) async throws -> Bool {
     let deadline = ContinuousClock.now + .seconds(60)
     while try !isReached() {
@@ -103,7 +103,7 @@ extension String {
     init(_ data: Data) { self = String(decoding: data, as: UTF8.self) }
 }
 
-/// Names that sessions of tests find on 127.0.0.1.
+/// The host names that test sessions connect to 127.0.0.1.
 let testHosts = [
     "www.example.com", "v1.example.com", "v1.api.example.com", "v2.api.example.com", "a.b.api.example.com",
     "other.example.org",

@@ -4,9 +4,9 @@
 import NIOCore
 import NIOPosix
 
-/// Rounds of the event loops that tests run on.
+/// Rounds of the event loops of the tests.
 enum MultiThreadedEventLoopGroupProbe {
-    /// Returns when each event loop has polled its sockets and run what was due.
+    /// Returns when each event loop has polled its sockets and run its due tasks.
     static func round() async throws {
         for loop in MultiThreadedEventLoopGroup.singleton.makeIterator() {
             try await loop.scheduleTask(in: .milliseconds(1)) {}.futureResult.get()

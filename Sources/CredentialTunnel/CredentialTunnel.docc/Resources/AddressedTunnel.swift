@@ -4,7 +4,7 @@
 import NetworkAddresses
 import PacketTunnel
 
-/// A tunnel with an interface that is not read.
+/// A tunnel with an interface whose packets are not read.
 actor AddressedTunnel: PacketTunnelProvider {
     struct Configuration: Codable, Sendable { var address: InterfaceAddress }
 

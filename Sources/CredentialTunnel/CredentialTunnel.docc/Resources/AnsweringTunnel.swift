@@ -5,7 +5,7 @@ import NetworkAddresses
 import PacketTunnel
 import TunnelIO
 
-/// A tunnel that ends in this process: a network in memory answers its packets.
+/// A tunnel to an in-memory network in this process, which answers the packets.
 actor AnsweringTunnel: PacketTunnelProvider {
     struct Configuration: Codable, Sendable { var address: InterfaceAddress }
     private var work: Task<Void, any Error>?
@@ -19,7 +19,7 @@ actor AnsweringTunnel: PacketTunnelProvider {
 
     func stop(_ reason: StopReason) async { work?.cancel() }
 
-    /// Reads and writes until the tunnel ends: reading throws then.
+    /// Reads and writes until reading throws at the end of the tunnel.
     private static func answer(_ flow: PacketFlow) async throws {
         let packets = try PacketBatch()
         let answers = try PacketBatch()

@@ -8,14 +8,14 @@ import NetworkAddresses
 import PacketTunnel
 import TunnelIO
 
-/// The settings of the tunnel. The password is not here: it is a secret of the profile.
+/// The configuration of the tunnel. It does not contain the password, which is a secret of the profile.
 struct LoginConfiguration: Codable, Sendable {
     var server: String
     var serverKey: Data
     var login: String
 }
 
-/// A login that was accepted.
+/// The connection after an accepted login.
 struct Connection: Sendable {
     let link: Link
     var session: Session
@@ -28,7 +28,7 @@ struct Connection: Sendable {
             dns: assignment.dns.isEmpty ? nil : DNSSettings(servers: assignment.dns), mtu: assignment.mtu)
     }
 
-    /// Says hello, and logs in.
+    /// Performs the handshake and logs in.
     static func open(
         _ configuration: LoginConfiguration, over network: any DatagramNetwork, context: ProviderContext
     ) async throws(TunnelError) -> Connection {
@@ -75,7 +75,7 @@ struct Connection: Sendable {
         if let datagram = session.seal(code, body) { link.send(datagram) }
     }
 
-    /// Says goodbye, so that the server need not wait.
+    /// Notifies the server, so that it need not wait for a time-out.
     mutating func close() {
         send(.disconnect, [EndReason.closed.rawValue])
         link.close()

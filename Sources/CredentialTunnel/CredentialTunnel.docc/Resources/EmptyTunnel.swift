@@ -4,7 +4,7 @@
 import NetworkAddresses
 import PacketTunnel
 
-/// A tunnel that starts and stops, and does nothing else.
+/// A tunnel that only starts and stops.
 actor EmptyTunnel: PacketTunnelProvider {
     struct Configuration: Codable, Sendable {}
 

@@ -5,7 +5,7 @@ import CredentialTunnel
 import Crypto
 import Foundation
 
-/// The client's side of a key agreement with a server whose public key it knows.
+/// The client's side of a key agreement with a server whose public key is known.
 struct Handshake {
     private let server: Curve25519.KeyAgreement.PublicKey
     private let ephemeral = Curve25519.KeyAgreement.PrivateKey()
@@ -13,13 +13,13 @@ struct Handshake {
 
     init(with server: Curve25519.KeyAgreement.PublicKey) { self.server = server }
 
-    /// Our half: a header, a key that is used once, and zeros, so that no answer is longer than its question.
+    /// The client's message: a header, a key for one use, and zeros, so that no response is longer than its request.
     var hello: [UInt8] {
         Header(code: .clientHello, index: index).bytes + Array(ephemeral.publicKey.rawRepresentation)
             + [UInt8](repeating: 0, count: 88)
     }
 
-    /// Returns the session that the server's half completes, or `nil` if the sender does not have the server's private key.
+    /// Returns the session for the server's message, or `nil` if the sender does not have the server's private key.
     func session(from reply: [UInt8]) -> Session? {
         guard let header = try? MessageDecoder.header(of: reply), header.code == .serverHello, header.index == index,
             let theirs = try? Curve25519.KeyAgreement.PublicKey(rawRepresentation: reply[8..<40]),
@@ -35,7 +35,8 @@ struct Handshake {
         return Session(index: serverIndex, sealing: keys.toServer, opening: keys.toClient)
     }
 
-    /// Derives keys from two secrets: one needs the server's static key, and one cannot be computed again later.
+    /// Derives the keys from two secrets: one that requires the server's static key, and one that cannot be derived
+    /// again later.
     static func keys(
         _ lasting: SharedSecret, _ fresh: SharedSecret, transcript: [UInt8]
     ) -> (toServer: SymmetricKey, toClient: SymmetricKey) {

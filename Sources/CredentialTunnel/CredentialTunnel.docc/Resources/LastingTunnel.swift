@@ -6,12 +6,12 @@ import Logging
 import PacketTunnel
 import TunnelIO
 
-/// A tunnel that logs in again when it has to.
+/// A tunnel that logs in again if necessary.
 actor LastingTunnel: PacketTunnelProvider {
     private let network: any DatagramNetwork
     private var connection: Connection?
     private var work: [Task<Void, any Error>] = []
-    /// How many keepalives were sent since the server was last heard.
+    /// The number of keepalives since the last datagram of the server.
     private var unanswered = 0
 
     init() { network = SystemDatagramNetwork() }
@@ -31,7 +31,7 @@ actor LastingTunnel: PacketTunnelProvider {
         connection?.close()
     }
 
-    /// Another network has another address: a new socket, and a new login.
+    /// On another network the address changes: open a new socket, and log in again.
     func pathChanged(_ path: NetworkPath) async {
         if path.status == .satisfied { connection?.link.close() }
     }
@@ -45,7 +45,7 @@ actor LastingTunnel: PacketTunnelProvider {
         unanswered = 0
     }
 
-    /// Delivers packets. Whenever the link ends, logs in again, for as long as it takes.
+    /// Delivers packets. When the link ends, repeats the login without a time limit.
     private func carryOn(_ configuration: LoginConfiguration, _ context: ProviderContext) async throws {
         while let link = connection?.link {
             try await deliver(from: link, to: context.packetFlow)
@@ -57,7 +57,7 @@ actor LastingTunnel: PacketTunnelProvider {
                     try await logIn(configuration, context)
                 } catch {
                     context.logger.warning("\(error)")
-                    // Another try with the same password comes to the same.
+                    // A repetition with the same password would fail too.
                     if error.code == .authenticationFailed { return context.cancel(error) }
                     try await context.clock.sleep(for: pause)
                     pause = min(pause * 2, .seconds(30))
@@ -67,7 +67,7 @@ actor LastingTunnel: PacketTunnelProvider {
         }
     }
 
-    /// Asks every ten seconds whether the server is reachable, and ends the link after three unanswered requests.
+    /// Sends a keepalive every ten seconds, and ends the link after three without a response.
     private func keepAlive(_ clock: any Clock<Duration>) async throws {
         while true {
             try await clock.sleep(for: .seconds(10))

@@ -17,10 +17,10 @@ final class Link: Sendable {
     private let sockets: DatagramSockets
     private let socket: any DatagramSocket
 
-    /// - Parameter mark: Lets the datagrams bypass the tunnel's own routes.
+    /// - Parameter mark: The socket mark that keeps the datagrams out of the tunnel's own routes.
     init(to server: Endpoint, over network: any DatagramNetwork, mark: UInt32?) throws(TunnelIOError) {
         self.server = server
-        // A queue without a bound is a way to fill the memory of this process from outside.
+        // Bound the queue: otherwise, a sender could fill the memory of this process.
         (datagrams, arrived) = AsyncStream.makeStream(of: [UInt8].self, bufferingPolicy: .bufferingNewest(256))
         incoming = try Mutex(PacketBatch())
         outgoing = try Mutex(PacketBatch())
@@ -47,7 +47,7 @@ final class Link: Sendable {
         outgoing.withLock { batch in
             batch.removeAll()
             batch.append(copying: datagram, endpoint: server)
-            // A datagram that cannot be sent is lost, as one that is lost on its way.
+            // Treat a datagram that cannot be sent like one lost on the network.
             _ = try? socket.send(batch, in: 0..<batch.count)
         }
     }
@@ -62,11 +62,11 @@ final class Link: Sendable {
         }
     }
 
-    /// Sends a question each second until there is an answer that is accepted; nil after ten seconds.
+    /// Sends a request every second until a response is accepted. Returns `nil` after ten seconds.
     func ask<Answer>(
         clock: any Clock<Duration>, _ question: () -> [UInt8]?, accept: ([UInt8]) -> Answer?
     ) async -> Answer? {
-        // No datagram here is empty, so that an empty one is free to mean that a second has passed.
+        // No datagram is empty here, so an empty one marks that a second has passed.
         let seconds = Task { [arrived] in
             while true {
                 arrived.yield([])

@@ -4,7 +4,7 @@
 import PacketTunnel
 import TunnelIO
 
-/// A tunnel that logs in, and takes its settings from the server.
+/// A tunnel that logs in, and applies the server's assignment.
 actor LoginTunnel: PacketTunnelProvider {
     private let network: any DatagramNetwork
     private var connection: Connection?

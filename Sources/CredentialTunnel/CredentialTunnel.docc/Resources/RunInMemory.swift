@@ -3,7 +3,7 @@
 
 import PacketTunnel
 
-/// Starts and stops a tunnel in this process, and says which status it had after each.
+/// Starts and stops a tunnel in this process, and returns its status after each.
 func runInMemory() async throws(TunnelError) -> [TunnelStatus] {
     let host = MemoryHost<EmptyTunnel>()
     try await host.start(EmptyTunnel.Configuration())

@@ -5,18 +5,18 @@ import CredentialTunnel
 import Crypto
 import Foundation
 
-/// The keys of one session, one for each direction, and how far their counters are.
+/// The keys of a session, one for each direction, with their counters.
 struct Session: Sendable {
-    /// The receiver's name for the session.
+    /// The receiver's index of the session.
     let index: UInt32
     let sealing: SymmetricKey
     let opening: SymmetricKey
     private(set) var sent: UInt64 = 0
     private(set) var received: UInt64 = 0
 
-    /// A datagram with a body that only the other side can read. Its header can be read, and not changed.
+    /// Returns a datagram whose body is encrypted and whose header is authenticated.
     mutating func seal(_ code: PacketCode, _ body: [UInt8]) -> [UInt8]? {
-        // The same nonce twice under one key gives both bodies away: this counter never stands still. The hello had 0.
+        // Reusing a nonce under one key would reveal both bodies, so increment the counter first. The hello used 0.
         sent += 1
         let header = Header(code: code, index: index, counter: sent).bytes
         guard let nonce = Self.nonce(sent),
@@ -25,7 +25,7 @@ struct Session: Sendable {
         return header + Array(box.ciphertext) + Array(box.tag)
     }
 
-    /// Opens a datagram. Returns `nil` if it is not from the other side, or was received before.
+    /// Returns the content of a datagram, or `nil` if it is not authentic or was received before.
     mutating func open(_ datagram: [UInt8]) -> (code: PacketCode, body: [UInt8])? {
         // The decoder has checked the length: a sealed datagram has a header and a tag.
         guard let header = try? MessageDecoder.header(of: datagram), header.code.isSealed, header.counter > received,
