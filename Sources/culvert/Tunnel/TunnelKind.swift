@@ -34,6 +34,9 @@ protocol TunnelKindConfiguration: Codable, Sendable {
     /// Checks the routing table that the configuration names.
     func checkRouteTable(_ source: String) throws(CommandProblem)
 
+    /// Adds the status of a running provider to the report of its tunnel.
+    static func report(_ provider: Provider, in report: ServiceReport) async -> ServiceReport
+
     /// Makes the provider of an interface.
     /// - Parameter transport: sends requests to a gateway.
     static func makeProvider(
@@ -74,6 +77,12 @@ extension WireGuardTunnelConfiguration: TunnelKindConfiguration {
     ) -> WireGuardTunnelProvider {
         WireGuardTunnelProvider(environment: environments.wireGuard(interface))
     }
+
+    static func report(_ provider: WireGuardTunnelProvider, in report: ServiceReport) async -> ServiceReport {
+        var report = report
+        report.note(await provider.status)
+        return report
+    }
 }
 
 extension CredentialTunnelConfiguration: TunnelKindConfiguration {
@@ -91,6 +100,12 @@ extension CredentialTunnelConfiguration: TunnelKindConfiguration {
     ) -> CredentialTunnelProvider {
         CredentialTunnelProvider(environment: environments.login)
     }
+
+    static func report(_ provider: CredentialTunnelProvider, in report: ServiceReport) async -> ServiceReport {
+        var report = report
+        report.note(await provider.status)
+        return report
+    }
 }
 
 extension EnrolledTunnelConfiguration: TunnelKindConfiguration {
@@ -102,6 +117,13 @@ extension EnrolledTunnelConfiguration: TunnelKindConfiguration {
         _ environments: ProviderEnvironments, interface: String, transport: any ProvisioningTransport
     ) -> EnrolledTunnelProvider {
         EnrolledTunnelProvider(transport: transport, environment: environments.wireGuard(interface))
+    }
+
+    static func report(_ provider: EnrolledTunnelProvider, in report: ServiceReport) async -> ServiceReport {
+        var report = report
+        report.note(await provider.inner.status)
+        report.note(await provider.status)
+        return report
     }
 }
 

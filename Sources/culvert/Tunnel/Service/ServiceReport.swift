@@ -6,6 +6,7 @@ import CredentialTunnel
 import NetworkAddresses
 import PacketTunnel
 import Provisioning
+import TunnelSystem
 import WireGuardTunnel
 
 /// Asks a tunnel's service for all that `culvert status` shows.
@@ -98,6 +99,23 @@ extension ServiceReport {
                     allowedIPs: peer.allowedIPs.map(\.description), persistentKeepalive: peer.persistentKeepalive)
             }, residentBytes: 0)
         if case .enrolled = tunnel.kind { isEnrolled = true }
+    }
+
+    /// The report with the status of the running provider; unchanged if the provider does not answer within two seconds.
+    func asked<Configuration: TunnelKindConfiguration>(
+        _ kind: Configuration.Type, _ runner: TunnelRunner<Configuration.Provider>
+    ) async -> ServiceReport {
+        let outcome = await withDeadline(.seconds(2), clock: ContinuousClock()) {
+            try? await runner.withProvider { provider in await kind.report(provider, in: self) }
+        }
+        guard case .finished(let report?) = outcome else { return self }
+        return report
+    }
+
+    /// Records the status of WireGuard.
+    mutating func note(_ reply: StatusRequest.Reply) {
+        wireGuard = reply
+        publicKey = reply.publicKey ?? publicKey
     }
 
     /// Takes what a login has come to.

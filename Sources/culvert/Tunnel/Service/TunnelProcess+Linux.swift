@@ -197,7 +197,7 @@
                     let tunnel = live.tunnel
                     let report = ServiceReport(
                         tunnel, publicKey: await tunnel.publicKey(), processID: getpid(), startedAt: startedAt)
-                    return await report.now(host, platform)
+                    return await report.now(Configuration.self, host.runner, platform)
                 }
                 router.on(LogRequest.self) { LogRequest.Reply($0, log) }
             }
@@ -331,24 +331,17 @@
 
     extension ServiceReport {
         /// The report as it is now.
-        func now(_ host: any TunnelHost, _ platform: LinuxPlatform) async -> ServiceReport {
+        func now<Configuration: TunnelKindConfiguration>(
+            _ kind: Configuration.Type, _ runner: TunnelRunner<Configuration.Provider>, _ platform: LinuxPlatform
+        ) async -> ServiceReport {
             var report = self
             let repairs = platform.repairs
             (report.repairs, report.lastRepair) = (repairs.count, repairs.last)
             report.problems = platform.problems.map { Problem(what: $0.what, since: $0.since) }
             report.leakPolicy = max(report.leakPolicy, platform.leakPolicy)
-            report.status = host.status
+            report.status = runner.status
             report.residentBytes = ProcessMemory.residentBytes
-            if report.status.status.isRunning {
-                let client = MessageClient(
-                    channel: host, timeout: .seconds(2),
-                    maximumByteCount: MessageContainer.localMaximumByteCount)
-                report.wireGuard = try? await client.send(StatusRequest())
-                report.publicKey = report.wireGuard?.publicKey ?? report.publicKey
-                if report.wireGuard == nil { report.note(try? await client.send(CredentialStatusRequest())) }
-                if isEnrolled { report.note(try? await client.send(EnrolmentStatusRequest())) }
-            }
-            return report
+            return report.status.status.isRunning ? await report.asked(kind, runner) : report
         }
     }
 
