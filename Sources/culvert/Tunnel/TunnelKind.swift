@@ -80,7 +80,7 @@ extension WireGuardTunnelConfiguration: TunnelKindConfiguration {
 
     static func report(_ provider: WireGuardTunnelProvider, in report: ServiceReport) async -> ServiceReport {
         var report = report
-        report.note(await provider.status)
+        report.update(from: await provider.status)
         return report
     }
 }
@@ -103,7 +103,7 @@ extension CredentialTunnelConfiguration: TunnelKindConfiguration {
 
     static func report(_ provider: CredentialTunnelProvider, in report: ServiceReport) async -> ServiceReport {
         var report = report
-        report.note(await provider.status)
+        report.update(from: await provider.status)
         return report
     }
 }
@@ -121,8 +121,8 @@ extension EnrolledTunnelConfiguration: TunnelKindConfiguration {
 
     static func report(_ provider: EnrolledTunnelProvider, in report: ServiceReport) async -> ServiceReport {
         var report = report
-        report.note(await provider.inner.status)
-        report.note(await provider.status)
+        report.update(from: await provider.inner.status)
+        report.update(from: await provider.status)
         return report
     }
 }

@@ -29,6 +29,6 @@ struct ServiceReportTests {
     @Test("A tunnel that is down is reported without a provider's status")
     func down() async {
         let host = MemoryHost<WireGuardTunnelProvider>()
-        #expect(await report.asked(WireGuardTunnelConfiguration.self, host.runner) == report)
+        #expect(await report.updated(WireGuardTunnelConfiguration.self, from: host.runner) == report)
     }
 }

@@ -102,8 +102,8 @@ extension ServiceReport {
     }
 
     /// The report with the status of the running provider; unchanged if the provider does not answer within two seconds.
-    func asked<Configuration: TunnelKindConfiguration>(
-        _ kind: Configuration.Type, _ runner: TunnelRunner<Configuration.Provider>
+    func updated<Configuration: TunnelKindConfiguration>(
+        _ kind: Configuration.Type, from runner: TunnelRunner<Configuration.Provider>
     ) async -> ServiceReport {
         let outcome = await withDeadline(.seconds(2), clock: ContinuousClock()) {
             try? await runner.withProvider { provider in await kind.report(provider, in: self) }
@@ -113,13 +113,13 @@ extension ServiceReport {
     }
 
     /// Records the status of WireGuard.
-    mutating func note(_ reply: StatusRequest.Reply) {
+    mutating func update(from reply: StatusRequest.Reply) {
         wireGuard = reply
         publicKey = reply.publicKey ?? publicKey
     }
 
     /// Takes what a login has come to.
-    mutating func note(_ reply: CredentialStatusRequest.Reply?) {
+    mutating func update(from reply: CredentialStatusRequest.Reply?) {
         login = reply
         guard let assignment = reply?.assignment else { return }
         addresses = assignment.addresses.map(\.description)

@@ -199,7 +199,7 @@
                         tunnel, publicKey: await tunnel.publicKey(), processID: getpid(), startedAt: startedAt)
                     return await report.now(Configuration.self, host.runner, platform)
                 }
-                router.on(LogRequest.self) { LogRequest.Reply($0, log) }
+                router.on(ServiceLogRequest.self) { ServiceLogRequest.Reply($0, log) }
             }
             let users = try permittedUsers()
             let service = try TunnelService(host: host, path: runtime.socket(tunnel.name), guests: users) { router in
@@ -341,7 +341,7 @@
             report.leakPolicy = max(report.leakPolicy, platform.leakPolicy)
             report.status = runner.status
             report.residentBytes = ProcessMemory.residentBytes
-            return report.status.status.isRunning ? await report.asked(kind, runner) : report
+            return report.status.status.isRunning ? await report.updated(kind, from: runner) : report
         }
     }
 
