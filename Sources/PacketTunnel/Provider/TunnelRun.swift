@@ -13,8 +13,6 @@ final class TunnelRun<Provider: PacketTunnelProvider>: Sendable {
         case path(NetworkPath)
     }
 
-    typealias Answer = Result<[UInt8]?, TunnelError>
-
     struct State {
         /// The runner until the tunnel is down. A context that is kept longer keeps the run alone, and not the host's threads and
         /// descriptors.
@@ -27,15 +25,17 @@ final class TunnelRun<Provider: PacketTunnelProvider>: Sendable {
         var isApplying = false
         var applyQueue: [OneShot<Void>] = []
         var applyWork: Task<Void, Never>?
-        var messages: [UInt64: OneShot<Answer>] = [:]
-        var nextMessage: UInt64 = 0
+        /// The calls and messages that the provider has not answered, each with the function that ends it with an error.
+        var calls: [UInt64: @Sendable (TunnelError) -> Void] = [:]
+        var nextCall: UInt64 = 0
         var events: [Event] = []
         var deliversEvents = false
         var isDelivering = false
     }
 
     let number: TunnelLifecycle.Run
-    let request: TunnelStartRequest
+    /// The profile whose secrets the provider may read; `nil` if it needs none.
+    let profileID: String?
     let configuration: @Sendable () throws(TunnelError) -> Provider.Configuration
     let flow = PacketFlow()
     let started = OneShot<TunnelError?>()
@@ -45,12 +45,12 @@ final class TunnelRun<Provider: PacketTunnelProvider>: Sendable {
     private static var eventCapacity: Int { 64 }
 
     init(
-        number: TunnelLifecycle.Run, request: TunnelStartRequest, runner: TunnelRunner<Provider>,
+        number: TunnelLifecycle.Run, profileID: String?, runner: TunnelRunner<Provider>,
         configuration: @escaping @Sendable () throws(TunnelError) -> Provider.Configuration
     ) {
         state = Mutex(State(runner: runner))
         self.number = number
-        self.request = request
+        self.profileID = profileID
         self.configuration = configuration
     }
 
@@ -81,33 +81,31 @@ final class TunnelRun<Provider: PacketTunnelProvider>: Sendable {
         next?.finish(())
     }
 
-    // MARK: - Messages
+    // MARK: - Calls
 
-    /// The provider, while it may have messages, and where its answer goes.
-    func beginMessage() -> (Provider, UInt64, OneShot<Answer>)? {
+    /// The provider, while it may be called, and the number of the call.
+    /// - Parameter fail: ends the call with an error, if the tunnel ends first.
+    func beginCall(_ fail: @escaping @Sendable (TunnelError) -> Void) -> (Provider, UInt64)? {
         state.withLock { state in
             guard !state.hasEnded, let provider = state.provider else { return nil }
-            let answer = OneShot<Answer>()
-            defer { state.nextMessage += 1 }
-            state.messages[state.nextMessage] = answer
-            return (provider, state.nextMessage, answer)
+            defer { state.nextCall += 1 }
+            state.calls[state.nextCall] = fail
+            return (provider, state.nextCall)
         }
     }
 
-    func endMessage(_ number: UInt64) {
-        _ = state.withLock { $0.messages.removeValue(forKey: number) }
+    func endCall(_ number: UInt64) {
+        _ = state.withLock { $0.calls.removeValue(forKey: number) }
     }
 
-    /// Ends messages and events: the provider is about to stop.
+    /// Ends calls and events: the provider is about to stop.
     func end() {
-        let (messages, events) = state.withLock { state in
+        let (calls, events) = state.withLock { state in
             state.hasEnded = true
-            defer { (state.messages, state.events) = ([:], []) }
-            return (state.messages, state.events)
+            defer { (state.calls, state.events) = ([:], []) }
+            return (Array(state.calls.values), state.events)
         }
-        for answer in messages.values {
-            answer.finish(.failure(TunnelError(.notRunning, "the tunnel ended before it answered")))
-        }
+        for fail in calls { fail(TunnelError(.notRunning, "the tunnel ended before it answered")) }
         events.forEach(Self.discard)
     }
 

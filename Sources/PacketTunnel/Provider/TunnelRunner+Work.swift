@@ -164,7 +164,7 @@ private struct RunContext<Provider: PacketTunnelProvider>: ProviderHost {
                 .secretUnavailable, "the tunnel has no secret '\(name)': its host has no store for secrets",
                 fix: "give the host one, with 'secrets:'")
         }
-        guard let profile = run.request.profileID else {
+        guard let profile = run.profileID else {
             throw TunnelError(
                 .secretUnavailable, "the tunnel has no secret '\(name)': it was not started from a profile",
                 fix: "start it from a profile, or with 'profileID:'")

@@ -79,23 +79,26 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
 
     /// Starts the tunnel; returns once it is up. Cancelling the task stops the tunnel.
     public func start(_ request: TunnelStartRequest) async throws(TunnelError) {
-        try await end(of: begin(request) { () throws(TunnelError) in try Self.configuration(request) })
+        try await end(of: begin(request))
     }
 
     /// Begins a start before it returns, so that a stop that is begun later comes after it.
     /// - Returns: waits for the end of the start, for one caller, and returns its error; `nil` if the tunnel is up.
     package func beginStart(_ request: TunnelStartRequest) -> @Sendable () async -> TunnelError? {
-        let run = begin(request) { () throws(TunnelError) in try Self.configuration(request) }
+        let run = begin(request)
         return { await run.started.value }
     }
 
-    private static func configuration(_ request: TunnelStartRequest) throws(TunnelError) -> Provider.Configuration {
-        do {
-            return try JSONDecoder().decode(Provider.Configuration.self, from: Data(request.configuration))
-        } catch {
-            throw TunnelError(
-                .configurationInvalid, "the configuration does not decode: \(describe(error))",
-                fix: "correct the profile")
+    /// Begins a start by another process, whose configuration is JSON. The run decodes it.
+    private func begin(_ request: TunnelStartRequest) -> Run {
+        begin(request.leakPolicy, profileID: request.profileID) { () throws(TunnelError) in
+            do {
+                return try JSONDecoder().decode(Provider.Configuration.self, from: Data(request.configuration))
+            } catch {
+                throw TunnelError(
+                    .configurationInvalid, "the configuration does not decode: \(describe(error))",
+                    fix: "correct the profile")
+            }
         }
     }
 
@@ -103,21 +106,20 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
     public func start(
         _ configuration: Provider.Configuration, leakPolicy: LeakPolicy = .routeBased, profileID: String? = nil
     ) async throws(TunnelError) {
-        let request = TunnelStartRequest(configuration: [], leakPolicy: leakPolicy, profileID: profileID)
-        try await end(of: begin(request) { () throws(TunnelError) in configuration })
+        try await end(of: begin(leakPolicy, profileID: profileID) { () throws(TunnelError) in configuration })
     }
 
     private func begin(
-        _ request: TunnelStartRequest,
+        _ leakPolicy: LeakPolicy, profileID: String?,
         configuration: @escaping @Sendable () throws(TunnelError) -> Provider.Configuration
     ) -> Run {
         let run = state.withLock { state in
             let run = Run(
-                number: state.lifecycle.makeRun(), request: request, runner: self, configuration: configuration)
+                number: state.lifecycle.makeRun(), profileID: profileID, runner: self, configuration: configuration)
             state.runs[run.number] = run
             return run
         }
-        handle(.start(run.number, request.leakPolicy))
+        handle(.start(run.number, leakPolicy))
         return run
     }
 
@@ -160,11 +162,27 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
     /// ``LogSubscription``) the host answers itself, whether or not the tunnel is up.
     public func sendMessage(_ message: [UInt8]) async throws(TunnelError) -> [UInt8]? {
         if let answer = await messages.answer(message) { return answer }
-        guard let run = runningRun, let (provider, number, answer) = run.beginMessage() else {
+        return try await withProvider { provider in await provider.handleAppMessage(message) }
+    }
+
+    /// Calls the provider of this process without a message. As with a message, the provider may still be starting.
+    /// - Throws: the error of `call`; `.notRunning` if the tunnel is down, or ends before the call; `.closed` if the task is cancelled,
+    ///   and with it the call.
+    package func withProvider<Value: Sendable>(
+        _ call: @escaping @Sendable (Provider) async throws(TunnelError) -> Value
+    ) async throws(TunnelError) -> Value {
+        let answer = OneShot<Result<Value, TunnelError>>()
+        guard let run = runningRun, let (provider, number) = run.beginCall({ answer.finish(.failure($0)) }) else {
             throw TunnelError(.notRunning, "the tunnel is not up", fix: "start it first")
         }
-        defer { run.endMessage(number) }
-        let work = Task { _ = answer.finish(.success(await provider.handleAppMessage(message))) }
+        defer { run.endCall(number) }
+        let work = Task {
+            do throws(TunnelError) {
+                answer.finish(.success(try await call(provider)))
+            } catch {
+                answer.finish(.failure(error))
+            }
+        }
         let result = await withTaskCancellationHandler {
             await answer.value
         } onCancel: {

@@ -24,7 +24,7 @@ public import WireGuardTunnel
 public actor EnrolledTunnelProvider: PacketTunnelProvider {
     private let transport: (any ProvisioningTransport)?
     private let environment: WireGuardEnvironment
-    private let inner: WireGuardTunnelProvider
+    package let inner: WireGuardTunnelProvider
     private let now: @Sendable () -> Date
     private let keys = HeldKeys()
     private var run: Run?

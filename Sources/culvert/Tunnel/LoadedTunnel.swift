@@ -32,6 +32,9 @@ struct Hooks: Equatable, Sendable {
 
 /// A tunnel as a file or a profile describes it, ready to be started.
 struct LoadedTunnel: Sendable {
+    /// Reads the file or profile again.
+    typealias Load = @Sendable () async throws(CommandProblem) -> LoadedTunnel
+
     /// Its name, and its interface's.
     var name: String
     /// Where it comes from, for people: a file's path, or a profile's name.
@@ -49,15 +52,6 @@ struct LoadedTunnel: Sendable {
     var permittedUsers: [String] = []
     /// What the user should know.
     var warnings: [String] = []
-
-    /// The profile's part of a host's start.
-    var request: TunnelStartRequest {
-        get throws(TunnelError) {
-            TunnelStartRequest(
-                configuration: try kind.json.text(), leakPolicy: leakPolicy,
-                profileID: profileID)
-        }
-    }
 
     /// The key that peers know this end by; nil without a private key that can be read.
     func publicKey() async -> String? {

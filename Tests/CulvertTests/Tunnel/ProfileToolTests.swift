@@ -67,7 +67,6 @@ struct ProfileToolTests {
         }
         #expect(configuration.server == "vpn.example:4501" && configuration.login == "kean")
         #expect(try await tunnel.secrets.read("password", of: tunnel.profileID).bytes == Array("123456".utf8))
-        #expect(try tunnel.request.profileID == tunnel.profileID)
         // Mistakes are told before anything is kept.
         var bad = change
         bad.name = "other"

@@ -4,6 +4,7 @@
 import CommandLineSupport
 import PacketTunnel
 import Testing
+import WireGuardTunnel
 
 @testable import culvert
 
@@ -18,17 +19,23 @@ struct ReloadStatusTests {
             (.settingsTimedOut, ExitStatus.failure), (.nameResolutionFailed, ExitStatus.failure),
             (.notRunning, ExitStatus.failure),
         ])
-    func status(_ code: TunnelError.Code, _ status: Int32) {
-        let failure = TunnelError(code, "cannot keep the firewall table").handlerFailure
-        let error = LiveTunnel.problem(.handlerFailed(failure))
-        #expect(error == TunnelError(code, "cannot keep the firewall table"))
+    func status(_ code: TunnelError.Code, _ status: Int32) async throws {
+        let tunnel = LoadedTunnel(
+            name: "wg0", source: "wg0.conf",
+            kind: .wireGuard(WireGuardTunnelConfiguration(addresses: [], peers: [])), secrets: FixedSecrets([:]),
+            profileID: "file")
+        let live = LiveTunnel(tunnel, tunnel.configuration) { tunnel }
+        let failure = TunnelError(code, "cannot keep the firewall table")
+        let error = try #require(
+            await #expect(throws: TunnelError.self) {
+                try await live.reload { _ throws(TunnelError) in throw failure }
+            })
+        #expect(error == failure)
         #expect(ReloadCommand.status(of: error.handlerFailure) == status)
     }
 
-    @Test("An error without a code is one of the file, and a tunnel that does not answer fails")
+    @Test("An error without a code is a failure")
     func other() {
-        #expect(LiveTunnel.problem(.handlerFailed(HandlerFailure(message: "x"))).code == .configurationInvalid)
-        #expect(LiveTunnel.problem(.handlerTimeout).code == .notRunning)
         #expect(ReloadCommand.status(of: HandlerFailure(message: "x")) == ExitStatus.failure)
     }
 }

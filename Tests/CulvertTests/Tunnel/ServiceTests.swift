@@ -15,7 +15,7 @@ struct ServiceTests {
     /// Hooks around a host that only notes what it is asked for.
     private struct Scene {
         let host = FakeHost()
-        let hooked: HookedHost
+        let hooks: TunnelHooks
 
         init(failing: String? = nil) {
             var hooks = Hooks()
@@ -23,7 +23,7 @@ struct ServiceTests {
             hooks.postUp = ["post-up", "post-up-2"]
             hooks.preDown = ["pre-down"]
             hooks.postDown = ["post-down"]
-            hooked = HookedHost(host, hooks: hooks, logger: Logger(label: "t") { _ in SwiftLogNoOpLogHandler() }) {
+            self.hooks = TunnelHooks(host, hooks: hooks, logger: Logger(label: "t") { _ in SwiftLogNoOpLogHandler() }) {
                 [host] command throws(TunnelError) in
                 host.note(command)
                 if command == failing { throw TunnelError(.hostFailed, command) }
@@ -31,17 +31,24 @@ struct ServiceTests {
         }
 
         var calls: [String] { host.calls.withLock { $0 } }
-        static let request = TunnelStartRequest(configuration: [])
+
+        func start() async throws(TunnelError) { try await ServiceTests.start(host, hooks) }
+    }
+
+    private static func start(_ host: FakeHost, _ hooks: TunnelHooks) async throws(TunnelError) {
+        try await hooks.start { () throws(TunnelError) in
+            try await host.start(TunnelStartRequest(configuration: []))
+        }
     }
 
     @Test("Hooks run around the tunnel's life, in wg-quick's order, once")
     func hooks() async throws {
         let scene = Scene()
-        try await scene.hooked.start(Scene.request)
-        async let first: Void = scene.hooked.stop(.userInitiated)
-        async let second: Void = scene.hooked.stop(.userInitiated)
+        try await scene.start()
+        async let first: Void = scene.hooks.stop(.userInitiated)
+        async let second: Void = scene.hooks.stop(.userInitiated)
         _ = await (first, second)
-        await scene.hooked.stop(.userInitiated)
+        await scene.hooks.stop(.userInitiated)
         let wanted = ["pre-up", "start", "post-up", "post-up-2", "pre-down", "stop", "post-down"]
         #expect(Array(scene.calls.prefix(wanted.count)) == wanted)
         #expect(Set(scene.calls.dropFirst(wanted.count)).isSubset(of: ["stop"]))
@@ -52,9 +59,9 @@ struct ServiceTests {
         arguments: [("pre-up", ["pre-up"]), ("post-up", ["pre-up", "start", "post-up", "stop"])])
     func failingHook(_ name: String, _ calls: [String]) async throws {
         let scene = Scene(failing: name)
-        await #expect(throws: TunnelError(.hostFailed, name)) { try await scene.hooked.start(Scene.request) }
+        await #expect(throws: TunnelError(.hostFailed, name)) { try await scene.start() }
         #expect(scene.calls == calls)
-        #expect(scene.hooked.status.status == .disconnected)
+        #expect(scene.host.status.status == .disconnected)
     }
 
     @Test("Commands that undo the tunnel while it starts fail the start")
@@ -63,11 +70,11 @@ struct ServiceTests {
         var hooks = Hooks()
         hooks.postUp = ["post-up"]
         let error = TunnelError(.hostFailed, "the interface was deleted")
-        let hooked = HookedHost(
+        let tunnelHooks = TunnelHooks(
             host, hooks: hooks, logger: Logger(label: "t") { _ in SwiftLogNoOpLogHandler() },
             checkAfterHooks: { error }
         ) { command throws(TunnelError) in host.note(command) }
-        await #expect(throws: error) { try await hooked.start(Scene.request) }
+        await #expect(throws: error) { try await Self.start(host, tunnelHooks) }
         #expect(host.calls.withLock { $0 } == ["start", "post-up", "stop"])
     }
 
@@ -75,18 +82,18 @@ struct ServiceTests {
     func otherEnds() async throws {
         let failed = Scene()
         failed.host.failure.withLock { $0 = TunnelError(.serverUnreachable, "no") }
-        await #expect(throws: TunnelError.self) { try await failed.hooked.start(Scene.request) }
-        await failed.hooked.stop(.userInitiated)
+        await #expect(throws: TunnelError.self) { try await failed.start() }
+        await failed.hooks.stop(.userInitiated)
         #expect(failed.calls == ["pre-up", "start", "stop"])
         let ended = Scene()
-        try await ended.hooked.start(Scene.request)
+        try await ended.start()
         ended.host.set(.disconnected, TunnelError(.connectivityLost, "gone"))
-        await ended.hooked.stop(.userInitiated)
+        await ended.hooks.stop(.userInitiated)
         #expect(ended.calls.suffix(2) == ["stop", "post-down"])
         #expect(!ended.calls.contains("pre-down"))
         let grumbling = Scene(failing: "pre-down")
-        try await grumbling.hooked.start(Scene.request)
-        await grumbling.hooked.stop(.userInitiated)
+        try await grumbling.start()
+        await grumbling.hooks.stop(.userInitiated)
         #expect(grumbling.calls.suffix(3) == ["pre-down", "stop", "post-down"])
     }
 
@@ -98,7 +105,8 @@ struct ServiceTests {
         var hooks = Hooks()
         (hooks.preUp, hooks.postUp, hooks.postDown) = (["pre-up"], ["post-up", "post-up-2"], ["post-down"])
         let running = AsyncStream.makeStream(of: Void.self)
-        let hooked = HookedHost(host, hooks: hooks, logger: Logger(label: "t") { _ in SwiftLogNoOpLogHandler() }) {
+        let tunnelHooks = TunnelHooks(host, hooks: hooks, logger: Logger(label: "t") { _ in SwiftLogNoOpLogHandler() })
+        {
             command throws(TunnelError) in
             host.note(command)
             guard command == name else { return }
@@ -109,26 +117,26 @@ struct ServiceTests {
         }
         let start = Task { () -> TunnelError? in
             do throws(TunnelError) {
-                try await hooked.start(Scene.request)
+                try await Self.start(host, tunnelHooks)
                 return nil
             } catch {
                 return error
             }
         }
         for await _ in running.stream { break }
-        if isStopped { await hooked.stop(.userInitiated) } else { start.cancel() }
+        if isStopped { await tunnelHooks.stop(.userInitiated) } else { start.cancel() }
         #expect(await start.value?.code == .stopped)
         let calls = host.calls.withLock { $0 }
         #expect(!calls.contains("post-up-2") && !calls.contains("post-down"))
         #expect(calls.contains("start") == (name == "post-up"))
-        #expect(hooked.status.status == .disconnected)
+        #expect(host.status.status == .disconnected)
     }
 
     @Test("A tunnel that has failed is started again with its hooks, after those that take back what ran before")
     func startsAgain() async throws {
         let scene = Scene()
-        try await scene.hooked.start(Scene.request)
-        try await scene.hooked.start(Scene.request)
+        try await scene.start()
+        try await scene.start()
         let once = ["pre-up", "start", "post-up", "post-up-2"]
         #expect(scene.calls == once + ["post-down"] + once)
     }
@@ -142,10 +150,10 @@ struct ServiceTests {
     @Test("A stop that comes before the start is not forgotten")
     func stopBeforeStart() async throws {
         let scene = Scene()
-        await scene.hooked.stop(.userInitiated)
-        await #expect(throws: TunnelError.self) { try await scene.hooked.start(Scene.request) }
+        await scene.hooks.stop(.userInitiated)
+        await #expect(throws: TunnelError.self) { try await scene.start() }
         #expect(scene.calls == ["stop"])
-        #expect(scene.hooked.status.status == .disconnected)
+        #expect(scene.host.status.status == .disconnected)
     }
 
     @Test("Warnings of the log reach the command while the tunnel starts, each once, and without keys")

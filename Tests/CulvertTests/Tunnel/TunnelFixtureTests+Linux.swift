@@ -35,7 +35,6 @@
                 for secret in try await tunnel.secrets.names(of: tunnel.profileID) {
                     #expect(try await tunnel.secrets.read(secret, of: tunnel.profileID).count > 0)
                 }
-                #expect(try tunnel.request.profileID == tunnel.profileID)
                 switch tunnel.kind {
                 case .wireGuard(let configuration):
                     #expect(configuration.leakPolicy == .enforcedRoutes && configuration.allowedNetworks.count == 1)

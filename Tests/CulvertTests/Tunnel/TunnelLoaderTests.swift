@@ -50,9 +50,8 @@ struct TunnelLoaderTests {
         // A name without a path is one of wg-quick's folder.
         #expect(try await loader().load("wg0").source == path)
         #expect(try await loader(interface: "tun7").load(path).name == "tun7")
-        let request = try tunnel.request
-        #expect(request.profileID == tunnel.profileID)
-        #expect(!String(decoding: request.configuration, as: UTF8.self).contains(Samples.privateKey.prefix(12)))
+        let json = try tunnel.kind.json.text()
+        #expect(!String(decoding: json, as: UTF8.self).contains(Samples.privateKey.prefix(12)))
     }
 
     @Test("A file without PrivateKey needs PostUp, and a profile has none")
@@ -182,7 +181,7 @@ struct TunnelLoaderTests {
         #expect(try await adapted().configuration.dns?.servers.count == 1)
         #expect(try await adapted("--no-dns").configuration.dns == nil)
         #expect(try await adapted("--leak-policy", "enforced").configuration.leakPolicy == .enforcedRoutes)
-        #expect(try await adapted("--leak-policy", "everything").request.leakPolicy == .everything)
+        #expect(try await adapted("--leak-policy", "everything").leakPolicy == .everything)
         #expect(try await adapted().configuration.allowsLocalNetwork)
         #expect(try await !adapted("--no-local-network").configuration.allowsLocalNetwork)
         let allowed = try await adapted("--allow-network", "192.168.7.0/24", "--allow-network", "fd00::/8")

@@ -39,7 +39,7 @@ extension ProfileTool {
 
 extension ServiceReport {
     /// Takes what the gateway has given.
-    mutating func note(_ reply: EnrolmentStatusRequest.Reply?) {
+    mutating func update(from reply: EnrolmentStatusRequest.Reply?) {
         guard let reply else { return }
         enrolment = reply
         publicKey = reply.publicKey

@@ -4,7 +4,7 @@
 import CommandLineSupport
 import PacketTunnel
 import Synchronization
-import WireGuardTunnel
+import TunnelSystem
 
 /// Asks a tunnel's service to read its file or profile again, and to take on what has changed.
 struct ReloadRequest: TunnelMessage {
@@ -16,75 +16,97 @@ struct ReloadRequest: TunnelMessage {
 }
 
 /// The tunnel that a process runs, which a reload replaces.
-final class LiveTunnel: Sendable {
-    /// Reads the file or profile again.
-    typealias Load = @Sendable () async throws(CommandProblem) -> LoadedTunnel
+final class LiveTunnel<Configuration: TunnelKindConfiguration>: Sendable {
+    /// A function that a reload calls with the running provider.
+    typealias Work = @Sendable (Configuration.Provider) async throws(TunnelError) -> Void
 
     /// The secrets of the tunnel as it was loaded last.
     let secrets: CurrentSecrets
-    private let load: Load
-    private let state: Mutex<LoadedTunnel>
+    private let load: LoadedTunnel.Load
+    private let state: Mutex<(tunnel: LoadedTunnel, configuration: Configuration)>
 
-    init(_ tunnel: LoadedTunnel, load: @escaping Load) {
+    /// - Parameter configuration: the configuration of `tunnel`.
+    init(_ tunnel: LoadedTunnel, _ configuration: Configuration, load: @escaping LoadedTunnel.Load) {
         secrets = CurrentSecrets(tunnel.secrets)
         self.load = load
-        state = Mutex(tunnel)
+        state = Mutex((tunnel, configuration))
     }
 
-    var tunnel: LoadedTunnel { state.withLock { $0 } }
+    var tunnel: LoadedTunnel { state.withLock { $0.tunnel } }
+
+    /// The configuration of ``tunnel``, with which a failed tunnel is started again.
+    var configuration: Configuration { state.withLock { $0.configuration } }
 
     /// Takes on the tunnel as it is written now. Peers that stay keep their sessions.
-    /// - Parameter host: runs the tunnel.
+    /// - Parameters:
+    ///   - limit: the most time for the provider's part.
+    ///   - callProvider: calls a function with the running provider.
     /// - Throws: what is wrong with it. Then the tunnel goes on as it was.
-    func reload(_ host: any TunnelHost) async throws(TunnelError) -> ReloadRequest.Reply {
+    func reload(
+        within limit: Duration = .seconds(60),
+        _ callProvider: @escaping @Sendable (@escaping Work) async throws(TunnelError) -> Void
+    ) async throws(TunnelError) -> ReloadRequest.Reply {
         let present = tunnel
-        let new: LoadedTunnel
+        var new: LoadedTunnel
         do throws(CommandProblem) {
             new = try await load()
         } catch {
             throw TunnelError(.configurationInvalid, error.text)
-        }
-        guard case .wireGuard(var configuration) = new.kind, present.wireGuard != nil else {
-            throw TunnelError(
-                .configurationInvalid,
-                "only a WireGuard tunnel of a file or profile can be reloaded: a server decides what this one is",
-                fix: "culvert down \(present.name), and up again")
         }
         var warnings = new.warnings
         if new.hooks != present.hooks {
             warnings.append("PreUp, PostUp, PreDown and PostDown take effect at the next start")
         }
         // A policy that holds is taken back by the user alone.
-        if configuration.leakPolicy < present.leakPolicy {
+        if new.leakPolicy < present.leakPolicy {
             warnings.append(
                 "the leak policy stays '\(LeakPolicyName(present.leakPolicy).rawValue)' until the next start")
-            configuration.leakPolicy = present.leakPolicy
+            new.leakPolicy = present.leakPolicy
+        }
+        guard let reconfigure = Configuration.reconfigure,
+            let configuration = new.kind.configuration as? Configuration
+        else {
+            throw TunnelError(
+                .configurationInvalid,
+                "only a WireGuard tunnel of a file or profile can be reloaded: a server configures this one",
+                fix: "culvert down \(present.name), and up again")
         }
         let before = secrets.replace(with: new.secrets)
-        do throws(MessageError) {
-            let client = MessageClient(
-                channel: host, timeout: .seconds(60),
-                maximumByteCount: MessageContainer.localMaximumByteCount)
-            _ = try await client.send(ReconfigureRequest(configuration: configuration))
+        do throws(TunnelError) {
+            try await Self.finish(within: limit) { () throws(TunnelError) in
+                try await callProvider { provider throws(TunnelError) in try await reconfigure(provider, configuration)
+                }
+            }
         } catch {
             _ = secrets.replace(with: before)
-            throw Self.problem(error)
+            throw error
         }
-        state.withLock { tunnel in
-            (tunnel.kind, tunnel.secrets) = (.wireGuard(configuration), new.secrets)
+        state.withLock { state in
+            (state.tunnel.kind, state.tunnel.secrets, state.configuration) = (new.kind, new.secrets, configuration)
         }
         return ReloadRequest.Reply(warnings: warnings)
     }
 
-    /// The error of a reload whose configuration the provider did not accept.
-    static func problem(_ error: MessageError) -> TunnelError {
-        if case .handlerFailed(let failure) = error {
-            // If the host failed, the file can be correct.
-            let code = TunnelError.Code(rawValue: failure.code) ?? .configurationInvalid
-            return TunnelError(code, failure.message)
+    /// Waits for the end of `work`, which is cancelled after `limit`.
+    private static func finish(
+        within limit: Duration, _ work: @escaping @Sendable () async throws(TunnelError) -> Void
+    ) async throws(TunnelError) {
+        let outcome = await withDeadline(limit, clock: ContinuousClock()) { () -> TunnelError? in
+            do throws(TunnelError) {
+                try await work()
+                return nil
+            } catch {
+                return error
+            }
         }
-        return TunnelError(
-            .notRunning, "the tunnel does not take another configuration now: \(error)", fix: "try again later")
+        switch outcome {
+        case .finished(nil): return
+        case .finished(let error?): throw error
+        case .timedOut:
+            throw TunnelError(
+                .notRunning, "the tunnel did not take the new configuration within \(limit)", fix: "try again later")
+        case .cancelled: throw TunnelError(.closed, "the task was cancelled")
+        }
     }
 }
 

@@ -6,6 +6,7 @@ import CredentialTunnel
 import NetworkAddresses
 import PacketTunnel
 import Provisioning
+import TunnelSystem
 import WireGuardTunnel
 
 /// Asks a tunnel's service for all that `culvert status` shows.
@@ -100,8 +101,25 @@ extension ServiceReport {
         if case .enrolled = tunnel.kind { isEnrolled = true }
     }
 
+    /// The report with the status of the running provider; unchanged if the provider does not answer within two seconds.
+    func updated<Configuration: TunnelKindConfiguration>(
+        _ kind: Configuration.Type, from runner: TunnelRunner<Configuration.Provider>
+    ) async -> ServiceReport {
+        let outcome = await withDeadline(.seconds(2), clock: ContinuousClock()) {
+            try? await runner.withProvider { provider in await kind.report(provider, in: self) }
+        }
+        guard case .finished(let report?) = outcome else { return self }
+        return report
+    }
+
+    /// Records the status of WireGuard.
+    mutating func update(from reply: StatusRequest.Reply) {
+        wireGuard = reply
+        publicKey = reply.publicKey ?? publicKey
+    }
+
     /// Takes what a login has come to.
-    mutating func note(_ reply: CredentialStatusRequest.Reply?) {
+    mutating func update(from reply: CredentialStatusRequest.Reply?) {
         login = reply
         guard let assignment = reply?.assignment else { return }
         addresses = assignment.addresses.map(\.description)

@@ -17,7 +17,7 @@
     struct TunnelProcess: Sendable {
         var tunnel: LoadedTunnel
         /// Loads it again, as it is by then.
-        var load: LiveTunnel.Load
+        var load: LoadedTunnel.Load
         var runtime: RuntimeDirectory
         var environments: ProviderEnvironments
         /// How long the tunnel may take to come up.
@@ -66,7 +66,7 @@
 
         private func run(_ log: RingLogFile, _ logger: Logger) async -> Int32 {
             do throws(TunnelError) {
-                return try await life(log, logger)
+                return try await life(tunnel.kind.configuration, log, logger)
             } catch {
                 logger.log(level: error.code == .stopped ? .notice : .error, "the tunnel is not up: \(error)")
                 tell(.failed(error))
@@ -110,40 +110,25 @@
             }
         }
 
-        private func makeHost(
-            _ secrets: any SecretStore, _ logger: Logger
-        ) throws(TunnelError) -> (HookedHost, LinuxPlatform) {
-            let (environments, programs, name) = (environments, programs, tunnel.name)
-            switch tunnel.kind {
-            case .wireGuard:
-                return try makeHost(secrets, logger) {
-                    WireGuardTunnelProvider(environment: environments.wireGuard(name))
-                }
-            case .login:
-                return try makeHost(secrets, logger) { CredentialTunnelProvider(environment: environments.login) }
-            case .enrolled:
-                return try makeHost(secrets, logger) {
-                    EnrolledTunnelProvider(
-                        transport: PipeProvisioningTransport(logger: logger, programs: programs),
-                        environment: environments.wireGuard(name))
-                }
-            }
-        }
-
-        private func makeHost<Provider: PacketTunnelProvider>(
-            _ secrets: any SecretStore, _ logger: Logger, makeProvider: @escaping @Sendable () -> Provider
-        ) throws(TunnelError) -> (HookedHost, LinuxPlatform) {
+        private func makeHost<Configuration: TunnelKindConfiguration>(
+            _ live: LiveTunnel<Configuration>, _ logger: Logger
+        ) throws(TunnelError) -> (HookedHost<LinuxHost<Configuration.Provider>>, LinuxPlatform) {
+            let (environments, name) = (environments, tunnel.name)
+            let transport = PipeProvisioningTransport(logger: logger, programs: programs)
             do throws(LinuxNetworkError) {
-                let host = try LinuxHost(
-                    name: tunnel.name, options: tunnel.options(runtime), secrets: secrets,
-                    deadlines: .linux(start: startLimit), logger: logger, log: log, makeProvider: makeProvider)
+                let host = try LinuxHost<Configuration.Provider>(
+                    name: name, options: tunnel.options(runtime), secrets: live.secrets,
+                    deadlines: .linux(start: startLimit), logger: logger, log: log
+                ) {
+                    Configuration.makeProvider(environments, interface: name, transport: transport)
+                }
                 let (runner, platform) = (HookRunner(logger: logger, programs: programs), host.platform)
-                let hooked = HookedHost(
+                let hooks = TunnelHooks(
                     host, hooks: tunnel.hooks, logger: logger, proof: tunnel.proofAfterHooks,
-                    checkAfterHooks: { [name = tunnel.name] in Self.interfaceError(name) },
+                    checkAfterHooks: { Self.interfaceError(name) },
                     letGo: { await platform.letGo() }
                 ) { command throws(TunnelError) in try await runner.run(command) }
-                return (hooked, platform)
+                return (HookedHost(host, hooks: hooks), platform)
             } catch {
                 throw TunnelError(host: error)
             }
@@ -193,18 +178,28 @@
             return users
         }
 
-        private func life(_ log: RingLogFile, _ logger: Logger) async throws(TunnelError) -> Int32 {
-            let live = LiveTunnel(tunnel, load: load)
-            let (host, platform) = try makeHost(live.secrets, logger)
+        /// Starts the tunnel with the configuration that was loaded last.
+        private typealias Start = () async throws(TunnelError) -> Void
+
+        private func life<Configuration: TunnelKindConfiguration>(
+            _ configuration: Configuration, _ log: RingLogFile, _ logger: Logger
+        ) async throws(TunnelError) -> Int32 {
+            let live = LiveTunnel(tunnel, configuration, load: load)
+            let (host, platform) = try makeHost(live, logger)
+            let start: Start = { () throws(TunnelError) in
+                let configuration = live.configuration
+                try await host.start(
+                    configuration, leakPolicy: configuration.leakPolicy, profileID: live.tunnel.profileID)
+            }
             let startedAt = Double(ProcessEnvironment.wallClock()) / 1e9
             func registerReports(_ router: MessageRouter) {
                 router.on(ServiceReportRequest.self) { _ in
                     let tunnel = live.tunnel
                     let report = ServiceReport(
                         tunnel, publicKey: await tunnel.publicKey(), processID: getpid(), startedAt: startedAt)
-                    return await report.now(host, platform)
+                    return await report.now(Configuration.self, host.runner, platform)
                 }
-                router.on(LogRequest.self) { LogRequest.Reply($0, log) }
+                router.on(ServiceLogRequest.self) { ServiceLogRequest.Reply($0, log) }
             }
             let users = try permittedUsers()
             let service = try TunnelService(host: host, path: runtime.socket(tunnel.name), guests: users) { router in
@@ -212,7 +207,9 @@
                 router.on(ReloadRequest.self) { _ in
                     logger.notice("reading \(live.tunnel.source) again")
                     do throws(TunnelError) {
-                        return try await live.reload(host)
+                        return try await live.reload { work throws(TunnelError) in
+                            try await host.runner.withProvider(work)
+                        }
                     } catch {
                         logger.error("the tunnel goes on as it was: \(error)")
                         throw HandlerFailure(code: error.code.rawValue, message: error.description)
@@ -232,8 +229,8 @@
             }
             let status: Int32
             do throws(TunnelError) {
-                try await host.start(live.tunnel.request)
-                status = await serve(host, live, logger)
+                try await start()
+                status = await serve(host, logger, start: start)
             } catch {
                 // Told at the end, when nothing is left, or only what the policy leaves.
                 let stays = blocks && error.code != .stopped
@@ -245,7 +242,8 @@
         }
 
         /// Waits for the end of a tunnel that is up.
-        private func serve(_ host: HookedHost, _ live: LiveTunnel, _ logger: Logger) async -> Int32 {
+        /// - Parameter start: starts it again, if it has failed.
+        private func serve(_ host: any TunnelHost, _ logger: Logger, start: Start) async -> Int32 {
             let readiness: StartEvent.Readiness =
                 if tunnel.kind.server == nil {
                     .listening
@@ -264,7 +262,7 @@
                     return tunnel.kind.status(of: error)
                 case .blocked:
                     // What its policy holds back, it holds back for ever, unless somebody tries again.
-                    guard await startAgain(host, live, logger) else {
+                    guard await startAgain(logger, start: start) else {
                         logger.notice("asked to end")
                         return ExitStatus.success
                     }
@@ -285,7 +283,7 @@
         /// Waits for the end of the tunnel. One that was to end when nothing comes through any more has done what it was told: what
         /// it leaves blocked stays so until the user takes it down.
         /// - Returns: nil where the task was cancelled by a signal.
-        private func ended(_ host: HookedHost) async -> Ending? {
+        private func ended(_ host: any TunnelHost) async -> Ending? {
             for await update in host.statusUpdates() {
                 notice.status(update.status.rawValue)
                 switch update.status {
@@ -299,7 +297,7 @@
 
         /// Starts a failed tunnel with the last reloaded configuration. It tries until the start succeeds.
         /// - Returns: false where the task was cancelled by a signal.
-        private func startAgain(_ host: HookedHost, _ live: LiveTunnel, _ logger: Logger) async -> Bool {
+        private func startAgain(_ logger: Logger, start: Start) async -> Bool {
             var backOff = BackOff()
             while true {
                 let delay = backOff.next()
@@ -309,7 +307,7 @@
                 )
                 guard (try? await Task.sleep(for: delay)) != nil else { return false }
                 do throws(TunnelError) {
-                    try await host.start(live.tunnel.request)
+                    try await start()
                     logger.notice("the tunnel is up again")
                     return true
                 } catch {
@@ -321,7 +319,7 @@
 
         /// Takes everything down. In a task of its own, which nobody cancels.
         /// - Parameter host: nil where the host has failed, and its policy is to hold.
-        private func end(_ host: HookedHost?, _ service: TunnelService) async {
+        private func end(_ host: (any TunnelHost)?, _ service: TunnelService) async {
             notice.stopping()
             await Task {
                 await host?.stop(.userInitiated)
@@ -333,24 +331,17 @@
 
     extension ServiceReport {
         /// The report as it is now.
-        func now(_ host: any TunnelHost, _ platform: LinuxPlatform) async -> ServiceReport {
+        func now<Configuration: TunnelKindConfiguration>(
+            _ kind: Configuration.Type, _ runner: TunnelRunner<Configuration.Provider>, _ platform: LinuxPlatform
+        ) async -> ServiceReport {
             var report = self
             let repairs = platform.repairs
             (report.repairs, report.lastRepair) = (repairs.count, repairs.last)
             report.problems = platform.problems.map { Problem(what: $0.what, since: $0.since) }
             report.leakPolicy = max(report.leakPolicy, platform.leakPolicy)
-            report.status = host.status
+            report.status = runner.status
             report.residentBytes = ProcessMemory.residentBytes
-            if report.status.status.isRunning {
-                let client = MessageClient(
-                    channel: host, timeout: .seconds(2),
-                    maximumByteCount: MessageContainer.localMaximumByteCount)
-                report.wireGuard = try? await client.send(StatusRequest())
-                report.publicKey = report.wireGuard?.publicKey ?? report.publicKey
-                if report.wireGuard == nil { report.note(try? await client.send(CredentialStatusRequest())) }
-                if isEnrolled { report.note(try? await client.send(EnrolmentStatusRequest())) }
-            }
-            return report
+            return report.status.status.isRunning ? await report.updated(kind, from: runner) : report
         }
     }
 

@@ -5,8 +5,9 @@ import CommandLineSupport
 import Logging
 import PacketTunnel
 
-/// Asks a tunnel's service for lines of its log, for users who may not read its file.
-struct LogRequest: TunnelMessage {
+/// Asks a tunnel's service for lines of its log, for users who may not read its file. Services answer it for users who may send nothing
+/// to the provider; PacketTunnel's `LogRequest` is answered by the host, for other users.
+struct ServiceLogRequest: TunnelMessage {
     struct Line: Codable, Sendable {
         var sequence: UInt64
         var level: String
@@ -15,15 +16,15 @@ struct LogRequest: TunnelMessage {
     }
 
     struct Reply: Codable, Sendable {
-        /// At most ``mostLines`` of those that were asked for, the oldest first.
+        /// The oldest ``mostLines`` of the requested lines, or all of them, the oldest first.
         var lines: [Line]
     }
 
     static let name = "culvert.service.log"
-    /// They fit into a message, however long they are.
+    /// The most lines in a reply. A message has room for this many lines of any length.
     static let mostLines = 64
 
-    /// Those after the one with this number.
+    /// The sequence number after which the lines begin.
     var after: UInt64
     /// The least level.
     var level: String
@@ -31,12 +32,12 @@ struct LogRequest: TunnelMessage {
     var json: Bool
 }
 
-extension LogRequest.Reply {
-    init(_ request: LogRequest, _ log: RingLogFile) {
+extension ServiceLogRequest.Reply {
+    init(_ request: ServiceLogRequest, _ log: RingLogFile) {
         let level = Logger.Level(rawValue: request.level) ?? .trace
         let records = log.records().filter { $0.sequence > request.after && $0.level >= level }
-        lines = records.prefix(LogRequest.mostLines).map { record in
-            LogRequest.Line(
+        lines = records.prefix(ServiceLogRequest.mostLines).map { record in
+            ServiceLogRequest.Line(
                 sequence: record.sequence, level: record.level.rawValue,
                 text: request.json ? record.json : record.description)
         }
@@ -45,19 +46,19 @@ extension LogRequest.Reply {
 
 // The log by way of the tunnel's process.
 extension LogTool {
-    /// Shows what is there, and where it `follows`, what is written until the task is cancelled or the process ends.
+    /// Prints the log; if it `follows`, also each new line until the task is cancelled or the process ends.
     func show(from channel: UnixTunnelChannel, _ name: String, follows: Bool) async throws(CommandProblem) {
         var last: UInt64 = 0
         var isFirst = true
         while true {
-            var new: [LogRequest.Line] = []
+            var new: [ServiceLogRequest.Line] = []
             do throws(MessageError) {
                 while true {
-                    let request = LogRequest(after: last, level: level.rawValue, json: json)
+                    let request = ServiceLogRequest(after: last, level: level.rawValue, json: json)
                     let lines = try await channel.messages.send(request, timeout: .seconds(10)).lines
                     new += lines
                     last = lines.last?.sequence ?? last
-                    guard lines.count == LogRequest.mostLines else { break }
+                    guard lines.count == ServiceLogRequest.mostLines else { break }
                 }
             } catch {
                 if Task.isCancelled || (error == .closed && !isFirst) { return }
@@ -69,7 +70,7 @@ extension LogTool {
         }
     }
 
-    private func coloured(_ line: LogRequest.Line) -> String {
+    private func coloured(_ line: ServiceLogRequest.Line) -> String {
         json ? line.text : coloured(line.text, Logger.Level(rawValue: line.level) ?? .info)
     }
 

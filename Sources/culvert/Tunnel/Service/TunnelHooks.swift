@@ -6,12 +6,12 @@ import PacketTunnel
 import Synchronization
 import TunnelSystem
 
-/// A host that runs the commands of a wg-quick file when its tunnel comes and goes.
+/// Runs the commands of a wg-quick file when the tunnel of a host starts and stops.
 ///
 /// A command that fails on the way up ends the start, and the tunnel is taken down again; on the way down it is logged. After a
-/// stop the host starts no more; after a failure it can be started again.
-final class HookedHost: TunnelHost {
-    /// Runs a command to its end.
+/// stop the tunnel starts no more; after a failure it can be started again.
+final class TunnelHooks: Sendable {
+    /// Runs a command and waits for it.
     typealias Run = @Sendable (_ command: String) async throws(TunnelError) -> Void
 
     private let host: any TunnelHost
@@ -24,13 +24,13 @@ final class HookedHost: TunnelHost {
     private let state = Mutex(State())
 
     private struct State {
-        /// Whether what ran on the way up asks for what runs on the way down.
+        /// Whether the start commands have run, so that a stop runs the stop commands.
         var isUp = false
         var stopping: Task<Void, Never>?
-        /// Whether it was stopped, which ends a start that is under way, and one that is still to come.
+        /// Whether it was stopped, which ends the present start, and prevents a later one.
         var isStopped = false
         /// The command of a start that is under way.
-        var climbing: Task<TunnelError?, Never>?
+        var upHook: Task<TunnelError?, Never>?
     }
 
     /// - Parameters:
@@ -51,19 +51,19 @@ final class HookedHost: TunnelHost {
         self.run = run
     }
 
-    var secrets: (any SecretStore)? { host.secrets }
-
-    func start(_ request: TunnelStartRequest) async throws(TunnelError) {
+    /// Starts the tunnel, with the commands before and after.
+    /// - Parameter startTunnel: starts the tunnel of the host.
+    func start(_ startTunnel: () async throws(TunnelError) -> Void) async throws(TunnelError) {
         // What ran before a failure is taken back first.
         let hasFailed = state.withLock { state in
             defer { state.isUp = false }
             return state.isUp
         }
         if hasFailed { await runAll(hooks.postDown) }
-        try await climb(hooks.preUp)
-        try await host.start(request)
+        try await runUpHooks(hooks.preUp)
+        try await startTunnel()
         do throws(TunnelError) {
-            try await climb(hooks.postUp)
+            try await runUpHooks(hooks.postUp)
             if !hooks.postUp.isEmpty, let error = checkAfterHooks() { throw error }
             if let proof { try await prove(within: proof) }
             let wasStopped = state.withLock { state in
@@ -108,7 +108,7 @@ final class HookedHost: TunnelHost {
     }
 
     /// Runs commands on the way up, until the start is stopped or its task cancelled: then the present one ends as well.
-    private func climb(_ commands: [String]) async throws(TunnelError) {
+    private func runUpHooks(_ commands: [String]) async throws(TunnelError) {
         for command in commands {
             let run = run
             let task = state.withLock { state -> Task<TunnelError?, Never>? in
@@ -121,7 +121,7 @@ final class HookedHost: TunnelHost {
                         return error
                     }
                 }
-                state.climbing = task
+                state.upHook = task
                 return task
             }
             guard let task else { throw Self.stopped }
@@ -131,7 +131,7 @@ final class HookedHost: TunnelHost {
                 task.cancel()
             }
             let wasStopped = state.withLock { state in
-                state.climbing = nil
+                state.upHook = nil
                 return state.isStopped
             }
             if wasStopped { throw Self.stopped }
@@ -140,14 +140,14 @@ final class HookedHost: TunnelHost {
         guard !state.withLock(\.isStopped) else { throw Self.stopped }
     }
 
-    /// Stops the tunnel. Those that ask meanwhile wait for the same end.
+    /// Stops the tunnel. A second call waits for the first one.
     func stop(_ reason: StopReason) async {
         let task = state.withLock { state in
             if let stopping = state.stopping { return stopping }
             let wasUp = state.isUp
             state.isUp = false
             state.isStopped = true
-            state.climbing?.cancel()
+            state.upHook?.cancel()
             let task = Task { await self.takeDown(reason, wasUp: wasUp) }
             state.stopping = task
             return task
@@ -170,16 +170,31 @@ final class HookedHost: TunnelHost {
             do throws(TunnelError) { try await run(command) } catch { logger.error("\(error)") }
         }
     }
+}
 
-    var status: TunnelStatusUpdate { host.status }
+/// A host whose starts and stops, those of other processes too, run hooks.
+final class HookedHost<Host: RunnerHost>: RunnerHost {
+    private let host: Host
+    private let hooks: TunnelHooks
 
-    func statusUpdates() -> AsyncStream<TunnelStatusUpdate> { host.statusUpdates() }
+    /// - Parameter hooks: the hooks around the tunnel of `host`.
+    init(_ host: Host, hooks: TunnelHooks) {
+        (self.host, self.hooks) = (host, hooks)
+    }
 
-    func sendMessage(_ message: [UInt8]) async throws(TunnelError) -> [UInt8]? { try await host.sendMessage(message) }
+    var runner: TunnelRunner<Host.Provider> { host.runner }
 
-    func sleep() async { await host.sleep() }
+    func start(_ request: TunnelStartRequest) async throws(TunnelError) {
+        try await hooks.start { () throws(TunnelError) in try await runner.start(request) }
+    }
 
-    func wake() { host.wake() }
+    func start(
+        _ configuration: Host.Provider.Configuration, leakPolicy: LeakPolicy, profileID: String?
+    ) async throws(TunnelError) {
+        try await hooks.start { () throws(TunnelError) in
+            try await runner.start(configuration, leakPolicy: leakPolicy, profileID: profileID)
+        }
+    }
 
-    func pathChanged(_ path: NetworkPath) { host.pathChanged(path) }
+    func stop(_ reason: StopReason) async { await hooks.stop(reason) }
 }
