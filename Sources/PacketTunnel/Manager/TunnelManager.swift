@@ -8,11 +8,11 @@ public import Logging
 /// It has one face, whatever is behind it: a store for profiles, a store for secrets, and a channel to each tunnel.
 public actor TunnelManager {
     /// Makes the channel to the tunnel of a profile.
-    public typealias MakeChannel = @Sendable (TunnelProfile) throws(TunnelError) -> any TunnelChannel
+    public typealias MakeChannel = @Sendable (TunnelProfile) throws(TunnelError) -> any Tunnel
 
     private final class Entry {
         var profile: TunnelProfile
-        let channel: any TunnelChannel
+        let channel: any Tunnel
         let status: Broadcast<TunnelStatusUpdate>
         let relay: Task<Void, Never>
         /// Nothing more begins.
@@ -26,7 +26,7 @@ public actor TunnelManager {
         /// The number of stops so far. A start that sees it change does not begin.
         var stops = 0
 
-        init(_ profile: TunnelProfile, _ channel: any TunnelChannel, _ logger: Logger) {
+        init(_ profile: TunnelProfile, _ channel: any Tunnel, _ logger: Logger) {
             self.profile = profile
             self.channel = channel
             let status = Broadcast(channel.status)
@@ -97,9 +97,7 @@ public actor TunnelManager {
     ///   - host: the tunnel.
     ///   - secrets: where the secrets of profiles are. Nil: where the host looks for them, so that the provider finds them.
     public init(_ host: any TunnelHost, secrets: (any SecretStore)? = nil) {
-        self.init(store: MemoryProfileStore(), secrets: secrets ?? host.secrets ?? MemorySecretStore()) { _ in
-            MemoryTunnelChannel(host)
-        }
+        self.init(store: MemoryProfileStore(), secrets: secrets ?? host.secrets ?? MemorySecretStore()) { _ in host }
     }
 
     deinit { list.finish() }
@@ -353,7 +351,7 @@ public actor TunnelManager {
     // MARK: - Tunnels
 
     /// Starts the tunnel of a profile; returns once it is up.
-    /// - Throws: `.profileNotFound`, `.profileDisabled`; what ``TunnelHost/start(_:)`` throws.
+    /// - Throws: `.profileNotFound`, `.profileDisabled`; what ``Tunnel/start(_:)`` throws.
     public func start(_ id: String) async throws(TunnelError) {
         logger.info("the tunnel is to start", metadata: ["profile": "\(id)"])
         try await noting("the tunnel did not start", id) { () throws(TunnelError) in try await launch(id) }
@@ -429,7 +427,7 @@ public actor TunnelManager {
     }
 
     /// Sends a message to the provider of a profile's tunnel; returns its answer, nil when it has none.
-    /// - Throws: `.profileNotFound`; what ``TunnelHost/sendMessage(_:)`` throws.
+    /// - Throws: `.profileNotFound`; what ``Tunnel/sendMessage(_:)`` throws.
     public func sendMessage(_ message: [UInt8], to id: String) async throws(TunnelError) -> [UInt8]? {
         try await entry(id).channel.sendMessage(message)
     }

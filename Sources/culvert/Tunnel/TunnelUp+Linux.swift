@@ -103,33 +103,29 @@
             let name = tunnel.name
             let arguments = Array(CommandLine.arguments.dropFirst())
             let began = ContinuousClock.now
-            let channel = UnixTunnelChannel(path: command.runtime.directory.socket(name)) {
-                (_) throws(TunnelError) in
-                let launcher = ServiceLauncher(
-                    arguments: ["culvert"] + arguments
-                        + ["--foreground", "--report-descriptor", "\(ServiceLauncher.reportNumber)"],
-                    limit: .seconds(2 * command.timeout + 150)
-                ) { event in
-                    switch event {
-                    case .step(let text): console.line("\(name): \(text)")
-                    case .warning(let text): console.problem("warning: \(text)")
-                    case .ready(let process, let readiness):
-                        console.line(
-                            "\(name): \(readiness.text) after \(Figure.seconds(ContinuousClock.now - began)), process \(process); "
-                                + "log: culvert log \(name)")
-                    case .failed: break
-                    }
-                }
-                try await launcher.launch()
-            }
-            if let report = try await running(name, channel, command) {
+            if let report = try await running(name, command) {
                 throw CommandProblem(
                     ExitStatus.alreadyRunning,
                     "tunnel '\(name)' is \(report.status.status.rawValue) already: process \(report.processID), from "
                         + "\(report.source)\n  fix: culvert down \(name)")
             }
+            let launcher = ServiceLauncher(
+                arguments: ["culvert"] + arguments
+                    + ["--foreground", "--report-descriptor", "\(ServiceLauncher.reportNumber)"],
+                limit: .seconds(2 * command.timeout + 150)
+            ) { event in
+                switch event {
+                case .step(let text): console.line("\(name): \(text)")
+                case .warning(let text): console.problem("warning: \(text)")
+                case .ready(let process, let readiness):
+                    console.line(
+                        "\(name): \(readiness.text) after \(Figure.seconds(ContinuousClock.now - began)), process \(process); "
+                            + "log: culvert log \(name)")
+                case .failed: break
+                }
+            }
             do throws(TunnelError) {
-                try await channel.start(tunnel.request)
+                try await launcher.launch()
             } catch {
                 throw CommandProblem(
                     Task.isCancelled ? .interruptedStart : error, of: name, isLogin: tunnel.kind.isLogin)
@@ -141,8 +137,9 @@
         /// The report of a tunnel that runs already; nil if no process serves its socket.
         /// - Throws: if its process does not answer.
         private static func running(
-            _ name: String, _ channel: UnixTunnelChannel, _ command: UpCommand
+            _ name: String, _ command: UpCommand
         ) async throws(CommandProblem) -> ServiceReport? {
+            let channel = UnixTunnelChannel(path: command.runtime.directory.socket(name))
             do throws(MessageError) {
                 return try await channel.messages.send(ServiceReportRequest(), timeout: .seconds(5))
             } catch .closed {
