@@ -20,14 +20,14 @@ package struct ProfileDirectory: Sendable {
     package func manager() async throws(TunnelError) -> (manager: TunnelManager, errors: [TunnelError]) {
         let secrets = try secrets()
         let manager = TunnelManager(store: try profiles(), secrets: secrets, runsOneAtATime: false) {
-            _ throws(TunnelError) in NoChannel()
+            _ throws(TunnelError) in NoTunnel()
         }
         return (manager, try await manager.load())
     }
 }
 
 /// For profiles that are kept here and run elsewhere, perhaps under another name.
-private struct NoChannel: TunnelChannel {
+private struct NoTunnel: Tunnel {
     var status: TunnelStatusUpdate { TunnelStatusUpdate(.disconnected) }
 
     func start(_ request: TunnelStartRequest) async throws(TunnelError) { throw Self.missing }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import Synchronization
+
 /// Where the secrets of profiles are kept: keys, passwords, tokens. Profiles hold their names only.
 public protocol SecretStore: Sendable {
     /// The secret `name` of a profile.
@@ -18,4 +20,38 @@ public protocol SecretStore: Sendable {
 
     /// The names of a profile's secrets, sorted.
     func names(of profile: String) async throws(TunnelError) -> [String]
+}
+
+/// Secrets in memory, for tests and simulators.
+public final class MemorySecretStore: SecretStore {
+    private let secrets = Mutex<[String: [String: SecretBytes]]>([:])
+
+    /// A store without secrets.
+    public init() {}
+
+    /// The secret `name` of a profile.
+    public func read(_ name: String, of profile: String) async throws(TunnelError) -> SecretBytes {
+        guard let secret = secrets.withLock({ $0[profile]?[name] }) else { throw .missingSecret(name) }
+        return secret
+    }
+
+    /// Keeps a secret, instead of the one before.
+    public func write(_ secret: SecretBytes, _ name: String, of profile: String) async throws(TunnelError) {
+        secrets.withLock { $0[profile, default: [:]][name] = secret }
+    }
+
+    /// Forgets a secret; none is fine.
+    public func remove(_ name: String, of profile: String) async throws(TunnelError) {
+        secrets.withLock { $0[profile]?[name] = nil }
+    }
+
+    /// Forgets all secrets of a profile; none is fine.
+    public func removeAll(of profile: String) async throws(TunnelError) {
+        secrets.withLock { $0[profile] = nil }
+    }
+
+    /// The names of a profile's secrets, sorted.
+    public func names(of profile: String) async throws(TunnelError) -> [String] {
+        secrets.withLock { $0[profile]?.keys.sorted() ?? [] }
+    }
 }

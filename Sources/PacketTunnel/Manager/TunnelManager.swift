@@ -5,14 +5,14 @@ public import Logging
 
 /// The app's side of tunnels: profiles, and what to do with them.
 ///
-/// It has one face, whatever is behind it: a store for profiles, a store for secrets, and a channel to each tunnel.
+/// It adds profiles and their secrets to tunnels, and has one interface for all kinds of ``Tunnel``.
 public actor TunnelManager {
-    /// Makes the channel to the tunnel of a profile.
-    public typealias MakeChannel = @Sendable (TunnelProfile) throws(TunnelError) -> any TunnelChannel
+    /// Makes the tunnel of a profile.
+    public typealias MakeTunnel = @Sendable (TunnelProfile) throws(TunnelError) -> any Tunnel
 
     private final class Entry {
         var profile: TunnelProfile
-        let channel: any TunnelChannel
+        let tunnel: any Tunnel
         let status: Broadcast<TunnelStatusUpdate>
         let relay: Task<Void, Never>
         /// Nothing more begins.
@@ -21,16 +21,16 @@ public actor TunnelManager {
         var problem: TunnelError?
         /// Whether the profile was never read: then `profile` has its id and its name only.
         var isPlaceholder = false
-        /// The number of starts under way in the channel.
+        /// The number of starts of the tunnel that have not returned.
         var launches = 0
         /// The number of stops so far. A start that sees it change does not begin.
         var stops = 0
 
-        init(_ profile: TunnelProfile, _ channel: any TunnelChannel, _ logger: Logger) {
+        init(_ profile: TunnelProfile, _ tunnel: any Tunnel, _ logger: Logger) {
             self.profile = profile
-            self.channel = channel
-            let status = Broadcast(channel.status)
-            let updates = channel.statusUpdates()
+            self.tunnel = tunnel
+            let status = Broadcast(tunnel.status)
+            let updates = tunnel.statusUpdates()
             self.status = status
             let id = profile.id
             relay = Task {
@@ -52,7 +52,7 @@ public actor TunnelManager {
 
     private let store: any ProfileStore
     private let secrets: any SecretStore
-    private let makeChannel: MakeChannel
+    private let makeTunnel: MakeTunnel
     private let runsOneAtATime: Bool
     let logger: Logger
     private var entries: [String: Entry] = [:]
@@ -78,17 +78,17 @@ public actor TunnelManager {
     ///   - secrets: where their secrets are.
     ///   - runsOneAtATime: whether starting a tunnel stops the others first, with ``StopReason/superseded``.
     ///   - logger: where it writes what it does, and what comes of that.
-    ///   - makeChannel: makes the channel to the tunnel of a profile.
+    ///   - makeTunnel: makes the tunnel of a profile.
     public init(
         store: any ProfileStore, secrets: any SecretStore, runsOneAtATime: Bool = true,
         logger: Logger = Logger(label: "tunnel.manager") { _ in SwiftLogNoOpLogHandler() },
-        makeChannel: @escaping MakeChannel
+        makeTunnel: @escaping MakeTunnel
     ) {
         self.logger = logger
         self.store = store
         self.secrets = secrets
         self.runsOneAtATime = runsOneAtATime
-        self.makeChannel = makeChannel
+        self.makeTunnel = makeTunnel
     }
 
     /// A manager for one tunnel in this process: for tests, previews and simulators. Nothing is kept, and every profile starts in
@@ -97,9 +97,7 @@ public actor TunnelManager {
     ///   - host: the tunnel.
     ///   - secrets: where the secrets of profiles are. Nil: where the host looks for them, so that the provider finds them.
     public init(_ host: any TunnelHost, secrets: (any SecretStore)? = nil) {
-        self.init(store: MemoryProfileStore(), secrets: secrets ?? host.secrets ?? MemorySecretStore()) { _ in
-            MemoryTunnelChannel(host)
-        }
+        self.init(store: MemoryProfileStore(), secrets: secrets ?? host.secrets ?? MemorySecretStore()) { _ in host }
     }
 
     deinit { list.finish() }
@@ -172,7 +170,7 @@ public actor TunnelManager {
     /// The entry of a profile, which is made if there is none.
     private func entry(of profile: TunnelProfile) throws(TunnelError) -> Entry {
         if let entry = entries[profile.id] { return entry }
-        let entry = Entry(profile, try makeChannel(profile), logger)
+        let entry = Entry(profile, try makeTunnel(profile), logger)
         entries[profile.id] = entry
         return entry
     }
@@ -214,9 +212,9 @@ public actor TunnelManager {
 
     private func add(_ profile: TunnelProfile, _ new: [String: SecretBytes]) async throws(TunnelError) {
         try check(profile, isNew: true)
-        let channel = try makeChannel(profile)
+        let tunnel = try makeTunnel(profile)
         // Its name is taken from here on.
-        entries[profile.id] = Entry(profile, channel, logger)
+        entries[profile.id] = Entry(profile, tunnel, logger)
         do throws(TunnelError) {
             for (name, secret) in new.sorted(by: { $0.key < $1.key }) {
                 try await secrets.write(secret, name, of: profile.id)
@@ -294,8 +292,8 @@ public actor TunnelManager {
         entry.isRemoving = true
         entry.stops += 1
         do throws(TunnelError) {
-            if entry.channel.status.status.isActive || entry.launches > 0 {
-                try await entry.channel.stop(.configurationRemoved)
+            if entry.tunnel.status.status.isActive || entry.launches > 0 {
+                try await entry.tunnel.stop(.configurationRemoved)
             }
             try await store.remove(id)
             // Before it is forgotten: after a failure the next call removes the rest.
@@ -305,7 +303,7 @@ public actor TunnelManager {
             throw error
         }
         // Who follows sees it go down before it sees it gone.
-        for await update in entry.status.follow() where update == entry.channel.status { break }
+        for await update in entry.status.follow() where update == entry.tunnel.status { break }
         forget(id)
         publish()
     }
@@ -353,7 +351,7 @@ public actor TunnelManager {
     // MARK: - Tunnels
 
     /// Starts the tunnel of a profile; returns once it is up.
-    /// - Throws: `.profileNotFound`, `.profileDisabled`; what ``TunnelHost/start(_:)`` throws.
+    /// - Throws: `.profileNotFound`, `.profileDisabled`; what ``Tunnel/start(_:)`` throws.
     public func start(_ id: String) async throws(TunnelError) {
         logger.info("the tunnel is to start", metadata: ["profile": "\(id)"])
         try await noting("the tunnel did not start", id) { () throws(TunnelError) in try await launch(id) }
@@ -372,9 +370,9 @@ public actor TunnelManager {
         let number = launchCount
         if runsOneAtATime {
             for other in entries.values
-            where other !== entry && (other.channel.status.status.isActive || other.launches > 0) {
+            where other !== entry && (other.tunnel.status.status.isActive || other.launches > 0) {
                 other.stops += 1
-                try await other.channel.stop(.superseded)
+                try await other.tunnel.stop(.superseded)
                 // A later start stops the other tunnels itself, and its own tunnel must stay up.
                 guard number == launchCount else {
                     throw TunnelError(.stopped, "another tunnel was started instead")
@@ -387,7 +385,7 @@ public actor TunnelManager {
         }
         entry.launches += 1
         defer { entry.launches -= 1 }
-        try await entry.channel.start(request)
+        try await entry.tunnel.start(request)
     }
 
     /// Stops the tunnel of a profile; returns once it is down.
@@ -397,7 +395,7 @@ public actor TunnelManager {
         entry.stops += 1
         logger.info("the tunnel is to stop: \(reason)", metadata: ["profile": "\(id)"])
         try await noting("the tunnel did not stop", id) { () throws(TunnelError) in
-            try await entry.channel.stop(reason)
+            try await entry.tunnel.stop(reason)
         }
     }
 
@@ -415,7 +413,7 @@ public actor TunnelManager {
 
     /// The status of a profile's tunnel; ``TunnelStatus/invalid`` when there is no such profile.
     public func status(_ id: String) -> TunnelStatusUpdate {
-        entries[id]?.channel.status ?? TunnelStatusUpdate(.invalid)
+        entries[id]?.tunnel.status ?? TunnelStatusUpdate(.invalid)
     }
 
     /// The status of a profile's tunnel and every change from now on. It ends with ``TunnelStatus/invalid`` when the profile
@@ -429,14 +427,14 @@ public actor TunnelManager {
     }
 
     /// Sends a message to the provider of a profile's tunnel; returns its answer, nil when it has none.
-    /// - Throws: `.profileNotFound`; what ``TunnelHost/sendMessage(_:)`` throws.
+    /// - Throws: `.profileNotFound`; what ``Tunnel/sendMessage(_:)`` throws.
     public func sendMessage(_ message: [UInt8], to id: String) async throws(TunnelError) -> [UInt8]? {
-        try await entry(id).channel.sendMessage(message)
+        try await entry(id).tunnel.sendMessage(message)
     }
 
-    /// Delivers a request to the provider of a profile's tunnel, as its channel does.
+    /// Delivers a request to the provider of a profile's tunnel, as the tunnel does.
     func exchange(_ request: [UInt8], with id: String) async throws -> [UInt8]? {
-        try await entry(id).channel.exchange(request)
+        try await entry(id).tunnel.exchange(request)
     }
 
     /// Starts and stops tunnels as their on-demand rules want it on this way to the network. A profile whose tunnel is up
@@ -455,7 +453,7 @@ public actor TunnelManager {
             }
         }
         // Those that fail below are on their way down and in nobody's way.
-        let active = Set(entries.filter { $0.value.channel.status.status.isActive }.keys)
+        let active = Set(entries.filter { $0.value.tunnel.status.status.isActive }.keys)
         for profile in candidates where profile.onDemand.decision(for: path) == .connect {
             let status = status(profile.id).status
             // One that is blocked may find its way on another network. Another profile's guard is not taken away for it.

@@ -81,3 +81,25 @@ public final class MemoryMessageChannel: SubscribableChannel {
         state.withLock { state in _ = state.closers.removeValue(forKey: key) }
     }
 }
+
+/// Frames that a task of this process makes, as fast as they are taken.
+final class MemoryFrames: MessageFrames {
+    private let handoff = Handoff<[UInt8]>()
+    private let task = Mutex<Task<Void, Never>?>(nil)
+
+    func start(_ body: @escaping @Sendable (Handoff<[UInt8]>) async -> Void) {
+        let handoff = handoff
+        task.withLock { $0 = Task { await body(handoff) } }
+    }
+
+    func next() async throws -> [UInt8]? { await handoff.next() }
+
+    func cancel() {
+        handoff.cancel()
+        task.withLock { $0 }?.cancel()
+    }
+
+    deinit {
+        cancel()
+    }
+}

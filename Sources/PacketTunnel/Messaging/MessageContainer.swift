@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+#if canImport(FoundationEssentials)
+    import FoundationEssentials
+#else
+    import Foundation
+#endif
+
 /// What travels between the two processes: a message with its name, its version and the number of its request.
 ///
 /// All integers are big-endian. The payload is the message as JSON.
@@ -185,5 +191,20 @@ extension [UInt8] {
         var value: Integer = 0
         for byte in self[offset..<offset + Integer.bitWidth / 8] { value = value << 8 | Integer(byte) }
         return value
+    }
+}
+
+/// Messages as JSON.
+enum MessageCoding {
+    /// The JSON of `value`.
+    static func encode<Value: Encodable>(_ value: Value) throws -> [UInt8] {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return Array(try encoder.encode(value))
+    }
+
+    /// The value in `bytes`.
+    static func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value {
+        try JSONDecoder().decode(type, from: Data(bytes))
     }
 }

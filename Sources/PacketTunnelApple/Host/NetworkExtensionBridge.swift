@@ -275,3 +275,19 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
     /// Tells the provider that the device woke up.
     public func wake() { runner.wake() }
 }
+
+/// A completion handler of the system. Calls after the first have no effect.
+///
+/// The system permits the call on any thread.
+final class OnceCompletion<Value>: @unchecked Sendable {
+    private let handler: (Value) -> Void
+    private let isDone = Atomic<Bool>(false)
+
+    init(_ handler: @escaping (Value) -> Void) {
+        self.handler = handler
+    }
+
+    func call(_ value: Value) {
+        if !isDone.exchange(true, ordering: .acquiringAndReleasing) { handler(value) }
+    }
+}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+public import Foundation
 public import NetworkExtension
 public import PacketTunnel
 import Synchronization
@@ -68,4 +69,15 @@ open class NetworkExtensionHost<Provider: PacketTunnelProvider>: NEPacketTunnelP
 
     /// Tells the provider that the device woke up.
     open override func wake() { bridge.wake() }
+}
+
+extension MessageRouter {
+    /// Answers a message of the app in a provider that no ``NetworkExtensionHost`` runs: an `NEAppProxyProvider`, or a packet tunnel of
+    /// another ancestry. Its method of the same name calls this one.
+    ///
+    /// Every message gets exactly one answer, which a `MessageClient` over a ``ProviderSessionChannel`` reads.
+    public func handleAppMessage(_ messageData: Data, completionHandler: ((Data?) -> Void)?) {
+        let completion = OnceCompletion<Data?> { completionHandler?($0) }
+        Task { completion.call(Data(await respond(to: Array(messageData)))) }
+    }
 }

@@ -7,7 +7,7 @@ import Synchronization
 import TunnelSystem
 
 /// The app's way to a tunnel in an extension, through the system's session.
-final class NetworkExtensionChannel: TunnelChannel {
+final class NetworkExtensionChannel: Tunnel {
     private struct Link {
         var configuration: SystemConfiguration
         var follower: SessionFollower

@@ -36,7 +36,7 @@ public final class NetworkExtensionProfileStore: ProfileStore {
     }
 
     /// The channel to the tunnel of a profile, saved or not yet.
-    public func channel(for profile: TunnelProfile) -> any TunnelChannel { channel(profile.id) }
+    public func channel(for profile: TunnelProfile) -> any Tunnel { channel(profile.id) }
 
     private func channel(_ id: String, _ configuration: SystemConfiguration? = nil) -> NetworkExtensionChannel {
         state.withLock { state in

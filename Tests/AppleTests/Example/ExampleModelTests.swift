@@ -63,7 +63,7 @@ import WireGuardCore
     }
 
     /// A tunnel that starts immediately, or never until it is stopped. It answers no message.
-    private final class TappedChannel: TunnelChannel {
+    private final class TappedChannel: PacketTunnel.Tunnel {
         let changes = Changes()
         private let updates = Broadcast(TunnelStatusUpdate(.disconnected))
         private let counts = Mutex((starts: 0, stops: 0))

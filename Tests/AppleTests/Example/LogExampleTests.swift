@@ -60,10 +60,9 @@ struct LogExampleTests {
         let none = SharedLog(appGroup: nil, subsystem: "test")
         let log = SharedLog(folder: folder.path, subsystem: "test")
         let manager = TunnelManager(store: MemoryProfileStore(), secrets: MemorySecretStore()) { _ in
-            MemoryTunnelChannel(
-                MemoryHost(logger: log.logger("tunnel", origin: .extension), log: log.file) {
-                    ScriptedProvider(Script())
-                })
+            MemoryHost(logger: log.logger("tunnel", origin: .extension), log: log.file) {
+                ScriptedProvider(Script())
+            }
         }
         let profile = TunnelProfile(name: "one", provider: "script", configuration: .object(["name": .string("one")]))
         try await manager.create(profile)

@@ -201,7 +201,7 @@ struct MessagingLogTests {
         let script = Script()
         let manager = TunnelManager(store: MemoryProfileStore(), secrets: secrets, logger: sink.logger("manager")) {
             _ in
-            MemoryTunnelChannel(MemoryHost(secrets: secrets) { ScriptedProvider(script) })
+            MemoryHost(secrets: secrets) { ScriptedProvider(script) }
         }
         try await manager.load()
         var profile = TunnelProfile(name: "one", provider: "script", configuration: .object(["name": .string("one")]))

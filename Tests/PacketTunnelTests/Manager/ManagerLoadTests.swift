@@ -55,7 +55,7 @@ private final class HeldStore: ProfileStore {
 }
 
 /// A tunnel that starts immediately, and whose stops return when the test releases them.
-private final class HeldChannel: TunnelChannel {
+private final class HeldChannel: Tunnel {
     private let changes: Changes
     private let updates = Broadcast(TunnelStatusUpdate(.disconnected))
     private let state = Mutex<(isHolding: Bool, stops: [OneShot<Void>])>((false, []))
@@ -95,7 +95,7 @@ struct ManagerLoadTests {
     private func manager(_ store: HeldStore) -> TunnelManager {
         let secrets = MemorySecretStore()
         return TunnelManager(store: store, secrets: secrets) { _ in
-            MemoryTunnelChannel(MemoryHost(secrets: secrets) { ScriptedProvider() })
+            MemoryHost(secrets: secrets) { ScriptedProvider() }
         }
     }
 

@@ -90,12 +90,11 @@ struct ManagerMessagesTests {
     @Test("To a tunnel that is not up, every way says that it is closed")
     func closed() async throws {
         let host = MemoryHost<AnsweringProvider>()
-        let channel = MemoryTunnelChannel(host)
         let manager = TunnelManager(host)
         let profile = try Self.profile()
         try await manager.create(profile)
         let ways: [any MessageChannel] = [
-            channel, host, ScriptedChannel { try await manager.sendMessage($0, to: profile.id) },
+            host, ScriptedChannel { try await manager.sendMessage($0, to: profile.id) },
         ]
         for way in ways {
             #expect(await caught { try await MessageClient(channel: way).send(Echo(text: "a")) } == .closed)

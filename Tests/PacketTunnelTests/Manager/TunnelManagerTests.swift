@@ -52,11 +52,11 @@ struct ManagerScene {
     final class Hosts: Sendable {
         private let hosts = Mutex<[String: (MemoryHost<ScriptedProvider>, Script)]>([:])
         subscript(id: String) -> (host: MemoryHost<ScriptedProvider>, script: Script)? { hosts.withLock { $0[id] } }
-        func make(_ profile: TunnelProfile, _ secrets: any SecretStore) -> any TunnelChannel {
+        func make(_ profile: TunnelProfile, _ secrets: any SecretStore) -> any Tunnel {
             let script = Script()
             let host = MemoryHost(secrets: secrets) { ScriptedProvider(script) }
             hosts.withLock { $0[profile.id] = (host, script) }
-            return MemoryTunnelChannel(host)
+            return host
         }
     }
 
@@ -296,7 +296,7 @@ struct TunnelManagerTests {
         let secrets = try FileSecretStore(path: scratch.path + "/secrets")
         let store = try FileProfileStore(path: scratch.path + "/profiles")
         let manager = TunnelManager(store: store, secrets: secrets) { _ in
-            MemoryTunnelChannel(MemoryHost<ScriptedProvider>())
+            MemoryHost<ScriptedProvider>()
         }
         let secret = Array("correct horse battery staple".utf8)
         let profile = ManagerScene.profile("Home")

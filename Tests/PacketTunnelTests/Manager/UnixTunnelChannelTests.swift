@@ -33,9 +33,7 @@ private final class ServiceScene: Sendable {
 
     func close() async { await service.withLock { $0 }?.close(within: .seconds(60)) }
 
-    func channel(launch: UnixTunnelChannel.Launch? = nil) -> UnixTunnelChannel {
-        UnixTunnelChannel(path: path, retryInterval: .milliseconds(5), launch: launch)
-    }
+    func channel() -> UnixTunnelChannel { UnixTunnelChannel(path: path, retryInterval: .milliseconds(5)) }
 }
 
 extension ScratchDirectory {
@@ -225,26 +223,18 @@ struct UnixTunnelChannelTests {
         try await channel.stop(.userInitiated)
     }
 
-    @Test("Without a service one is launched, and its tunnel is followed")
-    func launch() async throws {
+    @Test("A start without a service fails, and the tunnel of a service that appears later is followed")
+    func laterService() async throws {
         let scene = try ServiceScene(serves: false)
-        let requests = Mutex<[TunnelStartRequest]>([])
-        let channel = scene.channel { request throws(TunnelError) in
-            requests.withLock { $0.append(request) }
-            try await scene.host.start(request)
-            try scene.serve()
-        }
-        try await channel.start(ServiceScene.request)
-        #expect(requests.withLock { $0 } == [ServiceScene.request])
-        #expect(channel.status.status == .connected)
-        // Now there is one to ask.
+        let channel = scene.channel()
+        #expect(await code { try await channel.start(ServiceScene.request) } == .notRunning)
+        #expect(channel.status == TunnelStatusUpdate(.disconnected))
+        try await scene.host.start(ServiceScene.request)
+        try scene.serve()
+        #expect(await channel.refresh().status == .connected)
         #expect(await code { try await channel.start(ServiceScene.request) } == .alreadyRunning)
-        #expect(requests.withLock { $0.count } == 1)
         try await channel.stop(.userInitiated)
-        let failing = UnixTunnelChannel(path: scene.path + "-none") { _ throws(TunnelError) in
-            throw TunnelError(.permissionDenied, "no")
-        }
-        #expect(await code { try await failing.start(ServiceScene.request) } == .permissionDenied)
+        #expect(scene.host.status.status == .disconnected)
     }
 
     @Test("The end of a service is seen, and so is the next one")

@@ -69,7 +69,7 @@
             await peers.answer { self.peers.answered.count == LoadPeers.count }
             try gauge.measure()
             try await peers.burst(40_000, send: host.platform.inject) { try gauge.measure() }
-            let message = try await MessageClient(channel: HostChannel(host: host)).send(StatusRequest())
+            let message = try await MessageClient(channel: host).send(StatusRequest())
             try gauge.measure()
             #expect(message.peers.count == LoadPeers.count)
             #expect(message.peers.count { $0.lastHandshakeAge != nil } > LoadPeers.count / 2)

@@ -180,15 +180,8 @@ final class TunnelScene: Sendable {
     }
 
     func send<Message: TunnelMessage>(_ message: Message) async throws -> Message.Reply {
-        try await MessageClient(channel: HostChannel(host: host), timeout: .seconds(60)).send(message)
+        try await MessageClient(channel: host, timeout: .seconds(60)).send(message)
     }
-}
-
-/// Messages to a provider through its host.
-struct HostChannel: MessageChannel {
-    let host: MemoryHost<WireGuardTunnelProvider>
-
-    func exchange(_ request: [UInt8]) async throws -> [UInt8]? { try await host.sendMessage(request) }
 }
 
 extension ConnectivityOptions {

@@ -177,7 +177,7 @@ final class VirtualScene: Sendable {
 
     /// Sends a message without a deadline of its own: the clock's sleepers are the provider's.
     func send<Message: TunnelMessage>(_ message: Message) async throws -> Message.Reply {
-        try await MessageClient(channel: HostChannel(host: host), timeout: .seconds(60)).send(message)
+        try await MessageClient(channel: host, timeout: .seconds(60)).send(message)
     }
 
     func start(leakPolicy: LeakPolicy = .routeBased) async throws {

@@ -93,8 +93,7 @@ struct WireGuardPairTests {
             }, "\(requests) requests")
 
         for host in [near, far] {
-            let channel = HostChannel(host: host)
-            let status = try await MessageClient(channel: channel, timeout: .seconds(60)).send(StatusRequest())
+            let status = try await MessageClient(channel: host, timeout: .seconds(60)).send(StatusRequest())
             #expect(status.receivedBytes > UInt64(Self.count * 64))
             #expect(status.sentBytes > UInt64(Self.count * 64))
             print(

@@ -133,7 +133,7 @@ extension PhoneDay {
         Task {
             defer { pendingReconfigurations -= 1 }
             do {
-                _ = try await MessageClient(channel: HostChannel(host: host), clock: world.clock).send(message)
+                _ = try await MessageClient(channel: host, clock: world.clock).send(message)
                 note { "reconfigured" }
             } catch {
                 note { "reconfiguring: \(error)" }

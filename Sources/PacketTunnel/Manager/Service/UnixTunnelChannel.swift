@@ -14,16 +14,11 @@ import TunnelSystem
 ///
 /// The service may come and go: while nobody serves the socket the tunnel is ``TunnelStatus/disconnected``, and the channel
 /// looks for a new one from time to time.
-public final class UnixTunnelChannel: TunnelChannel {
-    /// Starts a service process, with its tunnel; returns once that is up, and leaves nothing behind when it throws or its
-    /// task is cancelled.
-    public typealias Launch = @Sendable (TunnelStartRequest) async throws(TunnelError) -> Void
-
+public final class UnixTunnelChannel: Tunnel {
     /// The service's socket.
     public let path: String
     private let transport: UnixMessageChannel
     private let client: MessageClient
-    private let launch: Launch?
     private let follower: StatusFollower
 
     /// A channel; nothing is connected before it is used.
@@ -32,13 +27,11 @@ public final class UnixTunnelChannel: TunnelChannel {
     ///   - trustedUsers: who may serve it, besides root and the user of this process.
     ///   - retryInterval: how often a service is looked for while there is none.
     ///   - clock: measures that, and time-outs.
-    ///   - launch: starts a service where ``start(_:)`` finds none; nil: that is `.notRunning`.
     public init(
         path: String, trustedUsers: Set<UInt32> = [], retryInterval: Duration = .seconds(1),
-        clock: any Clock<Duration> = ContinuousClock(), launch: Launch? = nil
+        clock: any Clock<Duration> = ContinuousClock()
     ) {
         self.path = path
-        self.launch = launch
         let limit = MessageContainer.localMaximumByteCount
         transport = UnixMessageChannel(path: path, maximumByteCount: limit, trustedUsers: trustedUsers)
         client = MessageClient(channel: transport, maximumByteCount: limit, clock: clock)
@@ -51,24 +44,19 @@ public final class UnixTunnelChannel: TunnelChannel {
     /// need `MessageClient(channel: channel)`, with this channel.
     public var messages: MessageClient { client }
 
-    /// Starts the tunnel; returns once it is up. Where nobody serves the socket, a service is launched.
+    /// Starts the tunnel; returns once it is up.
     ///
     /// Cancelling the task stops the tunnel.
     /// - Throws: what the host's start throws; `.notRunning` without a service, `.permissionDenied`, `.channelFailed`.
     public func start(_ request: TunnelStartRequest) async throws(TunnelError) {
-        let reply: TunnelStartMessage.Reply?
+        let reply: TunnelStartMessage.Reply
         do throws(MessageError) {
             // The host has a deadline of its own.
             reply = try await client.send(TunnelStartMessage(request: request), timeout: .seconds(600))
         } catch {
-            guard error == .closed else { throw TunnelError(error, service: path) }
-            reply = nil
+            throw TunnelError(error, service: path)
         }
-        if let error = reply?.error { throw error }
-        if reply == nil {
-            guard let launch else { throw .noService(path) }
-            try await launch(request)
-        }
+        if let error = reply.error { throw error }
         _ = await refresh()
     }
 
