@@ -92,6 +92,8 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
     private static func configuration(_ request: TunnelStartRequest) throws(TunnelError) -> Provider.Configuration {
         do {
             return try JSONDecoder().decode(Provider.Configuration.self, from: Data(request.configuration))
+        } catch let error as TunnelError {
+            throw error
         } catch {
             throw TunnelError(
                 .configurationInvalid, "the configuration does not decode: \(describe(error))",

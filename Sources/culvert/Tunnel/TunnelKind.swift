@@ -6,6 +6,7 @@ import CredentialTunnel
 import NetworkAddresses
 import PacketTunnel
 import Provisioning
+import WireGuardCore
 import WireGuardTunnel
 
 /// What kind of tunnel it is, and how it is configured.
@@ -83,7 +84,7 @@ enum TunnelKind: Sendable {
     /// The server, as it is written; nil where there is none that this side begins with.
     var server: String? {
         switch self {
-        case .wireGuard(let configuration): configuration.peers.compactMap(\.endpoint).first
+        case .wireGuard(let configuration): configuration.peers.compactMap(\.endpoint?.description).first
         case .login(let configuration): configuration.server
         case .enrolled(let configuration): configuration.gateways.first?.authority
         }
