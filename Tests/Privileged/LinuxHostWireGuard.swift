@@ -86,7 +86,7 @@
                 addresses: [try InterfaceAddress("10.9.0.2/24"), try InterfaceAddress("fd09::2/64")],
                 dns: DNSSettings(servers: [.v4(10, 9, 0, 1)]), leakPolicy: policy,
                 peers: [
-                    .init(
+                    try .init(
                         publicKey: keys.publicKey.base64, endpoint: endpoint, allowedIPs: [.allIPv4, .allIPv6],
                         persistentKeepalive: 1)
                 ],

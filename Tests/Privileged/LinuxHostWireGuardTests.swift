@@ -133,14 +133,14 @@
                 configuration.connectivity.healingInterval = 4
                 if policy == .routeBased {
                     // See above: the name comes with a reconfiguration.
-                    configuration.peers[0].endpoint = "203.0.113.7:51820"
+                    configuration.peers[0].endpoint = try EndpointAddress("203.0.113.7:51820")
                 } else {
                     names.set(Self.name, [.v4(203, 0, 113, 7)])
                 }
                 try scene.startServer()
                 try await host.start(configuration, leakPolicy: policy, profileID: WireGuardServerWorld.profile)
                 let capture = try LinuxHostWorld.Capture(world)
-                configuration.peers[0].endpoint = "\(Self.name):51820"
+                configuration.peers[0].endpoint = try EndpointAddress("\(Self.name):51820")
                 // Its old address is dead, and the name resolves to another one.
                 try world.router.run("ip", "address", "delete", "203.0.113.7/32", "dev", "lo")
                 try world.router.run("ip", "address", "add", "203.0.113.8/32", "dev", "lo")
@@ -297,7 +297,7 @@
                     addresses: [try InterfaceAddress("10.9.0.1/24")], listenPort: WireGuardServerWorld.port,
                     peers: [
                         .init(
-                            publicKey: scene.clientKeys.publicKey.base64,
+                            publicKey: scene.clientKeys.publicKey,
                             allowedIPs: [
                                 try IPPrefix("10.9.0.2/32"), try IPPrefix("fd09::2/128"),
                             ])

@@ -96,7 +96,7 @@
             let configuration = WireGuardTunnelConfiguration(
                 addresses: [try InterfaceAddress("10.70.0.2/24"), try InterfaceAddress("fd70::2/64")],
                 peers: [
-                    .init(
+                    try .init(
                         publicKey: peerKey.publicKey.base64, endpoint: "10.9.0.2:51820",
                         allowedIPs: [
                             try IPPrefix("10.70.0.0/24"), try IPPrefix("fd70::/64"),

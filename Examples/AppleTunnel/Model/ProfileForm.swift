@@ -34,7 +34,7 @@ public struct ProfileForm: Equatable, Sendable {
         let configuration: WireGuardTunnelConfiguration = try profile.configuration.decode()
         let peer = configuration.peers.first
         name = profile.name
-        endpoint = peer?.endpoint ?? ""
+        endpoint = peer?.endpoint?.description ?? ""
         allowedIPs = (peer?.allowedIPs ?? []).map(\.description).joined(separator: ", ")
         nameServers = (configuration.dns?.servers ?? []).map(\.description).joined(separator: ", ")
         mtu = configuration.mtu.map(String.init) ?? ""
@@ -42,6 +42,17 @@ public struct ProfileForm: Equatable, Sendable {
         ping = PingSettings(configuration.connectivity)
         isOnDemand = profile.isOnDemandEnabled
         wasOnDemand = isOnDemand
+    }
+
+    private static func address(_ text: String) throws(TunnelError) -> EndpointAddress? {
+        guard !text.isEmpty else { return nil }
+        do throws(AddressTextError) {
+            return try EndpointAddress(text)
+        } catch {
+            throw TunnelError(
+                .configurationInvalid, "the endpoint cannot be read: \(error.reason)",
+                fix: "write host:port or [v6]:port")
+        }
     }
 
     /// The profile with the form's input, and the secrets that change.
@@ -52,7 +63,7 @@ public struct ProfileForm: Equatable, Sendable {
         var (profile, secrets) = (profile, [String: SecretBytes?]())
         var configuration: WireGuardTunnelConfiguration = try profile.configuration.decode()
         if !configuration.peers.isEmpty {
-            configuration.peers[0].endpoint = endpoint.isEmpty ? nil : endpoint
+            configuration.peers[0].endpoint = try Self.address(endpoint)
             configuration.peers[0].allowedIPs = try Self.list(allowedIPs, "a network") { try? IPPrefix($0) }
             configuration.peers[0].persistentKeepalive = try PingSettings.number(keepalive, "the keepalive")
         }

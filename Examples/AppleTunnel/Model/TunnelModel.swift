@@ -2,9 +2,11 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Foundation
+import NetworkAddresses
 public import Observation
 public import PacketTunnel
 import PacketTunnelApple
+import WireGuardCore
 public import WireGuardTunnel
 
 /// The state and actions of the app: profiles, their status, and the state of tunnels.
@@ -132,7 +134,7 @@ public final class TunnelModel {
                     .storage, "the tunnels that are stored cannot be read", fix: "read them again before you add one")
             }
             let parts = try WireGuardTunnelConfiguration.split(wgQuick: text, name: name)
-            let server = parts.configuration.peers.first?.endpoint ?? ""
+            let server = parts.configuration.peers.first?.endpoint?.description ?? ""
             let profile = TunnelProfile(
                 name: name, provider: "wireguard", serverAddress: server,
                 configuration: try JSONValue(encoding: parts.configuration))

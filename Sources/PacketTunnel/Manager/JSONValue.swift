@@ -91,6 +91,8 @@ public enum JSONValue: Codable, Hashable, Sendable {
         let bytes = try text()
         do {
             return try JSONDecoder().decode(type, from: Data(bytes))
+        } catch let error as TunnelError {
+            throw error
         } catch {
             throw TunnelError(.configurationInvalid, "the configuration does not decode: \(error)")
         }

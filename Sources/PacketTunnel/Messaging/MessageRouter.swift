@@ -355,7 +355,11 @@ public final class MessageRouter: Sendable {
     }
 
     private static func decode<Value: Decodable>(_ type: Value.Type, _ bytes: [UInt8]) throws(MessageError) -> Value {
-        do { return try MessageCoding.decode(type, from: bytes) } catch {
+        do {
+            return try MessageCoding.decode(type, from: bytes)
+        } catch let error as TunnelError {
+            throw MessageError(ofHandler: error)
+        } catch {
             throw .undecodableMessage(DecodingError.summary(of: error))
         }
     }

@@ -94,6 +94,8 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
         begin(request.leakPolicy, profileID: request.profileID) { () throws(TunnelError) in
             do {
                 return try JSONDecoder().decode(Provider.Configuration.self, from: Data(request.configuration))
+            } catch let error as TunnelError {
+                throw error
             } catch {
                 throw TunnelError(
                     .configurationInvalid, "the configuration does not decode: \(describe(error))",

@@ -130,8 +130,8 @@ public struct AddKeyConfiguration: Codable, Hashable, Sendable {
             addresses: [reply.address], dns: servers.isEmpty ? nil : DNSSettings(servers: servers), mtu: packetSize,
             allowsLocalNetwork: allowsLocalNetwork, leakPolicy: leakPolicy,
             peers: [
-                .init(
-                    publicKey: reply.serverKey.base64, endpoint: reply.endpoint.description, allowedIPs: routes,
+                PeerConfiguration(
+                    publicKey: reply.serverKey, allowedIPs: routes, endpoint: reply.endpoint,
                     persistentKeepalive: keepalive)
             ],
             connectivity: connectivity,

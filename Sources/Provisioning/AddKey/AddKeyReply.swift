@@ -16,7 +16,7 @@ package struct AddKeyReply: Hashable, Sendable {
     /// The server's key.
     package var serverKey: PublicKey
     /// The server's WireGuard endpoint.
-    package var endpoint: Endpoint
+    package var endpoint: EndpointAddress
     /// The client's address in the tunnel.
     package var address: InterfaceAddress
     /// Name servers inside the tunnel.
@@ -78,7 +78,8 @@ package struct AddKeyReply: Hashable, Sendable {
                 field: "server_port",
                 problem: fields.serverPort.map { "\($0) is not in 1...65535" } ?? "is missing")
         }
-        endpoint = Endpoint(address: host, port: number)
+        let place = Endpoint(address: host, port: number).description
+        endpoint = try Self.parse(place, "server_ip") { (text) throws(AddressTextError) in try EndpointAddress(text) }
         address = try Self.parse(fields.peerIP, "peer_ip") { (text) throws(AddressTextError) in
             try InterfaceAddress(text)
         }

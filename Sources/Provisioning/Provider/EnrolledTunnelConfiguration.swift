@@ -189,12 +189,11 @@ extension EnrolledTunnelConfiguration {
                 ? DNSSettings(servers: servers, searchDomains: grant.searchDomains) : nil,
             mtu: grant.mtu, allowsLocalNetwork: allowsLocalNetwork, leakPolicy: leakPolicy,
             peers: [
-                .init(
-                    publicKey: place.server.base64,
-                    presharedKeyName: grant.presharedKey == nil ? nil : HeldKeys.presharedKeyName,
-                    endpoint: place.endpoint.description, allowedIPs: routes ?? grant.routes,
+                PeerConfiguration(
+                    publicKey: place.server, allowedIPs: routes ?? grant.routes, endpoint: place.endpoint,
                     persistentKeepalive: grant.keepaliveSeconds)
             ],
+            presharedKeyNames: grant.presharedKey == nil ? [:] : [place.server: HeldKeys.presharedKeyName],
             connectivity: connectivity,
             // At least the time of two handshakes.
             handshakeTimeout: max(handshakeTimeout / Double(max(grant.places.count, 1)), min(handshakeTimeout, 8)),

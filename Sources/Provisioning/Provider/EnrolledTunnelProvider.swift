@@ -322,7 +322,8 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
                     self.run?.place = (run.place + 1) % run.places.count
                 }
                 guard let tunnel, self.run != nil else { return }
-                run.context.logger.warning("\(lost.message): going to \(tunnel.peers.first?.endpoint ?? "no place")")
+                let place = tunnel.peers.first?.endpoint?.description ?? "no place"
+                run.context.logger.warning("\(lost.message): going to \(place)")
                 return try await inner.reconfigure(tunnel)
             } catch {
                 guard self.run != nil, error.code != .stopped else { return }

@@ -22,14 +22,28 @@ extension TunnelConfiguration {
     /// - Throws: ``UnwritableConfiguration`` when a value set by a program has characters that would end the line, start
     ///   a comment or part an item, and so would put something else into the file than was meant.
     public func wgQuickText() throws(UnwritableConfiguration) -> String {
+        let privateKey = interface.privateKey.flatMap { $0.isZero ? nil : $0.exportedBase64 }
+        return try wgQuickText(privateKey: privateKey) { peer in
+            peer.presharedKey.flatMap { $0.isZero ? nil : $0.exportedBase64 }
+        }
+    }
+
+    /// The configuration as a wg-quick file with other texts in place of its keys.
+    /// - Parameters:
+    ///   - privateKey: The value of `PrivateKey`, or `nil` to leave the line out.
+    ///   - presharedKey: The value of `PresharedKey` of a peer, or `nil` to leave the line out.
+    package func wgQuickText(
+        privateKey: String?, presharedKey: (PeerConfiguration) -> String?
+    ) throws(UnwritableConfiguration) -> String {
         var text = "[Interface]\n"
+        if let privateKey { text += "PrivateKey = \(privateKey)\n" }
         try interface.append(to: &text)
         guard Set(peers.map(\.publicKey)).count == peers.count else {
             throw UnwritableConfiguration(key: "PublicKey", reason: "two peers have the same")
         }
         for peer in peers {
             text += "\n[Peer]\n"
-            try peer.append(to: &text)
+            try peer.append(presharedKey: presharedKey(peer), to: &text)
         }
         return text
     }
@@ -37,7 +51,6 @@ extension TunnelConfiguration {
 
 extension InterfaceConfiguration {
     fileprivate func append(to text: inout String) throws(UnwritableConfiguration) {
-        if let privateKey, !privateKey.isZero { text += "PrivateKey = \(privateKey.exportedBase64)\n" }
         if let listenPort { text += "ListenPort = \(listenPort)\n" }
         if let fwMark { text += "FwMark = \(fwMark == 0 ? "off" : "0x" + String(fwMark, radix: 16))\n" }
         guard Set(addresses.map(\.address)).count == addresses.count,
@@ -111,12 +124,12 @@ extension InterfaceConfiguration {
 }
 
 extension PeerConfiguration {
-    fileprivate func append(to text: inout String) throws(UnwritableConfiguration) {
+    fileprivate func append(presharedKey: String?, to text: inout String) throws(UnwritableConfiguration) {
         guard !publicKey.isZero else {
             throw UnwritableConfiguration(key: "PublicKey", reason: "all its bits are zero")
         }
         text += "PublicKey = \(publicKey.base64)\n"
-        if let presharedKey, !presharedKey.isZero { text += "PresharedKey = \(presharedKey.exportedBase64)\n" }
+        if let presharedKey { text += "PresharedKey = \(presharedKey)\n" }
         let allowed: [String]
         switch allowedIPsRule {
         case .exactly(let prefixes): allowed = prefixes.map(\.description)

@@ -34,6 +34,22 @@ extension TunnelConfiguration {
     public func deviceUpdate(
         mode: ConfigurationMode = .replace, resolve: (EndpointAddress) -> Endpoint? = { $0.endpoint }
     ) throws(UnresolvedEndpoint) -> UAPIDeviceUpdate {
+        var endpoints: [PublicKey: Endpoint] = [:]
+        for peer in peers {
+            guard let address = peer.endpoint else { continue }
+            guard let endpoint = resolve(address) else {
+                throw UnresolvedEndpoint(peer: peer.publicKey, endpoint: address)
+            }
+            endpoints[peer.publicKey] = endpoint
+        }
+        return deviceUpdate(mode: mode, endpoints: endpoints)
+    }
+
+    /// Returns the changes that give a device this configuration.
+    /// - Parameter endpoints: The endpoints to set. A peer without an entry keeps its endpoint, or has none.
+    package func deviceUpdate(
+        mode: ConfigurationMode = .replace, endpoints: [PublicKey: Endpoint]
+    ) -> UAPIDeviceUpdate {
         var update = UAPIDeviceUpdate()
         let replaces = mode == .replace
         if let privateKey = interface.privateKey, !privateKey.isZero {
@@ -44,15 +60,10 @@ extension TunnelConfiguration {
         update.listenPort = interface.listenPort ?? (replaces ? 0 : nil)
         update.fwMark = interface.fwMark ?? (replaces ? 0 : nil)
         update.replacePeers = replaces
-        for peer in peers {
+        update.peers = peers.map { peer in
             var change = UAPIPeerUpdate(publicKey: peer.publicKey)
             if let presharedKey = peer.presharedKey, !presharedKey.isZero { change.presharedKey = .set(presharedKey) }
-            if let address = peer.endpoint {
-                guard let endpoint = resolve(address) else {
-                    throw UnresolvedEndpoint(peer: peer.publicKey, endpoint: address)
-                }
-                change.endpoint = endpoint
-            }
+            change.endpoint = endpoints[peer.publicKey]
             change.persistentKeepalive = peer.persistentKeepalive
             switch peer.allowedIPsRule {
             case .exactly(let prefixes):
@@ -60,8 +71,44 @@ extension TunnelConfiguration {
                 change.allowedIPs = prefixes.map { .add($0) }
             case .changes(let changes): change.allowedIPs = changes
             }
-            update.peers.append(change)
+            return change
         }
         return update
+    }
+
+    /// Returns the changes for a device that has the configuration `former`. Values that are equal in both configurations are
+    /// not changed, even if another program (`wg set`) has changed them in the device, and neither are peers that it has added.
+    /// A private key that this configuration does not have stays: another program sets it.
+    /// - Parameter endpoints: The endpoints of the peers that change. A peer without an entry keeps its endpoint, or has none.
+    package func deviceChange(
+        from former: TunnelConfiguration, endpoints: [PublicKey: Endpoint]
+    ) -> UAPIDeviceUpdate {
+        var update = deviceUpdate(endpoints: endpoints)
+        if interface.privateKey == nil || interface.privateKey == former.interface.privateKey {
+            update.privateKey = .unchanged
+        }
+        if interface.listenPort ?? 0 == former.interface.listenPort ?? 0 { update.listenPort = nil }
+        update.replacePeers = false
+        let unchanged = unchangedPeers(since: former)
+        update.peers.removeAll { unchanged.contains($0.publicKey) }
+        for index in update.peers.indices {
+            if update.peers[index].presharedKey == .unchanged { update.peers[index].presharedKey = .clear }
+            update.peers[index].persistentKeepalive = update.peers[index].persistentKeepalive ?? 0
+        }
+        // There may be 20,000 peers.
+        let wanted = Set(peers.map(\.publicKey))
+        update.peers.insert(
+            contentsOf: former.peers.filter { !wanted.contains($0.publicKey) }.map { peer in
+                var removal = UAPIPeerUpdate(publicKey: peer.publicKey)
+                removal.remove = true
+                return removal
+            }, at: 0)
+        return update
+    }
+
+    /// The peers that are equal in this configuration and in `former`, keys included.
+    package func unchangedPeers(since former: TunnelConfiguration) -> Set<PublicKey> {
+        let before = Dictionary(former.peers.map { ($0.publicKey, $0) }) { first, _ in first }
+        return Set(peers.filter { before[$0.publicKey] == $0 }.map(\.publicKey))
     }
 }

@@ -24,29 +24,17 @@ extension WireGuardTunnelConfiguration {
                 fix: "choose a number from 1 on, other than 255, or leave it out")
         }
         if peers.isEmpty { add("peers", "", "has no peer", fix: "add the server") }
-        var seen: [String: Int] = [:]
+        var seen: [PublicKey: Int] = [:]
         for (index, peer) in peers.enumerated() {
             let field = "peers[\(index)]"
-            if let first = seen[peer.publicKey] {
-                add(
-                    "\(field).publicKey", peer.publicKey, "is the same as peers[\(first)].publicKey", fix: "remove one")
+            let first = seen[peer.publicKey, default: index]
+            seen[peer.publicKey] = first
+            if first != index {
+                add("\(field).publicKey", peer.publicKey, "is the same as peers[\(first)].publicKey", fix: "remove one")
             }
-            seen[peer.publicKey] = seen[peer.publicKey] ?? index
-            // What is no public key may be a private one: it is not repeated.
-            if PublicKey(base64: peer.publicKey).map(\.isZero) ?? true {
-                add(
-                    "\(field).publicKey", "(\(peer.publicKey.utf8.count) bytes)", "is no public key",
-                    fix: "use the peer's key in 44 characters of base64")
-            }
-            if peer.presharedKeyName == "" {
+            if peer.publicKey.isZero { problems.append(.notPublicKey("\(field).publicKey", byteCount: 44)) }
+            if presharedKeyNames[peer.publicKey] == "" {
                 add("\(field).presharedKeyName", "", "is empty", fix: "name the secret, or leave it out")
-            }
-            if let endpoint = peer.endpoint {
-                do throws(AddressTextError) {
-                    _ = try EndpointAddress(endpoint)
-                } catch {
-                    add("\(field).endpoint", endpoint.prefix(80), error.reason, fix: "write host:port or [v6]:port")
-                }
             }
         }
         problems += connectivity.validate()
@@ -55,6 +43,13 @@ extension WireGuardTunnelConfiguration {
             add(name, value, "is not within 0.01 to 3600 seconds", fix: "leave it out for the default")
         }
         return problems
+    }
+
+    /// The error for a configuration with these problems.
+    static func invalid(_ problems: [SettingsProblem]) -> TunnelError {
+        TunnelError(
+            .configurationInvalid, "the tunnel's configuration cannot be used",
+            fix: "correct the fields that are listed", problems: problems)
     }
 
     /// The same problem with the field's name in the configuration.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import NetworkAddresses
 public import PacketTunnel
 public import WireGuardCore
 
@@ -31,66 +30,65 @@ extension WireGuardTunnelConfiguration {
     public static func split(
         wgQuick text: String, name: String = "configuration"
     ) throws(ConfigurationErrors) -> WgQuickImport {
-        try split(wgQuick: text, name: name, runsHooks: false)
+        try split(wgQuick: Array(text.utf8), name: name, runsHooks: false)
     }
 
-    /// The same, for who runs the file's commands.
-    /// - Parameter runsHooks: whether the private key may be left to `PostUp`.
+    /// Splits the bytes of a wg-quick file, for a caller that may run the file's commands.
+    /// - Parameter runsHooks: Whether the private key may be left to `PostUp`.
     package static func split(
-        wgQuick text: String, name: String, runsHooks: Bool
+        wgQuick bytes: [UInt8], name: String, runsHooks: Bool
     ) throws(ConfigurationErrors) -> WgQuickImport {
         let report = TunnelConfiguration.check(
-            Array(text.utf8), name: name, privateKey: runsHooks ? .requiredWithoutPostUp : .required)
+            bytes, name: name, privateKey: runsHooks ? .requiredWithoutPostUp : .required)
         let parsed = try report.checked()
         var result = WgQuickImport(
             configuration: WireGuardTunnelConfiguration(addresses: [], peers: []), secrets: [:], ignoredKeys: [],
             warnings: report.warnings, interface: parsed.interface)
         result.configuration.privateKeyComesLater = parsed.interface.privateKey == nil
-        result.take(parsed.interface)
-        for (index, peer) in parsed.peers.enumerated() { result.take(peer, number: index) }
+        result.configuration.tunnel = parsed
+        result.moveSecrets()
+        result.moveCommands()
         return result
     }
 }
 
 extension WgQuickImport {
-    fileprivate mutating func take(_ interface: InterfaceConfiguration) {
-        if let key = interface.privateKey {
-            secrets[configuration.privateKeyName] = key.secret.withSpan { span in
-                SecretBytes(span.indices.map { span[$0] })
+    /// Moves the keys from the configuration to ``secrets``.
+    fileprivate mutating func moveSecrets() {
+        var tunnel = configuration.tunnel
+        if let key = tunnel.interface.privateKey { secrets[configuration.privateKeyName] = Self.bytes(key.secret) }
+        tunnel.interface.privateKey = nil
+        interface.privateKey = nil
+        for (index, peer) in tunnel.peers.enumerated() {
+            if let key = peer.presharedKey, !key.isZero {
+                let name = "preshared-key-\(index + 1)"
+                configuration.presharedKeyNames[peer.publicKey] = name
+                secrets[name] = Self.bytes(key.secret)
             }
+            tunnel.peers[index].presharedKey = nil
+            tunnel.peers[index].normalize()
         }
-        configuration.addresses = interface.addresses
-        if !interface.dnsServers.isEmpty || !interface.dnsSearchDomains.isEmpty {
-            configuration.dns = DNSSettings(
-                servers: interface.dnsServers, searchDomains: interface.dnsSearchDomains)
-        }
-        configuration.mtu = interface.mtu.map(Int.init)
-        configuration.listenPort = interface.listenPort
-        configuration.fwMark = interface.fwMark
-        switch interface.table {
-        case .automatic: break
-        case .off: configuration.makesRoutes = false
-        case .number(let table): configuration.routeTable = table
-        case .named: ignoredKeys.append("Table")
-        }
-        let hooks = [
-            ("PreUp", interface.preUp), ("PostUp", interface.postUp), ("PreDown", interface.preDown),
-            ("PostDown", interface.postDown),
-        ]
-        ignoredKeys += hooks.filter { !$0.1.isEmpty }.map(\.0)
-        if interface.saveConfig { ignoredKeys.append("SaveConfig") }
+        configuration.tunnel = tunnel
     }
 
-    fileprivate mutating func take(_ peer: PeerConfiguration, number: Int) {
-        var taken = WireGuardTunnelConfiguration.Peer(
-            publicKey: peer.publicKey.base64, endpoint: peer.endpoint?.description,
-            allowedIPs: peer.allowedIPs,
-            persistentKeepalive: peer.persistentKeepalive ?? 0)
-        if let key = peer.presharedKey, !key.isZero {
-            let name = "preshared-key-\(number + 1)"
-            taken.presharedKeyName = name
-            secrets[name] = key.secret.withSpan { span in SecretBytes(span.indices.map { span[$0] }) }
+    /// Removes commands and other parts that only ``interface`` keeps from the configuration.
+    fileprivate mutating func moveCommands() {
+        if case .named = interface.table {
+            ignoredKeys.append("Table")
+            configuration.tunnel.interface.table = .automatic
         }
-        configuration.peers.append(taken)
+        let commands: [(String, WritableKeyPath<InterfaceConfiguration, [String]>)] = [
+            ("PreUp", \.preUp), ("PostUp", \.postUp), ("PreDown", \.preDown), ("PostDown", \.postDown),
+        ]
+        for (key, path) in commands where !interface[keyPath: path].isEmpty {
+            ignoredKeys.append(key)
+            configuration.tunnel.interface[keyPath: path] = []
+        }
+        if interface.saveConfig { ignoredKeys.append("SaveConfig") }
+        configuration.tunnel.interface.saveConfig = false
+    }
+
+    private static func bytes(_ secret: Secret) -> SecretBytes {
+        secret.withSpan { span in SecretBytes(span.indices.map { span[$0] }) }
     }
 }

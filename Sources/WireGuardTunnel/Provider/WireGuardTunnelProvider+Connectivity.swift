@@ -83,8 +83,8 @@ extension WireGuardTunnelProvider {
         case .resolve:
             // Who is heard stays where he is.
             let (now, time) = (run.elapsed.now, run.silencePatience)
-            let unheard = run.parsedPeers.filter { !run.watch.wasHeard($0.key, within: time, now: now) }
-            refreshEndpoints(rotating: Set(unheard.map(\.key)))
+            let keys = run.configuration.peers.map(\.publicKey)
+            refreshEndpoints(rotating: Set(keys.filter { !run.watch.wasHeard($0, within: time, now: now) }))
         case .handshake: requestHandshakes(run)
         }
     }
@@ -122,11 +122,11 @@ extension WireGuardTunnelProvider.Run {
             if let address = peer.endpoint?.address, !judgedAddresses.contains(address) { newAddresses.insert(address) }
         }
         watch.look(at: peers, now: all.now) { keepalives[$0] ?? 0 }
-        let silent = parsedPeers.filter { $0.address != nil && isSilent($0.key, all.now) }
+        let silent = configuration.peers.filter { $0.endpoint != nil && isSilent($0.publicKey, all.now) }
         all.isGatewaySilent = silent.contains { $0.isGateway }
         all.isOwed = watch.isOwed
         all.pingReplied = prober.takeReply()
-        return WireGuardLifecycle.Observation(all: all, silentPeers: silent.map(\.key))
+        return WireGuardLifecycle.Observation(all: all, silentPeers: silent.map(\.publicKey))
     }
 
     /// How long a peer may owe an answer before it is silent: as long as a tunnel may be without proof.

@@ -98,7 +98,7 @@ extension WireGuardTunnelProvider {
         let lookup = EndpointLookup(
             resolver: environment.resolver, clock: context.clock,
             timeout: .seconds(configuration.resolutionTimeout), bypass: await bypass(configuration, context))
-        let peers = configuration.parsedPeers.compactMap { parsed in parsed.address.map { (parsed.key, $0) } }
+        let peers = configuration.peers.compactMap { peer in peer.endpoint.map { (peer.publicKey, $0) } }
         return await withTaskGroup(of: Candidates.self) { group in
             for (index, peer) in peers.enumerated() {
                 group.addTask { Candidates(index: index, result: await lookup.result(of: peer.1, on: path)) }
@@ -170,7 +170,7 @@ extension WireGuardTunnelProvider {
     /// Whether a peer that has an endpoint by name has none by address yet. One that somebody has removed needs none.
     private func hasUnplacedPeers(_ run: Run) -> Bool {
         let unplaced = Set(run.plane.peers().filter { $0.endpoint == nil }.map(\.publicKey))
-        return run.parsedPeers.contains { $0.address != nil && unplaced.contains($0.key) }
+        return run.configuration.peers.contains { $0.endpoint != nil && unplaced.contains($0.publicKey) }
     }
 
     /// Moves peers to where they were found; returns whether all were.

@@ -27,7 +27,7 @@ extension WireGuardTunnelProvider {
     private func replaceConfiguration(
         of run: Run, with configuration: WireGuardTunnelConfiguration
     ) async throws(TunnelError) {
-        let secrets = try await TunnelSecrets.read(for: configuration, from: run.context)
+        let configuration = try await configuration.completed(by: run.context)
         var endpoints: [PublicKey: [Endpoint]] = [:]
         if !run.lifecycle.pause.contains(.offline) {
             endpoints = try await resolve(configuration, on: run.path, run.context)
@@ -38,9 +38,8 @@ extension WireGuardTunnelProvider {
         try await run.context.apply(configuration.settings(leakPolicy: run.context.leakPolicy, servers: servers))
         do throws(TunnelError) {
             try run.plane.apply(
-                configuration.deviceChange(
-                    from: (run.configuration, run.secrets), secrets: secrets,
-                    endpoints: endpoints.compactMapValues(\.first), mark: run.context.socketMark))
+                configuration.tunnel.deviceChange(
+                    from: run.configuration.tunnel, endpoints: endpoints.compactMapValues(\.first)))
         } catch {
             // Settings that fit what the device still does.
             try await run.context.apply(
@@ -50,17 +49,17 @@ extension WireGuardTunnelProvider {
         guard current(run) != nil else { throw TunnelError(.notRunning, "the tunnel has ended") }
         self.run?.servers = servers
         self.run?.judgedAddresses = servers
-        adopt(configuration, secrets, insteadOf: run)
+        adopt(configuration, insteadOf: run)
     }
 
     /// What follows from another configuration that the device has by now. Meanwhile the network may have changed, or gone.
-    private func adopt(_ configuration: WireGuardTunnelConfiguration, _ secrets: TunnelSecrets, insteadOf before: Run) {
+    private func adopt(_ configuration: WireGuardTunnelConfiguration, insteadOf before: Run) {
         guard var run else { return }
-        let kept = configuration.unchangedPeers(since: (before.configuration, before.secrets), secrets)
+        let kept = configuration.tunnel.unchangedPeers(since: before.configuration.tunnel)
         // The others have those that the configuration says.
-        let named = Set(configuration.parsedPeers.map(\.key)).union(before.parsedPeers.map(\.key))
+        let named = Set(configuration.peers.map(\.publicKey)).union(before.configuration.peers.map(\.publicKey))
         run.pausedKeepalives = run.pausedKeepalives.filter { kept.contains($0.key) || !named.contains($0.key) }
-        (run.configuration, run.secrets) = (configuration, secrets)
+        run.configuration = configuration
         // Replies to what it has sent are still its own.
         if !run.prober.isFor(configuration) { run.prober = Self.makeProber(configuration) }
         run.watch.forget()

@@ -31,10 +31,8 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
         let context: ProviderContext
         let plane: any DataPlane
         let elapsed: ElapsedTime
-        /// Those of the configuration.
-        var secrets: TunnelSecrets
-        var configuration: WireGuardTunnelConfiguration { didSet { parsedPeers = configuration.parsedPeers } }
-        var parsedPeers: [ParsedPeer]
+        /// The configuration with its keys.
+        var configuration: WireGuardTunnelConfiguration
         var prober: TunnelProber
         var lifecycle: WireGuardLifecycle
         var path: NetworkPath
@@ -103,7 +101,7 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
         let waits = configuration.waitsForHandshake && configuration.hasEndpoints
         var isOffline = configuration.hasNoWay(on: context.path, [:])
         guard !isOffline || !waits else { throw Self.noWay(configuration, on: context.path) }
-        let secrets = try await TunnelSecrets.read(for: configuration, from: context)
+        let configuration = try await configuration.completed(by: context)
         let candidates = waits ? try await resolve(configuration, on: context.path, context) : [:]
         try Self.checkCancelled()
         let places = candidates.mapValues { $0.map(\.address) }
@@ -112,14 +110,12 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
         let servers = Set(places.values.joined()).union(configuration.literalServers)
         try await context.apply(configuration.settings(leakPolicy: context.leakPolicy, servers: servers))
         try Self.checkCancelled()
-        let update = configuration.deviceUpdate(
-            secrets: secrets, endpoints: candidates.compactMapValues(\.first), mark: context.socketMark)
+        let update = configuration.tunnel.deviceUpdate(endpoints: candidates.compactMapValues(\.first))
         let plane = try makePlane(try context.packetFlow.takeDevice(), update, context.logger) { context.cancel($0) }
         lastRun += 1
         let run = Run(
-            number: lastRun, context: context, plane: plane, elapsed: ElapsedTime(context.clock), secrets: secrets,
-            configuration: configuration, parsedPeers: configuration.parsedPeers,
-            prober: Self.makeProber(configuration),
+            number: lastRun, context: context, plane: plane, elapsed: ElapsedTime(context.clock),
+            configuration: configuration, prober: Self.makeProber(configuration),
             lifecycle: WireGuardLifecycle(configuration.connectivity, hasEndpoints: configuration.hasEndpoints),
             path: context.path, candidates: candidates, servers: servers, judgedAddresses: servers)
         self.run = run
@@ -152,11 +148,7 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
 
     static func check(_ configuration: WireGuardTunnelConfiguration) throws(TunnelError) {
         let problems = configuration.validate()
-        guard problems.isEmpty else {
-            throw TunnelError(
-                .configurationInvalid, "the tunnel's configuration cannot be used",
-                fix: "correct the fields that are listed", problems: problems)
-        }
+        guard problems.isEmpty else { throw WireGuardTunnelConfiguration.invalid(problems) }
     }
 
     private static func noWay(_ configuration: WireGuardTunnelConfiguration, on path: NetworkPath) -> TunnelError {

@@ -169,9 +169,8 @@ struct WgQuickParts {
                 file.isMissing ? ExitStatus.notFound : file.isForbidden ? ExitStatus.notPermitted : ExitStatus.usage,
                 "\(file.name): \(file.failure)" + (file.isForbidden ? "\n  fix: run as root" : ""))
         }
-        let text = String(decoding: bytes, as: UTF8.self)
         do throws(ConfigurationErrors) {
-            imported = try WireGuardTunnelConfiguration.split(wgQuick: text, name: file.name, runsHooks: runsHooks)
+            imported = try WireGuardTunnelConfiguration.split(wgQuick: bytes, name: file.name, runsHooks: runsHooks)
         } catch {
             let lines = error.errors.map { ConfigChecker.Problem($0).description(in: file.name) }
             throw CommandProblem(ExitStatus.usage, "\(file.name) cannot be used\n" + lines.joined(separator: "\n"))

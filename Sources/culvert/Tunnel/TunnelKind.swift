@@ -6,6 +6,7 @@ import CredentialTunnel
 import NetworkAddresses
 import PacketTunnel
 import Provisioning
+import WireGuardCore
 import WireGuardTunnel
 
 /// The configuration of one kind of tunnel, with everything in which the kinds differ.
@@ -70,7 +71,7 @@ extension WireGuardTunnelConfiguration: TunnelKindConfiguration {
 
     var kind: TunnelKind { .wireGuard(self) }
     var firstSettings: TunnelSettings { settings() }
-    var firstServer: String? { peers.compactMap(\.endpoint).first }
+    var firstServer: String? { peers.compactMap(\.endpoint?.description).first }
 
     static func makeProvider(
         _ environments: ProviderEnvironments, interface: String, transport: any ProvisioningTransport

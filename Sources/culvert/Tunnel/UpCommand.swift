@@ -135,7 +135,7 @@ extension UpCommand {
             configuration.handshakeTimeout = Double(timeout)
             let waits = configuration.waitsForHandshake && !doesNotWait
             configuration.waitsForHandshake = waits && !configuration.privateKeyComesLater
-            if waits, configuration.privateKeyComesLater, configuration.peers.contains(where: { $0.endpoint != nil }) {
+            if waits, configuration.privateKeyComesLater, configuration.hasEndpoints {
                 loaded.proofAfterHooks = .seconds(timeout)
             }
             loaded.kind = .wireGuard(configuration)

@@ -104,7 +104,7 @@ import WireGuardCore
         let configuration = WireGuardTunnelConfiguration(
             addresses: [InterfaceAddress(host: .v4(10, 0, 0, 2))],
             peers: [
-                .init(
+                try .init(
                     publicKey: PrivateKey(using: &random).publicKey.base64, endpoint: "192.0.2.1:51820",
                     allowedIPs: [.allIPv4])
             ])

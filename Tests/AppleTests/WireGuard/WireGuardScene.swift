@@ -43,7 +43,7 @@ final class WireGuardScene: Sendable {
         configuration = WireGuardTunnelConfiguration(
             addresses: [InterfaceAddress(host: Self.inner)],
             peers: [
-                .init(
+                try .init(
                     publicKey: serverKey.publicKey.base64, endpoint: "198.51.100.1:51820",
                     allowedIPs: [.allIPv4, .allIPv6])
             ],

@@ -40,6 +40,9 @@
                     #expect(configuration.leakPolicy == .enforcedRoutes && configuration.allowedNetworks.count == 1)
                     #expect(configuration.connectivity.endWhenDead == .afterHealing)
                     #expect(await tunnel.publicKey()?.count == 44)
+                    let profile = try #require(try await profiles.find(name))
+                    #expect(
+                        try JSONValue(encoding: configuration) == profile.configuration, "the form that was written")
                 case .login(let configuration):
                     #expect(configuration.login == "anna")
                     #expect(configuration.leakPolicy == (name == "cred" ? .everything : .routeBased))

@@ -8,6 +8,7 @@ import Foundation
 import NetworkAddresses
 import PacketTunnel
 import Testing
+import WireGuardCore
 
 @testable import WireGuardTunnel
 @testable import culvert
@@ -43,7 +44,7 @@ struct TunnelLoaderTests {
         #expect(tunnel.warnings.isEmpty)
         #expect(tunnel.configuration.allowsLocalNetwork)
         #expect(tunnel.configuration.leakPolicy == .routeBased)
-        #expect(tunnel.configuration.peers.map(\.endpoint) == ["192.0.2.1:51820"])
+        #expect(tunnel.configuration.peers.map(\.endpoint?.description) == ["192.0.2.1:51820"])
         #expect(try await tunnel.secrets.names(of: tunnel.profileID) == ["preshared-key-1", "private-key"])
         #expect(try await tunnel.secrets.read("private-key", of: tunnel.profileID).count == 32)
         #expect(await tunnel.publicKey()?.count == 44)

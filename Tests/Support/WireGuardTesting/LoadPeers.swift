@@ -57,8 +57,9 @@ package final class LoadPeers {
             addresses: [InterfaceAddress(host: .v4(10, 0, 0, 1))],
             peers: keys.enumerated().map { number, key in
                 .init(
-                    publicKey: key.base64, endpoint: "\(IPAddress.v4(Self.address(number))):\(Self.port)",
-                    allowedIPs: [IPPrefix(host: .v4(Self.inner(number)))])
+                    publicKey: key, allowedIPs: [IPPrefix(host: .v4(Self.inner(number)))],
+                    endpoint: try? EndpointAddress(
+                        host: IPAddress.v4(Self.address(number)).description, port: Self.port))
             })
     }
 

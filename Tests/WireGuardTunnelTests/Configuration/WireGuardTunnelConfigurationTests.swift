@@ -11,6 +11,8 @@ import WireGuardCore
 
 @Suite("The WireGuard tunnel's configuration")
 struct WireGuardTunnelConfigurationTests {
+    private static let key = "xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg="
+
     static let file = """
         [Interface]
         PrivateKey = yAnz5TF+lXXJte14tji3zlMNq+hd2rYUIgJBgB3fBmk=
@@ -44,10 +46,12 @@ struct WireGuardTunnelConfigurationTests {
         #expect(configuration.dns?.servers == [.v4(10, 192, 122, 53)])
         #expect(configuration.dns?.searchDomains == ["corp.example"])
         #expect(configuration.peers.count == 2)
-        #expect(configuration.peers[0].endpoint == "vpn.example.com:51820")
+        #expect(configuration.peers[0].endpoint?.description == "vpn.example.com:51820")
         #expect(configuration.peers[0].persistentKeepalive == 25)
-        #expect(configuration.peers[0].presharedKeyName == "preshared-key-1")
-        #expect(configuration.peers[1].presharedKeyName == nil)
+        #expect(configuration.presharedKeyNames == [configuration.peers[0].publicKey: "preshared-key-1"])
+        #expect(
+            configuration.tunnel.interface.privateKey == nil
+                && configuration.peers.allSatisfy { $0.presharedKey == nil })
         #expect(result.ignoredKeys == ["PostUp"])
         #expect(Set(result.secrets.keys) == ["private-key", "preshared-key-1"])
         #expect(
@@ -93,28 +97,81 @@ struct WireGuardTunnelConfigurationTests {
             "[Interface]\n", with: "[Interface]\nPostUp = wg set %i private-key /k\n", maxReplacements: 1)
         for (text, runsHooks) in [(text, false), (text, true), (hook, false)] {
             #expect(throws: ConfigurationErrors.self) {
-                try WireGuardTunnelConfiguration.split(wgQuick: text, name: "wg0.conf", runsHooks: runsHooks)
+                try WireGuardTunnelConfiguration.split(
+                    wgQuick: Array(text.utf8), name: "wg0.conf", runsHooks: runsHooks)
             }
         }
-        let result = try WireGuardTunnelConfiguration.split(wgQuick: hook, name: "wg0.conf", runsHooks: true)
+        let result = try WireGuardTunnelConfiguration.split(
+            wgQuick: Array(hook.utf8), name: "wg0.conf", runsHooks: true)
         #expect(result.configuration.privateKeyComesLater && result.secrets["private-key"] == nil)
         #expect(result.configuration.validate().isEmpty)
         let json = try JSONEncoder().encode(result.configuration)
         #expect(try JSONDecoder().decode(WireGuardTunnelConfiguration.self, from: json) == result.configuration)
-        let update = result.configuration.deviceUpdate(secrets: TunnelSecrets(), endpoints: [:], mark: nil)
-        #expect(update.privateKey == .unchanged)
-        let whole = try WireGuardTunnelConfiguration.split(wgQuick: Self.file, name: "wg0.conf", runsHooks: true)
+        let (former, next) = (result.configuration.tunnel, result.configuration.tunnel)
+        #expect(next.deviceChange(from: former, endpoints: [:]).privateKey == .unchanged)
+        let whole = try WireGuardTunnelConfiguration.split(
+            wgQuick: Array(Self.file.utf8), name: "wg0.conf", runsHooks: true)
         #expect(!whole.configuration.privateKeyComesLater)
     }
 
     @Test("What is left out of JSON has its default")
     func defaults() throws {
-        let json = #"{"addresses":["10.0.0.2/32"],"peers":[{"publicKey":"k","allowedIPs":["0.0.0.0/0"]}]}"#
+        let json = #"{"addresses":["10.0.0.2/32"],"peers":[{"publicKey":"\#(Self.key)"}]}"#
         let decoded = try JSONDecoder().decode(WireGuardTunnelConfiguration.self, from: Data(json.utf8))
         #expect(decoded.privateKeyName == "private-key")
         #expect(decoded.connectivity == ConnectivityOptions())
         #expect(decoded.makesRoutes && decoded.routeTable == nil)
-        #expect(decoded.peers[0].persistentKeepalive == 0)
+        #expect(decoded.peers[0].persistentKeepalive == 0 && decoded.peers[0].allowedIPs.isEmpty)
+        #expect(decoded.dns == nil && decoded.mtu == nil && decoded.presharedKeyNames.isEmpty)
+    }
+
+    @Test("JSON of an earlier version is decoded, and is encoded again with the same members and values")
+    func sameJSON() throws {
+        let text = """
+            {"addresses":["10.66.0.3/32","fd66::3/128"],"allowedNetworks":["192.168.99.0/24"],"allowsLocalNetwork":true,\
+            "connectivity":{"connectivityInterval":5,"endWhenDead":"afterHealing","healingInterval":10,"isEnabled":true,\
+            "maxConnectionAttempts":4,"pingAddress":"10.66.0.1","pingInterval":1},\
+            "dns":{"matchDomains":["corp.example"],"searchDomains":[],"searchesMatchDomains":true,\
+            "servers":["203.0.113.53"]},"excludedRoutes":["10.9.0.0/16"],"fwMark":32,"handshakeTimeout":30,\
+            "leakPolicy":"enforcedRoutes","listenPort":51821,"makesRoutes":true,"mtu":1420,\
+            "peers":[{"allowedIPs":["0.0.0.0/0","::/0"],"endpoint":"192.0.2.2:51820","persistentKeepalive":25,\
+            "presharedKeyName":"my-key","publicKey":"\(Self.key)"},\
+            {"allowedIPs":[],"persistentKeepalive":0,"publicKey":"TrMvSoP4jYQlY6RIzBgbssQqY3vxI2Pi+y71lOWWXX0="}],\
+            "privateKeyComesLater":false,"privateKeyName":"my-private-key","resolutionTimeout":10,"routeTable":77,\
+            "waitsForHandshake":true}
+            """
+        let decoded = try JSONDecoder().decode(WireGuardTunnelConfiguration.self, from: Data(text.utf8))
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        #expect(String(decoding: try encoder.encode(decoded), as: UTF8.self) == text)
+        #expect(decoded.validate().isEmpty)
+        let off = text.replacing("\"makesRoutes\":true", with: "\"makesRoutes\":false").replacing(
+            "\"routeTable\":77,", with: "")
+        let without = try JSONDecoder().decode(WireGuardTunnelConfiguration.self, from: Data(off.utf8))
+        #expect(!without.makesRoutes && without.tunnel.interface.table == .off)
+        #expect(String(decoding: try encoder.encode(without), as: UTF8.self) == off)
+    }
+
+    @Test("A malformed key or endpoint in JSON is reported by its field, with the other problems and without the key")
+    func malformedJSON() throws {
+        let text =
+            #"{"addresses":["10.0.0.2/32"],"mtu":70000,"peers":[{"publicKey":"c2VjcmV0","endpoint":"vpn"},"#
+            + #"{"publicKey":"\#(Self.key)","endpoint":"1.2.3:5"}]}"#
+        let fields = ["peers[0].publicKey", "peers[0].endpoint", "peers[1].endpoint", "mtu"]
+        let value = try JSONDecoder().decode(JSONValue.self, from: Data(text.utf8))
+        let error = #expect(throws: TunnelError.self) {
+            let _: WireGuardTunnelConfiguration = try value.decode()
+        }
+        #expect(error?.code == .configurationInvalid && error?.problems.map(\.field) == fields)
+        #expect(error?.problems.contains { $0.description.contains("c2Vj") } == false)
+    }
+
+    @Test("A peer is made from texts, and both malformed texts are reported")
+    func peerFromTexts() throws {
+        let peer = try PeerConfiguration(publicKey: Self.key, endpoint: "[2001:db8::1]:51820", allowedIPs: [.allIPv4])
+        #expect(peer.publicKey.base64 == Self.key && peer.endpoint?.description == "[2001:db8::1]:51820")
+        let error = #expect(throws: TunnelError.self) { try PeerConfiguration(publicKey: "k", endpoint: "vpn") }
+        #expect(error?.problems.map(\.field) == ["publicKey", "endpoint"])
     }
 
     @Test("Settings have the allowed IPs as routes, once each, with host bits cleared")
@@ -160,24 +217,28 @@ struct WireGuardTunnelConfigurationTests {
     func deviceUpdate() throws {
         var configuration = try WireGuardTunnelConfiguration.split(wgQuick: Self.file).configuration
         var random = SystemRandomNumberGenerator()
-        let first = try #require(PublicKey(base64: configuration.peers[0].publicKey))
-        let second = try #require(PublicKey(base64: configuration.peers[1].publicKey))
-        let secrets = TunnelSecrets(
-            privateKey: PrivateKey(using: &random), presharedKeys: [first: PresharedKey(using: &random)])
+        let (first, second) = (configuration.peers[0].publicKey, configuration.peers[1].publicKey)
+        configuration.tunnel.interface.privateKey = PrivateKey(using: &random)
+        configuration.tunnel.peers[0].presharedKey = PresharedKey(using: &random)
         let endpoint = try Endpoint("198.51.100.1:51820")
-        var update = configuration.deviceUpdate(secrets: secrets, endpoints: [first: endpoint], mark: nil)
+        let former = configuration.tunnel
+        var update = former.deviceUpdate(endpoints: [first: endpoint])
         #expect(update.listenPort == 51_821)
         #expect(update.fwMark == 0x20)
         #expect(update.replacePeers)
         #expect(update.peers.map(\.publicKey) == [first, second])
-        #expect(update.peers[0].endpoint == endpoint)
+        #expect(update.peers[0].endpoint == endpoint && update.peers[1].endpoint == nil)
         #expect(update.peers[0].persistentKeepalive == 25)
         #expect(update.peers[0].allowedIPs.count == 2)
-        #expect(update.peers[1].presharedKey == .clear)
+        configuration.tunnel.peers[0].presharedKey = nil
+        configuration.tunnel.peers[0].persistentKeepalive = nil
+        update = configuration.tunnel.deviceChange(from: former, endpoints: [:])
+        #expect(update.peers.map(\.publicKey) == [first] && update.listenPort == nil && update.privateKey == .unchanged)
+        #expect(update.peers[0].presharedKey == .clear && update.peers[0].persistentKeepalive == 0)
         configuration.peers = []
         configuration.listenPort = nil
-        update = configuration.deviceUpdate(secrets: secrets, endpoints: [:], mark: 7, replacing: [first, second])
-        #expect(update.fwMark == 7)
+        update = configuration.tunnel.deviceChange(from: former, endpoints: [:])
+        #expect(update.fwMark == 0x20)
         #expect(update.listenPort == 0, "f2.6: a port that is taken out is given up")
         #expect(update.peers.map(\.remove) == [true, true], "f2.6: no peers means that those there are go")
         #expect(!update.replacePeers)
@@ -187,39 +248,35 @@ struct WireGuardTunnelConfigurationTests {
     @Test("The change between two configurations of 20,000 peers is found in linear time")
     func manyPeers() throws {
         var configuration = try WireGuardTunnelConfiguration.split(wgQuick: Self.file).configuration
-        configuration.peers = (0..<20_000).map { number in
+        configuration.peers = (0..<20_000).compactMap { number in
             var key = [UInt8](repeating: 9, count: 32)
             (key[0], key[1]) = (UInt8(number >> 8), UInt8(number & 0xff))
-            return .init(publicKey: Data(key).base64EncodedString())
+            return PublicKey(bytes: key).map { PeerConfiguration(publicKey: $0) }
         }
         var next = configuration
         next.peers.removeFirst()
         let began = ContinuousClock.now
-        let change = next.deviceChange(
-            from: (configuration, TunnelSecrets()), secrets: TunnelSecrets(), endpoints: [:], mark: nil)
+        let change = next.tunnel.deviceChange(from: configuration.tunnel, endpoints: [:])
         #expect(ContinuousClock.now - began < .seconds(15))
         #expect(change.peers.map(\.remove) == [true])
     }
 
     @Test("Validation reports everything at once, and no key")
     func validation() throws {
+        let zero = PublicKey(Bytes32.zero)
         let configuration = WireGuardTunnelConfiguration(
-            privateKeyName: "", addresses: [], mtu: 12,
-            peers: [
-                .init(publicKey: "c2VjcmV0", endpoint: "vpn.example.com"),
-                .init(publicKey: "c2VjcmV0", presharedKeyName: "", endpoint: "1.2.3:5"),
-            ],
+            privateKeyName: "", addresses: [], mtu: 12, peers: [.init(publicKey: zero), .init(publicKey: zero)],
+            presharedKeyNames: [zero: ""],
             connectivity: ConnectivityOptions(
                 connectivityInterval: -1, maxConnectionAttempts: 0, pingAddress: "1.2.3"), handshakeTimeout: .nan)
         let problems = configuration.validate()
         let fields = Set(problems.map(\.field))
         #expect(
             fields.isSuperset(of: [
-                "privateKeyName", "addresses", "mtu", "peers[0].publicKey", "peers[0].endpoint", "peers[1].publicKey",
-                "peers[1].presharedKeyName", "peers[1].endpoint", "connectivity.connectivityInterval",
+                "privateKeyName", "addresses", "mtu", "peers[0].publicKey", "peers[0].presharedKeyName",
+                "peers[1].publicKey", "peers[1].presharedKeyName", "connectivity.connectivityInterval",
                 "connectivity.maxConnectionAttempts", "connectivity.pingAddress", "handshakeTimeout",
             ]))
-        #expect(problems.filter { $0.problem.contains("no public key") }.allSatisfy { !$0.value.contains("c2Vj") })
     }
 
     @Test("A file that is wrong is an error with its lines")

@@ -22,9 +22,9 @@ struct ManyPeersTests {
             for number in 1..<count {
                 configuration.peers.append(
                     .init(
-                        publicKey: PrivateKey(using: &random).publicKey.base64,
-                        endpoint: "198.51.100.2:\(1024 + number)",
-                        allowedIPs: [IPPrefix(host: .v4(10, 1, UInt8(number >> 8), UInt8(number & 0xff)))]))
+                        publicKey: PrivateKey(using: &random).publicKey,
+                        allowedIPs: [IPPrefix(host: .v4(10, 1, UInt8(number >> 8), UInt8(number & 0xff)))],
+                        endpoint: "198.51.100.2:\(1024 + number)"))
             }
         }
     }

@@ -25,7 +25,7 @@ struct OutsideChangesTests {
     func reload() async throws {
         let scene = VirtualScene { $0.peers[0].persistentKeepalive = 25 }
         try await scene.start()
-        let key = try #require(PublicKey(base64: scene.configuration.peers[0].publicKey))
+        let key = scene.configuration.peers[0].publicKey
         var random = SeededGenerator(seed: 3)
         let added = PrivateKey(using: &random).publicKey
         var update = UAPIDeviceUpdate()
@@ -56,7 +56,7 @@ struct OutsideChangesTests {
     func removedPeer() async throws {
         let scene = VirtualScene { $0.peers[0].persistentKeepalive = 25 }
         try await scene.start()
-        let key = try #require(PublicKey(base64: scene.configuration.peers[0].publicKey))
+        let key = scene.configuration.peers[0].publicKey
         try change(scene.plane, key) { $0.remove = true }
         await scene.host.sleep()
         scene.host.wake()
@@ -71,11 +71,33 @@ struct OutsideChangesTests {
         await scene.host.stop(.userInitiated)
     }
 
+    @Test("A removed peer without a keepalive stays removed after a reload that does not change it")
+    func removedPeerWithoutKeepalive() async throws {
+        let scene = VirtualScene()
+        try await scene.start()
+        try change(scene.plane, scene.configuration.peers[0].publicKey) { $0.remove = true }
+        _ = try await scene.send(ReconfigureRequest(configuration: scene.configuration))
+        #expect(scene.plane.peers().isEmpty)
+        await scene.host.stop(.userInitiated)
+    }
+
+    @Test("The host's mark replaces the mark of the configuration, at a start and at a reload")
+    func hostMark() async throws {
+        let scene = VirtualScene { $0.fwMark = 0x20 }
+        scene.host.platform.setSocketMark(7)
+        try await scene.start()
+        #expect(scene.plane.state.withLock { $0.fwMark } == 7)
+        scene.plane.state.withLock { $0.fwMark = nil }
+        _ = try await scene.send(ReconfigureRequest(configuration: scene.configuration))
+        #expect(scene.plane.state.withLock { $0.fwMark } == 7)
+        await scene.host.stop(.userInitiated)
+    }
+
     @Test("After a pause, keepalives are as others had set them")
     func keepalives() async throws {
         let scene = VirtualScene { $0.peers[0].persistentKeepalive = 25 }
         try await scene.start()
-        let key = try #require(PublicKey(base64: scene.configuration.peers[0].publicKey))
+        let key = scene.configuration.peers[0].publicKey
         try change(scene.plane, key) { $0.persistentKeepalive = 10 }
         await scene.host.sleep()
         #expect(await scene.changes.wait { scene.plane.state.withLock { $0.keepalives[key] } == 0 })

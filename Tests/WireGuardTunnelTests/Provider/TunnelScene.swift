@@ -110,7 +110,7 @@ final class TunnelScene: Sendable {
     let changes = Changes()
 
     init(
-        endpoint: String? = "vpn.example:51820", path: NetworkPath = TunnelScene.wifi,
+        endpoint: EndpointAddress? = "vpn.example:51820", path: NetworkPath = TunnelScene.wifi,
         clientAddresses: [IPAddress] = [TunnelScene.clientAddress],
         failing: FailingNetwork? = nil,
         _ adjust: (inout WireGuardTunnelConfiguration) -> Void = { _ in }
@@ -138,8 +138,7 @@ final class TunnelScene: Sendable {
             addresses: [InterfaceAddress(host: Self.inner)],
             peers: [
                 .init(
-                    publicKey: serverKey.publicKey.base64, endpoint: endpoint,
-                    allowedIPs: [.allIPv4, .allIPv6])
+                    publicKey: serverKey.publicKey, allowedIPs: [.allIPv4, .allIPv6], endpoint: endpoint)
             ],
             connectivity: .patient)
         adjust(&configuration)

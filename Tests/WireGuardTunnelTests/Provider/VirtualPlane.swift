@@ -23,6 +23,7 @@ final class VirtualPlane: DataPlane {
         var handshakeAt: [PublicKey: Duration] = [:]
         var keepalives: [PublicKey: UInt16] = [:]
         var listenPort: UInt16 = 1
+        var fwMark: UInt32?
         /// How often the private key was set.
         var privateKeys = 0
         var filter: (@Sendable ([UInt8]) -> Bool)?
@@ -79,6 +80,7 @@ final class VirtualPlane: DataPlane {
         state.withLock { state in
             if case .set = update.privateKey { state.privateKeys += 1 }
             if let port = update.listenPort, port != 0 { state.listenPort = port }
+            state.fwMark = update.fwMark ?? state.fwMark
             if update.replacePeers { state.peers = [] }
             for change in update.peers {
                 state.keepalives[change.publicKey] = change.persistentKeepalive ?? state.keepalives[change.publicKey]
@@ -165,7 +167,7 @@ final class VirtualScene: Sendable {
         }
         var configuration = WireGuardTunnelConfiguration(
             addresses: [InterfaceAddress(host: .v4(10, 0, 0, 2))],
-            peers: [.init(publicKey: server.base64, endpoint: "198.51.100.1:51820", allowedIPs: [.allIPv4])],
+            peers: [.init(publicKey: server, allowedIPs: [.allIPv4], endpoint: "198.51.100.1:51820")],
             connectivity: ConnectivityOptions(pingAddress: "10.0.0.1"))
         adjust(&configuration)
         self.configuration = configuration

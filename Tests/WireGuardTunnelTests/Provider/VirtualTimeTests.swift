@@ -37,7 +37,7 @@ struct VirtualTimeTests {
     func silent() async throws {
         let scene = VirtualScene { $0.connectivity.pingAddress = nil }
         try await scene.start()
-        let key = try #require(PublicKey(base64: scene.configuration.peers[0].publicKey))
+        let key = scene.configuration.peers[0].publicKey
         for hasTraffic in [false, true] {
             if hasTraffic {
                 scene.plane.exchange(with: key)
@@ -90,7 +90,7 @@ struct VirtualTimeTests {
         func servers() -> [IPAddress] { scene.host.platform.settings?.serverAddresses ?? [] }
         #expect(servers() == [.v4(192, 0, 2, 1)])
         // By roaming, which the device does by itself.
-        let key = try #require(PublicKey(base64: scene.configuration.peers[0].publicKey))
+        let key = scene.configuration.peers[0].publicKey
         func roam(to address: IPAddress) async {
             scene.plane.state.withLock { $0.peers[0].endpoint = Endpoint(address: address, port: 51_820) }
             scene.plane.exchange(with: key)
@@ -191,7 +191,7 @@ struct VirtualTimeTests {
     func quiet() async throws {
         let scene = VirtualScene { $0.peers[0].persistentKeepalive = 25 }
         try await scene.start()
-        let key = try #require(PublicKey(base64: scene.configuration.peers[0].publicKey))
+        let key = scene.configuration.peers[0].publicKey
         for round in 0..<4 {
             if round % 2 == 0 { await scene.host.sleep() } else { scene.host.pathChanged(.unsatisfied) }
             #expect(await scene.changes.wait { scene.plane.state.withLock { $0.keepalives[key] } == 0 })
@@ -233,13 +233,12 @@ struct VirtualTimeTests {
         let scene = VirtualScene {
             $0.peers.append(
                 .init(
-                    publicKey: other.base64, endpoint: "198.51.100.2:51820",
-                    allowedIPs: [prefix]))
+                    publicKey: other, allowedIPs: [prefix], endpoint: "198.51.100.2:51820"))
             // What answers pings is the other one.
             $0.connectivity.pingAddress = nil
         }
         try await scene.start(leakPolicy: .enforcedRoutes)
-        let gateway = try #require(PublicKey(base64: scene.configuration.peers[0].publicKey))
+        let gateway = scene.configuration.peers[0].publicKey
         scene.plane.setSilent(gateway, true)
         let last = scene.clock.now.offset
         while scene.host.status.status == .connected, scene.clock.now.offset - last < .seconds(600) {
@@ -268,12 +267,11 @@ struct VirtualTimeTests {
         let scene = VirtualScene {
             $0.peers.append(
                 .init(
-                    publicKey: other.base64, endpoint: "lab.example:51820",
-                    allowedIPs: [prefix]))
+                    publicKey: other, allowedIPs: [prefix], endpoint: "lab.example:51820"))
         }
         scene.resolver.set("lab.example", .addresses([.v4(198, 51, 100, 2), .v4(198, 51, 100, 3)]))
         try await scene.start()
-        let gateway = try #require(PublicKey(base64: scene.configuration.peers[0].publicKey))
+        let gateway = scene.configuration.peers[0].publicKey
         scene.plane.setSilent(other, true)
         let asked = scene.resolver.asked.count
         while scene.resolver.asked.count == asked, scene.clock.now.offset < .seconds(600) {
@@ -326,7 +324,7 @@ struct VirtualTimeTests {
         }
         scene.resolver.set("vpn.example", .addresses([.v4(198, 51, 100, 1)]))
         try await scene.start()
-        let key = try #require(PublicKey(base64: scene.configuration.peers[0].publicKey))
+        let key = scene.configuration.peers[0].publicKey
         if offline {
             scene.host.pathChanged(.unsatisfied)
             #expect(await scene.changes.wait { scene.host.status.status == .reasserting })
@@ -353,7 +351,7 @@ struct VirtualTimeTests {
     func responder() async throws {
         let scene = VirtualScene { $0.peers[0].endpoint = nil }
         try await scene.host.runner.start(scene.configuration, profileID: "test")
-        let key = try #require(PublicKey(base64: scene.configuration.peers[0].publicKey))
+        let key = scene.configuration.peers[0].publicKey
         #expect(scene.host.status.status == .reasserting)
         for _ in 0..<2 {
             await scene.look()
@@ -431,9 +429,7 @@ struct VirtualTimeTests {
             scene.clock.advance(by: .milliseconds(20))
         }
         scene.plane.setReachable(true)
-        if let key = PublicKey(base64: scene.configuration.peers[0].publicKey) {
-            scene.plane.requestHandshake(with: key)
-        }
+        scene.plane.requestHandshake(with: scene.configuration.peers[0].publicKey)
         while scene.host.status.status != .connected {
             try #require(
                 await scene.changes.wait {

@@ -28,12 +28,12 @@ struct WireGuardPairTests {
     }
 
     private func configuration(
-        _ own: IPAddress, port: UInt16? = nil, peer: PublicKey, at endpoint: String? = nil,
+        _ own: IPAddress, port: UInt16? = nil, peer: PublicKey, at endpoint: EndpointAddress? = nil,
         allowed: [IPPrefix]
     ) -> WireGuardTunnelConfiguration {
         WireGuardTunnelConfiguration(
             addresses: [InterfaceAddress(host: own)], listenPort: port,
-            peers: [.init(publicKey: peer.base64, endpoint: endpoint, allowedIPs: allowed)], connectivity: .patient)
+            peers: [.init(publicKey: peer, allowedIPs: allowed, endpoint: endpoint)], connectivity: .patient)
     }
 
     /// Sends pings from one host's system to an address; how many of them the other host's system gets.

@@ -14,6 +14,9 @@ import WireGuardCore
 
 @Suite("The WireGuard provider", .timeLimit(.minutes(5)))
 struct WireGuardTunnelProviderTests {
+    /// A key of zeros, which is not valid.
+    private static let noKey = PublicKey(Bytes32.zero)
+
     @Test("It connects with proof, carries traffic both ways, tells how it does, and ends")
     func connects() async throws {
         let scene = try TunnelScene { $0.dns = DNSSettings(servers: [.v4(10, 0, 0, 53)]) }
@@ -85,7 +88,7 @@ struct WireGuardTunnelProviderTests {
     @Test("A start that waits for no handshake still says what is wrong with configuration and secrets")
     func doesNotWaitForMistakes() async throws {
         for (code, adjust) in [
-            (TunnelError.Code.configurationInvalid, { $0.peers[0].publicKey = "x" }),
+            (TunnelError.Code.configurationInvalid, { $0.peers[0].publicKey = Self.noKey }),
             (.secretUnavailable, { $0.privateKeyName = "other" }),
         ] as [(TunnelError.Code, (inout WireGuardTunnelConfiguration) -> Void)] {
             let scene = try TunnelScene {
@@ -101,7 +104,7 @@ struct WireGuardTunnelProviderTests {
     @Test("Another key than the server's is no proof")
     func wrongKey() async throws {
         var random = SeededGenerator(seed: 99)
-        let other = PrivateKey(using: &random).publicKey.base64
+        let other = PrivateKey(using: &random).publicKey
         let scene = try TunnelScene {
             $0.peers[0].publicKey = other
             $0.handshakeTimeout = 0.2
@@ -114,7 +117,7 @@ struct WireGuardTunnelProviderTests {
     @Test("f1.1: what cannot start says why: configuration, secret, name, network")
     func startFailures() async throws {
         let cases: [(TunnelError.Code, NetworkPath, (inout WireGuardTunnelConfiguration) -> Void)] = [
-            (.configurationInvalid, TunnelScene.wifi, { $0.peers[0].publicKey = "x" }),
+            (.configurationInvalid, TunnelScene.wifi, { $0.peers[0].publicKey = Self.noKey }),
             (.secretUnavailable, TunnelScene.wifi, { $0.privateKeyName = "other" }),
             (.nameResolutionFailed, TunnelScene.wifi, { $0.peers[0].endpoint = "nowhere.example:51820" }),
             (.networkUnavailable, .unsatisfied, { _ in }),
@@ -263,7 +266,7 @@ struct WireGuardTunnelProviderTests {
     @Test("Another configuration is taken on while it runs, and what is gone from it is gone")
     func reconfigures() async throws {
         var random = SeededGenerator(seed: 5)
-        let other = PrivateKey(using: &random).publicKey.base64
+        let other = PrivateKey(using: &random).publicKey
         let scene = try TunnelScene {
             $0.listenPort = 40_000
             $0.peers.append(.init(publicKey: other))
@@ -289,7 +292,7 @@ struct WireGuardTunnelProviderTests {
         }
         #expect(seen == [.connected, .reasserting, .connected])
         #expect(await scene.passes())
-        configuration.peers[0].publicKey = "wrong"
+        configuration.peers[0].publicKey = Self.noKey
         await #expect(throws: MessageError.self) {
             _ = try await scene.send(ReconfigureRequest(configuration: configuration))
         }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnel
 import PacketTunnelTesting
+import WireGuardCore
 
 @testable import WireGuardTunnel
 
@@ -16,7 +18,7 @@ extension PhoneDay {
     private var isGood: Bool {
         guard isAwake, wantsTunnel, let attached = world.attached, world.isServerUp, resolver.mood == .good,
             world.publishedNumber == world.serverNumber,
-            configuration.peers[0].endpoint?.hasPrefix("vpn") == true || world.serverNumber == 1
+            configuration.peers[0].endpoint?.host.hasPrefix("vpn") == true || world.serverNumber == 1
         else { return false }
         let network = world.networks[attached]
         // The path that the provider was told of is the one that there is.

@@ -76,13 +76,13 @@ final class PhoneDay: @unchecked Sendable {
         world.networks = Self.makeNetworks(&random)
         world.attached = 0
         let isNamed = random.chance(0.85)
-        let endpoint = (isNamed ? SimulatedWorld.serverName : "198.51.100.1") + ":\(SimulatedWorld.port)"
+        let server = isNamed ? SimulatedWorld.serverName : "198.51.100.1"
         configuration = WireGuardTunnelConfiguration(
             addresses: [InterfaceAddress(host: Self.inner)],
             peers: [
                 .init(
-                    publicKey: world.serverKey.publicKey.base64, endpoint: endpoint,
-                    allowedIPs: [.allIPv4, .allIPv6], persistentKeepalive: random.chance(0.5) ? 25 : 0)
+                    publicKey: world.serverKey.publicKey, allowedIPs: [.allIPv4, .allIPv6],
+                    endpoint: "\(server):\(SimulatedWorld.port)", persistentKeepalive: random.chance(0.5) ? 25 : 0)
             ],
             connectivity: ConnectivityOptions(pingAddress: random.chance(0.7) ? "10.0.0.1" : nil))
         let secret = world.phoneKey.secret.withSpan { span in SecretBytes(span.indices.map { span[$0] }) }

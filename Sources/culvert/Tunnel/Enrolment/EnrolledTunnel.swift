@@ -13,7 +13,7 @@ extension ProfileTool {
     static func lines(_ configuration: EnrolledTunnelConfiguration) -> [String] {
         var lines = configuration.gateways.map { "Gateway = \($0.authority)" }
         if let id = configuration.deviceID { lines.append("Device = \(id)") }
-        lines.append("Enrolment = \(WgQuickText.hidden)")
+        lines.append("Enrolment = \(hiddenSecret)")
         func add(_ key: String, _ values: [some CustomStringConvertible]) {
             if !values.isEmpty { lines.append("\(key) = \(values.map(\.description).joined(separator: ", "))") }
         }

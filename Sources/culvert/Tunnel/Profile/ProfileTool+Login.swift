@@ -88,8 +88,8 @@ extension ProfileTool {
         var lines = [
             "Server = \(configuration.server)", "ServerKey = \(configuration.serverKey)",
             "Login = \(configuration.login)",
-            "Password = \(secrets[configuration.passwordName] ?? WgQuickText.hidden)",
-            "PresharedKey = \(secrets[configuration.presharedKeyName] ?? WgQuickText.hidden)",
+            "Password = \(secrets[configuration.passwordName] ?? hiddenSecret)",
+            "PresharedKey = \(secrets[configuration.presharedKeyName] ?? hiddenSecret)",
         ]
         if !configuration.allowedNetworks.isEmpty {
             let networks = configuration.allowedNetworks.map(\.description)

@@ -32,7 +32,8 @@ struct ProfileTool {
         adjust(&configuration)
         try TunnelKind.wireGuard(configuration).check(path)
         var profile = TunnelProfile(
-            name: name, provider: ProfileFolder.provider, serverAddress: configuration.peers.first?.endpoint ?? "",
+            name: name, provider: ProfileFolder.provider,
+            serverAddress: configuration.peers.first?.endpoint?.description ?? "",
             configuration: try problem { () throws(TunnelError) in try JSONValue(encoding: configuration) })
         profile.leakPolicy = configuration.leakPolicy
         _ = try SystemUsers.numbers(users)
@@ -115,7 +116,7 @@ struct ProfileTool {
         } else {
             let lines =
                 switch kind {
-                case .wireGuard(let configuration): WgQuickText.lines(configuration, secrets: secrets)
+                case .wireGuard(let configuration): try Self.lines(configuration, secrets)
                 case .login(let configuration): Self.lines(configuration, secrets)
                 case .enrolled(let configuration): Self.lines(configuration)
                 }
@@ -196,10 +197,11 @@ struct ProfileTool {
         func secret(_ name: String?) -> JSON { name.flatMap { secrets[$0] }.map { .string($0) } ?? .null }
         let peers = configuration.peers.map { peer -> JSON in
             [
-                "publicKey": .string(peer.publicKey), "presharedKey": secret(peer.presharedKeyName),
-                "endpoint": peer.endpoint.map { .string($0) } ?? .null,
+                "publicKey": .string(peer.publicKey.base64),
+                "presharedKey": secret(configuration.presharedKeyNames[peer.publicKey]),
+                "endpoint": peer.endpoint.map { .string($0.description) } ?? .null,
                 "allowedIPs": .array(peer.allowedIPs.map { .string($0.description) }),
-                "persistentKeepalive": .integer(peer.persistentKeepalive),
+                "persistentKeepalive": .integer(peer.persistentKeepalive ?? 0),
             ]
         }
         return [
@@ -217,31 +219,27 @@ struct ProfileTool {
             "peers": .array(peers),
         ]
     }
-}
 
-/// A configuration in the form of wg-quick(8).
-enum WgQuickText {
-    /// What stands in place of a secret that is not shown.
-    static let hidden = "(hidden)"
+    /// The text in place of a secret that is not shown.
+    static let hiddenSecret = "(hidden)"
 
-    static func lines(_ configuration: WireGuardTunnelConfiguration, secrets: [String: String]) -> [String] {
-        var lines = ["[Interface]", "PrivateKey = \(secrets[configuration.privateKeyName] ?? hidden)"]
-        func add(_ key: String, _ values: [String]) {
-            if !values.isEmpty { lines.append("\(key) = \(values.joined(separator: ", "))") }
+    /// A configuration in the form of wg-quick(8).
+    private static func lines(
+        _ configuration: WireGuardTunnelConfiguration, _ secrets: [String: String]
+    ) throws(CommandProblem) -> [String] {
+        var tunnel = configuration.tunnel
+        // A profile states the absence of keepalives, which a file leaves out.
+        for index in tunnel.peers.indices where tunnel.peers[index].persistentKeepalive == 0 {
+            tunnel.peers[index].persistentKeepalive = nil
         }
-        add("Address", configuration.addresses.map(\.description))
-        add("DNS", (configuration.dns?.servers ?? []).map(\.description) + (configuration.dns?.searchDomains ?? []))
-        add("ListenPort", configuration.listenPort.map { ["\($0)"] } ?? [])
-        add("FwMark", configuration.fwMark.map { ["\($0)"] } ?? [])
-        add("MTU", configuration.mtu.map { ["\($0)"] } ?? [])
-        add("Table", configuration.makesRoutes ? configuration.routeTable.map { ["\($0)"] } ?? [] : ["off"])
-        for peer in configuration.peers {
-            lines += ["", "[Peer]", "PublicKey = \(peer.publicKey)"]
-            if let name = peer.presharedKeyName { add("PresharedKey", [secrets[name] ?? hidden]) }
-            add("AllowedIPs", peer.allowedIPs.map(\.description))
-            add("Endpoint", peer.endpoint.map { [$0] } ?? [])
-            if peer.persistentKeepalive > 0 { add("PersistentKeepalive", ["\(peer.persistentKeepalive)"]) }
+        do throws(UnwritableConfiguration) {
+            let text = try tunnel.wgQuickText(privateKey: secrets[configuration.privateKeyName] ?? hiddenSecret) {
+                peer in
+                configuration.presharedKeyNames[peer.publicKey].map { secrets[$0] ?? hiddenSecret }
+            }
+            return text.split(separator: "\n", omittingEmptySubsequences: false).dropLast().map(String.init)
+        } catch {
+            throw CommandProblem(ExitStatus.failure, "\(error)\n  fix: show the profile with --json")
         }
-        return lines
     }
 }

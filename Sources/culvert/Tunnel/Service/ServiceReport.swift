@@ -7,6 +7,7 @@ import NetworkAddresses
 import PacketTunnel
 import Provisioning
 import TunnelSystem
+import WireGuardCore
 import WireGuardTunnel
 
 /// Asks a tunnel's service for all that `culvert status` shows.
@@ -95,8 +96,8 @@ extension ServiceReport {
             allowedNetworks: settings.allowedNetworks.map(\.description),
             peers: (tunnel.wireGuard?.peers ?? []).map { peer in
                 Peer(
-                    publicKey: peer.publicKey, endpoint: peer.endpoint,
-                    allowedIPs: peer.allowedIPs.map(\.description), persistentKeepalive: peer.persistentKeepalive)
+                    publicKey: peer.publicKey.base64, endpoint: peer.endpoint?.description,
+                    allowedIPs: peer.allowedIPs.map(\.description), persistentKeepalive: peer.persistentKeepalive ?? 0)
             }, residentBytes: 0)
         if case .enrolled = tunnel.kind { isEnrolled = true }
     }

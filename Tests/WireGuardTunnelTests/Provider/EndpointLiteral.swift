@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+public import NetworkAddresses
+
+/// Lets tests write the endpoints of peers as literals.
+extension EndpointAddress: ExpressibleByStringInterpolation {
+    /// An endpoint from a literal that is `host:port`; stops the test if it is not.
+    public init(stringLiteral text: String) {
+        do throws(AddressTextError) {
+            try self.init(text)
+        } catch {
+            preconditionFailure("the endpoint \(text): \(error)")
+        }
+    }
+}
