@@ -70,9 +70,8 @@ struct PeerReconciler: Sendable {
             for peer in feed.changed where replace(peer.deviceID, with: peer, at: now) { changed.append(peer.deviceID) }
             if feed.isComplete, !hasAllDevices {
                 hasAllDevices = true
-                // Connections of the address of a device that the store has never seen can be those of a device that had the address
-                // before, and lost it while no gateway ran or only the API did. Those that the device itself began right before a kill
-                // end too.
+                // The address of a device that the store has never seen may have connections of an earlier device, which lost the address
+                // while no gateway ran or only the API did. Connections that the new device began right before a kill end too.
                 for peer in feed.changed where !peer.hasBeenSeen { released.formUnion(peer.sources) }
             }
         }

@@ -51,7 +51,7 @@ import WireGuardCore
         #expect(admits(peers, [one, two]))
     }
 
-    @Test("A denied password denies the devices of its user's logins, and no others")
+    @Test("A denied password denies only the devices of its user's logins")
     func passwords() {
         var generator = SeededGenerator(seed: 1)
         let anna = UserID(using: &generator)
