@@ -104,6 +104,8 @@ package struct Reconciler<Key: Hashable & Sendable, Value: Equatable & Sendable>
             refused[key] = desired[key] == value ? new[key] : nil
             record(new[key] == nil ? value : nil, for: key)
         }
+        // A dictionary keeps the memory of removed elements.
+        if differences.isEmpty { differences = [:] }
         (isKnown, changing) = (true, nil)
     }
 

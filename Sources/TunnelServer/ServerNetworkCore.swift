@@ -453,6 +453,10 @@ final class ServerNetworkCore {
         let (firewall, clients) = (running.firewall, running.clients)
         // The rules are compared without what is in maps, which changes all the time.
         let present = try network.present(firewall.tableName)
+        do throws(LinuxNetworkError) { try clients.listNewChains(present.listing.owned) } catch {
+            logger.warning("cannot list the new rules of clients, applying all of them again: \(error)")
+            return try reload(running, ["new rules of firewall table \(firewall.tableName)"], origin)
+        }
         guard present.isFixed, present.listing.owned == clients.listed.chains else {
             return try reload(running, ["firewall table \(firewall.tableName)"], origin)
         }

@@ -241,6 +241,25 @@
             await scene.stop()
         }
 
+        @Test("A new chain of rules that another process changes immediately gets its rules again")
+        func changedImmediately() async throws {
+            let scene = try await ServerRulesScene()
+            let (host, table) = (scene.world.host, "culvert_\(ServerRulesScene.name)")
+            try await scene.allow("anna", [rule(.deny, ["203.0.113.7/32"])])
+            let listing = try host.run("nft", "--terse", "list", "table", "inet", table).output
+            let chain = try #require(listing.split(separator: "\n").first { $0.hasPrefix("\tchain rules-") })
+            let name = try #require(chain.split(separator: " ").dropFirst().first)
+            try await scene.allow("anna")
+            try await scene.allow("anna", [rule(.deny, ["203.0.113.7/32"])])
+            // The chain keeps its number of rules.
+            try host.run("nft", "flush chain inet \(table) \(name); add rule inet \(table) \(name) return")
+            try eventually("the chain has its rule") {
+                try host.run("nft", "list", "chain", "inet", table, "\(name)").output.contains("203.0.113.7")
+            }
+            #expect(try !scene.pings("203.0.113.7", from: scene.anna))
+            await scene.stop()
+        }
+
         @Test("The connections of an address end when another client gets it with the same rules")
         func handedOn() async throws {
             let scene = try await ServerRulesScene()

@@ -284,6 +284,56 @@ import Testing
         try expect(system, desired, "after nothing was changed")
     }
 
+    @Test("A change with new lists of rules does not list them; the next comparison does")
+    func listsLater() throws {
+        let (network, system) = try made()
+        let one = ClientAccess(rules: try rules("198.51.100.0/24"))
+        let two = ClientAccess(rules: try rules("203.0.113.0/24"))
+        for access in [one, two] {
+            network.setDesired(try clients(["10.66.0.2": access, "10.66.0.3": one]))
+            try network.reconcile(retryingRefused: false)
+            #expect(network.listed.chains.isEmpty)
+        }
+        #expect(system.chainLists == 0)
+        try network.listNewChains(system.chainLines)
+        #expect(network.listed.chains == system.chainLines && network.listed.chains.count == 2)
+        network.setDesired(try clients(["10.66.0.2": one]))
+        try network.reconcile(retryingRefused: false)
+        #expect(network.listed.chains == system.chainLines && network.listed.chains.count == 1)
+        #expect(system.chainLists == 0)
+    }
+
+    @Test("A new list of rules that another process changes before it is listed is noticed and repaired")
+    func changedBeforeListed() throws {
+        let (network, system) = try made()
+        let desired = [try IPPrefix("10.66.0.2"): ClientAccess(rules: try rules("198.51.100.0/24"))]
+        network.setDesired(desired.mapValues { Optional($0) })
+        try network.reconcile(retryingRefused: false)
+        system.tamper { table in
+            for name in table?.chains.keys.filter({ $0.hasPrefix("rules-") }) ?? [] {
+                table?.chains[name] = table?.chains[name]?.map { _ in "return" }
+            }
+        }
+        let present = system.chainLines
+        try network.listNewChains(present)
+        #expect(network.listed.chains != present && network.listed.chains == system.chainLines)
+        try expect(system, desired, "after a chain was changed before it was listed")
+    }
+
+    @Test("A change before or after another table's change is listed without a repair", arguments: [true, false])
+    func othersChange(_ isBefore: Bool) throws {
+        let (network, system) = try made()
+        if isBefore { system.tamper { _ in } }
+        let desired = [try IPPrefix("10.66.0.2"): ClientAccess(rules: try rules("198.51.100.0/24"))]
+        network.setDesired(desired.mapValues { Optional($0) })
+        try network.reconcile(retryingRefused: false)
+        if !isBefore { system.tamper { _ in } }
+        let present = system.chainLines
+        try network.listNewChains(present)
+        #expect(network.listed.chains == present && system.chainLists == (isBefore ? 0 : 1))
+        try expect(system, desired, "after another table was changed")
+    }
+
     @Test("A complete change removes all other clients")
     func complete() throws {
         let (network, system) = try made()

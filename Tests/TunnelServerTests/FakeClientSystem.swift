@@ -48,8 +48,21 @@ final class FakeClientSystem: ClientSystem {
         return table ?? Table()
     }
 
-    /// Makes another process change the table.
-    func tamper(_ body: (inout Table?) -> Void) { body(&table) }
+    /// Makes another process change the table; a body that does nothing stands for a change of another table.
+    func tamper(_ body: (inout Table?) -> Void) {
+        body(&table)
+        transactions += 1
+    }
+    private var transactions: UInt32 = 0
+    /// The number of times that chains were listed.
+    private(set) var chainLists = 0
+
+    /// The lines of each chain for a list of rules.
+    var chainLines: [String: [UInt8]] {
+        (table?.chains ?? [:]).filter { $0.key.hasPrefix("rules-") }.mapValues(Self.lines)
+    }
+
+    private static func lines(_ rules: [String]) -> [UInt8] { Array(rules.joined(separator: "\n").utf8) }
 
     private func perform(_ operation: () throws(LinuxNetworkError) -> Void) throws(LinuxNetworkError) {
         calls += 1
@@ -68,12 +81,20 @@ final class FakeClientSystem: ClientSystem {
     func ownAddresses() throws(LinuxNetworkError) -> [IPAddress] { try answer { [.v4(192, 0, 2, 2)] } }
 
     func loadTable() throws(LinuxNetworkError) {
-        try perform { table = base }
+        try perform {
+            table = base
+            transactions += 1
+        }
     }
 
     func load(_ commands: [String]) throws(LinuxNetworkError) {
-        try perform { () throws(LinuxNetworkError) in table = try result(of: commands) }
+        try perform { () throws(LinuxNetworkError) in
+            table = try result(of: commands)
+            transactions += 1
+        }
     }
+
+    func generation() throws(LinuxNetworkError) -> UInt32? { try answer { transactions } }
 
     func check(_ commands: [String]) throws(LinuxNetworkError) {
         try perform { () throws(LinuxNetworkError) in _ = try result(of: commands) }
@@ -101,13 +122,14 @@ final class FakeClientSystem: ClientSystem {
     }
 
     func lines(of chains: [RuleChain]) throws(LinuxNetworkError) -> [String: [UInt8]] {
-        try answer { () throws(LinuxNetworkError) in
+        chainLists += 1
+        return try answer { () throws(LinuxNetworkError) in
             var lines: [String: [UInt8]] = [:]
             for chain in chains {
                 guard let rules = table?.chains[chain.name], rules.count == chain.rules.count else {
                     throw LinuxNetworkError(.netlink(operation: "keep chain \(chain.name)"), errno: EBUSY)
                 }
-                lines[chain.name] = Array(rules.joined(separator: "\n").utf8)
+                lines[chain.name] = Self.lines(rules)
             }
             return lines
         }

@@ -72,7 +72,6 @@ package actor GatewayRuntime {
     /// Whether there are tunnels, before they have started.
     private var isMade = false
     private var isStopped = false
-    private var gate = AccessGate()
     private var peers: PeerReconciler
     private var logins = RuntimeLogins<ClientID>()
     /// The families that the network has in force; true for IPv6.
@@ -297,7 +296,7 @@ package actor GatewayRuntime {
             errors.store = Self.reason(error)
             failure = error
         }
-        peers.update(with: gate.update(feed, denials: denials, at: clock.now()))
+        peers.update(with: feed, denials: denials, at: clock.now())
         if let feed {
             if feed.serverKeysChanged || feed.isComplete { isKeyPending = true }
             sequence = feed.sequence
@@ -372,10 +371,9 @@ package actor GatewayRuntime {
     /// - Parameter leaving: The devices of removed keys, whose traffic is counted a last time.
     /// - Returns: The peers that WireGuard has no memory for, each with the reason.
     private func apply(
-        _ update: Reconciler<PublicKey, UAPIPeerUpdate>.Update, to device: WireGuardDevice,
+        _ update: Reconciler<PublicKey, PeerReconciler.EnginePeer>.Update, to device: WireGuardDevice,
         _ leaving: [PublicKey: DeviceID]
     ) throws(WireGuardDeviceError) -> [PublicKey: String] {
-        let wanted = update.changes.values.compactMap { $0 }
         var removed = update.changes.keys.filter { update.changes[$0] == .some(nil) }
         if update.isComplete { removed += device.peers.map(\.publicKey).filter { update.changes[$0] == nil } }
         for key in removed {
@@ -386,16 +384,29 @@ package actor GatewayRuntime {
         if !removed.isEmpty { try device.apply(UAPIDeviceUpdate(removing: removed)) }
         for key in removed { traffic.forget(.key(key)) }
         var refused: [PublicKey: String] = [:]
-        for start in stride(from: 0, to: wanted.count, by: Self.updateSize) {
-            let part = Array(wanted[start..<min(start + Self.updateSize, wanted.count)])
-            do throws(WireGuardDeviceError) {
-                try device.apply(UAPIDeviceUpdate(part))
-            } catch {
-                guard case .beyondBudget = error.code else { throw error }
-                for peer in part { refused[peer.publicKey] = try problem(of: peer, in: device) }
-            }
+        var part: [UAPIPeerUpdate] = []
+        for (key, peer) in update.changes {
+            guard let peer else { continue }
+            part.append(UAPIPeerUpdate(key, peer))
+            guard part.count == Self.updateSize else { continue }
+            try add(part, to: device, &refused)
+            part.removeAll(keepingCapacity: true)
         }
+        if !part.isEmpty { try add(part, to: device, &refused) }
         return refused
+    }
+
+    /// Adds peers, or changes them.
+    /// - Parameter refused: Gets those that WireGuard has no memory for, each with the reason.
+    private func add(
+        _ part: [UAPIPeerUpdate], to device: WireGuardDevice, _ refused: inout [PublicKey: String]
+    ) throws(WireGuardDeviceError) {
+        do throws(WireGuardDeviceError) {
+            try device.apply(UAPIDeviceUpdate(part))
+        } catch {
+            guard case .beyondBudget = error.code else { throw error }
+            for peer in part { refused[peer.publicKey] = try problem(of: peer, in: device) }
+        }
     }
 
     /// Adds a peer, or removes it if WireGuard has no memory for it.
@@ -462,7 +473,7 @@ package actor GatewayRuntime {
     // MARK: - What time brings
 
     private func look() async {
-        if gate.isDue(at: clock.now()) || !isCurrent || !peers.exclusions.isEmpty || !network.condition.isCurrent {
+        if peers.isDue(at: clock.now()) || !isCurrent || !peers.exclusions.isEmpty || !network.condition.isCurrent {
             await applyChanges()
         }
         endSessions()
@@ -531,7 +542,7 @@ package actor GatewayRuntime {
                 await applyChanges()
                 let assignment = settings.assignment(addresses, families: families)
                 // The next round may run already, for other logins.
-                guard sequence != nil, errors.isEmpty, !isStopped, peers.peers[device]?.password == password,
+                guard sequence != nil, errors.isEmpty, !isStopped, peers.password(of: device) == password,
                     peers.isInNetwork(device), !assignment.addresses.isEmpty
                 else { return .refused(Body.Refusal(.unavailable)) }
                 for former in logins.begin(attempt.session, device, password, at: clock.nanoseconds()) {
@@ -557,7 +568,7 @@ package actor GatewayRuntime {
     private func endSessions() {
         // While the gateway is not sure of its clients, theirs are not over for good: they may log in again.
         let reason: EndReason = errors.store != nil ? .shutdown : .removed
-        for session in logins.over({ peers.peers[$0]?.password }) { login?.disconnect(session, reason) }
+        for session in logins.over({ peers.password(of: $0) }) { login?.disconnect(session, reason) }
         let lifetime = settings.loginTunnel.sessionLifetimeSeconds
         guard lifetime > 0 else { return }
         // Their clients may log in again immediately.

@@ -1,21 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import FoundationEssentials
 import NetworkAddresses
 import TunnelServer
 import WireGuardCore
 
-/// The peers that are desired, and those that WireGuard and the network are known to have. A value without effects.
+/// The devices of the store, those of them that are admitted, and those that WireGuard and the network are known to have. A value without
+/// effects.
+///
+/// No device has access that has expired or is denied, even if the store cannot be read.
 ///
 /// A round is ``withdraw()``, an update of ``engine``, an update of ``network``, ``admit(without:)``, and an update of ``engine``. WireGuard
 /// thus has a source of a device only while the network has that device's access for it, and no packet meets another device's rules.
 struct PeerReconciler: Sendable {
-    private(set) var peers: [DeviceID: Peer] = [:]
+    /// A peer of WireGuard. A gateway has thousands: the sources share the memory of the device's.
+    struct EnginePeer: Equatable, Sendable {
+        var presharedKey: PresharedKey?
+        var sources: [IPPrefix]
+    }
+
+    /// The devices of the store.
+    private var peers: [DeviceID: Peer] = [:]
+    /// The devices of the store that have no access, since they have expired or are denied.
+    private var denied: Set<DeviceID> = []
+    private var denials = AccessDenials()
     /// The devices that have a key, or an address or network.
     private(set) var devices: [PublicKey: DeviceID] = [:]
     private(set) var owners: [IPPrefix: DeviceID] = [:]
-    /// The peers of WireGuard, each as the update that sets its preshared key and its sources.
-    var engine = Reconciler<PublicKey, UAPIPeerUpdate>()
+    var engine = Reconciler<PublicKey, EnginePeer>()
     /// The first update is complete, since an earlier process may have left connections of clients.
     var network = Reconciler<IPPrefix, ClientAccess>(isKnown: false)
     /// The addresses and networks that the network excludes, each with the reason.
@@ -40,46 +53,94 @@ struct PeerReconciler: Sendable {
 
     // MARK: - Desired
 
-    /// Replaces the devices that have changed.
-    mutating func update(with feed: Feed<Peer>) {
-        var wanted: [DeviceID: Peer?] = [:]
-        for id in feed.isComplete ? Array(peers.keys) : feed.removed { wanted.updateValue(nil, forKey: id) }
-        for peer in feed.changed { wanted.updateValue(served(peer), forKey: peer.deviceID) }
-        wanted = wanted.filter { peers[$0.key] != $0.value }
-        if feed.isComplete, !hasAllDevices {
-            hasAllDevices = true
-            // Connections of the address of a device that the store has never seen can be those of a device that had the address before,
-            // and lost it while no gateway ran or only the API did. Those that the device itself began right before a kill end too.
-            released.formUnion(feed.changed.filter { !$0.hasBeenSeen }.flatMap(\.sources))
-        }
-        // Another device may have a released key or address next.
-        for (id, new) in wanted {
-            guard let old = peers[id] else { continue }
-            if let key = old.publicKey {
-                touchedKeys.insert(key)
-                if key != new?.publicKey, devices[key] == id {
-                    devices[key] = nil
-                    leaving[key] = id
-                }
+    /// Replaces the devices that have changed, and those that have expired or are denied since, or no longer are.
+    /// - Parameters:
+    ///   - feed: The changes of the store, or `nil` if it cannot be read.
+    ///   - new: The denials of before the store was read. If it cannot be read, they are added to the former ones.
+    mutating func update(with feed: Feed<Peer>?, denials new: AccessDenials, at now: Date) {
+        if feed == nil { denials.formUnion(new) } else { denials = new }
+        // Another device may have a released key or address next, so all are released before any is assigned.
+        var changed: [DeviceID] = []
+        if let feed {
+            for id in feed.removed { replace(id, with: nil, at: now) }
+            if feed.isComplete, !peers.isEmpty {
+                let present = Set(feed.changed.lazy.map(\.deviceID))
+                for id in Array(peers.keys) where !present.contains(id) { replace(id, with: nil, at: now) }
             }
-            for prefix in old.sources where owners[prefix] == id && new?.sources.contains(prefix) != true {
-                owners[prefix] = nil
-                released.insert(prefix)
-                network.setDesired(nil, for: prefix)
+            for peer in feed.changed where replace(peer.deviceID, with: peer, at: now) { changed.append(peer.deviceID) }
+            if feed.isComplete, !hasAllDevices {
+                hasAllDevices = true
+                // The address of a device that the store has never seen may have connections of an earlier device, which lost the address
+                // while no gateway ran or only the API did. Connections that the new device began right before a kill end too.
+                for peer in feed.changed where !peer.hasBeenSeen { released.formUnion(peer.sources) }
             }
         }
-        for (id, new) in wanted {
-            peers[id] = new
-            guard let new else { continue }
-            if let key = new.publicKey {
-                touchedKeys.insert(key)
-                devices[key] = id
+        for id in due(at: now) where replace(id, with: peers[id], at: now) { changed.append(id) }
+        for id in changed { assign(id) }
+    }
+
+    /// Whether a device has expired since the last update, or is valid again since the clock was set back.
+    func isDue(at now: Date) -> Bool { peers.values.contains { isDue($0, at: now) } }
+
+    /// The devices that have expired or are denied since the last update, or no longer are.
+    private func due(at now: Date) -> [DeviceID] { peers.values.lazy.filter { isDue($0, at: now) }.map(\.deviceID) }
+
+    private func isDue(_ peer: Peer, at now: Date) -> Bool {
+        isDenied(peer, at: now) != denied.contains(peer.deviceID)
+    }
+
+    private func isDenied(_ peer: Peer, at now: Date) -> Bool {
+        if let end = peer.expiresAt, end <= now { return true }
+        if denials.devices.contains(peer.deviceID) || peer.userID.map(denials.users.contains) == true { return true }
+        return peer.password != nil && peer.userID.map(denials.passwords.contains) == true
+    }
+
+    /// Replaces a device, and releases its key and sources that it no longer has.
+    /// - Returns: Whether WireGuard or the network must have the device, and another state of it than before.
+    @discardableResult
+    private mutating func replace(_ id: DeviceID, with peer: Peer?, at now: Date) -> Bool {
+        let old = served(id)
+        var peer = peer
+        if let present = peers[id] {
+            // Equal lists are stored once.
+            if peer?.sources == present.sources { peer?.sources = present.sources }
+            if peer?.rules == present.rules { peer?.rules = present.rules }
+        }
+        peers[id] = peer
+        if let peer, isDenied(peer, at: now) { denied.insert(id) } else { denied.remove(id) }
+        let new = served(id)
+        guard old != new else { return false }
+        release(old, id, unlike: new)
+        return new != nil
+    }
+
+    private mutating func release(_ old: Peer?, _ id: DeviceID, unlike new: Peer?) {
+        guard let old else { return }
+        if let key = old.publicKey {
+            touchedKeys.insert(key)
+            if key != new?.publicKey, devices[key] == id {
+                devices[key] = nil
+                leaving[key] = id
             }
-            let access = ClientAccess(rules: new.rules, tunnel: new.publicKey == nil ? loginTunnel : nil)
-            for prefix in new.sources {
-                owners[prefix] = id
-                network.setDesired(access, for: prefix)
-            }
+        }
+        for prefix in old.sources where owners[prefix] == id && new?.sources.contains(prefix) != true {
+            owners[prefix] = nil
+            released.insert(prefix)
+            network.setDesired(nil, for: prefix)
+        }
+    }
+
+    /// Has WireGuard and the network have a device.
+    private mutating func assign(_ id: DeviceID) {
+        guard let peer = served(id) else { return }
+        if let key = peer.publicKey {
+            touchedKeys.insert(key)
+            devices[key] = id
+        }
+        let access = ClientAccess(rules: peer.rules, tunnel: peer.publicKey == nil ? loginTunnel : nil)
+        for prefix in peer.sources {
+            owners[prefix] = id
+            network.setDesired(access, for: prefix)
         }
     }
 
@@ -90,7 +151,7 @@ struct PeerReconciler: Sendable {
             guard var old = engine.desired[key] else { continue }
             // A key that has left a device may be another device's peer next.
             if let new = enginePeer(key), leaving[key] == nil {
-                old.allowedIPs = old.allowedIPs.filter(new.allowedIPs.contains)
+                if old.sources != new.sources { old.sources.removeAll { !new.sources.contains($0) } }
                 engine.setDesired(old, for: key)
             } else {
                 engine.setDesired(nil, for: key)
@@ -115,14 +176,13 @@ struct PeerReconciler: Sendable {
     /// Records that the network ends the connections of all released addresses.
     mutating func recordReleased() { released = [] }
 
-    /// Adds the peer with this key to WireGuard, or changes it; `nil` if no device has the key.
-    private func enginePeer(_ key: PublicKey) -> UAPIPeerUpdate? {
+    /// The peer with this key; `nil` if no admitted device has it.
+    private func enginePeer(_ key: PublicKey) -> EnginePeer? {
         guard let peer = devices[key].flatMap({ peers[$0] }) else { return nil }
-        var update = UAPIPeerUpdate(publicKey: key)
-        update.presharedKey = peer.presharedKey.map { .set($0) } ?? .clear
-        update.replaceAllowedIPs = true
-        update.allowedIPs = peer.sources.filter { refused[$0] == nil }.map { .add($0) }
-        return update
+        let isWhole = refused.isEmpty || !peer.sources.contains { refused[$0] != nil }
+        return EnginePeer(
+            presharedKey: peer.presharedKey,
+            sources: isWhole ? peer.sources : peer.sources.filter { refused[$0] == nil })
     }
 
     // MARK: - Applied
@@ -132,7 +192,7 @@ struct PeerReconciler: Sendable {
 
     /// Whether the network has the access of a device, also while it gets that of other devices.
     func isInNetwork(_ id: DeviceID) -> Bool {
-        guard let sources = peers[id]?.sources else { return false }
+        guard let sources = served(id)?.sources else { return false }
         return sources.allSatisfy { refused[$0] == nil && network.isApplied($0) }
     }
 
@@ -145,13 +205,26 @@ struct PeerReconciler: Sendable {
             .sorted { "\($0.device)" < "\($1.device)" }
     }
 
-    /// The peer as WireGuard and the network have it, or `nil` if it has no access.
-    private func served(_ peer: Peer) -> Peer? {
-        var peer = peer
+    /// The password of a login's device; `nil` if the device has no access.
+    func password(of id: DeviceID) -> StoredPassword? { served(id)?.password }
+
+    /// The device as WireGuard and the network must have it, or `nil` if it has no access.
+    private func served(_ id: DeviceID) -> Peer? {
+        guard !denied.contains(id), var peer = peers[id] else { return nil }
         if !servesWireGuard { (peer.publicKey, peer.presharedKey) = (nil, nil) }
-        // Another expiry changes neither: AccessGate enforces it.
+        // A later expiry and a first packet change neither.
         (peer.expiresAt, peer.hasBeenSeen) = (nil, true)
         return peer.publicKey == nil && peer.password == nil ? nil : peer
+    }
+}
+
+extension UAPIPeerUpdate {
+    /// Adds a peer, or gives it exactly this preshared key and these sources.
+    init(_ key: PublicKey, _ peer: PeerReconciler.EnginePeer) {
+        self.init(publicKey: key)
+        presharedKey = peer.presharedKey.map { .set($0) } ?? .clear
+        replaceAllowedIPs = true
+        allowedIPs = peer.sources.map { .add($0) }
     }
 }
 

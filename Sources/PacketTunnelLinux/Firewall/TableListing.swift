@@ -8,7 +8,7 @@ package struct TableListing: Hashable, Sendable {
     /// Those chains: of each name its lines.
     package private(set) var owned: [String: [UInt8]] = [:]
 
-    /// - Parameter text: The output of `nft list table` or `nft list chain`.
+    /// - Parameter text: The output of `nft list table`.
     package init(_ text: String) {
         var name = ""
         var lines: [UInt8] = []

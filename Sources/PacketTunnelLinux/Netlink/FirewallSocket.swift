@@ -29,6 +29,8 @@ final class FirewallSocket {
         static let deleteTable: UInt16 = 10 << 8 | 2
         static let newRule: UInt16 = 10 << 8 | 6
         static let getRule: UInt16 = 10 << 8 | 7
+        static let newGeneration: UInt16 = 10 << 8 | 15
+        static let getGeneration: UInt16 = 10 << 8 | 16
         /// `NFNL_MSG_BATCH_BEGIN` and `NFNL_MSG_BATCH_END`.
         static let begin: UInt16 = 16
         static let end: UInt16 = 17
@@ -40,6 +42,8 @@ final class FirewallSocket {
     private static let batchHeader: [UInt8] = [0, 0, 0, 10]
     /// `NFTA_TABLE_NAME` and `NFTA_RULE_TABLE`.
     private static let nameAttribute: UInt16 = 1
+    /// `NFTA_GEN_ID`, whose value is big-endian.
+    private static let generationAttribute: UInt16 = 1
     /// The answers of a kernel that has no nf_tables.
     private static let unsupported = [EOPNOTSUPP, EPROTONOSUPPORT, EAFNOSUPPORT]
 
@@ -52,6 +56,20 @@ final class FirewallSocket {
     func ruleCount(of table: String) throws(LinuxNetworkError) -> Int? {
         guard try tables().contains(table) else { return nil }
         return try names(Message.getRule, answer: Message.newRule, "list the firewall rules").count { $0 == table }
+    }
+
+    /// The number of the last transaction of any process, in any table; `nil` if the kernel does not report it. Each transaction adds 1.
+    func generation() throws(LinuxNetworkError) -> UInt32? {
+        let request = NetlinkRequest(type: Message.getGeneration, body: Self.header)
+        do throws(SystemError) {
+            let reply = try socket.exchange(request, "read the firewall's generation")
+                .first { $0.type == Message.newGeneration }
+            let attributes = reply.map { NetlinkReader(bytes: $0.body).attributes(from: Self.header.count) }
+            return attributes?.number(Self.generationAttribute).map { UInt32(bigEndian: $0) }
+        } catch {
+            guard !Self.unsupported.contains(error.errno) else { return nil }
+            throw RouteSocket.failure(error.operation, error.errno)
+        }
     }
 
     /// Deletes a table of the family `inet` with its contents. Does nothing if there is no such table.

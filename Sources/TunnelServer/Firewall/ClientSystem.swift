@@ -18,7 +18,9 @@ protocol ClientSystem: AnyObject {
     /// Returns the elements of the table's sets and maps.
     /// - Parameter lines: The number of lines to expect, in addition to those without clients.
     func contents(lines: Int) throws(LinuxNetworkError) -> TableContents
-    /// Returns the lines that nft lists for each of these chains.
+    /// Returns the number of the firewall's last transaction, of any process; `nil` if it is not known. Each transaction adds 1.
+    func generation() throws(LinuxNetworkError) -> UInt32?
+    /// Returns the lines that nft lists for each of these chains. nft reads all clients for that.
     /// - Throws: `EBUSY` if another process has changed one already.
     func lines(of chains: [RuleChain]) throws(LinuxNetworkError) -> [String: [UInt8]]
 
@@ -85,15 +87,13 @@ final class HostClientSystem: ClientSystem {
                 outputLimit: (lines + Self.tableLines) * Self.listedClient))
     }
 
-    /// The greatest number of chains that are listed one by one.
-    private static let fewChains = 4
+    func generation() throws(LinuxNetworkError) -> UInt32? { try network.firewallGeneration() }
 
     func lines(of chains: [RuleChain]) throws(LinuxNetworkError) -> [String: [UInt8]] {
         let table = firewall.tableName
-        let all = chains.count > Self.fewChains ? try network.present(table).listing : nil
+        let listing = try network.present(table).listing
         var found: [String: [UInt8]] = [:]
         for chain in chains {
-            let listing = if let all { all } else { try network.presentChain(chain.name, of: table) }
             guard let lines = listing.owned[chain.name], listing.ruleCount(chain.name) == chain.rules.count else {
                 throw LinuxNetworkError(
                     .netlink(operation: "keep chain \(chain.name) of table \(table)"), errno: EBUSY)

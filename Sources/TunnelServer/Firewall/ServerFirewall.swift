@@ -90,10 +90,14 @@ package struct ServerFirewall: Hashable, Sendable {
                 commands.flush(set: Self.behind(isIPv6)).line
             ]
         }
+        return elements + rewrite(clients.chains) + commands(for: ServerClients.Change(added: clients.entries))
+    }
+
+    /// The commands that give chains their rules, whether they exist or not.
+    func rewrite(_ chains: [RuleChain]) -> [String] {
         // A chain that exists has its rules once.
-        let chains = clients.chains.flatMap { [commands.chain($0.name).line, commands.flush(chain: $0.name).line] }
-        return elements + chains
-            + commands(for: ServerClients.Change(newChains: clients.chains, added: clients.entries))
+        chains.flatMap { [commands.chain($0.name).line, commands.flush(chain: $0.name).line] }
+            + commands(for: ServerClients.Change(newChains: chains))
     }
 
     /// The commands that make a change: chains come before the elements that name them, and go after.

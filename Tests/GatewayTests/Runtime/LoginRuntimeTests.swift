@@ -70,10 +70,10 @@ extension PeerReconcilerTests {
         #expect(made.network.values.map(\.tunnel) == ["login0"] && made.network.values.first?.rules.count == 1)
         peer.password = StoredPassword(text: "two")
         made.round(Feed(sequence: 1, changed: [peer]))
-        #expect(made.isUnchanged && made.peers.peers[peer.deviceID]?.password == peer.password)
+        #expect(made.isUnchanged && made.peers.password(of: peer.deviceID) == peer.password)
         peer.password = nil
         made.round(Feed(sequence: 1, changed: [peer]))
-        #expect(made.network.isEmpty && made.peers.peers.isEmpty)
+        #expect(made.network.isEmpty && made.peers.owners.isEmpty)
     }
 
     @Test("Without WireGuard a device with a key has no access, and a login's device is behind the first interface")
