@@ -8,8 +8,8 @@ import TunnelSystem
 package let programVersion = CulvertVersion.text.description
 
 extension ParsableCommand {
-    /// The exit status of a command line that ended with `error`, which is told where nobody has told it yet. Help, versions
-    /// and completion scripts end so too.
+    /// Returns the exit status of a command line that ended with `error`, and prints the error if it was not printed
+    /// yet. Help, versions and completion scripts also end with an error.
     package static func end(_ arguments: [String], with error: any Error, console: Console) -> Int32 {
         if let code = error as? ExitCode { return code.rawValue }
         guard exitCode(for: error) != .success else {
@@ -25,7 +25,7 @@ extension ParsableCommand {
 
 extension AsyncParsableCommand {
     /// Parses and runs one command line.
-    /// - Returns: the exit status.
+    /// - Returns: The exit status.
     package static func run(_ arguments: [String], console: Console) async -> Int32 {
         do {
             var command = try await asyncParseAsRoot(arguments)
@@ -41,7 +41,7 @@ extension AsyncParsableCommand {
     }
 }
 
-/// What to say when no command has the name that was given.
+/// A suggestion for an unknown command.
 package enum Suggestion {
     static func subcommand(of root: any ParsableCommand.Type, for arguments: [String]) -> String? {
         var command = root
@@ -62,7 +62,7 @@ package enum Suggestion {
         return nil
     }
 
-    /// The number of characters to insert, remove or replace to make one text of the other (Levenshtein).
+    /// The number of characters to insert, remove or replace to change one text into the other (Levenshtein).
     package static func distance(_ a: String, _ b: String) -> Int {
         let b = Array(b)
         var row = Array(0...b.count)

@@ -3,11 +3,11 @@
 
 package import TunnelSystem
 
-/// Why a command of a server's program cannot do its work.
+/// The error of a command.
 package struct CommandFailure: Error, Hashable, Sendable, CustomStringConvertible, StorageFailure {
     package var reason: String
     package var status: Int32
-    /// What to do; empty where there is nothing to say.
+    /// The remedy; empty if there is none.
     package var fix: String
 
     package init(_ reason: String, status: Int32 = ExitStatus.failure, fix: String = "") {
@@ -22,10 +22,10 @@ package struct CommandFailure: Error, Hashable, Sendable, CustomStringConvertibl
     }
 
     package var description: String { reason }
-    /// What is wrong, and what to do.
+    /// The reason, followed by the remedy.
     package var text: String { fix.isEmpty ? reason : "\(reason)\n  fix: \(fix)" }
 
-    /// Says it in the name of `program`, and returns the exit status.
+    /// Prints the error with the name of `program`, and returns the exit status.
     package func tell(_ console: Console, as program: String) -> Int32 {
         console.problem("\(program): \(text)")
         return status

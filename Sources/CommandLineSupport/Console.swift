@@ -4,22 +4,22 @@
 import CTunnelSystem
 import TunnelSystem
 
-/// Where a command writes, and what is known of that place. Tests put their own in.
+/// The output of a command, and the properties of its terminal. Tests replace it.
 package struct Console: Sendable {
     package enum Stream: Sendable {
         case output
         case error
     }
 
-    /// Writes text as it is.
+    /// Writes text without changes.
     package var write: @Sendable (Stream, String) -> Void
-    /// Whether output goes to a terminal that understands escape codes and may be sent them, colours among them.
+    /// Whether standard output is a terminal that accepts escape codes, and the user permits them.
     package var isLive: Bool
-    /// Whether output goes to a terminal on which lines can be redrawn, colours or not.
+    /// Whether standard output is a terminal on which lines can be redrawn, with or without colours.
     package var isTerminal: Bool
-    /// The characters of one line of the terminal.
+    /// The width of the terminal in characters.
     package var columns: Int
-    /// Whether others than the owner may read the file that output goes to.
+    /// Whether standard output is a file that other users can access.
     package var outputIsWorldAccessible: Bool
 
     package init(
@@ -50,7 +50,7 @@ package struct Console: Sendable {
             columns: StandardStream.columns, outputIsWorldAccessible: StandardStream.isWorldAccessible(1))
     }
 
-    /// Whether escape codes may be written: to a terminal that is not dumb, unless the user objects (no-color.org).
+    /// Whether escape codes may be written: to a terminal that is not dumb, unless `NO_COLOR` is set (no-color.org).
     package static func allowsEscapeCodes(isTerminal: Bool, environment: (String) -> String?) -> Bool {
         let objection = environment("NO_COLOR") ?? ""
         let terminal = environment("TERM") ?? ""
@@ -58,7 +58,7 @@ package struct Console: Sendable {
     }
 }
 
-/// How many characters fit.
+/// The size of a terminal in characters.
 package struct TerminalSize: Equatable {
     package var columns: Int
     package var rows: Int
@@ -69,12 +69,12 @@ package struct TerminalSize: Equatable {
     }
 }
 
-/// What the system tells and takes by descriptor.
+/// Functions for standard output, standard error and the environment.
 package enum StandardStream {
-    /// Writes all of `text`; what a closed pipe does not take is dropped.
+    /// Writes all of `text`. The rest of the text is dropped if the reader has closed its pipe.
     ///
-    /// Where standard output takes no more for another reason, a full disk for one, the program ends with status 1: what
-    /// was asked for is lost, and may be a key.
+    /// If standard output fails for another reason, such as a full disk, the program ends with status 1, because the
+    /// lost output may be a key.
     package static func write(_ text: String, to descriptor: Int32) {
         guard !SystemCall.writeAll(descriptor, Array(text.utf8)), descriptor == 1, errno != EPIPE else { return }
         write("error: cannot write to standard output: \(SystemError.words(errno))\n", to: 2)
@@ -87,14 +87,14 @@ package enum StandardStream {
 
     static var columns: Int { terminalSize.columns }
 
-    /// The size of the terminal that standard output goes to; the usual one where it has none.
+    /// The size of the terminal of standard output; a usual size if it is not a terminal.
     package static var terminalSize: TerminalSize {
         var (columns, rows): (UInt16, UInt16) = (0, 0)
         guard unsafe ctunnel_terminal_size(1, &columns, &rows) == 0, columns > 0 else { return TerminalSize() }
         return TerminalSize(columns: Int(columns), rows: rows > 0 ? Int(rows) : 24)
     }
 
-    /// Whether `descriptor` is a file that others than its owner and group may do something with.
+    /// Whether `descriptor` is a file to which users other than its owner and group have access.
     package static func isWorldAccessible(_ descriptor: Int32) -> Bool {
         guard let status = FileStatus(of: descriptor), status.kind == .file else { return false }
         return status.mode & 0o007 != 0

@@ -26,9 +26,9 @@ package enum ExitStatus {
     package static let notPermitted = Name.notPermitted.rawValue
     package static let alreadyRunning = Name.alreadyRunning.rawValue
     package static let unreachable = Name.unreachable.rawValue
-    /// The server refuses the login: another try with the same login comes to the same.
+    /// The server refuses the login. Another attempt with the same login will fail too.
     package static let loginRefused = Name.loginRefused.rawValue
-    /// The server has ended the session for good.
+    /// The server has ended the session permanently.
     package static let sessionEnded = Name.sessionEnded.rawValue
     package static let interrupted = Name.interrupted.rawValue
 }

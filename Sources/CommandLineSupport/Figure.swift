@@ -3,9 +3,9 @@
 
 package import TunnelSystem
 
-/// Numbers as people read them.
+/// Formats numbers for people.
 package enum Figure {
-    /// `value` with exactly `places` digits behind the point, rounded; a dash where it is no finite number.
+    /// `value` with exactly `places` decimal places, rounded; a dash if it is not finite.
     package static func decimal(_ value: Double, places: Int) -> String {
         let scale = (0..<places).reduce(1.0) { product, _ in product * 10 }
         let scaled = (value.magnitude * scale).rounded()
@@ -19,7 +19,7 @@ package enum Figure {
         return "\(sign)\(grouped(whole / unit)).\(zeros)\(fraction)"
     }
 
-    /// `value` with a comma between thousands.
+    /// `value` with commas between thousands.
     package static func grouped(_ value: some BinaryInteger) -> String {
         let digits = String(value.magnitude)
         var text = ""
@@ -30,18 +30,18 @@ package enum Figure {
         return value < 0 ? "-" + text : text
     }
 
-    /// Milliseconds with three places below ten, and fewer above.
+    /// Milliseconds with three decimal places below ten, and fewer above.
     package static func milliseconds(_ duration: Duration) -> String {
         let value = duration.milliseconds
         return decimal(value, places: value < 10 ? 3 : value < 100 ? 2 : 1) + " ms"
     }
 
-    /// Seconds with one place.
+    /// Seconds with one decimal place.
     package static func seconds(_ duration: Duration) -> String {
         decimal(duration.milliseconds / 1000, places: 1) + " s"
     }
 
-    /// Bytes in the largest decimal unit that leaves at least one digit in front of the point.
+    /// Bytes in the largest decimal unit that leaves at least one digit before the point.
     package static func bytes(_ count: some BinaryInteger) -> String {
         var value = Double(count)
         for unit in ["B", "kB", "MB", "GB"] {
@@ -51,7 +51,7 @@ package enum Figure {
         return decimal(value, places: 1) + " TB"
     }
 
-    /// Bits per second in millions.
+    /// Megabits per second.
     package static func rate(_ bitsPerSecond: Double) -> String {
         let millions = bitsPerSecond / 1e6
         return decimal(millions, places: millions < 100 ? 1 : 0) + " Mbit/s"
@@ -66,9 +66,9 @@ extension Duration {
 }
 
 extension JSON {
-    /// A number with this many digits behind the point; null where it is not finite.
+    /// A number with this many decimal places; null if it is not finite.
     package static func decimal(_ value: Double, places: Int) -> JSON {
-        // A number may not have grouping commas.
+        // Numbers in JSON have no grouping commas.
         let number = Figure.decimal(value, places: places).filter { $0 != "," }
         return number == "-" ? .null : .number(number)
     }

@@ -5,14 +5,16 @@
     import CTunnelSystem
     import TunnelSystem
 
-    /// A server runs as who its folder belongs to.
+    /// Runs a server as the owner of its folder.
     package enum FolderOwner {
-        /// What a server needs: interfaces, addresses and the firewall; ports below 1024.
+        /// The capabilities of a server: CAP_NET_ADMIN for interfaces, addresses and the firewall, and
+        /// CAP_NET_BIND_SERVICE for ports below 1024.
         package static let capabilities: UInt64 = 1 << 12 | 1 << 10
 
-        /// Becomes the owner of a folder, where this is root and that is not; keeps these capabilities alone. Core dumps and
-        /// debuggers are shut out, since they would show keys.
-        /// - Parameter capabilities: none leaves root what it has where the folder is its own.
+        /// Changes the user of this process to the owner of a folder, if this user is root and the owner is not. The
+        /// process keeps only these capabilities. Core dumps and debuggers are disabled, because they would expose
+        /// keys.
+        /// - Parameter capabilities: The capabilities to keep; 0 leaves root its capabilities if root owns the folder.
         package static func become(_ path: String, keeping capabilities: UInt64) throws(CommandFailure) {
             _ = ctunnel_forbid_dumps()
             guard geteuid() == 0 else { return }
@@ -30,34 +32,34 @@
             let error = ctunnel_become_user(status.owner, unsafe entry.pointee.pw_gid, capabilities)
             guard error == 0 else {
                 throw CommandFailure(
-                    "cannot become user \(status.owner), whom \(path) belongs to: \(SystemError.words(error))",
+                    "cannot become user \(status.owner), the owner of \(path): \(SystemError.words(error))",
                     status: ExitStatus.notPermitted)
             }
             _ = ctunnel_forbid_new_privileges()
-            // What was forbidden is allowed again when a process becomes another user.
+            // Changing the user enables core dumps and debuggers again.
             _ = ctunnel_forbid_dumps()
         }
 
-        /// Makes the way to a folder, which is everybody's.
+        /// Makes the parent of a folder, which all users may traverse.
         package static func makeParent(of path: String) throws(CommandFailure) {
             guard let parent = path.lastIndex(of: "/").map({ String(path[..<$0]) }), !parent.isEmpty else { return }
             _ = try? PrivateDirectory<CommandFailure>(path: parent, access: .readableByAll)
         }
 
-        /// - Throws: where there is no such user.
+        /// - Throws: ``CommandFailure`` if the user does not exist.
         package static func check(_ owner: String) throws(CommandFailure) { _ = try entry(owner) }
 
         private static func entry(_ owner: String) throws(CommandFailure) -> (uid_t, gid_t) {
             guard let entry = unsafe getpwnam(owner) else {
                 throw CommandFailure(
-                    "there is no user '\(owner)'", status: ExitStatus.usage,
+                    "the user '\(owner)' does not exist", status: ExitStatus.usage,
                     fix: "useradd --system --home-dir / --shell /usr/sbin/nologin \(owner)")
             }
             return unsafe (entry.pointee.pw_uid, entry.pointee.pw_gid)
         }
 
-        /// Gives a folder that is this process's own, with the files in it, to a user.
-        package static func give(_ path: String, to owner: String) throws(CommandFailure) {
+        /// Changes the owner of a folder of this process, and of the files in it.
+        package static func changeOwner(of path: String, to owner: String) throws(CommandFailure) {
             let (user, group) = try entry(owner)
             let folder = OwnedDescriptor(SystemCall.open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW))
             guard folder.number >= 0, let names = FolderContents.names(".", in: folder.number) else {
@@ -67,7 +69,7 @@
             where unsafe fchownat(folder.number, name, user, group, AT_SYMLINK_NOFOLLOW) != 0 {
                 throw denied("\(path)/\(name)", owner)
             }
-            // The last: until then nobody else is in it.
+            // The folder is last, so that its new owner has no access before.
             guard fchown(folder.number, user, group) == 0 else { throw denied(path, owner) }
         }
 
@@ -77,9 +79,10 @@
                 fix: "run as root")
         }
 
-        /// Makes the folder of a journal for who the server will be. One that was there already becomes the server's only where root
-        /// made it for itself alone: in another's folder may be a journal that would be undone.
-        /// - Throws: where the folder is somebody else's.
+        /// Makes the folder of a journal for the server's user. The owner of an existing folder is changed only if
+        /// root owns it and no other user can access it: another user's folder may contain a journal that would be
+        /// undone.
+        /// - Throws: ``CommandFailure`` if another user owns the folder or can access it.
         package static func makeJournal(_ path: String, for directory: String) throws(CommandFailure) {
             guard geteuid() == 0, let owner = FileStatus(of: directory)?.owner else { return }
             let isNew = unsafe mkdir(path, 0o700) == 0
@@ -91,9 +94,9 @@
             guard let status = FileStatus(of: folder.number), status.owner != owner else { return }
             guard status.owner == 0, isNew || status.mode & 0o077 == 0 else {
                 throw CommandFailure(
-                    "the journal's folder \(path) belongs to user \(status.owner), or is open to others",
+                    "the journal's folder \(path) belongs to user \(status.owner), or other users can access it",
                     status: ExitStatus.notPermitted,
-                    fix: "name one with --journal that does not exist yet, such as /run/culvert-NAME")
+                    fix: "select a folder with --journal that does not exist yet, such as /run/culvert-NAME")
             }
             guard fchown(folder.number, owner, gid_t.max) == 0 else {
                 throw CommandFailure("cannot give \(path) to user \(owner): \(SystemError.words(errno))")

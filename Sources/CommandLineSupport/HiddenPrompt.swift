@@ -4,14 +4,14 @@
 import CTunnelSystem
 import TunnelSystem
 
-/// Asks for a secret on the terminal, which does not show it.
+/// Reads a secret from the terminal, which does not show it.
 package enum HiddenPrompt {
     /// - Parameters:
-    ///   - prompt: what the terminal shows.
-    ///   - name: what is asked for: `password`.
-    ///   - otherwise: how else it can be given.
-    /// - Returns: the line that was typed or pasted, maybe an empty one. Whoever has it wipes it.
-    /// - Throws: where there is no terminal, and when it is broken off with Ctrl-C or Ctrl-D.
+    /// - prompt: The prompt on the terminal.
+    /// - name: The name of the secret, such as `password`.
+    /// - otherwise: Another way to pass the secret, for the error's remedy.
+    /// - Returns: The line that was typed or pasted, which may be empty. The caller must overwrite it.
+    /// - Throws: ``CommandFailure`` if there is no terminal, or if the user cancels with Ctrl-C or Ctrl-D.
     package static func read(
         _ prompt: String, for name: String, otherwise: String
     ) throws(CommandFailure) -> [UInt8] {
@@ -23,7 +23,7 @@ package enum HiddenPrompt {
                 "there is no terminal to ask for the \(name)", status: ExitStatus.usage, fix: otherwise)
         }
         var hidden = shown
-        // A signal would leave the terminal as it is now: Ctrl-C is a byte that ends the line instead.
+        // A signal would leave the terminal in this state. Instead, Ctrl-C is a byte that ends the line.
         hidden.c_lflag &= ~tcflag_t(ECHO | ISIG)
         unsafe withUnsafeMutableBytes(of: &hidden.c_cc) { unsafe $0[Int(VEOL)] = Self.interrupt }
         guard unsafe tcsetattr(terminal, TCSAFLUSH, &hidden) == 0 else {
@@ -36,7 +36,7 @@ package enum HiddenPrompt {
             StandardStream.write("\n", to: terminal)
         }
         StandardStream.write(prompt, to: terminal)
-        // No terminal takes a longer line.
+        // A terminal does not accept longer lines.
         var line = [UInt8](repeating: 0, count: 4096)
         defer { wipe(&line) }
         let count = unsafe line.withUnsafeMutableBytes { unsafe SystemCall.read(terminal, into: $0) }
@@ -46,6 +46,6 @@ package enum HiddenPrompt {
         return Array(line.prefix(count - 1))
     }
 
-    /// What Ctrl-C types.
+    /// The byte of Ctrl-C.
     private static let interrupt: UInt8 = 3
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Takes everything that could be a key out of a message that repeats what the user typed.
+/// Removes everything that could be a key from a message that repeats the user's input.
 package enum KeyRedaction {
     private static let placeholder = "(redacted)"
-    /// A key in base64 has 43 or 44 characters, in hexadecimal 64; the margin is for one that lost a part.
+    /// A key has 43 or 44 characters in Base64 and 64 in hexadecimal. The margin is for a key that lost some
+    /// characters.
     private static let shortestRun = 40
 
     package static func redact(_ text: String) -> String {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-// Instead of missing modules, which say nothing about what to do.
+// This error is clearer than errors about missing modules.
 #if !Programs
     #error("Culvert's programs are on a package trait: .package(url: ..., traits: [\"Programs\"])")
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Colours of a terminal; none if the output is not a terminal, or if the user objects.
+/// The colours of a terminal; none if the output is not a terminal, or if the user disables them.
 package struct Paint {
     package enum Colour: String {
         case red = "31"
@@ -20,7 +20,7 @@ package struct Paint {
         isOn ? "\u{1b}[\(colour.rawValue)m\(text)\u{1b}[0m" : text
     }
 
-    /// `text`, or the state's own word, in the colour of a tunnel's state.
+    /// `text`, or the name of the state, in the colour of a tunnel's state.
     package func state(_ state: String, _ text: String? = nil) -> String {
         let text = text ?? state
         return switch state {

@@ -4,14 +4,14 @@
 import CTunnelSystem
 import TunnelSystem
 
-/// A secret that a command is given: the first line of a file or of standard input, or typed at the terminal, which does not
-/// show it. Never an argument, which other users of the machine can read.
+/// A secret for a command: the first line of a file or of standard input, or typed at the terminal, which does not
+/// show it. It is never an argument, which other users of the machine can read.
 package struct SecretInput: Sendable {
-    /// What it is called: `password of 'anna'`.
+    /// The name in messages, such as `password of 'anna'`.
     private let name: String
-    /// The option that names the file.
+    /// The option that selects the file.
     private let option: String
-    /// The file; `-` is standard input; nil asks at the terminal.
+    /// The file; `-` for standard input, `nil` for the terminal.
     private let file: String?
 
     package init(_ name: String, file: String?, option: String) {
@@ -20,20 +20,20 @@ package struct SecretInput: Sendable {
         self.file = file
     }
 
-    /// - Parameter isNew: whether nothing knows it yet. It is typed twice then: a typing error would show only when the secret
-    ///   is needed.
-    /// - Returns: the secret, at least one byte, which the caller wipes.
+    /// - Parameter isNew: Whether the secret is new. A new secret is typed twice, because a typing error would only be
+    ///   found when the secret is needed.
+    /// - Returns: The secret, at least one byte. The caller must overwrite it.
     package func read(isNew: Bool) throws(CommandFailure) -> [UInt8] {
         if let file { return try firstLine(of: file) }
         var typed = try ask("\(name) (not shown): ")
-        guard !typed.isEmpty else { throw CommandFailure("no \(name) was typed", status: ExitStatus.usage) }
+        guard !typed.isEmpty else { throw CommandFailure("the \(name) must not be empty", status: ExitStatus.usage) }
         guard isNew else { return typed }
         do throws(CommandFailure) {
             var again = try ask("the same again: ")
             defer { wipe(&again) }
             guard typed == again else {
                 throw CommandFailure(
-                    "what was typed differs; nothing was written", status: ExitStatus.usage, fix: "try again")
+                    "the two inputs differ; nothing was written", status: ExitStatus.usage, fix: "try again")
             }
         } catch {
             wipe(&typed)
@@ -44,7 +44,7 @@ package struct SecretInput: Sendable {
 
     private func ask(_ prompt: String) throws(CommandFailure) -> [UInt8] {
         try HiddenPrompt.read(
-            prompt, for: name, otherwise: "name a file that has it with \(option), or - for standard input")
+            prompt, for: name, otherwise: "use \(option) with a file, or with - for standard input")
     }
 
     private func firstLine(of path: String) throws(CommandFailure) -> [UInt8] {

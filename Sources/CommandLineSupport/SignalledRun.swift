@@ -3,7 +3,7 @@
 
 import TunnelSystem
 
-/// Work in tasks, while this thread takes the signals that end a command.
+/// Runs work in tasks while this thread handles the signals that end a command.
 package enum SignalledRun {
     /// Runs `work` as ``SignalledTask/run(isImpatient:beside:_:)`` does.
     package static func run(

@@ -5,7 +5,7 @@
 package enum Sparkline {
     private static let bars: [Character] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"]
 
-    /// The last `width` values, from zero to the largest of them. No value, no bar.
+    /// The bars of the last `width` values, scaled from zero to the largest of them; empty without values.
     package static func text(_ values: [Double], width: Int) -> String {
         let shown = values.suffix(max(width, 0))
         guard let largest = shown.max() else { return "" }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Rows of text in columns: figures to the right, the first column and all else to the left.
+/// A table of text. Numbers are aligned right; the first column and other text are aligned left.
 package struct TextTable {
     private var rows: [[String]] = []
 
@@ -11,7 +11,7 @@ package struct TextTable {
     /// Adds a row.
     package mutating func add(_ row: [String]) { rows.append(row) }
 
-    /// The lines of the table, without spaces at their ends, with a rule under the first.
+    /// The lines of the table, without trailing spaces, with a rule under the header.
     package var lines: [String] {
         let columns = rows.map(\.count).max() ?? 0
         let widths = (0..<columns).map { column in
@@ -33,7 +33,7 @@ package struct TextTable {
         return lines
     }
 
-    /// Whether a cell is a number, with a unit or without: `3,456 Mbit/s`.
+    /// Whether a cell is a number with or without a unit, such as `3,456 Mbit/s`.
     private static func isFigure(_ cell: String) -> Bool {
         let number = cell.prefix { $0 != " " }
         return number.first?.isNumber == true && number.allSatisfy { $0.isNumber || $0 == "," || $0 == "." }
@@ -42,14 +42,14 @@ package struct TextTable {
 }
 
 extension String {
-    /// The text without the spaces that it ends with.
+    /// The text without trailing spaces.
     var trimmingSpacesAtEnd: String {
         var text = Substring(self)
         while text.last == " " { text.removeLast() }
         return String(text)
     }
 
-    /// The text with spaces behind it, up to `width` characters.
+    /// The text, filled with spaces to `width` characters.
     package func padded(to width: Int) -> String {
         self + String(repeating: " ", count: max(width - count, 0))
     }

@@ -4,6 +4,6 @@
 import CommandLineSupport
 
 extension CommandFailure {
-    /// Says it, and returns the exit status.
-    func tell(_ console: Console) -> Int32 { tell(console, as: "culvert-gateway") }
+    /// Prints the error, and returns the exit status.
+    func report(to console: Console) -> Int32 { tell(console, as: "culvert-gateway") }
 }

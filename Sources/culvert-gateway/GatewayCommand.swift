@@ -7,7 +7,7 @@ import CommandLineSupport
 /// `culvert-gateway`, which `culvert gateway` runs.
 struct GatewayCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "culvert-gateway", abstract: "Serve a team: WireGuard, users, devices, an HTTPS API.",
+        commandName: "culvert-gateway", abstract: "Run a gateway for a team: WireGuard, users, devices, an HTTPS API.",
         discussion: """
             Examples:
               sudo culvert gateway init vpn.example.com --backup-key /root/culvert-backup.key
@@ -18,11 +18,11 @@ struct GatewayCommand: ParsableCommand {
               sudo culvert gateway peer list
               culvert gateway demo
 
-            Commands other than init, run, restore, import-credential-server and demo ask the running gateway through its Unix socket, which takes root and the \
+            Commands other than init, run, restore, import-credential-server and demo use the running gateway through its Unix socket, which accepts root and the \
             gateway's own user.
 
-            Exit status: 0 success, 1 failure, 2 wrong usage or a setting that cannot be used, 3 nothing is called so, \
-            4 not permitted, 5 the gateway runs already, 6 it does not run.
+            Exit status: 0 success, 1 failure, 2 wrong usage or an invalid setting, 3 not found, \
+            4 not permitted, 5 the gateway is already running, 6 it is not running.
             """,
         version: "culvert-gateway \(programVersion)",
         subcommands: [
@@ -34,7 +34,7 @@ struct GatewayCommand: ParsableCommand {
             GatewayDemoCommand.self,
         ])
 
-    /// Whether a text is what nobody should type: an argument is read by other users of the machine.
+    /// Whether an argument is a secret. Arguments are visible to other users of the machine.
     static func isSecret(_ argument: String) -> Bool {
         argument.utf8.count > 40
             && ["ci_", "ct_", "cd_", "culvert-invitation:"].contains {
@@ -43,13 +43,13 @@ struct GatewayCommand: ParsableCommand {
     }
 }
 
-/// What commands of a folder take.
+/// The options of commands that use the gateway's folder.
 struct FolderOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The gateway's folder.", valueName: "folder"), completion: .directory)
     var directory = "/etc/culvert/gateway"
 }
 
-/// What commands take that ask the running gateway.
+/// The options of commands that use the running gateway.
 struct SocketOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The gateway's socket.", valueName: "path"), completion: .file())
     var socket = "/run/culvert-gateway/admin.sock"
@@ -57,7 +57,7 @@ struct SocketOptions: ParsableArguments {
     var client: AdminClient { AdminClient(socket: socket) }
 }
 
-/// The same, with a choice of form.
+/// The options of commands that use the running gateway and can print JSON.
 struct ListOptions: ParsableArguments {
     @OptionGroup var socket: SocketOptions
 
@@ -68,12 +68,12 @@ struct ListOptions: ParsableArguments {
 }
 
 extension ParsableCommand {
-    /// Does the command's work, and ends it with the status that belongs to how it went.
+    /// Does the command's work, and ends the command with the status of the result.
     func carryOut(_ body: (Console) throws(CommandFailure) -> Void) throws {
         let console = Console.standard
-        do throws(CommandFailure) { try body(console) } catch { try finish(error.tell(console)) }
+        do throws(CommandFailure) { try body(console) } catch { try finish(error.report(to: console)) }
     }
-    /// Does the work of a command that asks the running gateway.
+    /// Does the work of a command that uses the running gateway.
     func carryOut(_ options: ListOptions, _ body: (AdminTool) throws(CommandFailure) -> Void) throws {
         try carryOut { console throws(CommandFailure) in try body(AdminTool(options, console)) }
     }

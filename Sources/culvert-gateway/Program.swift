@@ -13,12 +13,12 @@ enum Program {
     }
 
     /// Parses and runs one command line.
-    /// - Returns: the exit status.
+    /// - Returns: The exit status.
     static func run(_ arguments: [String], console: Console) -> Int32 {
         do {
             if let secret = arguments.first(where: GatewayCommand.isSecret) {
                 throw ValidationError(
-                    "an argument is a secret ('\(secret.prefix(3))…'), which other users can read; revoke it, and give secrets in files"
+                    "an argument is a secret ('\(secret.prefix(3))…'), which other users can read; revoke it, and pass secrets in files"
                 )
             }
             var command = try GatewayCommand.parseAsRoot(arguments)

@@ -21,14 +21,14 @@ struct ContractFileTests {
 
     // MARK: - Differences
 
-    @Test("A command line that is as the file says has no difference")
+    @Test("A command line that equals the file has no difference")
     func same() throws {
         #expect(file().differences(from: Self.released, of: "culvert").isEmpty)
         #expect(file().problems(Changelog("")).isEmpty)
         #expect(try ContractFile(file().text) == file())
     }
 
-    @Test("An addition, a removal and a change are each reported, and after an update they are marked")
+    @Test("An addition, a removal and a change are each reported, and marked after an update")
     func differences() throws {
         let longer = ContractFact("culvert up --timeout", "option, default 60")
         let quiet = ContractFact("culvert up --quiet", "flag")
@@ -49,13 +49,13 @@ struct ContractFileTests {
             #expect(file.differences(from: facts, of: "culvert").isEmpty)
             #expect(file.text.split(separator: "\n").filter { "+-".contains($0.prefix(1)) }.map(String.init) == marked)
             #expect(try ContractFile(file.text) == file)
-            // The marks go when the command line is that of the release again.
+            // The marks are removed when the command line equals the release again.
             file.update(Self.released, of: "culvert")
             #expect(file.text == self.file().text)
         }
     }
 
-    @Test("An update of one program leaves the lines of the other programs")
+    @Test("An update of one program does not change the lines of other programs")
     func programs() {
         var file = file()
         file.update([ContractFact("culvert-pin show", "command")], of: "culvert-pin")
@@ -66,7 +66,7 @@ struct ContractFileTests {
     // MARK: - Rules
 
     @Test(
-        "An addition needs one item of the changelog that names it and its command",
+        "An addition needs a changelog item that names it and its command",
         arguments: [
             ("- `culvert up --quiet` prints nothing.", true), ("- `culvert up` takes\n  `--quiet`.", true),
             ("- `culvert up --quieter`.", false), ("- `culvert down --quiet`.", false),
@@ -80,7 +80,7 @@ struct ContractFileTests {
         #expect(file.problems(Changelog(text)).isEmpty == isEnough, "\(file.problems(Changelog(text)))")
     }
 
-    @Test("A group of commands stands for each of them, a new command for its options, and a member for its path")
+    @Test("A group of commands covers each of them, a new command its options, and a member its path")
     func changelogGroups() {
         func problems(_ fact: ContractFact, _ text: String, with more: [ContractFact] = []) -> [String] {
             var file = file()
@@ -111,7 +111,7 @@ struct ContractFileTests {
         #expect(throws: ContractFile.Malformed.self) { try ContractFile(text.replacing(" (issue ?)", with: "")) }
     }
 
-    @Test("A line of the release that was deleted or edited by hand is noticed")
+    @Test("A released line that was deleted or edited by hand is detected")
     func fingerprint() throws {
         let text = file().text
         for edited in [

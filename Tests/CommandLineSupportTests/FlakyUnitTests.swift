@@ -13,7 +13,7 @@ struct FlakyUnitTests {
     @Test("A unit test that never fails runs once")
     func sound() throws { #expect(try !FlakyTest.hasRun()) }
 
-    @Test("An issue of a task that is no part of the test fails the run")
+    @Test("An issue of a task outside the test fails the run")
     func detached() async { _ = await Task.detached { Issue.record("of no test") }.value }
 
     @Test("A unit test fails each time")

@@ -8,7 +8,7 @@ import TunnelSystem
 @Suite("Figures, tables and JSON")
 struct OutputTests {
     @Test(
-        "A number has exactly the asked places, rounded, with commas between thousands",
+        "A number is rounded to the given decimal places, with commas between thousands",
         arguments: [
             (0.0, 0, "0"), (1234.5678, 2, "1,234.57"), (0.05, 3, "0.050"), (-0.004, 2, "0.00"), (-1.5, 1, "-1.5"),
             (999.9996, 3, "1,000.000"), (.infinity, 1, "-"), (.nan, 1, "-"), (1e300, 0, "-"),
@@ -18,13 +18,13 @@ struct OutputTests {
     }
 
     @Test(
-        "Bytes are shown in the unit that fits",
+        "Bytes are shown in the largest suitable unit",
         arguments: [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (1_234_567, "1.2 MB"), (5_000_000_000_000, "5.0 TB")])
     func bytes(count: Int, text: String) {
         #expect(Figure.bytes(count) == text)
     }
 
-    @Test("Durations and rates have the places that their size asks for")
+    @Test("Durations and rates have decimal places that depend on their size")
     func durations() {
         #expect(Figure.milliseconds(.microseconds(62)) == "0.062 ms")
         #expect(Figure.milliseconds(.microseconds(12_346)) == "12.35 ms")
@@ -34,7 +34,7 @@ struct OutputTests {
         #expect(Figure.rate(3_456_000_000) == "3,456 Mbit/s")
     }
 
-    @Test("A table aligns figures right and all else left")
+    @Test("A table aligns numbers right and other text left")
     func table() {
         var table = TextTable(["", "client", "server", "address", "seen"])
         table.add(["packets", "12", "3,456,789", "10.66.0.2", "-"])
@@ -50,7 +50,7 @@ struct OutputTests {
             ])
     }
 
-    @Test("JSON keeps the order of members, escapes text, and has no form for what is not finite")
+    @Test("JSON keeps the order of members, escapes text, and rejects numbers that are not finite")
     func json() {
         let document: JSON = [
             "z": .array([.integer(1), .null, true]), "a": .string("\"\\\n\u{1}é"), "n": .decimal(1234.5, places: 2),
@@ -74,7 +74,7 @@ struct OutputTests {
     }
 
     @Test(
-        "Escape codes go to a terminal only, unless NO_COLOR is set or the terminal is dumb",
+        "Escape codes are written only to a terminal, unless NO_COLOR is set or the terminal is dumb",
         arguments: [
             (true, "xterm", "", true), (false, "xterm", "", false), (true, "xterm", "1", false),
             (true, "dumb", "", false),

@@ -6,7 +6,7 @@ import Testing
 
 @testable import CommandLineSupport
 
-@Suite("Secrets that a command is given")
+@Suite("Secrets for a command")
 struct SecretInputTests {
     private func read(_ contents: String?) throws -> Result<[UInt8], CommandFailure> {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("secret-\(UUID().uuidString)")
@@ -19,20 +19,20 @@ struct SecretInputTests {
     }
 
     @Test(
-        "A file's first line is the secret, however it ends",
+        "A file's first line is the secret, with any line ending or none",
         arguments: ["a word", "a word\n", "a word\r\n", "a word\nand another\n"])
     func firstLine(_ contents: String) throws {
         #expect(try read(contents) == .success(Array("a word".utf8)))
     }
 
-    @Test("A file without a secret is refused by its name", arguments: ["", "\n", "\r\nlater"])
+    @Test("A file without a secret is refused, and the error names the file", arguments: ["", "\n", "\r\nlater"])
     func nothing(_ contents: String) throws {
         let failure = #expect(throws: CommandFailure.self) { try read(contents).get() }
         #expect(failure?.reason.hasSuffix("/secret has no password") == true && failure?.fix.isEmpty == false)
         #expect(failure?.status == ExitStatus.usage)
     }
 
-    @Test("A file that is missing, or too long for a secret, is refused by its name")
+    @Test("A file that is missing or too long is refused, and the error names the file")
     func unreadable() throws {
         let missing = #expect(throws: CommandFailure.self) { try read(nil).get() }
         #expect(missing?.reason.contains("/secret: No such file") == true)

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Sparklines")
 struct SparklineTests {
-    @Test("A sparkline scales to its largest value and shows the last ones that fit")
+    @Test("A sparkline scales to its largest value and shows the latest values that fit")
     func sparkline() {
         #expect(Sparkline.text([0, 1, 7], width: 10) == "▁▂█")
         #expect(Sparkline.text([9, 0, 4, 8], width: 3) == "▁▅█")

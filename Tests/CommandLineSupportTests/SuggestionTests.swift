@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Suggestions")
 struct SuggestionTests {
-    @Test("The distance of two words counts the changes between them")
+    @Test("The distance of two words is the number of changes between them")
     func distance() {
         #expect(Suggestion.distance("demo", "demo") == 0)
         #expect(Suggestion.distance("demo", "dmo") == 1)

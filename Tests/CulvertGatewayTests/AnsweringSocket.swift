@@ -34,7 +34,7 @@
 
         func forgetRequests() { received.withLock { $0 = [] } }
 
-        /// - Parameter isFull: whether answers have the members that may be missing.
+        /// - Parameter isFull: Whether replies have all optional members.
         init(_ folder: Folder, isFull: Bool) throws {
             path = "\(folder.path)/admin.sock"
             listener = try UnixListener(path: path)
@@ -47,7 +47,7 @@
             var list = RouteList()
             AdminRoutes(
                 service,
-                invitations: InvitationPlace(
+                invitations: InvitationTemplate(
                     host: settings.host, port: 8443, pins: [pins.active, pins.backup], label: ""),
                 loginTunnel: LoginTunnelPlace(
                     server: try EndpointAddress(host: settings.host, port: 4500), keys: try directory.loginKeys())
@@ -129,8 +129,9 @@
             return (reply.status, sample(schema.json).line)
         }
 
-        /// Reads a request as a gateway does, and gives it to a gateway without users.
-        /// - Throws: The refusal of a request that is not valid. Other refusals are due to the samples, which the gateway does not have.
+        /// Decodes a request as a gateway does, and passes it to a gateway without users.
+        /// - Throws: The refusal of a request that is not valid. Other refusals are ignored: the gateway does not have
+        ///   the samples.
         private func check(
             _ route: ServedRoute, _ path: [Substring], query: String?, _ body: [UInt8]
         ) async throws(GatewayError) {
@@ -141,7 +142,7 @@
                 query: try RequestFields.query(query, route.description.parameters.filter { $0.place == .query }),
                 body: body)
             guard route.description.body != nil || body.isEmpty else {
-                throw .invalid(field: "body", problem: "the route takes none")
+                throw .invalid(field: "body", problem: "the route has no body")
             }
             do throws(GatewayError) { _ = try await route.answer(request) } catch {
                 if error.category == .invalid { throw error }
@@ -173,7 +174,7 @@
             guard let properties = schema["properties"] else { return ["name": "sample"] }
             var required: [JSON] = []
             if case .array(let names)? = schema["required"] { required = names }
-            // A command asks for the next page for as long as a page names one.
+            // A command requests the next page while a page names one.
             let isPage = properties.names == ["items", "next"]
             return .object(
                 of: properties.names.compactMap { name in

@@ -31,7 +31,8 @@
                 let captured = CapturedConsole()
                 try folder.initialize(["vpn.example.com", "--json"], captured.console())
                 try contract.add("culvert-gateway init --json", [captured.output])
-                // The other commands ask the gateway: once its answers have all optional members, once none.
+                // The other commands send requests. Their answers have all optional members the first time, and none
+                // the second time.
                 for command in contract.commandsWithJSON {
                     let name = String(command.dropFirst("culvert-gateway ".count))
                     var outputs: [String] = []
@@ -64,7 +65,7 @@
                     ("POST", "/v1/users", #"{"login":"anna","nmae":"x"}"#, 400, "nmae"),
                     ("POST", "/v1/users", #"{"name":"x"}"#, 400, "login"),
                     ("PATCH", "/v1/users/\(id)", #"{"deviceLimit":"1"}"#, 400, "deviceLimit"),
-                    ("PATCH", "/v1/users/anna", "{}", 404, "no such user"),
+                    ("PATCH", "/v1/users/anna", "{}", 404, "this user does not exist"),
                     ("DELETE", "/v1/users/\(id)", "{}", 400, "body"),
                     ("GET", "/v1/devices?user=\(id)", "", 200, "items"),
                     ("GET", "/v1/devices?usr=\(id)", "", 400, "query"),
@@ -78,7 +79,7 @@
             }
         }
 
-        @Test("A command checks its request before it sends it")
+        @Test("A command checks its request before it is sent")
         func checkedFirst() async throws {
             try await Folder.use { folder in
                 try folder.initialize(["vpn.example.com"], CapturedConsole().console())

@@ -18,7 +18,7 @@
     @Suite("Command line of the gateway")
     struct CommandLineTests {
         @Test(
-            "A secret that was typed is refused, and not repeated",
+            "A secret as an argument is refused, and not repeated in the output",
             arguments: ["ct_", "ci_", "cd_", "--token=ct_", "culvert-invitation:1:"])
         func secrets(prefix: String) {
             let secret = prefix + String(repeating: "aB3-", count: 12)
@@ -28,7 +28,7 @@
             #expect(!captured.error.contains("aB3-aB3-") && captured.error.contains("secret"))
         }
 
-        @Test("Help of every command can be shown")
+        @Test("Each command has help")
         func help() {
             for command in [
                 [], ["init"], ["peer", "add"], ["user", "set"], ["user", "password"], ["login-tunnel"],
@@ -42,20 +42,20 @@
         }
 
         @Test(
-            "Times are read with their units",
+            "Durations are read with their units",
             arguments: [("90m", 5400), ("12h", 43_200), ("30d", 2_592_000), ("5s", 5)])
         func lifetimes(text: String, seconds: Int64) throws {
             #expect(try Lifetime.seconds(text) == seconds)
         }
 
         @Test(
-            "A lifetime that is no time is refused",
+            "A lifetime that is not a duration is refused",
             arguments: ["", "d", "0d", "-1d", "1w", "99999999d", "9223372036854775807d"])
         func badLifetimes(text: String) {
             #expect(throws: CommandFailure.self) { try Lifetime.seconds(text) }
         }
 
-        @Test("An exported configuration is a wg-quick file with the key that was made here")
+        @Test("An exported configuration is a wg-quick file with the key made by the command")
         func export() throws {
             var random = SeededGenerator(seed: 1)
             let (key, server) = (PrivateKey(using: &random), PrivateKey(using: &random))

@@ -15,7 +15,7 @@
 
     @Suite("Making a gateway's folder")
     struct InitToolTests {
-        @Test("A folder has settings, keys and pins, and the backup key is elsewhere")
+        @Test("Init makes a folder with settings, keys and pins, and the backup key elsewhere")
         func make() throws {
             try Folder.with { folder in
                 let captured = CapturedConsole()
@@ -45,7 +45,7 @@
             }
         }
 
-        @Test("Init for the login tunnel alone names the tunnel's port, and no invitation")
+        @Test("Init for the login tunnel alone prints the tunnel's port, and no invitation")
         func loginTunnelOnly() throws {
             try Folder.with { folder in
                 let captured = CapturedConsole()
@@ -58,7 +58,7 @@
             }
         }
 
-        @Test("Init for the login tunnel alone takes no port of devices", arguments: ["--port", "--api-port"])
+        @Test("Init for the login tunnel alone refuses the ports of devices", arguments: ["--port", "--api-port"])
         func loginTunnelOnlyPorts(_ option: String) throws {
             let arguments = ["vpn.example.com", "--backup-key", "/backup.key", option]
             let both = #expect(throws: (any Error).self) {
@@ -72,7 +72,7 @@
             #expect(throws: (any Error).self) { _ = try InitCommand.parse(arguments + ["65536"]) }
         }
 
-        @Test("A folder that has a gateway is left alone, and no backup key is left behind")
+        @Test("A folder with a gateway is left unchanged, and no backup key is left behind")
         func twice() throws {
             try Folder.with { folder in
                 let captured = CapturedConsole()
@@ -88,7 +88,7 @@
             }
         }
 
-        @Test("A backup key in the folder is refused, and so is one over a file")
+        @Test("A backup key in the folder or over an existing file is refused")
         func backupPlace() throws {
             try Folder.with { folder in
                 let captured = CapturedConsole()
@@ -101,7 +101,7 @@
         }
     }
 
-    /// A folder of a test's own.
+    /// A temporary folder for one test.
     struct Folder {
         let path: String
         var gateway: String { path + "/gateway" }

@@ -3,10 +3,10 @@
 
 import FoundationEssentials
 
-/// A folder for one test, of mode 0700, which is gone after it.
+/// A folder for one test, with mode 0700, which is removed after it.
 enum TestFolder {
-    /// In memory where the system has such a place: what a killed process leaves there is the same, and a disk that is waited for
-    /// at each of thousands of commits keeps other tests from theirs.
+    /// A folder in memory, if the system has one. For a killed process, it leaves the same state as a disk. A disk,
+    /// with a wait at each of thousands of commits, would slow down other tests.
     private static var parent: String {
         let memory = "/dev/shm"
         return FileManager.default.isWritableFile(atPath: memory)

@@ -127,7 +127,7 @@
             let during = try scene.network.world.snapshot()
             let again = try scene.attempt("gateway", "run")
             #expect(again.status == 5, "\(again)")
-            #expect(again.output.contains("a gateway uses the folder \(GatewayProgramScene.directory) already"))
+            #expect(again.output.contains("another gateway uses the folder \(GatewayProgramScene.directory)"))
             try scene.network.world.expectUnchanged(since: during)
             try scene.culvert("gateway", "status")
             try scene.stop()

@@ -12,13 +12,13 @@ import TunnelSystem
 /// header   "culvert-backup-1\n"             17 bytes
 ///          log2 n, r, p of scrypt            3 bytes
 ///          salt                              32 bytes
-///          SHA-256 of all before             32 bytes   whether the header is as it was written
-///          HMAC-SHA256 of all before         32 bytes   whether the passphrase is right
-/// chunks   ChaCha20-Poly1305 of up to 1 MiB each, tag behind it. The nonce is the chunk's number (8 bytes, little-endian),
+///          SHA-256 of the bytes above         32 bytes   detects a damaged header
+///          HMAC-SHA256 of the bytes above    32 bytes   verifies the passphrase
+/// chunks   ChaCha20-Poly1305 of up to 1 MiB each, followed by its tag. The nonce is the chunk's number (8 bytes, little-endian),
 ///          a byte that is 1 for the last chunk, and 3 zeros. The header is the additional data.
 /// ```
-/// scrypt gives 64 bytes: the key of the chunks, and that of the HMAC. A chunk that is missing, moved, added or changed does not
-/// decrypt, nor does a file that was cut anywhere.
+/// scrypt derives 64 bytes: the key of the chunks, followed by the key of the HMAC. Decryption fails if a chunk is
+/// missing, moved, added or changed, and if the file was truncated.
 enum BackupFormat {
     static let magic = Array("culvert-backup-1\n".utf8)
     static let chunk = 1 << 20
@@ -26,13 +26,13 @@ enum BackupFormat {
     private static let tagLength = 16
     static let headerLength = magic.count + 3 + saltLength + 32 + 32
 
-    /// What the passphrase costs: `128 * 2^n * r` bytes, and time in proportion to it times `p`.
+    /// The cost of a passphrase: `128 * 2^n * r` bytes of memory, and time in proportion to this number times `p`.
     struct Cost: Hashable, Sendable {
         var log2N: UInt8 = 16
         var r: UInt8 = 8
         var p: UInt8 = 1
 
-        /// A file does not make us use more memory than this.
+        /// Whether the cost is within the bounds. They limit the memory that a file can make the gateway use.
         var isValid: Bool {
             (1...20).contains(log2N) && (1...32).contains(r) && (1...8).contains(p)
                 && 128 * (1 << Int(log2N)) * Int(r) * Int(p) <= 1 << 28
@@ -51,7 +51,7 @@ enum BackupFormat {
             let derived = try? KDF.Scrypt.deriveKey(
                 from: passphrase, salt: salt, outputByteCount: 64, rounds: 1 << Int(cost.log2N),
                 blockSize: Int(cost.r), parallelism: Int(cost.p))
-        else { throw GatewayDirectoryError("the passphrase cannot be hashed: there may be too little memory") }
+        else { throw GatewayDirectoryError("cannot hash the passphrase: there may be too little memory") }
         return unsafe derived.withUnsafeBytes { bytes in
             unsafe Keys(
                 chunks: SymmetricKey(data: bytes.prefix(32)), header: SymmetricKey(data: bytes.dropFirst(32)))
@@ -73,7 +73,7 @@ enum BackupFormat {
             guard
                 let nonce = try? ChaChaPoly.Nonce(data: nonce(number, isLast: number == count - 1)),
                 let box = try? ChaChaPoly.seal(part, using: keys.chunks, nonce: nonce, authenticating: header)
-            else { throw GatewayDirectoryError("the backup cannot be encrypted") }
+            else { throw GatewayDirectoryError("cannot encrypt the backup") }
             file += Array(box.ciphertext) + Array(box.tag)
         }
         return file
@@ -83,16 +83,16 @@ enum BackupFormat {
         guard file.count >= magic.count, file.starts(with: magic) else {
             if file.starts(with: "culvert-backup-".utf8) {
                 throw GatewayDirectoryError(
-                    "this backup is of a later version of this program", kind: .newer, fix: "update the program")
+                    "a later version of this program made this backup", kind: .newer, fix: "update the program")
             }
-            throw GatewayDirectoryError("this is no backup of a gateway", kind: .damaged)
+            throw GatewayDirectoryError("the file is not a backup of a gateway", kind: .damaged)
         }
-        guard file.count > headerLength else { throw damaged("it is cut short") }
+        guard file.count > headerLength else { throw damaged("it is truncated") }
         let header = Array(file[..<headerLength])
         let (summed, sum) = (header[..<(headerLength - 64)], header[(headerLength - 64)..<(headerLength - 32)])
         guard Array(SHA256.hash(data: summed)) == Array(sum) else { throw damaged("its header was changed") }
         let cost = Cost(log2N: header[magic.count], r: header[magic.count + 1], p: header[magic.count + 2])
-        guard cost.isValid else { throw damaged("it asks for too much memory") }
+        guard cost.isValid else { throw damaged("it requires too much memory") }
         let keys = try keys(passphrase, Array(summed[(magic.count + 3)...]), cost)
         guard
             HMAC<SHA256>.isValidAuthenticationCode(
@@ -115,7 +115,7 @@ enum BackupFormat {
                 let box = try? ChaChaPoly.SealedBox(
                     nonce: nonce, ciphertext: part.dropLast(tagLength), tag: part.suffix(tagLength)),
                 let plain = try? ChaChaPoly.open(box, using: key, authenticating: header)
-            else { throw damaged("it was changed or cut") }
+            else { throw damaged("it was changed or truncated") }
             payload += Array(plain)
             number += 1
         } while !rest.isEmpty
@@ -131,8 +131,8 @@ enum BackupFormat {
     }
 }
 
-/// The files in a backup, one behind the other: the length of the name in a byte, the name, the length in 8 bytes
-/// (little-endian), the bytes.
+/// The files in a backup, one after another. Each is the length of its name in one byte, the name, the length of its
+/// content in 8 bytes (little-endian), and the content.
 enum BackupPayload {
     static func encode(_ files: [(name: String, bytes: [UInt8])]) -> [UInt8] {
         var payload: [UInt8] = []
@@ -148,20 +148,20 @@ enum BackupPayload {
     static func decode(_ payload: [UInt8]) throws(GatewayDirectoryError) -> [(name: String, bytes: [UInt8])] {
         var files: [(name: String, bytes: [UInt8])] = []
         var rest = payload[...]
-        func take(_ count: Int) throws(GatewayDirectoryError) -> ArraySlice<UInt8> {
-            guard count >= 0, rest.count >= count else { throw BackupFormat.damaged("a file in it has no end") }
+        func read(_ count: Int) throws(GatewayDirectoryError) -> ArraySlice<UInt8> {
+            guard count >= 0, rest.count >= count else { throw BackupFormat.damaged("a file in it is truncated") }
             defer { rest = rest.dropFirst(count) }
             return rest.prefix(count)
         }
         while let length = rest.first {
             rest = rest.dropFirst()
-            let name = String(decoding: try take(Int(length)), as: UTF8.self)
+            let name = String(decoding: try read(Int(length)), as: UTF8.self)
             guard FileName.isValid(name), !files.contains(where: { $0.name == name }) else {
-                throw BackupFormat.damaged("a file in it has no name")
+                throw BackupFormat.damaged("the name of a file in it is not valid or not unique")
             }
-            let size = try take(8).reversed().reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
-            guard let count = Int(exactly: size) else { throw BackupFormat.damaged("a file in it has no end") }
-            files.append((name, Array(try take(count))))
+            let size = try read(8).reversed().reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+            guard let count = Int(exactly: size) else { throw BackupFormat.damaged("a file in it is truncated") }
+            files.append((name, Array(try read(count))))
         }
         return files
     }

@@ -5,15 +5,16 @@ package import FoundationEssentials
 import Provisioning
 import TunnelSystem
 
-/// A gateway's whole folder in one encrypted file: database, keys and settings.
+/// A backup of a gateway's whole folder in one encrypted file: database, keys and settings.
 ///
-/// Whoever has it and the passphrase is the gateway. The backup key of the device API is not in it. What was done since is not in it
-/// either: invitations that were used since are open again, and devices that were removed are back.
+/// With the file and its passphrase, anyone can act as the gateway. The backup key of the device API is not included.
+/// A restored gateway does not know later changes: invitations that were used since are open again, and devices that
+/// were removed since exist again.
 package enum GatewayBackup {
     /// The shortest passphrase, in bytes.
     package static let shortestPassphrase = 12
 
-    /// Makes a backup, while the gateway runs.
+    /// Makes a backup, even while the gateway runs.
     package static func make(
         _ directory: GatewayDirectory, _ store: GatewayStore, passphrase: [UInt8], random: RandomSource = RandomSource()
     ) throws(GatewayDirectoryError) -> [UInt8] {
@@ -25,7 +26,7 @@ package enum GatewayBackup {
         random: RandomSource
     ) throws(GatewayDirectoryError) -> [UInt8] {
         guard passphrase.count >= shortestPassphrase else {
-            throw GatewayDirectoryError("a passphrase has \(shortestPassphrase) bytes at least")
+            throw GatewayDirectoryError("the passphrase must have at least \(shortestPassphrase) bytes")
         }
         var files: [(name: String, bytes: [UInt8])] = []
         for name in GatewayDirectory.Name.kept {
@@ -42,8 +43,8 @@ package enum GatewayBackup {
             BackupPayload.encode(files), passphrase: passphrase, cost: cost, random: random)
     }
 
-    /// Makes a gateway's folder out of a backup. Everything is checked before anything is written.
-    /// - Parameter path: a folder that is empty, or not there yet.
+    /// Restores a gateway's folder from a backup. Everything is checked before anything is written.
+    /// - Parameter path: The path of an empty folder, or of one that does not exist yet.
     package static func restore(
         _ file: [UInt8], to path: String, passphrase: [UInt8], now: Date = Date()
     ) async throws(GatewayDirectoryError) -> GatewayDirectory {
@@ -58,12 +59,12 @@ package enum GatewayBackup {
         let known = Set(GatewayDirectory.Name.kept + [GatewayDirectory.Name.database])
         if let name = names.subtracting(known).min() {
             throw GatewayDirectoryError(
-                "the backup has a file '\(name)', which this version does not know", kind: .newer,
+                "the backup contains a file '\(name)' that this version does not know", kind: .newer,
                 fix: "update the program")
         }
         let directory = try GatewayDirectory(made: path)
         guard try directory.files.names().isEmpty else {
-            throw GatewayDirectoryError("\(path) is not empty", kind: .exists, fix: "name another folder")
+            throw GatewayDirectoryError("\(path) is not empty", kind: .exists, fix: "select another folder")
         }
         do throws(GatewayDirectoryError) {
             try await fill(directory, files, now: now)
@@ -77,7 +78,7 @@ package enum GatewayBackup {
     private static func fill(
         _ directory: GatewayDirectory, _ files: [(name: String, bytes: [UInt8])], now: Date
     ) async throws(GatewayDirectoryError) {
-        // The key comes last: a folder without it is no gateway's yet.
+        // The key is written last: a folder without it does not contain a gateway.
         for (name, bytes) in files where name != GatewayDirectory.Name.serverKey {
             try directory.files.write(bytes, to: name)
         }

@@ -8,11 +8,11 @@ import Provisioning
 import SwiftASN1
 import X509
 
-/// A key of ECDSA on P-256 and a certificate for it, as PEM.
+/// An ECDSA P-256 key and a certificate for it, both in PEM.
 package struct GatewayCertificate: Sendable {
-    /// One certificate, or a chain whose first is the key's.
+    /// The certificate, or a chain that starts with the certificate of the key.
     package var certificate: String
-    /// PKCS#8. Not to be logged.
+    /// The private key (PKCS#8). It must not be logged.
     package var key: String
 
     package init(certificate: String, key: String) {
@@ -20,19 +20,19 @@ package struct GatewayCertificate: Sendable {
         self.key = key
     }
 
-    // A device may have a clock that was never set, and says 1970. Its error is told from others by its time, which is before the
-    // certificate's begin; and no certificate of a pinned key ends before the gateway does.
+    // A device whose clock was never set has a time in 1970. Its error is recognised because its time is before the
+    // start of the certificate. The certificate of a pinned key never expires during the life of a gateway.
     /// 2000-01-01 00:00:00 UTC.
     static let begin = Date(timeIntervalSince1970: 946_684_800)
     /// 2120-01-01 00:00:00 UTC.
     static let end = Date(timeIntervalSince1970: 4_733_510_400)
 
-    /// A certificate that a key has signed itself, for a server of this name or address: the leaf whose key devices pin.
+    /// Makes a self-signed certificate for a server with this name or address. It is the leaf whose key devices pin.
     static func leaf(host: String, key: P256.Signing.PrivateKey) throws(GatewayDirectoryError) -> GatewayCertificate {
         try make(host: host, key: key, issuer: nil)
     }
 
-    /// An authority, and a leaf that it has signed.
+    /// Makes a certificate authority and a leaf that it has signed.
     static func authority(
         host: String
     ) throws(GatewayDirectoryError) -> (authority: GatewayCertificate, leaf: GatewayCertificate) {
@@ -51,7 +51,7 @@ package struct GatewayCertificate: Sendable {
                     SubjectKeyIdentifier(hash: Certificate.PublicKey(key.publicKey))
                 }, issuerPrivateKey: Certificate.PrivateKey(key))
         } catch {
-            throw GatewayDirectoryError("the certificate of addKey's authority cannot be made: \(error)")
+            throw GatewayDirectoryError("cannot make the certificate of addKey's authority: \(error)")
         }
         let leaf = try make(host: host, key: P256.Signing.PrivateKey(), issuer: (name, key))
         return (
@@ -69,7 +69,7 @@ package struct GatewayCertificate: Sendable {
             name = .dnsName(host)
         }
         do {
-            // PIA's clients look at the common name, which has at most 64 characters (RFC 5280, ub-common-name).
+            // PIA's clients compare the common name, which must not exceed 64 characters (RFC 5280, ub-common-name).
             let subject = try DistinguishedName { CommonName(host.utf8.count <= 64 ? host : "Culvert gateway") }
             let signer = issuer?.key ?? key
             let certificate = try Certificate(
@@ -91,20 +91,20 @@ package struct GatewayCertificate: Sendable {
                 }, issuerPrivateKey: Certificate.PrivateKey(signer))
             return GatewayCertificate(certificate: try pem(certificate), key: key.pemRepresentation)
         } catch {
-            throw GatewayDirectoryError("the certificate for '\(host)' cannot be made: \(error)")
+            throw GatewayDirectoryError("cannot make the certificate for '\(host)': \(error)")
         }
     }
 
     private static func pem(_ certificate: Certificate) throws(GatewayDirectoryError) -> String {
         do { return try certificate.serializeAsPEM().pemString + "\n" } catch {
-            throw GatewayDirectoryError("a certificate cannot be written: \(error)")
+            throw GatewayDirectoryError("cannot encode a certificate: \(error)")
         }
     }
 
-    /// What devices pin of a key.
+    /// Returns the pin of a key: the SHA-256 hash of its public key.
     static func pin(_ key: P256.Signing.PrivateKey) throws(GatewayDirectoryError) -> ServerKeyPin {
         let hash = Array(SHA256.hash(data: key.publicKey.derRepresentation))
-        guard let pin = ServerKeyPin(bytes: hash) else { throw GatewayDirectoryError("a key has no pin") }
+        guard let pin = ServerKeyPin(bytes: hash) else { throw GatewayDirectoryError("cannot make the pin of a key") }
         return pin
     }
 }

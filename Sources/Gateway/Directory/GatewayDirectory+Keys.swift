@@ -5,7 +5,8 @@ import FoundationEssentials
 import TunnelSystem
 package import WireGuardCore
 
-// WireGuard's keys. The next one's file has its time in a second line, so that both come and go together.
+// WireGuard's keys. The file of the next key has the time of the switch in its second line, so that both are written
+// and removed together.
 
 extension GatewayDirectory: ServerKeyStore {
     package func serverKeys() throws(GatewayError) -> ServerKeys {
@@ -27,7 +28,7 @@ extension GatewayDirectory: ServerKeyStore {
         guard next.count == 2, let key = PrivateKey(base64: next[0]), !key.isZero,
             let time = try? Date(String(next[1]), strategy: .iso8601)
         else { throw damaged(Name.nextServerKey) }
-        // A switch that a crash has cut short is done: its first half was the whole of it.
+        // A crash interrupted the switch after its first half, which is sufficient.
         guard key != current else { return ServerKeys(current: current) }
         return ServerKeys(current: current, next: ServerKeys.Next(key: key, switchAt: time))
     }
@@ -68,7 +69,7 @@ extension GatewayDirectory: ServerKeyStore {
 
     func write(_ keys: LoginTunnelKeys) throws(GatewayDirectoryError) {
         try write(text: keys.presharedKey.exportedBase64, Name.loginPresharedKey)
-        // The last one: without it there are no keys.
+        // This file is written last: without it, the folder has no login keys.
         try write(text: keys.privateKey.exportedBase64, Name.loginKey)
     }
 

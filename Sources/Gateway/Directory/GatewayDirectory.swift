@@ -11,10 +11,10 @@ import Synchronization
 import TunnelSystem
 import WireGuardCore
 
-/// The folder of a gateway: settings, keys, certificates and the database, of which nobody but its owner sees anything. Only the
-/// backup key of the device API is elsewhere, where the administrator has put it.
+/// The folder of a gateway: settings, keys, certificates and the database. Only its owner can access it. The backup
+/// key of the device API is the one file outside the folder: the administrator chooses its place.
 package struct GatewayDirectory: Sendable {
-    /// Where it is unless something else is said.
+    /// The default path.
     package static let standard = "/etc/culvert/gateway"
 
     package let path: String
@@ -35,7 +35,7 @@ package struct GatewayDirectory: Sendable {
         static let loginKey = "login.key"
         static let loginPresharedKey = "login.preshared.key"
         static let database = "gateway.db"
-        /// All that a backup has beside the database.
+        /// The files of a backup in addition to the database.
         static let kept = [
             GatewaySettings.fileName, serverKey, nextServerKey, presharedMaster, apiKey, apiCertificate, pins,
             authorityKey, authorityCertificate, addKeyKey, addKeyCertificate, loginPresharedKey, loginKey,
@@ -57,14 +57,14 @@ package struct GatewayDirectory: Sendable {
                 existing: path, access: .ownerOnly, byteLimit: Self.byteLimit)
         else {
             throw GatewayDirectoryError(
-                "there is no folder \(path)", kind: .missing,
-                fix: "'culvert gateway init' makes it; --directory names another one")
+                "the folder \(path) does not exist", kind: .missing,
+                fix: "run 'culvert gateway init' to make it, or select a folder with --directory")
         }
         self.path = path
         self.files = files
         guard try files.read(Name.serverKey) != nil else {
             throw GatewayDirectoryError(
-                "\(path) has no gateway in it", kind: .missing, fix: "'culvert gateway init' makes one")
+                "\(path) does not contain a gateway", kind: .missing, fix: "run 'culvert gateway init' to make one")
         }
     }
 
@@ -74,9 +74,9 @@ package struct GatewayDirectory: Sendable {
         try lock()
     }
 
-    /// Makes the folder with fresh keys and these settings.
-    /// - Parameter backupKey: where the backup key goes: an absolute path outside the folder, where there is nothing yet.
-    /// - Throws: where there is a gateway in it already.
+    /// Makes the folder with new keys and these settings.
+    /// - Parameter backupKey: The absolute path of the new file for the backup key, outside the folder.
+    /// - Throws: ``GatewayDirectoryError`` of kind `.exists` if the folder contains a gateway, or if the file exists.
     package static func make(
         _ path: String, _ settings: GatewaySettings, backupKey: String, random: RandomSource = RandomSource()
     ) throws(GatewayDirectoryError) -> GatewayDirectory {
@@ -86,8 +86,8 @@ package struct GatewayDirectory: Sendable {
         let directory = try GatewayDirectory(made: path)
         guard try directory.files.read(Name.serverKey) == nil else {
             throw GatewayDirectoryError(
-                "\(path) has a gateway's keys already", kind: .exists,
-                fix: "name another folder with --directory; new keys would lock out all devices")
+                "\(path) already contains the keys of a gateway", kind: .exists,
+                fix: "select another folder with --directory; new keys would lock out all devices")
         }
         let (active, backup) = (P256.Signing.PrivateKey(), P256.Signing.PrivateKey())
         try directory.write(backup: backup, to: backupKey)
@@ -98,36 +98,36 @@ package struct GatewayDirectory: Sendable {
         try directory.write(active: active, backup: try GatewayCertificate.pin(backup), host: settings.host)
         if settings.addKey.isEnabled { try directory.makeAddKeyAuthority(host: settings.host) }
         try directory.write(text: master.exportedBase64, Name.presharedMaster)
-        // The last one: a folder without it is no gateway's yet.
+        // This file is written last: a folder without it does not contain a gateway.
         try directory.write(text: key.exportedBase64, Name.serverKey)
         return directory
     }
 
-    /// Where the database is.
+    /// The path of the database.
     package var database: String { "\(path)/\(Name.database)" }
 
-    /// Keeps other gateways, and restoring, out of the folder until this value and its copies are gone.
-    /// - Throws: `.inUse`, at once.
+    /// Keeps other gateways and `restore` out of the folder until this value and all copies of it are released.
+    /// - Throws: ``GatewayDirectoryError`` of kind `.inUse`, immediately.
     package func lock() throws(GatewayDirectoryError) {
         try holder.held.withLock { (held) throws(GatewayDirectoryError) in
             guard held == nil else { return }
             let opened = SystemCall.open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
             guard opened >= 0 else {
-                throw GatewayDirectoryError("'\(path)' cannot be opened: \(SystemError.words(errno))")
+                throw GatewayDirectoryError("cannot open '\(path)': \(SystemError.words(errno))")
             }
             let descriptor = SharedDescriptor(OwnedDescriptor(opened))
             guard SystemCall.retry({ flock(opened, LOCK_EX | LOCK_NB) }) == 0 else {
                 guard errno == EWOULDBLOCK else {
-                    throw GatewayDirectoryError("'\(path)' cannot be locked: \(SystemError.words(errno))")
+                    throw GatewayDirectoryError("cannot lock '\(path)': \(SystemError.words(errno))")
                 }
                 throw GatewayDirectoryError(
-                    "a gateway uses the folder \(path) already", kind: .inUse, fix: "stop it first")
+                    "another gateway uses the folder \(path)", kind: .inUse, fix: "stop it first")
             }
             held = descriptor
         }
     }
 
-    /// The lock, for as long as anybody has the folder.
+    /// The lock, which is held until the last copy of the folder's value is released.
     private final class Holder: Sendable {
         let held = Mutex<SharedDescriptor?>(nil)
     }
@@ -155,7 +155,7 @@ package struct GatewayDirectory: Sendable {
 
     // MARK: - The device API
 
-    /// The certificate that the device API shows now.
+    /// The certificate that the device API presents now.
     package func apiCertificate() throws(GatewayDirectoryError) -> GatewayCertificate {
         GatewayCertificate(certificate: try text(Name.apiCertificate), key: try text(Name.apiKey))
     }
@@ -168,17 +168,17 @@ package struct GatewayDirectory: Sendable {
         return pins
     }
 
-    /// Puts the backup key in the place of the active one, which is lost or known to others, with a new backup key. Devices know
-    /// both old pins, and learn none of the new one: they follow once, and have to enrol again before the next time.
+    /// Replaces the active key, which is lost or compromised, by the backup key, and makes a new backup key. Devices
+    /// know both old pins but not the new one: they accept this change, and must enrol again before the next one.
     /// - Parameters:
-    ///   - backupKey: the file that ``make(_:_:backupKey:random:)`` has written.
-    ///   - newBackupKey: where the new one goes.
+    /// - backupKey: The file that ``make(_:_:backupKey:random:)`` has written.
+    /// - newBackupKey: The absolute path of the new file for the new backup key.
     package func activateBackupKey(
         _ backupKey: String, newBackupKey: String
     ) throws(GatewayDirectoryError) {
         let pem = try Self.readOutside(backupKey)
         guard let key = try? P256.Signing.PrivateKey(pemRepresentation: pem) else {
-            throw GatewayDirectoryError("'\(backupKey)' is no key of ECDSA on P-256 in PEM")
+            throw GatewayDirectoryError("'\(backupKey)' is not an ECDSA P-256 key in PEM")
         }
         guard try GatewayCertificate.pin(key) == pins().backup else {
             throw GatewayDirectoryError("'\(backupKey)' is not the backup key of this gateway")
@@ -195,7 +195,7 @@ package struct GatewayDirectory: Sendable {
         let pins = Pins(active: try GatewayCertificate.pin(active), backup: backup)
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-        guard let json = try? encoder.encode(pins) else { throw GatewayDirectoryError("the pins cannot be written") }
+        guard let json = try? encoder.encode(pins) else { throw GatewayDirectoryError("cannot encode the pins") }
         try files.write(Array(leaf.key.utf8), to: Name.apiKey)
         try files.write(Array(leaf.certificate.utf8), to: Name.apiCertificate)
         try files.write(Array(json) + [UInt8(ascii: "\n")], to: Name.pins)
@@ -203,42 +203,43 @@ package struct GatewayDirectory: Sendable {
 
     private func write(backup key: P256.Signing.PrivateKey, to file: String) throws(GatewayDirectoryError) {
         guard file.utf8.first == UInt8(ascii: "/"), !file.split(separator: "/").contains("..") else {
-            throw GatewayDirectoryError("'\(file)' is not an absolute path", fix: "begin it with '/'")
+            throw GatewayDirectoryError("'\(file)' is not an absolute path", fix: "start it with '/'")
         }
         let folder = path.hasSuffix("/") ? path : path + "/"
         guard !file.hasPrefix(folder) else {
             throw GatewayDirectoryError(
-                "'\(file)' is inside the gateway's folder", fix: "keep the backup key where the folder's thief is not")
+                "'\(file)' is inside the gateway's folder",
+                fix: "keep the backup key where a thief of the folder cannot find it")
         }
         let opened = SystemCall.open(file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW)
         guard opened >= 0 else {
             let error = errno
             throw GatewayDirectoryError(
-                "the backup key cannot be written to '\(file)': \(SystemError.words(error))",
+                "cannot write the backup key to '\(file)': \(SystemError.words(error))",
                 kind: error == EEXIST ? .exists : SystemError.isDenied(error) ? .denied : .other)
         }
         defer { SystemCall.close(opened) }
         let bytes = Array((key.pemRepresentation + "\n").utf8)
         guard SystemCall.writeAll(opened, bytes), fsync(opened) == 0 else {
-            throw GatewayDirectoryError("the backup key cannot be written to '\(file)': \(SystemError.words(errno))")
+            throw GatewayDirectoryError("cannot write the backup key to '\(file)': \(SystemError.words(errno))")
         }
     }
 
     private static func readOutside(_ file: String) throws(GatewayDirectoryError) -> String {
         let opened = SystemCall.open(file, O_RDONLY | O_NONBLOCK)
         guard opened >= 0 else {
-            throw GatewayDirectoryError("'\(file)' cannot be opened: \(SystemError.words(errno))")
+            throw GatewayDirectoryError("cannot open '\(file)': \(SystemError.words(errno))")
         }
         defer { SystemCall.close(opened) }
         guard let bytes = SystemCall.readAll(opened, limit: 65_536) else {
-            throw GatewayDirectoryError("'\(file)' cannot be read: \(SystemError.words(errno))")
+            throw GatewayDirectoryError("cannot read '\(file)': \(SystemError.words(errno))")
         }
         return String(decoding: bytes, as: UTF8.self)
     }
 
     // MARK: - addKey
 
-    /// Makes the authority of `addKey` and the certificate of its listener, unless they exist already.
+    /// Makes the `addKey` authority and the certificate of its listener, unless they exist.
     package func makeAddKeyAuthority(host: String) throws(GatewayDirectoryError) {
         guard try files.read(Name.addKeyKey) == nil else { return }
         let (authority, leaf) = try GatewayCertificate.authority(host: host)
@@ -248,7 +249,7 @@ package struct GatewayDirectory: Sendable {
         try files.write(Array(leaf.key.utf8), to: Name.addKeyKey)
     }
 
-    /// The certificate of `addKey`'s listener, and its authority's, which PIA's clients are given.
+    /// The certificate of the `addKey` listener, and the authority's certificate, which PIA's clients trust.
     package func addKeyCertificate() throws(GatewayDirectoryError) -> (leaf: GatewayCertificate, authority: String) {
         (
             GatewayCertificate(certificate: try text(Name.addKeyCertificate), key: try text(Name.addKeyKey)),
@@ -274,6 +275,6 @@ package struct GatewayDirectory: Sendable {
 
     func damaged(_ name: String) -> GatewayDirectoryError {
         GatewayDirectoryError(
-            "\(path)/\(name) is not as it was written", kind: .damaged, fix: "restore it from a backup")
+            "\(path)/\(name) is damaged", kind: .damaged, fix: "restore it from a backup")
     }
 }

@@ -3,30 +3,30 @@
 
 package import TunnelSystem
 
-/// Why a gateway's folder, or a backup of it, cannot be used: for administrators, at the command line and in the log.
+/// An error of a gateway's folder or of a backup, for administrators: at the command line and in the log.
 package struct GatewayDirectoryError: Error, Hashable, Sendable, CustomStringConvertible, StorageFailure {
     package enum Kind: Hashable, Sendable {
         case other
-        /// Another user's rights are in the way, or others have too many.
+        /// This user may not access a file, or other users have too many rights.
         case denied
-        /// There is no gateway.
+        /// The folder does not contain a gateway.
         case missing
-        /// There is one already.
+        /// The folder already contains a gateway, or a file that must be new exists.
         case exists
-        /// A gateway runs there, or is being made.
+        /// A gateway is running in the folder or being made there.
         case inUse
         case wrongPassphrase
-        /// The settings cannot be used, or another program's files cannot be imported.
+        /// The settings are not valid, or another program's files cannot be imported.
         case unusable
-        /// What is there is not as it was written.
+        /// The content of a file is not what was written.
         case damaged
-        /// A later version of this program wrote it.
+        /// A later version of this program wrote the database.
         case newer
     }
 
     package var kind: Kind
     package var reason: String
-    /// What to do; empty where there is nothing to say.
+    /// The remedy; empty if there is none.
     package var fix: String
 
     package init(_ reason: String, kind: Kind = .other, fix: String = "") {
@@ -43,7 +43,7 @@ package struct GatewayDirectoryError: Error, Hashable, Sendable, CustomStringCon
         switch error {
         case .newerVersion(let reason): self.init(reason, kind: .newer)
         case .unavailable(let reason): self.init(reason)
-        default: self.init("the database does not do what it should: \(error)")
+        default: self.init("the database has failed: \(error)")
         }
     }
 

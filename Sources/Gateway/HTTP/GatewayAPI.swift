@@ -9,8 +9,8 @@ import ServiceLifecycle
 import Synchronization
 import TunnelSystem
 
-/// All listeners of a gateway, each with separate routes: the administrators' API, the Unix socket, with WireGuard the device API,
-/// and `addKey` if the settings enable it.
+/// All listeners of a gateway, each with separate routes: the administrators' API, the Unix socket, the device API if
+/// WireGuard is served, and `addKey` if the settings enable it.
 package final class GatewayAPI: Service, Sendable {
     /// The parts of the API in addition to the service.
     package struct Parts: Sendable {
@@ -19,7 +19,7 @@ package final class GatewayAPI: Service, Sendable {
         /// The certificate of the administrators' API, or `nil` for plain HTTP.
         package var admin: GatewayCertificate?
         package var addKey: GatewayCertificate?
-        package var invitations: InvitationPlace
+        package var invitations: InvitationTemplate
         /// The user who may use the socket in addition to root.
         package var socketUser: UInt32
         package var version: String
@@ -28,14 +28,14 @@ package final class GatewayAPI: Service, Sendable {
         /// The metrics of the runtime.
         package var runtimeMetrics: @Sendable () async -> [MetricFamily] = { [] }
         package var readiness: @Sendable () async -> Readiness = { Readiness() }
-        /// Makes an encrypted backup with a passphrase, or `nil` if the gateway cannot make any.
+        /// Makes an encrypted backup with a passphrase; `nil` if the gateway cannot make one.
         package var backup: AdminRoutes.Backup?
         /// The server and the keys of the login tunnel, or `nil` if the gateway does not serve it.
         package var loginTunnel: LoginTunnelPlace?
 
         package init(
             device: GatewayCertificate, admin: GatewayCertificate? = nil,
-            addKey: GatewayCertificate? = nil, invitations: InvitationPlace, socketUser: UInt32, version: String
+            addKey: GatewayCertificate? = nil, invitations: InvitationTemplate, socketUser: UInt32, version: String
         ) {
             self.device = device
             self.admin = admin
@@ -63,10 +63,10 @@ package final class GatewayAPI: Service, Sendable {
 
     static let help = [
         "culvert_gateway_requests_total": "Requests of the API by listener, route and status",
-        "culvert_gateway_request_seconds": "How long answers took",
-        "culvert_gateway_refusals_total": "Requests and connections that were refused, by cause",
+        "culvert_gateway_request_seconds": "Time until the answer, in seconds",
+        "culvert_gateway_refusals_total": "Refused requests and connections, by cause",
         "culvert_gateway_enrolments_total": "Devices that enrolled",
-        "culvert_gateway_enrolment_repetitions_total": "Enrolments that had been answered before",
+        "culvert_gateway_enrolment_repetitions_total": "Repeated enrolments that got the answer of the first request",
     ]
 
     /// - Throws: ``GatewayDirectoryError`` if a certificate or the path of the socket cannot be used.
@@ -114,18 +114,18 @@ package final class GatewayAPI: Service, Sendable {
         self.entries = entries
     }
 
-    /// The number of listeners that a gateway with these settings has.
+    /// The number of listeners of a gateway with these settings.
     package static func listenerCount(_ settings: GatewaySettings) -> Int {
         let device = settings.servesWireGuard ? settings.api.addresses.count : 0
         let addKey = settings.addKey.isEnabled ? settings.addKey.listener.addresses.count : 0
-        // The last one is the socket.
+        // The additional one is the socket.
         return device + settings.admin.addresses.count + addKey + 1
     }
 
-    /// The port of a listener that is open.
+    /// The port of an open listener.
     package func port(_ kind: Kind) -> Int? { ports.withLock { $0[kind] } }
 
-    /// Connections at this moment, for the metrics.
+    /// The current connections, for the metrics.
     package var connections: MetricFamily {
         var counts: [Kind: Int] = [:]
         for entry in entries { counts[entry.kind, default: 0] += entry.listener.connectionCount }
@@ -168,7 +168,7 @@ package final class GatewayAPI: Service, Sendable {
         }
     }
 
-    /// Ends all listeners, requests that are being answered first.
+    /// Ends all listeners after the requests in progress have been answered.
     package func stop() async {
         await withDiscardingTaskGroup { group in
             for entry in entries { group.addTask { await entry.listener.stop(within: Self.grace) } }
@@ -217,7 +217,7 @@ package struct GatewayRoutes: Sendable {
             settings.endpoints.lazy.compactMap { try? IPAddress($0.host) }.first ?? (try? IPAddress(settings.host))
         guard let address else {
             throw GatewayDirectoryError(
-                "addKey needs an IP address for its clients, and 'host' is a name",
+                "addKey needs an IP address for its clients, but 'host' is a name",
                 fix: "add an IP address and a port to 'endpoints' in \(GatewaySettings.fileName)")
         }
         guard let inner = settings.addresses.first(where: { !$0.isIPv6 })?.address else {
@@ -232,8 +232,8 @@ package struct GatewayRoutes: Sendable {
 extension GatewayDirectoryError {
     fileprivate init(socket path: String, _ failure: UnixListener.Failure) {
         switch failure {
-        case .alreadyRunning: self.init("a gateway runs already: \(path) answers", kind: .exists)
-        case .invalidPath: self.init("\(path) cannot be a socket's path")
+        case .alreadyRunning: self.init("a gateway is already running: \(path) answers", kind: .exists)
+        case .invalidPath: self.init("\(path) is not a valid path for a socket")
         case .notASocket: self.init("\(path) is not a socket", fix: "remove it")
         case .unsafeFolder(let folder):
             self.init("other users can change \(folder)", kind: .denied, fix: "chmod 0755 \(folder)")
@@ -257,7 +257,7 @@ extension GatewayCertificate {
             configuration.applicationProtocols = ["http/1.1"]
             return configuration
         } catch {
-            throw GatewayDirectoryError("a certificate or its key cannot be used: \(error)")
+            throw GatewayDirectoryError("cannot use a certificate or its key: \(error)")
         }
     }
 }

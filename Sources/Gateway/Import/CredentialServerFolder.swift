@@ -10,7 +10,7 @@ import WireGuardCore
 
 /// The folder of `culvert-credential-server`, a removed program: its settings, keys, users and the addresses that users had.
 package struct CredentialServerFolder: Sendable {
-    /// `server.json`. Members that are missing have their defaults.
+    /// The settings of `server.json`. Missing members have their defaults.
     struct Settings: Sendable {
         var port: UInt16 = 51_840
         var interface = "cred0"
@@ -44,7 +44,7 @@ package struct CredentialServerFolder: Sendable {
     let settings: Settings
     let keys: LoginTunnelKeys
     let users: [ServerUser]
-    /// The addresses that sessions had, or may have had, with the user's login, or `nil` if it is not known.
+    /// The addresses that sessions had, or may have had. Each has the user's login, or `nil` if it is not known.
     let lastAddresses: [IPAddress: String?]
 
     private static let settingsFile = "server.json"
@@ -63,20 +63,21 @@ package struct CredentialServerFolder: Sendable {
         }
         var version: Int
         var addresses: [Entry]
-        /// Whether the server has not noted its end. Then sessions may have had any of these addresses until its end.
+        /// Whether the server has not recorded its end. If so, sessions may have had any of these addresses until its
+        /// end.
         var isRunning: Bool?
     }
 
     /// Reads the folder. Only its owner may have access to it.
-    /// - Throws: `.missing` without a folder or one of its files, `.unusable` for files that cannot be used.
+    /// - Throws: `.missing` if the folder or one of its files does not exist, `.unusable` if a file is not valid.
     package init(_ path: String) throws(GatewayDirectoryError) {
         guard
             let files = try PrivateDirectory<GatewayDirectoryError>(
                 existing: path, access: .ownerOnly, byteLimit: 1 << 26)
-        else { throw GatewayDirectoryError("there is no folder \(path)", kind: .missing) }
+        else { throw GatewayDirectoryError("the folder \(path) does not exist", kind: .missing) }
         guard let settings = try files.read(Self.settingsFile) else {
             throw GatewayDirectoryError(
-                "there is no \(Self.settingsFile) in \(path), so this is not the folder of a credential server",
+                "\(path) does not contain \(Self.settingsFile), so it is not the folder of a credential server",
                 kind: .missing)
         }
         self.settings = try Self.decode(Settings.self, settings, Self.settingsFile)
@@ -113,7 +114,7 @@ package struct CredentialServerFolder: Sendable {
     }
 
     private static func check(_ version: Int, _ file: String) throws(GatewayDirectoryError) {
-        guard version == 1 else { throw unusable(file, "its version \(version) is not known") }
+        guard version == 1 else { throw unusable(file, "unknown version \(version)") }
     }
 
     private static func decode<Value: Decodable>(

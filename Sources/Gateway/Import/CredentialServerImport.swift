@@ -6,27 +6,27 @@ import NetworkAddresses
 import PasswordHashing
 import Provisioning
 
-/// Has a gateway take over a credential server, so that the profiles of its clients remain valid.
+/// Imports a credential server into a gateway, so that the profiles of its clients remain valid.
 ///
-/// Everything is checked before anything is written. The users are written first, in one transaction, then the keys, then the
-/// settings. After an interruption, the same import again completes it.
+/// Everything is checked before anything is written. The users are written first, in one transaction, followed by the
+/// keys and the settings. After an interruption, repeat the import to complete it.
 package enum CredentialServerImport {
     /// The result of an import.
     package struct Outcome: Sendable {
-        /// The gateway's settings now.
+        /// The gateway's settings after the import.
         package internal(set) var settings: GatewaySettings
         /// The logins of new users.
         package internal(set) var added: [String] = []
-        /// The logins of users that the gateway had already, with the same password and addresses.
+        /// The logins of users that the gateway already had, with the same password and addresses.
         package internal(set) var present: [String] = []
-        /// The number of addresses that rest, since sessions of the server had them, or may have had them.
+        /// The number of addresses in cooldown, because sessions of the server had them or may have had them.
         package internal(set) var resting = 0
-        /// The settings that the gateway has otherwise than the server, each with the reason.
+        /// The settings in which the gateway differs from the server, each with the reason.
         package internal(set) var differences: [String] = []
     }
 
-    /// - Throws: `.inUse` while the gateway runs, `.unusable` for values that the gateway cannot have, and `.exists` if it has other
-    ///   keys of the login tunnel, or another user with the same login. Nothing is changed then.
+    /// - Throws: `.inUse` while the gateway runs, `.unusable` for values that the gateway cannot have, and `.exists`
+    ///   if it has other keys of the login tunnel, or another user with the same login. Then nothing is changed.
     package static func run(
         _ server: CredentialServerFolder, into gateway: GatewayDirectory, now: Date = Date(),
         random: RandomSource = RandomSource()
@@ -35,7 +35,7 @@ package enum CredentialServerImport {
         let keys = try gateway.storedLoginKeys()
         guard keys == nil || keys == server.keys else {
             throw GatewayDirectoryError(
-                "the gateway has other keys of the login tunnel, and clients that know them", kind: .exists,
+                "the gateway already has other login tunnel keys, which its clients use", kind: .exists,
                 fix: "import into a gateway that has never served the login tunnel")
         }
         let before = try gateway.settings()
@@ -82,7 +82,7 @@ package enum CredentialServerImport {
                     new.append(made)
                 }
             }
-            // An address rests even if its user was removed.
+            // The cooldown of an address applies even if its user was removed.
             let resting = server.lastAddresses.mapValues { login in login.flatMap { ids[$0] } }
             let limits = DeviceLimits(
                 servers: outcome.settings.addresses,
@@ -94,7 +94,7 @@ package enum CredentialServerImport {
             throw error
         } catch StoreError.exists(.address(let address)) {
             throw CredentialServerFolder.unusable(
-                "users.json", "\(address) is a device's or another user's in the gateway, or rests there")
+                "users.json", "in the gateway, \(address) belongs to a device or another user, or is in cooldown")
         } catch let error as StoreError {
             throw GatewayDirectoryError(error)
         } catch {
@@ -102,13 +102,13 @@ package enum CredentialServerImport {
         }
     }
 
-    /// Checks the users by themselves.
+    /// Checks the users without the gateway's store.
     private static func check(
         _ users: [CredentialServerFolder.ServerUser], _ settings: GatewaySettings
     ) throws(GatewayDirectoryError) {
         var (logins, addresses): (Set<String>, Set<IPAddress>) = ([], [])
         for (index, user) in users.enumerated() {
-            // The login is shown only if it has no control characters, which a terminal would obey.
+            // The login is shown only if it has no control characters, which a terminal would execute.
             do throws(ContractError) { try UserDraft(login: user.login).check(.create) } catch {
                 throw CredentialServerFolder.unusable("users.json: users[\(index)]", "\(GatewayError(error))")
             }
@@ -116,15 +116,15 @@ package enum CredentialServerImport {
                 CredentialServerFolder.unusable("users.json: user '\(user.login)'", problem)
             }
             do throws(GatewayError) {
-                try Check.addresses(user.addresses, in: settings.addresses)
+                try InputValidation.addresses(user.addresses, in: settings.addresses)
             } catch {
                 throw unusable("\(error)")
             }
             guard user.login.utf8.count <= 128 else { throw unusable("the login has more than 128 bytes") }
             guard user.password.isValid else { throw unusable("the password is damaged") }
-            guard logins.insert(user.login).inserted else { throw unusable("there are two users with this login") }
+            guard logins.insert(user.login).inserted else { throw unusable("two users have this login") }
             for address in user.addresses where !addresses.insert(address).inserted {
-                throw unusable("\(address) is another user's too")
+                throw unusable("another user has \(address) too")
             }
         }
     }
@@ -135,7 +135,7 @@ package enum CredentialServerImport {
         let hash = present.password.flatMap(PasswordHash.init)
         guard hash == user.password, Set(present.addresses) == Set(user.addresses) else {
             throw GatewayDirectoryError(
-                "the gateway has a user '\(user.login)' already, with another password or other addresses",
+                "the gateway already has a user '\(user.login)', with another password or other addresses",
                 kind: .exists, fix: "rename or remove one of them")
         }
     }
@@ -144,7 +144,7 @@ package enum CredentialServerImport {
 extension CredentialServerFolder.ServerUser {
     fileprivate func made(_ id: UserID, now: Date) throws(GatewayDirectoryError) -> User {
         guard let stored = StoredPassword(password) else {
-            throw GatewayDirectoryError("the password of '\(login)' cannot be written")
+            throw GatewayDirectoryError("cannot encode the password of '\(login)'")
         }
         let time = (try? Date(added, strategy: .iso8601)) ?? now
         var user = User(id: id, login: login, password: stored, createdAt: Date(milliseconds: time.milliseconds))
@@ -154,9 +154,9 @@ extension CredentialServerFolder.ServerUser {
 }
 
 extension CredentialServerImport.Outcome {
-    /// Takes the server's settings.
+    /// Adopts the server's settings.
     /// - Parameter keepingNetwork: Whether devices or users' fixed addresses depend on the gateway's network settings,
-    ///   which then remain.
+    ///   which are then kept.
     fileprivate mutating func adopt(_ server: CredentialServerFolder.Settings, keepingNetwork: Bool) {
         var new = settings
         new.addresses = server.addresses
@@ -184,7 +184,7 @@ extension CredentialServerImport.Outcome {
                 ("devices", new.devices != old.devices), ("failures", new.failures != old.failures),
             ]
             for (name, differs) in changes where differs {
-                differences.append("\(name): the gateway's own value remains, since it has devices or fixed addresses")
+                differences.append("\(name): the gateway's value is kept, because it has devices or fixed addresses")
             }
             new = old
         }
@@ -196,7 +196,7 @@ extension CredentialServerImport.Outcome {
         new.loginTunnel.sessionsPerUser = min(server.sessionsPerUser, GatewaySettings.LoginTunnel.mostSessionsPerUser)
         if new.loginTunnel.sessionsPerUser != server.sessionsPerUser {
             differences.append(
-                "loginTunnel.sessionsPerUser: \(new.loginTunnel.sessionsPerUser), which is the most")
+                "loginTunnel.sessionsPerUser: \(new.loginTunnel.sessionsPerUser), which is the maximum")
         }
         new.devicesPerUser = max(new.devicesPerUser, new.loginTunnel.sessionsPerUser)
         settings = new

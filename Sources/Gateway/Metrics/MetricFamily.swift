@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// One metric with all its series, as Prometheus reads it.
+/// One metric with all its series, in the form of Prometheus.
 package struct MetricFamily: Hashable, Sendable {
     package enum Kind: String, Hashable, Sendable { case counter, gauge, histogram }
 
@@ -17,7 +17,7 @@ package struct MetricFamily: Hashable, Sendable {
     }
 
     package struct Sample: Hashable, Sendable {
-        /// What follows the family's name: `_bucket`, `_sum` and `_count` of histograms.
+        /// The suffix of the family's name, such as `_bucket`, `_sum` and `_count` of histograms.
         package var suffix = ""
         package var labels: [Label] = []
         package var value: Double
@@ -42,11 +42,11 @@ package struct MetricFamily: Hashable, Sendable {
     }
 }
 
-/// Prometheus's text format, version 0.0.4.
+/// The text format of Prometheus, version 0.0.4.
 package enum PrometheusText {
     package static let mediaType = "text/plain; version=0.0.4; charset=utf-8"
 
-    /// The families in the order of their names.
+    /// The text of the families, in the order of their names.
     package static func text(_ families: [MetricFamily]) -> String {
         var text = ""
         for family in families.sorted(by: { $0.name < $1.name }) where !family.samples.isEmpty {

@@ -4,10 +4,10 @@
 package import Metrics
 import Synchronization
 
-/// What swift-metrics counts, kept for Prometheus: counters, gauges, and histograms of durations in seconds.
+/// Collects the metrics of swift-metrics for Prometheus: counters, gauges, and histograms of durations in seconds.
 ///
-/// Labels of counters and timers are names of Prometheus. Series are never forgotten, so their labels must come from short
-/// lists: never from a request.
+/// Labels of counters and timers are Prometheus names. Series are never removed, so the values of their labels must be
+/// from short lists, never from a request.
 package final class MetricRegistry: MetricsFactory {
     private struct Key: Hashable {
         var name: String
@@ -22,13 +22,13 @@ package final class MetricRegistry: MetricsFactory {
 
     private let help: [String: String]
     private let series = Mutex<[Key: Series]>([:])
-    /// So many series are kept; further ones count for nothing.
+    /// The largest number of series. Further series are not counted.
     private static let most = 4096
 
-    /// - Parameter help: what each metric is, by its name.
+    /// - Parameter help: The description of each metric, by its name.
     package init(help: [String: String] = [:]) { self.help = help }
 
-    /// What was counted until now.
+    /// The current values of all series.
     package var families: [MetricFamily] {
         let all = series.withLock { Array($0) }
         var families: [String: MetricFamily] = [:]
@@ -44,7 +44,7 @@ package final class MetricRegistry: MetricsFactory {
         return Array(families.values)
     }
 
-    /// Counts one more of what has no labels.
+    /// Increments a counter without labels.
     func count(_ label: String) { Counter(label: label, factory: self).increment() }
 
     private func find<Found: Sendable>(
@@ -118,7 +118,7 @@ private final class CounterSeries: CounterHandler, FloatingPointCounterHandler {
 
     func increment(by amount: Int64) { increment(by: Double(amount)) }
     func increment(by amount: Double) {
-        // A counter never goes back.
+        // A counter never decreases.
         if amount > 0 { total.withLock { $0 += amount } }
     }
     func reset() { total.withLock { $0 = 0 } }
@@ -138,7 +138,7 @@ private final class GaugeSeries: MeterHandler, RecorderHandler {
 }
 
 private final class HistogramSeries: TimerHandler, RecorderHandler {
-    /// Upper limits in seconds, from half a millisecond to ten seconds.
+    /// The upper bounds of the buckets in seconds, from half a millisecond to ten seconds.
     private static let limits = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
     private struct State {

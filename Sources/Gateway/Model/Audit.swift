@@ -5,7 +5,7 @@ package import FoundationEssentials
 package import NetworkAddresses
 package import Provisioning
 
-/// What happened, for the audit log.
+/// An event for the audit log.
 package struct AuditRecord: Hashable, Sendable {
     package enum Action: String, Hashable, Sendable, CaseIterable {
         case userAdded, userChanged, userRemoved
@@ -21,14 +21,14 @@ package struct AuditRecord: Hashable, Sendable {
     }
 
     package var at: Date
-    /// Who: `admin:ID`, `readOnly:ID`, `user:ID`, `device:ID`, `local:UID` or `gateway`.
+    /// The actor: `admin:ID`, `readOnly:ID`, `user:ID`, `device:ID`, `local:UID` or `gateway`.
     package var actor: String
-    /// Where a request came from; nil for the machine itself.
+    /// The address of the request; `nil` for a local request.
     package var source: IPAddress?
     package var action: Action
-    /// The kind and id of what it was about, such as `device:ID`.
+    /// The kind and ID of the subject, such as `device:ID`.
     package var subject: String
-    /// More about it, without secrets.
+    /// Further facts, without secrets.
     package var details: [String: String]
 
     package init(
@@ -45,7 +45,7 @@ package struct AuditRecord: Hashable, Sendable {
 
 /// An entry of the audit log.
 package struct AuditEntry: Hashable, Sendable {
-    /// Later entries have higher ones.
+    /// The number of the entry. Later entries have higher numbers.
     package let number: Int64
     package let record: AuditRecord
     /// The number of equal events within a minute of the first one, whose time the record has.
@@ -73,7 +73,7 @@ extension AuditEntry: Declared {
     }
 }
 
-/// Which entries are wanted.
+/// Selects entries of the audit log.
 package struct AuditFilter: Hashable, Sendable {
     package var action: AuditRecord.Action?
     package var subject: String?

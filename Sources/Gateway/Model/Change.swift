@@ -3,10 +3,10 @@
 
 package import FoundationEssentials
 
-/// That something is different from before. Whoever follows changes asks for those after the last that it has seen.
+/// A change in the store. A follower requests the changes after the last one that it knows.
 package struct Change: Hashable, Sendable {
     package enum Subject: Hashable, Sendable {
-        /// Made, changed, expired or removed.
+        /// The user was added, changed or removed, or has expired.
         case user(UserID)
         case device(DeviceID)
         /// The rules of a user or a device.
@@ -15,7 +15,7 @@ package struct Change: Hashable, Sendable {
         case serverKeys
     }
 
-    /// Later changes have higher ones.
+    /// The number of the change. Later changes have higher numbers.
     package let sequence: Int64
     package let at: Date
     package let subject: Subject

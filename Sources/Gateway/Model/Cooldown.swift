@@ -24,7 +24,7 @@ package struct Cooldown: Hashable, Sendable {
     }
 }
 
-/// A cooldown with its end by the gateway's settings, as replies show it.
+/// A cooldown with its end by the gateway's settings, as replies contain it.
 package struct CooldownEntry: Declared {
     let cooldown: Cooldown
     let endsAt: Date
@@ -41,7 +41,7 @@ package struct CooldownEntry: Declared {
     }
 }
 
-/// A condition for cooldowns; without values it includes all of them.
+/// Selects cooldowns; all of them if both values are `nil`.
 package struct CooldownFilter: Hashable, Sendable {
     package var userID: UserID?
     package var address: IPAddress?

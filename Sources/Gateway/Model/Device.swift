@@ -8,15 +8,16 @@ package import WireGuardCore
 
 /// A WireGuard peer of the gateway, or a place for a session of the login tunnel.
 package struct Device: Hashable, Sendable {
-    /// Where its key was made.
+    /// The origin of the device's key.
     package enum Kind: String, Hashable, Sendable, CaseIterable {
-        /// By the device, which enrolled and has a credential.
+        /// The device made the key, enrolled, and has a credential.
         case enrolled
-        /// Where an administrator exported a configuration for a stock client.
+        /// An administrator exported a configuration for a stock client.
         case exported
-        /// By one of PIA's clients: the slot of an `addKey` token.
+        /// One of PIA's clients made the key for the slot of an `addKey` token.
         case addKey
-        /// It has no key: a user's logins have it, one session at a time, and it goes when none has had it for a while.
+        /// The device has no key. It serves the logins of a user, one session at a time, and is removed after some
+        /// time without a session.
         case login
     }
 
@@ -25,34 +26,35 @@ package struct Device: Hashable, Sendable {
     package let kind: Kind
     package var name: String
     package var notes: String
-    /// What the device says it is, such as `linux`.
+    /// The platform that the device reports, such as `linux`.
     package var platform: String?
-    /// Nil for an `addKey` slot whose key has expired, or has not come yet, and for a login's.
+    /// `nil` for a login's device, and for an `addKey` slot that has no key yet or whose key has expired.
     package var publicKey: PublicKey?
-    /// When the key came.
+    /// The time at which the key was set.
     package var keyAt: Date?
     package var credentialHash: SecretHash?
-    /// What the request was that made ``publicKey`` the key, where that was a rotation: its repetition is known by it.
+    /// The hash of the request that set ``publicKey`` by a rotation, so that its repetition is recognised; otherwise
+    /// `nil`.
     package var rotationHash: SecretHash?
-    /// At most one of each family, in no other device's hands.
+    /// At most one address of each family. No other device has them.
     package var addresses: [IPAddress]
-    /// Networks behind it.
+    /// The networks behind the device.
     package var subnets: [IPPrefix]
     package var isEnabled: Bool
     package var expiresAt: Date?
-    /// The expiry that an administrator has set, or `nil`. A renewal ends there at the latest.
+    /// The expiry that an administrator has set, or `nil`. A renewal cannot exceed it.
     package var expiryLimit: Date?
-    /// Whether the store has noted the expiry, which then lasts even if the clock is set back.
+    /// Whether the store has recorded the expiry. It then persists even if the clock is set back.
     package var hasExpired = false
-    /// Whether the store has this state. `false` while the end of access is in effect and not written yet.
+    /// Whether the store has this state; `false` while an end of access is in effect but not written yet.
     package var isSaved = true
     package let createdAt: Date
-    /// When the last handshake or packet was, as the runtime has told.
+    /// The time of the last handshake or packet, as reported by the runtime.
     package var lastSeenAt: Date?
     package var lastEndpoint: Endpoint?
     package var traffic: Traffic
 
-    /// Bytes, for as long as the device has been known.
+    /// Numbers of bytes since the device was added.
     package struct Traffic: Hashable, Sendable {
         /// From the device.
         package var received: UInt64
@@ -90,15 +92,15 @@ package struct Device: Hashable, Sendable {
         self.traffic = traffic
     }
 
-    /// Whether it is let in as far as it goes by the device itself.
+    /// Whether the device is enabled and has not expired. Its user may still be disabled or have expired.
     package func isActive(at now: Date) -> Bool { isEnabled && !hasExpired && expiresAt.map { now < $0 } ?? true }
 }
 
-/// A device that an administrator makes for a stock client: the private key stays where it was generated. The user, the name and
-/// the key are required. The gateway chooses addresses that are not given.
+/// A device that an administrator makes for a stock client. Its private key stays where it was made. The user, the
+/// name and the key are required. The gateway chooses addresses that are missing.
 package typealias DeviceDraft = FieldValues<Device>
 
-/// The members of a device that change.
+/// The members of a device that can be changed.
 package typealias DeviceUpdate = FieldValues<Device>
 
 extension FieldValues<Device> {
@@ -126,12 +128,12 @@ extension Device: Declared {
         Field("platform", \.platform, .omittable(.line(1...32)))
         Field(
             "publicKey", \.publicKey, .omittable(.key), options: .required,
-            .create("Its private key stays where it was made"))
+            .create("The public key; the private key stays where it was made"))
         Field("keyAt", \.keyAt, .omittable(.time))
         Field("addresses", \.addresses, .list(of: .address, count: 0...2), options: .create, column: "addresses")
         Field(
             "subnets", \.subnets, .list(of: .network, count: 0...32), options: [.create, .patch],
-            .create("Networks behind it"))
+            .create("Networks behind the device"))
         Field("isEnabled", \.isEnabled, .flag, options: .patch, column: "enabled", auditName: "enabled")
         Field(
             "expiresAt", \.expiresAt, .nullable(.time, omitted: "never"), options: [.create, .patch],
@@ -147,10 +149,10 @@ extension Device: Declared {
     private var savedMember: Bool? { isSaved ? nil : false }
 }
 
-/// What the runtime has counted of one device since it told the last time.
+/// The traffic of one device since the runtime's last report.
 package struct DeviceActivity: Hashable, Sendable {
     package var deviceID: DeviceID
-    /// To be added to what was counted before.
+    /// The number of bytes to add to the counters.
     package var traffic: Device.Traffic
     package var lastSeenAt: Date?
     package var endpoint: Endpoint?

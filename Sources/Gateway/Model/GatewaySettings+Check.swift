@@ -8,7 +8,7 @@ import TunnelServer
 import TunnelSystem
 
 extension GatewaySettings {
-    /// The first setting that is outside of its bounds or does not fit the others, or `nil` if the settings can be used.
+    /// The first setting that is outside its bounds or conflicts with another, or `nil` if the settings are valid.
     package var problem: (field: String, words: String)? {
         do throws(ContractError) { try Self.message.check(self) } catch { return (error.field, error.problem) }
         if adminTLS == nil,
@@ -16,7 +16,7 @@ extension GatewaySettings {
                 !address.isLoopback && !addresses.contains { $0.address == address }
             })
         {
-            return ("admin", "without adminTLS it listens on loopback and in the tunnel only, and not on \(open)")
+            return ("admin", "must be on loopback or in the tunnel without adminTLS, not on \(open)")
         }
         return tunnelProblem ?? loginTunnelProblem
     }
@@ -24,11 +24,11 @@ extension GatewaySettings {
     private var tunnelProblem: (field: String, words: String)? {
         let families = addresses.map(\.isIPv6)
         if families.count != Set(families).count {
-            return ("addresses", "there is one of IPv4, of IPv6, or of both, such as 10.66.0.1/16")
+            return ("addresses", "must contain one IPv4 address, one IPv6 address or both, such as 10.66.0.1/16")
         }
         for address in addresses {
             guard address.peer == nil, Self.isHost(address.address) else {
-                return ("addresses", "no gateway can have \(address)")
+                return ("addresses", "a gateway cannot have \(address)")
             }
             do throws(AddressRangeError) { _ = try AddressRange(server: address) } catch {
                 return ("addresses", "\(error)")
@@ -41,25 +41,28 @@ extension GatewaySettings {
 
     private var loginTunnelProblem: (field: String, words: String)? {
         if !loginTunnel.passwordCost.isValid {
-            return ("loginTunnel.passwordCost", "n is a power of two up to 1048576, and 128*n*r*p at most 256 MiB")
+            return (
+                "loginTunnel.passwordCost",
+                "n must be a power of two up to 1048576, and 128*n*r*p must not exceed 256 MiB"
+            )
         }
         guard loginTunnel.isEnabled else {
             return servesWireGuard
                 ? nil
-                : ("servesWireGuard", "without WireGuard there is the login tunnel: loginTunnel.isEnabled is true")
+                : ("servesWireGuard", "must be true unless loginTunnel.isEnabled is true")
         }
         if !servesWireGuard && addKey.isEnabled {
-            return ("addKey.isEnabled", "without WireGuard there is no addKey")
+            return ("addKey.isEnabled", "must be false if servesWireGuard is false")
         }
         if servesWireGuard && loginTunnel.port == wireGuardPort {
-            return ("loginTunnel.port", "WireGuard has it: both are UDP")
+            return ("loginTunnel.port", "must differ from wireGuardPort: both are UDP")
         }
         if servesWireGuard && loginTunnel.interface == interface {
-            return ("loginTunnel.interface", "WireGuard has it")
+            return ("loginTunnel.interface", "must differ from the interface of WireGuard")
         }
-        // What an answer to a login has room for.
-        if routes.count > 16 { return ("routes", "with the login tunnel there are 16 at most") }
-        if keepaliveSeconds > 3600 { return ("keepaliveSeconds", "with the login tunnel it is 0 to 3600") }
+        // The login tunnel's protocol has these limits.
+        if routes.count > 16 { return ("routes", "must not be more than 16 with the login tunnel") }
+        if keepaliveSeconds > 3600 { return ("keepaliveSeconds", "must be from 0 to 3600 with the login tunnel") }
         return nil
     }
 

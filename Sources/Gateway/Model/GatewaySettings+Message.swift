@@ -9,7 +9,7 @@ import TunnelSystem
 // gateway.json is a patch of the default settings: a setting that it does not contain has its default. `init` writes all settings.
 
 extension GatewaySettings {
-    /// The members of gateway.json and their bounds. Relations between them are in ``problem``.
+    /// The members of gateway.json and their bounds. ``problem`` checks the relations between them.
     package static let message = Message<GatewaySettings>(ignoresNull: true) {
         Field("label", \.label, .line(0...64), options: .patch)
         Field("host", \.host, .reachableHost, options: .patch)
@@ -57,8 +57,8 @@ extension GatewaySettings {
         Field("memory", \.memory, .lifetime(from: 1), options: .patch)
     }
 
-    /// Reads the file.
-    /// - Throws: `.invalid` with the path of the member that is unknown, not valid, or there twice.
+    /// Reads the content of gateway.json.
+    /// - Throws: `.invalid` with the path of a member that is unknown, not valid or repeated.
     package init(json: [UInt8]) throws(GatewayError) {
         func invalid(_ field: String, _ problem: String) -> GatewayError {
             .invalid(field: field.isEmpty ? Self.fileName : "\(Self.fileName): \(field)", problem: problem)
@@ -69,7 +69,7 @@ extension GatewaySettings {
             guard let path = error.repeatedPath else {
                 throw invalid("", "must be a JSON object: \(error.problem) at byte \(error.position)")
             }
-            throw invalid(ContractError.visible(path), "there are two members with this name")
+            throw invalid(ContractError.visible(path), "must not occur twice")
         }
         guard case .object = document else { throw invalid("", "must be a JSON object") }
         do throws(ContractError) { try Self.message.decode(document, .patch).apply(to: &self) } catch {
@@ -78,7 +78,7 @@ extension GatewaySettings {
         if let problem { throw invalid(problem.field, problem.words) }
     }
 
-    /// The file's text, with all settings.
+    /// The content of gateway.json, with all settings.
     package var text: [UInt8] { Array("\(Self.message.encode(self).text)\n".utf8) }
 }
 
@@ -109,7 +109,7 @@ extension GatewaySettings.LoginTunnel {
         Field("port", \.port, .port, options: .patch)
         Field("interface", \.interface, .interface, options: .patch)
         Field("sessionsPerUser", \.sessionsPerUser, .integer(1...Int64(mostSessionsPerUser)), options: .patch)
-        // The least value exceeds the time after which the runtime reports a session.
+        // The minimum exceeds the time after which the runtime reports a session.
         Field("leaseSeconds", \.leaseSeconds, .lifetime(from: 120), options: .patch)
         Field("sessionLifetimeSeconds", \.sessionLifetimeSeconds, .lifetime(), options: .patch)
         Field(part: "passwordCost", \.passwordCost, hashCost)

@@ -10,39 +10,42 @@ package import TunnelSystem
 package struct GatewaySettings: Hashable, Sendable {
     package static let fileName = "gateway.json"
 
-    /// The name of the gateway for people.
+    /// The display name of the gateway.
     package var label = ""
-    /// The name or address that devices reach the gateway at; in the certificate of the device API and in invitations.
+    /// The name or address at which devices reach the gateway. It is in invitations and in the certificate of the
+    /// device API.
     package var host = ""
 
     // MARK: Listeners
 
     /// The addresses and the port of the device API.
     package var api = Listener(addresses: [.v4(0), .v6(0, 0)], port: 8443)
-    /// Where the page, the whole API and the metrics listen.
+    /// The addresses and the port of the administrators' page, the whole API and the metrics.
     package var admin = Listener(addresses: [.v4(127, 0, 0, 1)], port: 8080)
-    /// The administrators' own certificate and key for that listener, as paths of PEM files; nil: plain HTTP.
+    /// The administrators' own certificate and key for the `admin` listener, as paths of PEM files; `nil` for plain
+    /// HTTP.
     package var adminTLS: CertificateFiles?
-    /// The command line's socket.
+    /// The path of the Unix socket for the command line.
     package var socket = "/run/culvert-gateway/admin.sock"
-    /// PIA's `addKey`.
+    /// The `addKey` listener for PIA's clients.
     package var addKey = AddKey()
     /// The login tunnel, with or without WireGuard.
     package var loginTunnel = LoginTunnel()
 
     // MARK: The tunnel
 
-    /// Whether WireGuard is served. Without it there is the login tunnel alone: no device enrols, and nothing listens for devices.
+    /// Whether WireGuard is served. If it is not, only the login tunnel is served: devices cannot enrol, and the
+    /// device API does not listen.
     package var servesWireGuard = true
     package var interface = "culvert-gw0"
     /// The UDP port of WireGuard.
     package var wireGuardPort: UInt16 = 51_820
-    /// The gateway's own addresses in the tunnel, at most one of each family. Their networks are the devices'.
+    /// The gateway's own addresses in the tunnel, at most one of each family. Devices get addresses of their networks.
     package var addresses: [InterfaceAddress] = []
     /// The endpoints of WireGuard for devices. If it is empty, the endpoint is ``host`` and ``wireGuardPort``.
     package var endpoints: [EndpointAddress] = []
     package var dns: [IPAddress] = []
-    /// The most name servers that a device gets.
+    /// The largest number of name servers that a device gets.
     package static let mostNameServers = 4
     package var searchDomains: [String] = []
     /// The networks that devices reach through the tunnel.
@@ -59,28 +62,28 @@ package struct GatewaySettings: Hashable, Sendable {
     /// The services of the gateway's host that devices may reach: `tcp/PORT`, `udp/PORT`.
     package var services: [String] = []
     package var answersPings = true
-    /// Networks that devices reach though they are private.
+    /// Private networks that devices may reach.
     package var allowedNetworks: [IPPrefix] = []
-    /// Interfaces between which packets are forwarded as well, where the host forwarded nothing before.
+    /// Other interfaces between which packets are forwarded, if the host did not forward before.
     package var otherInterfaces: [String] = []
 
     // MARK: Lifetimes and limits
 
-    /// How long an enrolled device lasts without renewal; 0: for as long as it is not removed.
+    /// The lifetime of an enrolled device without renewal; 0 for no limit.
     package var deviceLifetimeSeconds = 0
     /// The time after which a device renews.
     package var renewAfterSeconds = 86_400
     package var invitationLifetimeSeconds = 259_200
     /// The lifetime of tokens that are made without one; 0 for no limit.
     package var tokenLifetimeSeconds = 31_536_000
-    /// The time for which no device gets a released address.
+    /// The cooldown of a released address, during which no device gets it.
     package var addressRestSeconds = 86_400
-    /// How long devices have to follow to a new server key.
+    /// The time that devices have to switch to a new server key.
     package var serverKeyOverlapSeconds = 604_800
-    /// How long entries of the audit log are kept; 0: for ever.
+    /// The time for which audit entries are kept; 0 for no limit.
     package var auditLifetimeSeconds = 31_536_000
     package var devicesPerUser = 10
-    /// All devices.
+    /// The largest number of devices of all users together.
     package var devices = 10_000
     package var failures = LoginLimiter.Limits()
 
@@ -109,7 +112,7 @@ package struct GatewaySettings: Hashable, Sendable {
     package struct AddKey: Hashable, Sendable {
         package var isEnabled = false
         package var listener = Listener(addresses: [.v4(0), .v6(0, 0)], port: 1337)
-        /// How long a key may be silent before it is forgotten.
+        /// The time without traffic after which a key is removed.
         package var idleKeySeconds = 10_800
 
         package init() {}
@@ -118,14 +121,15 @@ package struct GatewaySettings: Hashable, Sendable {
     package struct LoginTunnel: Hashable, Sendable {
         package var isEnabled = false
         package var port: UInt16 = 51_840
-        /// The tunnel's interface, behind the same firewall as WireGuard's if there is that.
+        /// The tunnel's interface. It has the same firewall as the interface of WireGuard.
         package var interface = "culvert-login0"
-        /// Sessions that a user has at the same time; one more ends the oldest.
+        /// The largest number of concurrent sessions of a user. One more session ends the oldest.
         package var sessionsPerUser = 5
         static let mostSessionsPerUser = 1000
-        /// The time after a session for which the next login of its user gets its addresses. Then they begin to rest.
+        /// The time after a session for which the next login of its user gets its addresses. Their cooldown starts
+        /// afterwards.
         package var leaseSeconds = 3600
-        /// How long a session lasts before its client has to log in again; 0: as long as it likes.
+        /// The lifetime of a session, after which its client must log in again; 0 for no limit.
         package var sessionLifetimeSeconds = 0
         /// The cost of the hash of a new password.
         package var passwordCost = PasswordHash.Cost()
@@ -141,6 +145,6 @@ extension GatewaySettings {
         endpoints.isEmpty ? [try EndpointAddress(host: host, port: wireGuardPort)] : endpoints
     }
 
-    /// The networks that devices have their addresses from.
+    /// The networks from which devices get their addresses.
     package var networks: [IPPrefix] { addresses.map(\.network) }
 }

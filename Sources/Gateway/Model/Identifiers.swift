@@ -3,7 +3,7 @@
 
 package import Provisioning
 
-// Ids are random, never row numbers, and one type has them all: what they are of stands in the names.
+// IDs are random, never row numbers. All have one type; the names say what an ID identifies.
 
 package typealias UserID = RandomID
 package typealias DeviceID = RandomID

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Which part of a list is wanted.
+/// A request for one page of a list.
 package struct PageRequest: Hashable, Sendable {
     package static let most = 500
 
-    /// What ``Page/next`` said; nil for the first page.
+    /// The ``Page/next`` of the page before; `nil` for the first page.
     package var after: String?
-    /// 1 to 500.
+    /// The largest number of items, from 1 to 500.
     package var limit: Int
 
     package init(after: String? = nil, limit: Int = 100) {
@@ -16,10 +16,10 @@ package struct PageRequest: Hashable, Sendable {
     }
 }
 
-/// A part of a list.
+/// One page of a list.
 package struct Page<Element: Sendable>: Sendable {
     package var items: [Element]
-    /// Asks for the next page; nil after the last.
+    /// The ``PageRequest/after`` of the next page; `nil` after the last page.
     package var next: String?
 
     package init(items: [Element], next: String?) {

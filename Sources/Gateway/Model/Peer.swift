@@ -6,24 +6,27 @@ package import NetworkAddresses
 package import TunnelServer
 package import WireGuardCore
 
-/// A device as the runtime needs it: its keys or its user's password, the sources of its packets, and its rules.
+/// The data of a device that the runtime needs: its key or its user's password, the sources of its packets, and its
+/// rules.
 package struct Peer: Equatable, Sendable {
     package var deviceID: DeviceID
-    /// The device's user; `nil` if a user's end of access does not matter.
+    /// The device's user; `nil` if an end of the user's access has no effect on the peer.
     package var userID: UserID?
     /// The time at which the device loses its access, or `nil`.
     package var expiresAt: Date?
-    /// The key of a peer of WireGuard. `nil` without a key, and if the device or its user is disabled or its expiry was noted.
+    /// The key of a WireGuard peer; `nil` if the device has none, if it or its user is disabled, or if an expiry was
+    /// recorded.
     package var publicKey: PublicKey?
     package var presharedKey: PresharedKey?
-    /// The password that a session's password was compared with. `nil` if the device is not a login's, and if the device or its user
-    /// is disabled, has expired or has no password: then there is no session.
+    /// The password of a login's device. A session lasts while this is the password with which it began. `nil` for
+    /// other devices, and if the device or its user is disabled, has expired or has no password: then there is no
+    /// session.
     package var password: StoredPassword?
-    /// The addresses of the device, and the networks behind it. Its packets have no other sources.
+    /// The addresses of the device and the networks behind it. Packets of the device with other sources are dropped.
     package var sources: [IPPrefix]
-    /// The device's rules, then its user's.
+    /// The device's rules, followed by its user's rules.
     package var rules: [AccessRule]
-    /// Whether the store has a handshake or a packet of the device.
+    /// Whether the store has recorded a handshake or a packet of the device.
     package var hasBeenSeen: Bool
 
     package init(

@@ -3,7 +3,7 @@
 
 import Synchronization
 
-/// Where a gateway's ids, secrets, keys and nonces come from; tests hand it a generator with a seed. Copies share it.
+/// The source of a gateway's IDs, secrets, keys and nonces. Copies share one generator; tests use a seeded one.
 package struct RandomSource: RandomNumberGenerator, Sendable {
     private final class Shared: Sendable {
         let generator: Mutex<any RandomNumberGenerator & Sendable>
@@ -19,7 +19,7 @@ package struct RandomSource: RandomNumberGenerator, Sendable {
 
     package mutating func next() -> UInt64 { shared.generator.withLock { $0.next() } }
 
-    /// So many random bytes.
+    /// Returns this number of random bytes.
     package func bytes(_ count: Int) -> [UInt8] {
         var source = self
         return (0..<count).map { _ in UInt8.random(in: 0...255, using: &source) }

@@ -4,8 +4,8 @@
 package import Provisioning
 package import TunnelServer
 
-/// What a device may reach, or who may reach it. Rules have an order; the first that fits counts, those of the device before
-/// those of its user.
+/// A firewall rule for packets of a device or to it. Rules have an order: the first match applies, and the rules of a
+/// device precede those of its user.
 package struct Rule: Hashable, Sendable {
     package enum Owner: Hashable, Sendable {
         case user(UserID)
@@ -24,14 +24,14 @@ package struct Rule: Hashable, Sendable {
         self.notes = notes
     }
 
-    /// - Parameter draft: Checked members, with an action.
+    /// - Parameter draft: Checked members, including an action.
     init(id: RuleID, owner: Owner, _ draft: RuleDraft) {
         self.init(id: id, owner: owner, access: AccessRule(.deny))
         draft.apply(to: &self)
     }
 }
 
-/// A rule to be made: the members of ``Rule/message`` that a creation can have. `action` is required.
+/// A rule to make: the members of ``Rule/message`` that a creation can have. `action` is required.
 package typealias RuleDraft = FieldValues<Rule>
 
 extension FieldValues<Rule> {
@@ -55,15 +55,15 @@ extension Rule: Declared {
             "out: from the device; in: to the device")
         Field(
             "networks", \.access.networks, .list(of: .network, count: 0...64), options: .create, column: "networks",
-            "Empty for any")
+            "The networks at the other end; empty for any")
         Field("transport", \.access.transport, .choice, options: .create, column: "transport")
         Field(
             "ports", \.access.ports, .list(of: .ports, count: 0...64), options: .create, column: "ports",
-            "Of the destination; empty for any")
+            "The destination ports; empty for any")
         Field("notes", \.notes, .line(0...500), options: .create, column: "notes")
     }
 
-    /// The schema of a rule in a reply: the ID, and all members of a request.
+    /// The schema of a rule in a reply: the ID and all members of a request.
     static var schema: JSONSchema {
         let members = message.schemaMembers(.create)
         return .object(

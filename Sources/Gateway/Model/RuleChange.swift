@@ -6,10 +6,10 @@ import FoundationEssentials
 import Provisioning
 import TunnelSystem
 
-/// A rule that is added to those that a user or device has.
+/// A rule to add to the rules of a user or a device.
 package struct RuleAddition: Equatable, Sendable {
     package var rule: RuleDraft
-    /// Whether the rule comes before the others rather than after them.
+    /// Whether the rule is added before the other rules instead of after them.
     package var isFirst: Bool
 
     package init(_ rule: RuleDraft, isFirst: Bool = false) {
@@ -20,7 +20,7 @@ package struct RuleAddition: Equatable, Sendable {
     static let message = CompleteMessage<RuleAddition>(
         RuleAddition.init(_:isFirst:),
         TypedField("rule", \.rule, .rule),
-        TypedField("isFirst", \.isFirst, .flag, absent: false, "Before the others rather than after them"))
+        TypedField("isFirst", \.isFirst, .flag, absent: false, "Add the rule before the others instead of after them"))
 }
 
 /// All rules of a user or a device.
@@ -44,10 +44,10 @@ extension ValueFormat where Value == RuleDraft {
 }
 
 extension Rule {
-    /// The most rules that a user or device can have.
+    /// The largest number of rules of a user or a device.
     package static let most = 100
 
-    /// A text that differs between two different lists of rules.
+    /// A text that differs between any two different lists of rules.
     ///
     /// A rule never changes, and each rule has its own ID, so the IDs identify the list.
     package static func version(of rules: [Rule]) -> String {

@@ -5,7 +5,8 @@ import Crypto
 import PacketTunnel
 package import Provisioning
 
-/// The SHA-256 of something secret: all that a gateway keeps of it. Compared in constant time, and never printed.
+/// The SHA-256 hash of a secret, which a gateway stores instead of the secret. It is compared in constant time and
+/// never printed.
 package struct SecretHash: Hashable, Sendable {
     package let bytes: [UInt8]
 
@@ -13,7 +14,7 @@ package struct SecretHash: Hashable, Sendable {
 
     package init(_ secret: BearerSecret) { self.init(of: secret.bytes.bytes) }
 
-    /// From the 32 bytes that were kept.
+    /// Makes a hash from its 32 stored bytes.
     package init?(bytes: [UInt8]) {
         guard bytes.count == SHA256.byteCount else { return nil }
         self.bytes = bytes
@@ -34,6 +35,6 @@ extension SecretHash: CustomStringConvertible, CustomReflectable {
 }
 
 extension BearerSecret {
-    /// Enough to tell which secret somebody means, and too little to be let in.
+    /// The first characters: enough to recognise a secret, and too few to use it.
     package var hint: String { String(exportedText.prefix(9)) }
 }

@@ -10,27 +10,27 @@ package struct Token: Hashable, Sendable {
     package enum Scope: String, Hashable, Sendable, CaseIterable {
         case admin
         case readOnly
-        /// Makes devices of its user.
+        /// Makes devices for its user.
         case enrol
-        /// `pt` of PIA's clients: one slot of its user, and nothing else.
+        /// The `pt` of PIA's clients: registers keys in one slot of its user, and permits nothing else.
         case addKey
     }
 
     package let id: TokenID
     package let scope: Scope
-    /// The user of the devices that it makes, for `enrol` and `addKey`.
+    /// The user of a token with scope `enrol` or `addKey`.
     package let userID: UserID?
     /// The slot of an `addKey` token.
     package let deviceID: DeviceID?
     package var name: String
     package let hash: SecretHash
-    /// Its first characters.
+    /// The first characters of the secret.
     package let hint: String
     package let createdAt: Date
     package let expiresAt: Date?
     package var lastUsedAt: Date?
     package var revokedAt: Date?
-    /// Whether the store has this state. `false` while the revocation is in effect and not written yet.
+    /// Whether the store has this state; `false` while the revocation is in effect but not written yet.
     package var isSaved = true
 
     package init(
@@ -60,7 +60,7 @@ extension Token: Declared {
         Field("user", \.userID, .omittable(.id))
         Field("device", \.deviceID, .omittable(.id))
         Field("name", \.name, .line(1...64), column: "name")
-        Field("hint", \.hint, .shown { $0 }, column: "begins with", "Its first characters")
+        Field("hint", \.hint, .shown { $0 }, column: "begins with", "The first characters of the secret")
         Field("createdAt", \.createdAt, .time)
         Field("expiresAt", \.expiresAt, .omittable(.time), column: "expires")
         Field("lastUsedAt", \.lastUsedAt, .omittable(.time), column: "last used")
@@ -71,12 +71,12 @@ extension Token: Declared {
     private var savedMember: Bool? { isSaved ? nil : false }
 }
 
-/// A token to be made.
+/// A token to make.
 package struct TokenDraft: Hashable, Sendable {
     package var scope: Token.Scope
     package var userID: UserID?
     package var name: String
-    /// `nil` for the lifetime in the settings.
+    /// The lifetime in seconds; `nil` for the lifetime in the settings.
     package var lifetimeSeconds: Int?
 
     package init(scope: Token.Scope, userID: UserID? = nil, name: String, lifetimeSeconds: Int? = nil) {
@@ -89,28 +89,28 @@ package struct TokenDraft: Hashable, Sendable {
     package static let message = CompleteMessage<TokenDraft>(
         TokenDraft.init(scope:userID:name:lifetimeSeconds:),
         TypedField("scope", \.scope, .choice),
-        TypedField("user", \.userID, .omittable(.id), "For enrol and addKey"),
+        TypedField("user", \.userID, .omittable(.id), "Required for the scopes enrol and addKey, and only for them"),
         TypedField("name", \.name, .line(1...64)),
         TypedField("lifetimeSeconds", \.lifetimeSeconds, .nullable(.lifetime(from: 1), omitted: "default")))
 }
 
-/// An invitation as the gateway keeps it: a secret that makes one device of a user.
+/// An invitation, as the gateway stores it: a secret that makes one device of a user.
 package struct IssuedInvitation: Hashable, Sendable {
     package let id: InvitationID
     package let userID: UserID
-    /// The name of a device that does not choose one. If it is empty, the device has its user's name.
+    /// The name of a device that does not choose one. If it is empty, the device gets its user's login as its name.
     package let deviceName: String
     package let hash: SecretHash
     package let hint: String
     package let createdAt: Date
     package let expiresAt: Date
     package var usedAt: Date?
-    /// The device that it made, until that device is removed.
+    /// The device that the invitation made, until that device is removed.
     package var deviceID: DeviceID?
     package var revokedAt: Date?
-    /// Attempts to use it again with something else.
+    /// The number of attempts to use the invitation again with other keys.
     package var misuses: Int
-    /// Whether the store has this state. `false` while the revocation is in effect and not written yet.
+    /// Whether the store has this state; `false` while the revocation is in effect but not written yet.
     package var isSaved = true
 
     package init(
@@ -142,14 +142,14 @@ extension IssuedInvitation: Declared {
         Field("usedAt", \.usedAt, .omittable(.time), column: "used")
         Field("device", \.deviceID, .omittable(.id), column: "device")
         Field("revokedAt", \.revokedAt, .omittable(.time), column: "revoked")
-        Field("misuses", \.misuses, .count, column: "misuses", "Attempts to use it again with something else")
+        Field("misuses", \.misuses, .count, column: "misuses", "Attempts to use the invitation again with other keys")
         Field("isSaved", \.savedMember, .omittable(.flag), .isSaved)
     }
 
     private var savedMember: Bool? { isSaved ? nil : false }
 }
 
-/// An invitation to be made.
+/// An invitation to make.
 package struct InvitationDraft: Hashable, Sendable {
     package var userID: UserID
     package var deviceName: String

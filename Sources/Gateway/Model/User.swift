@@ -5,25 +5,25 @@ package import FoundationEssentials
 package import NetworkAddresses
 package import Provisioning
 
-/// A person of the team, who has devices.
+/// A person who has devices.
 package struct User: Hashable, Sendable {
     package let id: UserID
-    /// The name that is unique among all users.
+    /// The login, which is unique among all users.
     package var login: String
     package var name: String
     package var notes: String
     package var isEnabled: Bool
-    /// When it ends; nil: never.
+    /// The expiry; `nil` for none.
     package var expiresAt: Date?
-    /// How many devices there may be; nil: as many as the gateway's settings say.
+    /// The largest number of devices; `nil` for the limit in the gateway's settings.
     package var deviceLimit: Int?
-    /// What the login tunnel's server compares a password with; nil for a user without a password.
+    /// The hash of the password for the login tunnel; `nil` for a user without a password.
     package var password: StoredPassword?
-    /// The addresses that the user's logins have, at most one of each family. No device and no other user gets them.
+    /// The fixed addresses of the user's logins, at most one of each family. No device and no other user gets them.
     package var addresses: [IPAddress] = []
-    /// Whether the store has noted the expiry, which then lasts even if the clock is set back.
+    /// Whether the store has recorded the expiry. It then persists even if the clock is set back.
     package var hasExpired = false
-    /// Whether the store has this state. `false` while the end of access is in effect and not written yet.
+    /// Whether the store has this state; `false` while an end of access is in effect but not written yet.
     package var isSaved = true
     package let createdAt: Date
 
@@ -43,11 +43,12 @@ package struct User: Hashable, Sendable {
         self.createdAt = createdAt
     }
 
-    /// Whether devices of this user are let in.
+    /// Whether the user is enabled and has not expired, so that the user's devices are admitted.
     package func isActive(at now: Date) -> Bool { isEnabled && !hasExpired && expiresAt.map { now < $0 } ?? true }
 }
 
-/// A hashed password with all that it takes to compare another one: text that the store does not look into. Never printed.
+/// A hashed password with the parameters for its comparison, as text that the store does not interpret. It is never
+/// printed.
 package struct StoredPassword: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
     package let text: String
 
@@ -57,10 +58,10 @@ package struct StoredPassword: Hashable, Sendable, CustomStringConvertible, Cust
     package var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// A user to be made: the members of ``User/message`` that a creation can have. `login` is required.
+/// A user to make: the members of ``User/message`` that a creation can have. `login` is required.
 package typealias UserDraft = FieldValues<User>
 
-/// The members of a user that change.
+/// The members of a user that can be changed.
 package typealias UserUpdate = FieldValues<User>
 
 extension FieldValues<User> {
@@ -77,7 +78,7 @@ extension User: Declared {
         Field("id", \.id, .id, column: "id")
         Field(
             "login", \.login, .line(1...64), options: [.required, .patch], column: "login",
-            .create("What nobody else is called"))
+            .create("Unique among all users"))
         Field("name", \.name, .line(0...64), options: [.create, .patch], column: "name")
         Field("notes", \.notes, .line(0...500), options: [.create, .patch, .redacted])
         Field("isEnabled", \.isEnabled, .flag, options: .patch, column: "enabled", auditName: "enabled")
@@ -87,12 +88,12 @@ extension User: Declared {
         Field(
             "deviceLimit", \.deviceLimit, .nullable(.integer(0...1_000_000), omitted: "default"),
             options: [.create, .patch],
-            column: "devices", .patch("null for the gateway's own"))
+            column: "devices", .patch("null for the limit in the gateway's settings"))
         Field("hasPassword", \.hasPassword, .flag, column: "password")
         Field(
             "addresses", \.addresses, .list(of: .address, count: 0...2), options: [.create, .patch],
             column: "addresses",
-            "The fixed addresses of the user's logins: no more than one of each family")
+            "The fixed addresses of the user's logins, at most one of each family")
         Field("createdAt", \.createdAt, .time)
         Field("isSaved", \.savedMember, .omittable(.flag), .isSaved)
         Field(hidden: "password", \.password)
@@ -103,6 +104,6 @@ extension User: Declared {
 }
 
 extension FieldNote {
-    /// The note of the member that replies have while a change is in effect and not written.
-    static let isSaved: FieldNote = "false while the end of access is in effect and not written to the database"
+    /// The note of the member that replies have while a change is in effect but not written.
+    static let isSaved: FieldNote = "false while the end of access is in effect but not written to the database"
 }

@@ -7,7 +7,8 @@ import TunnelSystem
 
 extension JSONSchema {
     static let host = JSONSchema.text(note: "A host name or an IP address")
-    static let interfaceAddress = JSONSchema.text(note: "An address in its network, as in 10.66.0.1/16")
+    static let interfaceAddress = JSONSchema.text(
+        note: "An address with the length of its network, such as 10.66.0.1/16")
     static let service = JSONSchema.text(note: "tcp/PORT or udp/PORT")
 }
 
@@ -19,7 +20,7 @@ extension ValueFormat where Value: FixedWidthInteger {
 }
 
 extension ValueFormat where Value: Declared {
-    /// A resource, which replies show and no request contains.
+    /// A resource, which only replies contain.
     static var resource: ValueFormat {
         ValueFormat(Value.message.schema(.reply)) { (_, field) throws(ContractError) in
             throw ContractError(field: field, problem: "there is no such member")
@@ -30,7 +31,7 @@ extension ValueFormat where Value: Declared {
 }
 
 extension ValueFormat where Value == [String: String] {
-    /// Texts by names that are not known before, which replies show and no request contains.
+    /// Texts with arbitrary names, which only replies contain.
     static var texts: ValueFormat<[String: String]> {
         ValueFormat(.texts) { (_, field) throws(ContractError) in
             throw ContractError(field: field, problem: "there is no such member")

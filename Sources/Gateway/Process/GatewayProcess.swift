@@ -12,16 +12,16 @@ import TunnelSystem
 
 /// A whole gateway in one process: the folder, the store, WireGuard with network and firewall, and the API.
 package final class GatewayProcess: Sendable {
-    /// What a caller decides.
+    /// The options of the caller.
     package struct Options: Sendable {
-        /// Where packets go; nil for an API without a tunnel.
+        /// The network of the tunnels; `nil` for an API without a tunnel.
         package var network: (any PeerNetwork)?
         package var datagrams: any DatagramNetwork = SystemDatagramNetwork()
         package var limits = HTTPLimits()
         package var version = ""
         /// The time to wait at the end for a database that does not answer, for each of three steps.
         package var stopLimit: Duration = .seconds(6)
-        /// Whose processes may use the socket, beside root.
+        /// The user whose processes may use the socket, in addition to root.
         package var socketUser: UInt32
 
         package init(network: (any PeerNetwork)?, socketUser: UInt32) {
@@ -38,7 +38,7 @@ package final class GatewayProcess: Sendable {
     private let logger: Logger
     private static let sweep = Duration.seconds(5)
 
-    /// Opens folder and store. Nothing is reachable yet.
+    /// Opens the folder and the store. Nothing is reachable yet.
     package init(
         _ folder: GatewayDirectory, settings: GatewaySettings, _ options: Options, logger: Logger
     ) throws(GatewayProcessError) {
@@ -48,7 +48,7 @@ package final class GatewayProcess: Sendable {
             try folder.lock()
             let store = try folder.openStore()
             let service = try GatewayService(store: store, keys: folder, settings: settings, logger: logger)
-            // Without a network there is no tunnel of either kind.
+            // Without a network, there is no tunnel of either kind.
             let loginKeys =
                 settings.loginTunnel.isEnabled && options.network != nil ? try folder.loginKeys() : nil
             var runtimeOptions = GatewayRuntime.Options()
@@ -62,7 +62,7 @@ package final class GatewayProcess: Sendable {
             var parts = GatewayAPI.Parts(
                 device: try folder.apiCertificate(), admin: try settings.adminTLS.map { try GatewayCertificate($0) },
                 addKey: settings.addKey.isEnabled ? try Self.addKey(folder, settings) : nil,
-                invitations: InvitationPlace(
+                invitations: InvitationTemplate(
                     host: settings.host, port: settings.api.port, pins: [pins.active, pins.backup],
                     label: settings.label),
                 socketUser: options.socketUser, version: options.version)
@@ -97,7 +97,7 @@ package final class GatewayProcess: Sendable {
         }
     }
 
-    /// The certificate of addKey's listener, made with its authority the first time.
+    /// The certificate of addKey's listener. The first call makes it and its authority.
     private static func addKey(
         _ folder: GatewayDirectory, _ settings: GatewaySettings
     ) throws(GatewayDirectoryError) -> GatewayCertificate {
@@ -105,7 +105,7 @@ package final class GatewayProcess: Sendable {
         return try folder.addKeyCertificate().leaf
     }
 
-    /// A backup, which the audit log knows of before anybody has it.
+    /// Makes a backup. It is in the audit log before any client gets it.
     @concurrent
     private static func backup(
         _ folder: GatewayDirectory, _ store: GatewayStore, _ service: GatewayService, _ passphrase: [UInt8],
@@ -116,13 +116,13 @@ package final class GatewayProcess: Sendable {
         do {
             backup = try GatewayBackup.make(folder, store, passphrase: passphrase)
         } catch {
-            throw .unavailable("no backup can be made: \(error)")
+            throw .unavailable("cannot make a backup: \(error)")
         }
-        try await service.noteBackup(caller)
+        try await service.auditBackup(caller)
         return backup
     }
 
-    /// What the API shows of itself, which is made after what shows it.
+    /// The connections of the API for its own metrics. The function is set after the API was made.
     private final class Shown: Sendable {
         static let none = MetricFamily("culvert_gateway_connections", .gauge, "Connections of the API", [])
         let connections: Mutex<(@Sendable () -> MetricFamily)?>
@@ -132,11 +132,11 @@ package final class GatewayProcess: Sendable {
         var families: [MetricFamily] { connections.withLock { $0 }.map { [$0()] } ?? [] }
     }
 
-    /// Serves until the task is cancelled or something fails for good.
-    /// - Parameter ready: called once devices can enrol and connect.
+    /// Serves until the task is cancelled or an error ends the gateway.
+    /// - Parameter ready: Called once devices can enrol and connect.
     package func run(ready: @escaping @Sendable (GatewayProcess) -> Void) async throws(GatewayProcessError) {
         do {
-            // Peers first: whoever enrols can connect.
+            // The peers start first, so that a device that enrols can connect.
             try await runtime?.start()
             do { try await api.open() } catch {
                 await runtime?.stop()
@@ -146,10 +146,10 @@ package final class GatewayProcess: Sendable {
             let group = ServiceGroup(
                 configuration: .init(
                     services: [
-                        // They end in the opposite order: nobody is told of a tunnel that is gone.
+                        // Services end in the opposite order, so that the API never reports a tunnel that has ended.
                         .init(service: Tunnel(runtime: runtime, service: service, logger: logger)), .init(service: api),
                     ], logger: logger))
-            // `nil` if it has not ended in time.
+            // The value is `nil` if the services have not ended in time.
             let end = OneShot<Result<Void, any Error>?>()
             let serving = Task { try await group.run() }
             Task { end.finish(await serving.result) }
@@ -164,7 +164,7 @@ package final class GatewayProcess: Sendable {
                 }
             }
             if result == nil {
-                logger.error("the API or the tunnel has not ended within \(limit), ending without it")
+                logger.error("the API or the tunnel has not ended within \(limit); stopping without it")
                 serving.cancel()
             }
             await runtime?.stop()
@@ -177,7 +177,8 @@ package final class GatewayProcess: Sendable {
         }
     }
 
-    /// Closes the store on a separate thread: a database that does not answer does not keep the process from ending.
+    /// Closes the store on a separate thread, so that a database that does not answer cannot keep the process from
+    /// ending.
     private func closeStore() async {
         let (store, logger) = (store, logger)
         let isClosed = await isDone(within: stopLimit) {
@@ -195,7 +196,7 @@ package final class GatewayProcess: Sendable {
         if !isClosed { logger.error("cannot close the database: it has not answered within \(stopLimit)") }
     }
 
-    /// WireGuard as a service; without one, what time brings to the store.
+    /// WireGuard as a service. Without WireGuard, it runs only the store's sweeps.
     private struct Tunnel: Service {
         var runtime: GatewayRuntime?
         var service: GatewayService
@@ -206,7 +207,7 @@ package final class GatewayProcess: Sendable {
                 if let runtime { return try await runtime.run() }
                 while (try? await Task.sleep(for: GatewayProcess.sweep)) != nil {
                     do throws(GatewayError) { try await service.sweep(.gateway) } catch {
-                        service.logFailure("cannot note expiries and delete old entries, will retry: \(error)")
+                        service.logFailure("cannot record expiries and delete old entries, will retry: \(error)")
                     }
                 }
             }
@@ -214,11 +215,11 @@ package final class GatewayProcess: Sendable {
     }
 }
 
-/// Why a gateway does not run, or ran no further.
+/// The error that prevents the start of a gateway, or has ended it.
 package struct GatewayProcessError: Error, Hashable, Sendable, CustomStringConvertible {
     package var reason: String
     package var kind: GatewayDirectoryError.Kind
-    /// What to do; empty where there is nothing to say.
+    /// The remedy; empty if there is none.
     package var fix: String
 
     package init(_ reason: String, _ kind: GatewayDirectoryError.Kind = .other, fix: String = "") {
@@ -233,7 +234,7 @@ package struct GatewayProcessError: Error, Hashable, Sendable, CustomStringConve
 }
 
 extension GatewayCertificate {
-    /// The administrators' own files.
+    /// Reads the administrators' own files.
     fileprivate init(_ files: GatewaySettings.CertificateFiles) throws(GatewayDirectoryError) {
         self.init(certificate: try Self.text(files.certificate), key: try Self.text(files.key))
     }
@@ -241,7 +242,7 @@ extension GatewayCertificate {
     private static func text(_ path: String) throws(GatewayDirectoryError) -> String {
         let file = OwnedDescriptor(SystemCall.open(path, 0))
         guard file.number >= 0, let bytes = SystemCall.readAll(file.number, limit: 1 << 20) else {
-            throw GatewayDirectoryError("adminTLS: \(path) cannot be read", fix: "the gateway's user has to be able to")
+            throw GatewayDirectoryError("adminTLS: cannot read \(path)", fix: "permit the gateway's user to read it")
         }
         return String(decoding: bytes, as: UTF8.self)
     }

@@ -6,7 +6,7 @@ import TunnelIO
 import TunnelServer
 
 extension RuntimeFigures {
-    /// The runtime's part of the metrics.
+    /// The metrics of the runtime.
     package var families: [MetricFamily] {
         (servesWireGuard ? wireGuard : []) + common + (login?.families ?? [])
     }
@@ -25,11 +25,11 @@ extension RuntimeFigures {
                     .init(Double(sent), labels: [.init("direction", "sent")]),
                 ]),
             MetricFamily(
-                "culvert_gateway_drops_total", .counter, "Packets and datagrams that were not passed on, by cause",
+                "culvert_gateway_drops_total", .counter, "Dropped packets and datagrams, by cause",
                 drops.samples),
             MetricFamily(
                 "culvert_gateway_queue_depth", .gauge,
-                "What waits now: packets for a session of their peer, and messages of handshakes to be sent",
+                "Queued packets that wait for a session of their peer, and handshake messages to send",
                 [
                     .init(Double(waitingPackets), labels: [.init("queue", "packets")]),
                     .init(Double(waitingMessages), labels: [.init("queue", "handshake_messages")]),
@@ -37,19 +37,20 @@ extension RuntimeFigures {
         ]
     }
 
-    /// The metrics of gateways with any tunnels.
+    /// The metrics that do not depend on the kinds of tunnels.
     private var common: [MetricFamily] {
         [
             MetricFamily(
-                "culvert_gateway_repairs_total", .counter, "Network changes of other processes that were undone",
+                "culvert_gateway_repairs_total", .counter, "Network changes by other processes that were undone",
                 network.repairs.count),
             MetricFamily(
-                "culvert_gateway_forwarding_held", .gauge, "Whether nothing is forwarded, since rules are gone",
+                "culvert_gateway_forwarding_held", .gauge,
+                "1 while forwarding is suspended because firewall rules are missing",
                 network.isHeld ? 1 : 0),
             MetricFamily(
-                "culvert_gateway_applied_sequence", .gauge, "The last change that is in force", sequence),
+                "culvert_gateway_applied_sequence", .gauge, "The number of the last change in effect", sequence),
             MetricFamily(
-                "culvert_gateway_current", .gauge, "Whether everything that the store has is in force",
+                "culvert_gateway_current", .gauge, "1 if the whole state of the store is in effect",
                 isCurrent ? 1 : 0),
             MetricFamily(
                 "culvert_gateway_rounds_total", .counter, "Rounds in which changes were applied since the start",
@@ -63,7 +64,7 @@ extension RuntimeFigures {
                 notInEffect.map { .init(Double($0.problems.count), labels: [$0.label]) }),
             MetricFamily(
                 "culvert_gateway_not_in_effect_since_timestamp_seconds", .gauge,
-                "Since when the first of them has not been in effect, in seconds since 1970; absent if all are",
+                "Time since which the first of them has not been in effect, in seconds since 1970; absent if all are",
                 notInEffect.compactMap { part in
                     part.problems.map(\.since).min().map { .init($0, labels: [part.label]) }
                 }),
@@ -103,7 +104,7 @@ extension LoginFigures {
                 ]),
             MetricFamily(
                 "culvert_gateway_login_drops_total", .counter,
-                "Packets and datagrams of the login tunnel that were not passed on, by cause",
+                "Dropped packets and datagrams of the login tunnel, by cause",
                 drops.samples),
         ]
     }

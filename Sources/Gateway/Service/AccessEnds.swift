@@ -4,7 +4,7 @@
 import FoundationEssentials
 import PacketTunnelLinux
 
-/// The devices, users and passwords that are denied, while the store may still admit them.
+/// The devices, users and passwords that are denied, even if the store still admits them.
 package struct AccessDenials: Hashable, Sendable {
     package var devices: Set<DeviceID> = []
     package var users: Set<UserID> = []
@@ -22,7 +22,7 @@ package struct AccessDenials: Hashable, Sendable {
 
 /// An end of access that an administrator or a device has requested.
 enum AccessEnd: Hashable, Sendable {
-    /// The device is removed; only if it is this user's, unless that is `nil`.
+    /// The device is removed. If the user is not `nil`, only a device of this user.
     case removedDevice(DeviceID, of: UserID?)
     case removedUser(UserID)
     case disabledDevice(DeviceID)
@@ -34,7 +34,7 @@ enum AccessEnd: Hashable, Sendable {
     case revokedToken(TokenID, SecretHash, slot: DeviceID?)
     case revokedInvitation(InvitationID, SecretHash)
 
-    /// The words for `/ready` and the log.
+    /// The description for `/ready` and the log.
     var text: String {
         switch self {
         case .removedDevice(let id, _): "device \(id) is revoked"
@@ -57,23 +57,24 @@ enum AccessEnd: Hashable, Sendable {
     }
 }
 
-/// The ends of access that are in effect, and that the store does not have yet. A value without effects.
+/// The ends of access that are in effect and that the store does not have yet. A pure value: it performs no side
+/// effects.
 struct AccessEnds: Sendable {
     struct Entry: Sendable {
         let end: AccessEnd
         let audit: AuditRecord
-        /// Whether the store has refused it, so that `/ready` names it as not saved.
+        /// Whether the store has refused this entry, so that `/ready` reports it as not saved.
         var isRefused = false
 
-        /// Whether it ends the password of the same user, and was requested earlier. The store gets the ends in the order of the requests:
-        /// an entry that it has not refused yet is later.
+        /// Whether this entry ends a password, and the other end is a later one of the same user's password. The store
+        /// gets the ends in the order of the requests: an entry that it has not refused yet is later.
         fileprivate func isReplaced(by other: AccessEnd) -> Bool {
             guard let owner = other.passwordOwner else { return false }
             return isRefused && end != other && end.passwordOwner == owner
         }
     }
 
-    /// The entries in the order of the requests, except that the store's last refusal is the last.
+    /// The entries in the order of the requests, except that the store's latest refusal is last.
     private(set) var entries: [Entry] = []
     private(set) var denials = AccessDenials()
     /// The time and reason of the first refusal since the store accepted a write.

@@ -4,26 +4,26 @@
 package import CTunnelSystem
 package import NetworkAddresses
 
-/// Who asks the service for something. Only ``GatewayService`` makes those that a secret stands for.
+/// The requester of an operation. Only ``GatewayService`` makes the callers that a secret identifies.
 package struct Caller: Hashable, Sendable {
     package enum Who: Hashable, Sendable {
-        /// An administrator's token.
+        /// A token of scope `admin`.
         case admin(TokenID)
         case readOnly(TokenID)
-        /// A token that makes devices of its user.
+        /// A token that makes devices for its user.
         case enroller(TokenID, UserID)
-        /// A device, by its credential.
+        /// A device, identified by its credential.
         case device(DeviceID, UserID)
-        /// Somebody on the gateway's socket, whom the system has named.
+        /// A user of this machine on the gateway's socket, identified by the system.
         case local(uid_t)
-        /// The gateway itself: what time brings, and the runtime.
+        /// The gateway itself: timers and the runtime.
         case gateway
         /// A request without a credential, or whose credential its route checks.
         case nobody
     }
 
     package let who: Who
-    /// Where the request came from; nil on the machine itself.
+    /// The address of the request; `nil` for a local request.
     package let source: IPAddress?
 
     init(_ who: Who, from source: IPAddress? = nil) {
@@ -31,7 +31,7 @@ package struct Caller: Hashable, Sendable {
         self.source = source
     }
 
-    /// Somebody on the gateway's socket, who was found to be allowed there.
+    /// A user of this machine who is permitted to use the gateway's socket.
     package static func local(_ user: uid_t) -> Caller { Caller(.local(user)) }
 
     /// The gateway itself.
@@ -40,7 +40,7 @@ package struct Caller: Hashable, Sendable {
     /// A request without a credential. It has no permission.
     package static let nobody = Caller(.nobody)
 
-    /// What the audit log calls it.
+    /// The name in the audit log.
     package var name: String {
         switch who {
         case .admin(let id): "admin:\(id)"
@@ -54,22 +54,22 @@ package struct Caller: Hashable, Sendable {
     }
 }
 
-/// What may be asked for.
+/// A kind of operation that needs permission.
 enum Permission {
-    /// To see everything but secrets.
+    /// Read everything except secrets.
     case read
-    /// To change anything.
+    /// Change anything.
     case manage
-    /// To make devices of a user.
+    /// Make devices for a user.
     case enrol
-    /// What is the device's own, and its user's list of devices.
+    /// Read and change the device itself, and list and remove devices of its user.
     case ownDevice
-    /// What only the process itself does.
+    /// Operations of the gateway process only.
     case run
 }
 
 extension Caller {
-    /// The one place that says who may do what.
+    /// Checks a permission. This is the only place that decides what each caller may do.
     func check(_ permission: Permission) throws(GatewayError) {
         let isAllowed =
             switch (who, permission) {

@@ -4,18 +4,19 @@
 import FoundationEssentials
 import Synchronization
 
-/// Detects jumps of the wall clock: compares it with a clock that counts up even while the machine is suspended.
+/// Detects jumps of the wall clock by comparing it with a clock that never jumps and counts even while the machine is
+/// suspended.
 ///
-/// A jumped clock and the clock of a process that has just started are certain once they have persisted for ten minutes.
-/// A value without effects.
+/// After a jump or a start of the process, the time is certain once it has persisted for ten minutes. A pure value: it
+/// performs no side effects.
 struct ClockWatch: Sendable {
     /// A change that an observation has found.
     enum Change: Hashable, Sendable {
-        /// The wall clock is further from its accepted time than ``tolerance``, by this number of seconds.
+        /// The wall clock differs from its accepted time by this number of seconds, which exceeds ``tolerance``.
         case jumped(Int64)
         /// The wall clock shows the accepted time again.
         case returned
-        /// The new time has persisted, and is the accepted one.
+        /// The new time has persisted, and is now accepted.
         case accepted
     }
 
@@ -38,13 +39,13 @@ struct ClockWatch: Sendable {
         candidate = (current, counter)
     }
 
-    /// Whether the wall clock has not jumped away from its accepted time. The time at the start of the process counts as accepted.
+    /// Whether the wall clock shows its accepted time. The time at the start of the process counts as accepted.
     var isSteady: Bool { Self.isNear(current, accepted) }
 
     /// Whether the wall clock shows a time that has persisted.
     var isCertain: Bool { isSteady && isSettled }
 
-    /// Takes a reading of both clocks.
+    /// Compares readings of both clocks.
     mutating func observe(_ date: Date, nanoseconds: Int64) -> Change? {
         let counter = nanoseconds / 1_000_000
         let wasSteady = isSteady
@@ -54,7 +55,7 @@ struct ClockWatch: Sendable {
         if counter - candidate.since >= Self.persistence {
             accepted = candidate.lead
             isSettled = true
-            // A slow drift is followed.
+            // Follow a slow drift.
             candidate = (current, counter)
             return wasSteady ? nil : .accepted
         }
@@ -73,7 +74,7 @@ struct ClockWatch: Sendable {
 }
 
 extension GatewayService {
-    /// Compares the clocks. Nothing is deleted or switched by a time that is not certain.
+    /// Compares the clocks. While the time is not certain, nothing is deleted and no key is switched.
     @discardableResult
     func observeClock() -> ClockWatch {
         let (date, time) = (now, nanoseconds)
@@ -83,11 +84,11 @@ extension GatewayService {
         }
         switch change {
         case .jumped(let seconds):
-            say(
-                "the clock has jumped by \(seconds) s: nothing is deleted, and no key is switched, until the new time has "
+            logRateLimited(
+                "the clock has jumped by \(seconds) s: no record is deleted and no key is switched until the new time has "
                     + "persisted for ten minutes")
-        case .returned: say("the clock shows the time of before its jump again")
-        case .accepted: say("the clock's new time has persisted for ten minutes, and is accepted")
+        case .returned: logRateLimited("the clock has returned to its time before the jump")
+        case .accepted: logRateLimited("accepted the clock's new time, which has persisted for ten minutes")
         case nil: break
         }
         return watch

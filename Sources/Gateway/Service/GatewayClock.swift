@@ -3,11 +3,11 @@
 
 package import FoundationEssentials
 
-/// The two clocks of the machine that a gateway runs on; tests move them by hand.
+/// The wall clock and the monotonic clock of the gateway's machine. Tests set them.
 package struct GatewayClock: Sendable {
     /// The wall clock, in UTC.
     package var now: @Sendable () -> Date
-    /// Nanoseconds of a clock that goes forward only.
+    /// A clock that only moves forward, in nanoseconds.
     package var nanoseconds: @Sendable () -> Int64
 
     package init(now: @escaping @Sendable () -> Date, nanoseconds: @escaping @Sendable () -> Int64) {

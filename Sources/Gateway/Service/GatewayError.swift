@@ -3,7 +3,8 @@
 
 package import NetworkAddresses
 
-/// The error of an operation of the gateway. Its ``code`` does not change between versions: programs compare it.
+/// The error of an operation of the gateway. Its ``code`` does not change between versions, so that programs can
+/// compare it.
 package enum GatewayError: Error, Hashable, Sendable {
     /// The secret is missing or unknown.
     case unauthorized
@@ -19,38 +20,39 @@ package enum GatewayError: Error, Hashable, Sendable {
     case invitationUsed
     /// The caller may not do this.
     case forbidden
-    /// There were too many recent failures. Secrets are not checked until that many seconds have passed.
+    /// There were too many recent failures. Secrets are not checked before this number of seconds has passed.
     case tooManyFailures(retryAfterSeconds: Int)
-    /// The caller's credential is valid but made too many changes. The next one is possible after that many seconds.
+    /// The caller's credential is valid but made too many changes. The next one is possible after this number of
+    /// seconds.
     case tooManyChanges(retryAfterSeconds: Int)
     /// Another request has changed the list since the caller read it.
     case changed(String)
-    /// The user has as many devices as there may be.
+    /// The user has the largest allowed number of devices.
     case deviceLimit(Int)
-    /// The gateway has as many devices as there may be.
+    /// The gateway has the largest allowed number of devices.
     case gatewayFull(Int)
     case poolFull(IPPrefix, inUse: Int, resting: Int)
     case keyInUse
     case loginInUse(String)
     case addressInUse(IPAddress)
     case subnetInUse(IPPrefix)
-    /// There is no such resource.
+    /// The resource does not exist.
     case notFound(String)
     /// The gateway serves no login tunnel.
     case noLoginTunnel
     /// The gateway does not serve WireGuard.
     case noWireGuard
-    /// A field is not as it should be.
+    /// A field is not valid.
     case invalid(field: String, problem: String)
     /// The nonce was used, is too old, or was never issued.
     case nonceUnknown
     /// The proof of a rotation is wrong.
     case proofWrong
-    /// Another request with the same creation key made something else, or its reply is no longer known.
+    /// An earlier request with the same creation key had different content, or its reply is no longer known.
     case creationConflict(subject: String?)
-    /// A new server key is announced already, or none is.
+    /// A next server key is announced already, or no key is announced.
     case serverKeyRotation(String)
-    /// A device or user is disabled, which is not saved yet. The other changes of the request were not made.
+    /// The device or user was disabled, but that is not saved yet. The other changes of the request were not made.
     case onlyDisabled
     /// The store or the disk has failed. The reason is for the log.
     case unavailable(String)
@@ -80,7 +82,7 @@ extension GatewayError {
         }
     }
 
-    /// A word for programs.
+    /// The code for programs.
     package var code: String {
         switch self {
         case .unauthorized: "unauthorized"
@@ -117,11 +119,11 @@ extension GatewayError {
 }
 
 extension GatewayError: CustomStringConvertible {
-    /// The error and its remedy, if there is one. It contains no secret and can be shown to the caller.
+    /// The error and its remedy, if there is one. It contains no secret and may be shown to the caller.
     package var description: String {
         switch self {
-        case .unauthorized: "there is no secret, or it is not known here"
-        case .deviceUnknown: "this device is not known here any more: enrol again with a new invitation"
+        case .unauthorized: "the secret is missing or unknown"
+        case .deviceUnknown: "the gateway no longer knows this device: enrol again with a new invitation"
         case .deviceDisabled: "this device is disabled: ask the gateway's administrator"
         case .deviceExpired: "this device has expired: ask the gateway's administrator"
         case .userDisabled: "the user is disabled: ask the gateway's administrator"
@@ -129,34 +131,35 @@ extension GatewayError: CustomStringConvertible {
         case .tokenExpired: "the token has expired or was revoked"
         case .invitationExpired: "the invitation has expired: ask for a new one"
         case .invitationRevoked: "the invitation was revoked: ask for a new one"
-        case .invitationUsed: "the invitation was used already; if it was not by you, tell the gateway's administrator"
+        case .invitationUsed:
+            "the invitation was already used; if you did not use it, inform the gateway's administrator"
         case .forbidden: "this secret does not permit this operation"
         case .tooManyFailures(let seconds): "there were too many failures: try again in \(seconds) s"
         case .tooManyChanges(let seconds): "there were too many changes: try again in \(seconds) s"
         case .changed(let what):
-            "another request has changed this list of the \(what): read it again, and repeat the change"
-        case .deviceLimit(let limit): "the user has \(limit) devices already, which is the limit: remove one"
-        case .gatewayFull(let limit): "the gateway has \(limit) devices already, which is the limit"
+            "another request has changed this list of \(what): read it again and repeat the change"
+        case .deviceLimit(let limit): "the user has reached the limit of \(limit) devices: remove one"
+        case .gatewayFull(let limit): "the gateway has reached the limit of \(limit) devices"
         case .poolFull(let network, let inUse, let resting):
-            "no address of \(network) is free: \(inUse) are in use and \(resting) rest after use"
-        case .keyInUse: "this key is another device's: make a new one"
-        case .loginInUse(let login): "there is a user '\(login)' already"
-        case .addressInUse(let address): "\(address) is another device's or user's, or rests after use"
+            "no address of \(network) is free: \(inUse) are in use and \(resting) are in cooldown"
+        case .keyInUse: "another device uses this key: make a new one"
+        case .loginInUse(let login): "a user '\(login)' already exists"
+        case .addressInUse(let address): "\(address) belongs to another device or user, or is in cooldown"
         case .subnetInUse(let network): "\(network) overlaps a network that is in use"
-        case .notFound(let what): "there is no such \(what)"
+        case .notFound(let what): "this \(what) does not exist"
         case .noLoginTunnel:
-            "this gateway serves no login tunnel: set loginTunnel.isEnabled in \(GatewaySettings.fileName), and restart it"
+            "this gateway does not serve the login tunnel: set loginTunnel.isEnabled in \(GatewaySettings.fileName) and restart it"
         case .noWireGuard:
-            "this gateway serves the login tunnel alone: set servesWireGuard in \(GatewaySettings.fileName), and restart it"
+            "this gateway serves only the login tunnel: set servesWireGuard in \(GatewaySettings.fileName) and restart it"
         case .invalid(let field, let problem): "\(field): \(problem)"
-        case .nonceUnknown: "the nonce was used, is too old or is not from here: ask for another"
+        case .nonceUnknown: "the nonce was used, is too old or is unknown: request a new one"
         case .proofWrong: "the proof does not show that the caller has the old key"
         case .creationConflict(let subject):
-            "this creation key was used before" + (subject.map { ", and made \($0)" } ?? "")
+            "this creation key was used before" + (subject.map { " and made \($0)" } ?? "")
         case .serverKeyRotation(let problem): problem
         case .onlyDisabled:
-            "the disabling is in effect and not saved yet; the other changes were not made: the database refuses writes"
-        case .unavailable: "the gateway cannot do this now"
+            "the disabling is in effect but not saved, and the other changes were not made: the database refuses writes"
+        case .unavailable: "the gateway cannot do this now: try again later"
         }
     }
 }

@@ -8,18 +8,18 @@ import Provisioning
 import Synchronization
 import TunnelSystem
 
-// The end of access takes effect first, and is written as soon as the store accepts it.
+// The end of access takes effect first. It is written as soon as the store accepts it.
 
 extension GatewayService {
-    /// The devices, users and passwords that are denied, even if the store admits them. A caller that reads this before it reads the
-    /// store never misses an end of access.
+    /// The devices, users and passwords that are denied, even if the store admits them. Read this before you read the
+    /// store, so that no end of access is missed.
     package var denials: AccessDenials { ends.withLock { $0.denials } }
 
     // MARK: - Ending access
 
     /// Ends access: in memory first, then in the store.
-    /// - Returns: Whether the store has it. Otherwise it is in effect, and ``saveEnds()`` repeats the write.
-    /// - Throws: The error of the store, unless the store does not work. After an error the access has not ended.
+    /// - Returns: Whether the end is saved. If not, it is in effect, and ``saveEnds(until:)`` will retry the write.
+    /// - Throws: An error of the store other than a failure to write. The access has then not ended.
     func endAccess(_ end: AccessEnd, _ audit: AuditRecord) async throws(GatewayError) -> Bool {
         try await endAccess(end, audit) { () async throws(GatewayError) in try await self.write(end, audit) } != nil
     }
@@ -35,7 +35,7 @@ extension GatewayService {
         return try await endings.run { await self.save(end, audit, isNew: isNew, operation) }.get()
     }
 
-    /// Permits access with an operation of the store, which also revokes an end that is not saved yet.
+    /// Permits access with an operation of the store, and cancels an end of this access that is not saved yet.
     func permitAccess<Permitted: Sendable>(
         _ end: AccessEnd, _ operation: @escaping @Sendable () async throws(GatewayError) -> Permitted
     ) async throws(GatewayError) -> Permitted {
@@ -51,7 +51,8 @@ extension GatewayService {
     }
 
     /// Writes the ends of access that the store has refused.
-    /// - Parameter end: The time until which it continues after a refusal, in nanoseconds; `nil` to stop at the first one.
+    /// - Parameter end: The time until which it continues after a refusal, in nanoseconds; `nil` to stop at the first
+    ///   refusal.
     package func saveEnds(until end: Int64? = nil) async {
         guard ends.withLock({ $0.entries.contains(where: \.isRefused) }) else { return }
         await endings.run {
@@ -60,9 +61,11 @@ extension GatewayService {
                     try await self.write(entry.end, entry.audit)
                 }
                 switch saved {
-                case .success(.some): self.logger.notice("saved, and in effect before: \(entry.end.text)")
-                // Each further write could wait as long for a database that another process has locked. The next call begins with other
-                // ends, so that an end whose write always fails does not delay them. The last call has no next one.
+                case .success(.some):
+                    self.logger.notice("saved an end of access that was already in effect: \(entry.end.text)")
+                // Each further write could wait as long for a database that another process has locked. The next call
+                // starts with other ends, so that an end whose write always fails does not delay them. The last call
+                // has no next one.
                 case .success(nil): guard let end, self.nanoseconds < end else { return }
                 case .failure: break
                 }
@@ -70,8 +73,8 @@ extension GatewayService {
         }
     }
 
-    /// - Parameter isNew: Whether an error of this request revokes the end. The reply to an earlier request may have said that
-    ///   it is in effect.
+    /// - Parameter isNew: Whether an error of this request cancels the end. The reply to an earlier request may have
+    ///   reported the end as in effect.
     private func save<Saved: Sendable>(
         _ end: AccessEnd, _ audit: AuditRecord, isNew: Bool,
         _ operation: @Sendable () async throws(GatewayError) -> Saved
@@ -87,7 +90,7 @@ extension GatewayService {
                     ends.add(end, audit)
                     ends.markRefused(end)
                 }
-                logFailure("\(end.text), which is in effect and cannot be saved, will retry: \(reason)")
+                logFailure("cannot save that \(end.text); it is in effect, will retry: \(reason)")
                 return .success(nil)
             }
             if isNew { forget(end) }
@@ -95,7 +98,8 @@ extension GatewayService {
         }
     }
 
-    /// Forgets an end that the store has, or that does not hold. The store was changed before, so that a reader of the store sees it.
+    /// Removes an end that the store has, or that is not valid. The store was changed before, so that a reader of the
+    /// store sees the change.
     private func forget(_ end: AccessEnd) {
         ends.withLock { $0.remove(end) }
         signalChange()
@@ -182,12 +186,12 @@ extension GatewayService {
         return invitation
     }
 
-    /// The time at which a token or an invitation was revoked, if the store does not have that yet.
+    /// The time at which a token or an invitation was revoked, if the store does not have the revocation yet.
     func revocation(of secret: SecretHash) -> Date? { ends.withLock { $0.revocation(of: secret) } }
 
     // MARK: - A store that refuses writes
 
-    /// Runs an operation of the store that writes. Its failure is one that `/ready` shows.
+    /// Runs an operation of the store that writes. `/ready` reports its failure.
     func written<Result>(
         _ subject: String, _ operation: @autoclosure () async throws(StoreError) -> Result
     ) async throws(GatewayError) -> Result {
@@ -200,13 +204,14 @@ extension GatewayService {
         }
     }
 
-    /// Logs an error that may come often: each text once a minute.
+    /// Logs an error that may be frequent: each text once a minute.
     package func logFailure(_ text: String) {
         let time = nanoseconds
         if state.withLock({ $0.failures.allows(text, at: time) }) { logger.error("\(text)") }
     }
 
-    /// The ends of access that are in effect and not saved, and a database that refuses writes. Devices are served nevertheless.
+    /// The ends of access that are in effect but not saved, and a database that refuses writes. Devices are still
+    /// served.
     package var unsaved: [NetworkProblem] {
         let ends = ends.withLock { $0 }
         var problems: [NetworkProblem] = []
@@ -218,7 +223,7 @@ extension GatewayService {
         for entry in ends.entries where entry.isRefused {
             problems.append(
                 NetworkProblem(
-                    what: "\(entry.end.text), which is in effect and not saved: a restart would undo it",
+                    what: "\(entry.end.text): in effect but not saved; a restart would undo it",
                     since: entry.audit.at.timeIntervalSince1970))
         }
         return problems
@@ -230,31 +235,31 @@ extension GatewayService {
         return [
             MetricFamily(
                 "culvert_gateway_unsaved_ends", .gauge,
-                "Revocations and disablings that are in effect and that the database does not have yet",
+                "Revocations and disablings that are in effect but not in the database yet",
                 ends.entries.count(where: \.isRefused)),
             MetricFamily(
                 "culvert_gateway_database_refuses_writes_since_timestamp_seconds", .gauge,
-                "Since when the database has refused writes, in seconds since 1970; absent if it accepts them",
+                "Time since which the database has refused writes, in seconds since 1970; absent if it accepts writes",
                 ends.refusal.map { [.init($0.since.timeIntervalSince1970, labels: [])] } ?? []),
         ]
     }
 
-    /// Tries for a last time to save the ends of access and the misuses of invitations, as many as it can within the limit. Logs those
-    /// that are not saved.
-    /// - Parameter limit: The time to wait for a database that does not answer.
+    /// Tries a last time to save the ends of access and the misuses of invitations, as many as the limit allows. Logs
+    /// those that are not saved.
+    /// - Parameter limit: The longest wait for a database that does not answer.
     /// - Returns: Whether the database has answered.
     @discardableResult
     package func finish(within limit: Duration = .seconds(6)) async -> Bool {
         let end = nanoseconds + Int64(limit / .nanoseconds(1))
         let isAnswered = await isDone(within: limit) { [self] in
-            // Waits for the writes of earlier requests.
+            // Wait for the writes of earlier requests.
             await endings.run {}
             await saveEnds(until: end)
             await recordMisuses(olderThan: .zero)
         }
-        if !isAnswered { logger.error("the database has not answered within \(limit), ending without it") }
+        if !isAnswered { logger.error("the database has not answered within \(limit); stopping without it") }
         let lost = ends.withLock { $0.entries.map(\.end.text) }
-        for text in lost { logger.critical("not saved, and undone by the next start: \(text)") }
+        for text in lost { logger.critical("not saved, will be undone by the next start: \(text)") }
         let misused = state.withLock { $0.misuses.keys.count }
         if misused > 0 { logger.error("not saved: misuses of \(misused) invitations") }
         return isAnswered

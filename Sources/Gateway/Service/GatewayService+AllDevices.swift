@@ -6,7 +6,7 @@ import NetworkAddresses
 package import Provisioning
 import WireGuardCore
 
-// What administrators do with devices.
+// Administrators' operations on devices.
 
 extension GatewayService {
     package func devices(
@@ -29,14 +29,15 @@ extension GatewayService {
         return found
     }
 
-    /// Rules and subnets are of no device that comes and goes: the next login may have another one.
+    /// Refuses a login's device. Rules and subnets need a permanent device: the next login may get another one.
     func checkLasts(_ id: DeviceID) async throws(GatewayError) {
         guard try await find(id).device.kind != .login else {
-            throw .invalid(field: "device", problem: "it is a login's, and goes with it: set the rules of its user")
+            throw .invalid(
+                field: "device", problem: "must not be a login's device, which is temporary: set the rules of its user")
         }
     }
 
-    /// Makes a device for a stock client. The grant is what its configuration file is written from.
+    /// Makes a device for a stock client. Its configuration file is written from the grant.
     package func addDevice(
         _ draft: DeviceDraft, creationKey: String? = nil, _ caller: Caller
     ) async throws(GatewayError) -> Created<EnrolmentGrant> {
@@ -50,9 +51,9 @@ extension GatewayService {
         var device = Device(id: id, userID: id, kind: .exported, name: "", publicKey: nil, keyAt: now, createdAt: now)
         let text = draft.canonicalText(standard: device)
         draft.apply(to: &device)
-        try Check.end(device.expiresAt, after: now)
-        try Check.addresses(device.addresses)
-        try Check.subnets(device.subnets)
+        try InputValidation.end(device.expiresAt, after: now)
+        try InputValidation.addresses(device.addresses)
+        try InputValidation.subnets(device.subnets)
         guard let key = device.publicKey else { throw .invalid(field: "publicKey", problem: "must be present") }
         try checkKey(key, "publicKey")
         device.expiresAt = device.expiresAt.map { Date(milliseconds: $0.milliseconds) }
@@ -67,12 +68,14 @@ extension GatewayService {
         return Created(item: try grant(made.item), isRepetition: made.isRepetition)
     }
 
-    /// The grant of a device that was made for a stock client, its pre-shared key included.
+    /// The grant of a device that was made for a stock client, including its pre-shared key.
     package func exportedGrant(_ id: DeviceID, _ caller: Caller) async throws(GatewayError) -> EnrolmentGrant {
         try caller.check(.manage)
         let found = try await find(id)
         guard found.device.kind == .exported else {
-            throw .invalid(field: "device", problem: "it is no stock client's: the device has its own configuration")
+            throw .invalid(
+                field: "device",
+                problem: "must be a device of a stock client: other devices have their own configuration")
         }
         return try grant(found)
     }
@@ -85,11 +88,11 @@ extension GatewayService {
         var update = update
         try check(update, .patch)
         if let end = update.expiresAt {
-            try Check.end(end, after: now)
+            try InputValidation.end(end, after: now)
             update.expiresAt = .some(end.map { Date(milliseconds: $0.milliseconds) })
         }
         if let subnets = update.subnets {
-            try Check.subnets(subnets)
+            try InputValidation.subnets(subnets)
             if !subnets.isEmpty { try await checkLasts(id) }
         }
         let audit = record(.deviceChanged, "device:\(id)", caller, update.details)
@@ -108,8 +111,8 @@ extension GatewayService {
         return try await device(id, caller)
     }
 
-    /// Removes a device: its key and credential are good for nothing from then on.
-    /// - Returns: Whether that is saved. It is in effect in any case.
+    /// Removes a device: its key and credential are not valid from then on.
+    /// - Returns: Whether the removal is saved. It is in effect in any case.
     @discardableResult
     package func removeDevice(_ id: DeviceID, _ caller: Caller) async throws(GatewayError) -> Bool {
         try caller.check(.manage)

@@ -6,13 +6,13 @@ import Synchronization
 import TunnelSystem
 import WireGuardCore
 
-/// The origin of changes that are limited together.
+/// The origin of changes that share a limit.
 enum ChangeSource: Hashable, Sendable {
     /// A device that changes itself, or a slot that a client changes.
     case device(DeviceID)
-    /// The devices of a user, which remove each other.
+    /// The devices of a user, which can remove each other.
     case devices(UserID)
-    /// An invitation that was used already.
+    /// An invitation that was already used.
     case invitation(SecretHash)
 }
 
@@ -22,27 +22,27 @@ struct PendingMisuses: Sendable {
     var count = 0
     /// The time of the first one, in nanoseconds.
     var since: Int64
-    /// The time at which the store refused them last, in nanoseconds.
+    /// The time at which the store last refused them, in nanoseconds.
     var refusedAt = Int64.min
 }
 
 // A source may make two changes a second, with a burst of five, so that no valid credential can fill the disk.
 
 extension GatewayService {
-    /// Takes a token for a change.
-    /// - Throws: `.tooManyChanges` if the source has no token left. The caller must write nothing then.
+    /// Counts a change against the rate of its source.
+    /// - Throws: `.tooManyChanges` if the rate is exceeded. The caller must then write nothing.
     func checkRate(of source: ChangeSource) throws(GatewayError) {
         let time = Instant(nanoseconds: nanoseconds)
         guard state.withLock({ $0.changes.allow(source, at: time) }) else {
-            say("too many changes by \(source.text)")
-            // The next token comes within half a second.
+            logRateLimited("too many changes by \(source.text)")
+            // The next change is possible within half a second.
             throw .tooManyChanges(retryAfterSeconds: 1)
         }
     }
 
-    /// Records the misuse of an invitation. Misuses beyond the rate are counted in memory, and recorded with a later one, a minute
-    /// after the first of them (``sweep(busy:_:)``) or at the end of the process.
-    /// - Parameter isLimited: Whether the source of the request has to wait.
+    /// Records the misuse of an invitation. Misuses beyond the rate are counted in memory. They are recorded with a
+    /// later one, a minute after the first of them (``sweep(busy:_:)``), or at the end of the process.
+    /// - Parameter isLimited: Whether the source of the request must wait.
     func recordMisuse(_ enrolment: Enrolment, isLimited: Bool) async {
         guard case .invitation(let hash) = enrolment.secret else { return }
         let time = nanoseconds
@@ -57,20 +57,20 @@ extension GatewayService {
     }
 
     /// Records the misuses that are counted in memory.
-    /// - Parameter age: The time since the first misuse of an invitation. Later ones are left for a later call.
+    /// - Parameter age: The time since the first misuse of an invitation. Younger ones are left for a later call.
     func recordMisuses(olderThan age: Duration) async {
         let latest = nanoseconds - age.components.seconds * 1_000_000_000
         let due = state.withLock { state in
             state.misuses.keys.compactMap { hash in state.misuses[hash].map { (hash, $0) } }
                 .filter { $0.1.since <= latest }
         }
-        // The one that was refused last comes last, so that one that always fails does not hold up the others.
+        // The latest refused one comes last, so that one that always fails does not delay the others.
         for (hash, _) in due.sorted(by: { $0.1.refusedAt < $1.1.refusedAt }) {
             let pending = state.withLock { state in
                 defer { state.misuses[hash] = nil }
                 return state.misuses[hash]
             }
-            // A store that has refused one probably refuses the others too.
+            // A store that has refused one will probably refuse the rest too.
             if let pending, await !write(pending, of: hash) { return }
         }
     }

@@ -15,7 +15,8 @@ extension GatewayService {
         return try await stored("cooldown", try await store.cooldowns(filter, restSince: restSince, page))
     }
 
-    /// Ends cooldowns, so that devices can get the addresses. While the time is not certain, this includes every released address.
+    /// Ends cooldowns, so that devices can get the addresses. While the time is not certain, this includes every
+    /// released address.
     /// - Returns: The number of addresses.
     /// - Throws: `.notFound` if the filter names an address that is not in cooldown.
     package func clearCooldowns(_ filter: CooldownFilter, _ caller: Caller) async throws(GatewayError) -> Int {

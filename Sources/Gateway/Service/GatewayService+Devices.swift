@@ -8,12 +8,13 @@ package import Provisioning
 import Synchronization
 package import WireGuardCore
 
-// What devices ask for themselves.
+// Requests of devices.
 
 extension GatewayService {
     // MARK: - Enrolment
 
-    /// Makes a device, with an invitation or a token of scope `enrol`. The identical request again gives the same device.
+    /// Makes a device with an invitation or a token of scope `enrol`. A repeated identical request returns the same
+    /// device.
     package func enrol(
         bearer: String?, _ request: EnrolmentRequest, from source: IPAddress
     ) async throws(GatewayError) -> Created<EnrolmentGrant> {
@@ -28,7 +29,7 @@ extension GatewayService {
         }
         try checkKey(request.publicKey, "publicKey")
         guard request.credential.kind == .device else {
-            throw .invalid(field: "credential", problem: "it begins with cd_")
+            throw .invalid(field: "credential", problem: "must start with cd_")
         }
         guard revocation(of: hash) == nil else {
             throw secret.kind == .token ? .tokenExpired : .invitationRevoked
@@ -51,7 +52,7 @@ extension GatewayService {
         case .made(let made):
             succeeded(bearer, source)
             signalChange()
-            logger.info("'\(made.user.login)' has a new device \(made.device.id) from \(source)")
+            logger.info("'\(made.user.login)' enrolled device \(made.device.id) from \(source)")
             return Created(item: try grant(made), isRepetition: false)
         case .repeated(let before):
             succeeded(bearer, source)
@@ -73,35 +74,35 @@ extension GatewayService {
         }
     }
 
-    /// - Throws: `.invalid` for what cannot be a peer's key, and the gateway's own.
+    /// - Throws: `.invalid` if the key cannot be a peer's key, or is the gateway's own.
     func checkKey(_ key: PublicKey, _ field: String) throws(GatewayError) {
         let keys = state.withLock { $0.keys }
         var scalar = Bytes32(copying: keys.current.secret)
         defer { scalar.wipe() }
-        // A point of low order has no secret with anybody (RFC 7748 section 6.1).
+        // A point of low order has no shared secret with any key (RFC 7748 section 6.1).
         guard !key.isZero, var shared = X25519.sharedSecret(secret: scalar, publicKey: Bytes32(key)) else {
-            throw .invalid(field: field, problem: "it is no key")
+            throw .invalid(field: field, problem: "must be a valid key")
         }
         shared.wipe()
         guard key != keys.current.publicKey, key != keys.next?.key.publicKey else {
-            throw .invalid(field: field, problem: "it is the gateway's own key")
+            throw .invalid(field: field, problem: "must not be the gateway's own key")
         }
     }
 
     // MARK: - The device itself
 
-    /// What the device has been given, as it is now.
+    /// The device's current grant.
     package func grant(_ caller: Caller) async throws(GatewayError) -> EnrolmentGrant {
         try grant(try await own(caller))
     }
 
-    /// Moves the end of the device on, where the settings give it one.
+    /// Extends the expiry of the device, if the settings give devices a lifetime.
     package func renew(_ caller: Caller) async throws(GatewayError) -> EnrolmentGrant {
         let found = try await own(caller)
         let lifetime = settings.deviceLifetimeSeconds
-        // An expiry that an administrator has set is the latest one.
+        // A device never renews beyond the expiry that an administrator has set.
         let end = min(now.addingTimeInterval(Double(lifetime)), found.device.expiryLimit ?? .distantFuture)
-        // There is no entry of the log for each minute, and none with a time that may be wrong.
+        // Renewals within a minute get no audit entry, and none is made with a time that may be wrong.
         guard lifetime > 0, let before = found.device.expiresAt, end.timeIntervalSince(before) > 60,
             observeClock().isSteady
         else { return try grant(found) }
@@ -111,7 +112,7 @@ extension GatewayService {
             try await changed("device", try await store.change(device: found.device.id, .renewal(until: end), audit)))
     }
 
-    /// The caller's device, which is let in.
+    /// The caller's device, if it is admitted.
     func own(_ caller: Caller) async throws(GatewayError) -> DeviceOfUser {
         try caller.check(.ownDevice)
         guard case .device(let id, _) = caller.who else { throw .forbidden }
@@ -145,8 +146,8 @@ extension GatewayService {
         return DeviceList(devices: entries)
     }
 
-    /// Removes a device of the same user. Another user's is as unknown as one that is not there.
-    /// - Returns: Whether that is saved. It is in effect in any case.
+    /// Removes a device of the same user. A device of another user is reported as unknown.
+    /// - Returns: Whether the removal is saved. It is in effect in any case.
     @discardableResult
     package func removeOwnDevice(_ id: DeviceID, _ caller: Caller) async throws(GatewayError) -> Bool {
         let found = try await own(caller)
@@ -159,7 +160,7 @@ extension GatewayService {
 
     // MARK: - PIA's clients
 
-    /// Puts a key into the slot of an `addKey` token, instead of the one before.
+    /// Replaces the key in the slot of an `addKey` token.
     package func addKey(
         token bearer: String, publicKey: PublicKey, from source: IPAddress
     ) async throws(GatewayError) -> EnrolmentGrant {
@@ -168,7 +169,7 @@ extension GatewayService {
         }
         let hash = SecretHash(secret)
         let token = try await stored("token", try await store.token(hash))
-        // Whatever else it is good for, it is not shown here: addresses of requests get into logs.
+        // Other secrets are refused here, because the addresses of requests appear in logs.
         guard let token, token.scope == .addKey else { throw failure(.unauthorized, bearer, source) }
         guard inEffect(token).revokedAt == nil, !token.isExpired(at: now), let slot = token.deviceID else {
             throw .tokenExpired
@@ -178,7 +179,7 @@ extension GatewayService {
         guard let found else { throw .tokenExpired }
         try check(found)
         succeeded(bearer, source)
-        // The same key again, as PIA's clients send it: noted when there is something to note.
+        // PIA's clients send the same key again: record it at most once a minute.
         if found.device.publicKey == publicKey, let keyAt = found.device.keyAt, now.timeIntervalSince(keyAt) < 60 {
             return try grant(found)
         }

@@ -9,7 +9,7 @@ import Synchronization
 import WireGuardCore
 
 extension GatewayService {
-    /// All that a device is given, as it is now.
+    /// The current grant of a device.
     func grant(_ found: DeviceOfUser) throws(GatewayError) -> EnrolmentGrant {
         let now = now
         let device = found.device
@@ -24,10 +24,10 @@ extension GatewayService {
             addresses: device.addresses, servers: servers(at: now),
             dns: settings.dns.filter { families.contains($0.isIPv6) },
             searchDomains: settings.searchDomains.reduce(into: []) { if !$0.contains($1) { $0.append($1) } },
-            // A route of IPv6 leads nowhere without an address of it.
+            // An IPv6 route is useless without an IPv6 address.
             routes: settings.routes.filter { families.contains($0.isIPv6) }, mtu: settings.mtu,
             keepaliveSeconds: settings.keepaliveSeconds, presharedKey: presharedKey(of: device),
-            // Early enough to be asked for twice before the end.
+            // Early enough for two attempts before the expiry.
             renewAfterSeconds: max(min(Int64(settings.renewAfterSeconds), (expiresIn ?? .max) / 2), 1), serverTime: now)
     }
 
@@ -35,7 +35,7 @@ extension GatewayService {
         Int64(exactly: max(end.timeIntervalSince(now), 0).rounded(.down)) ?? .max
     }
 
-    /// The key that is in force first, then the one that is announced.
+    /// The active key, followed by the announced key.
     private func servers(at now: Date) -> [EnrolmentGrant.Server] {
         let keys = state.withLock { $0.keys }
         guard let next = keys.next else {
@@ -49,8 +49,8 @@ extension GatewayService {
         ]
     }
 
-    /// The key that this device and the gateway share beforehand: made of a key in the gateway's folder, and in no database. PIA's
-    /// clients know of none.
+    /// The pre-shared key of this device and the gateway. It is derived from a key in the gateway's folder, and is in
+    /// no database. PIA's clients have none.
     func presharedKey(of device: Device) -> PresharedKey? {
         guard settings.usesPresharedKeys, device.kind != .addKey else { return nil }
         let key = unsafe presharedMaster.secret.withBytes { bytes in

@@ -6,34 +6,35 @@ import Logging
 import Synchronization
 import WireGuardCore
 
-// The gateway's own key is one, since an interface has one. Devices hear of the next with its predecessor's end, and try it when the
-// old one answers no more.
+// The gateway has one active key, because an interface has one. Grants announce the next key with the time of the
+// switch. Devices try it when the old key no longer answers.
 
 extension GatewayService {
     package var serverKeys: ServerKeys { state.withLock { $0.keys } }
 
-    /// - Throws: `.noWireGuard` in a gateway with the login tunnel alone.
+    /// - Throws: `.noWireGuard` if the gateway serves only the login tunnel.
     func checkWireGuard() throws(GatewayError) {
         guard settings.servesWireGuard else { throw .noWireGuard }
     }
 
-    /// Makes the next key and announces it: grants name both, and the switch comes after the settings' overlap.
+    /// Makes and announces the next key: grants contain both, and the switch happens after the overlap in the
+    /// settings.
     package func announceServerKey(_ caller: Caller) async throws(GatewayError) -> ServerKeys {
         try caller.check(.manage)
         try checkWireGuard()
         var random = random
         let next = ServerKeys.Next(
             key: PrivateKey(using: &random),
-            // To the second, which is what its file has.
+            // The key's file stores whole seconds.
             switchAt: Date(
                 timeIntervalSince1970: now.timeIntervalSince1970.rounded(.down)
                     + Double(settings.serverKeyOverlapSeconds)))
         let keys = try change { (keys) throws(GatewayError) in
-            guard keys.next == nil else { throw .serverKeyRotation("a next key is announced already") }
+            guard keys.next == nil else { throw .serverKeyRotation("a next key is already announced") }
             keys.next = next
         }
         state.withLock { $0.announcedKey = next.key.publicKey }
-        try await note(
+        try await recordKeyChange(
             record(
                 .serverKeyAnnounced, "gateway", caller,
                 ["key": next.key.publicKey.base64, "switchAt": next.switchAt.formatted(.iso8601)]))
@@ -46,11 +47,11 @@ extension GatewayService {
             guard keys.next != nil else { throw .serverKeyRotation("no next key is announced") }
             keys.next = nil
         }
-        try await note(record(.serverKeyRotationCancelled, "gateway", caller))
+        try await recordKeyChange(record(.serverKeyRotationCancelled, "gateway", caller))
     }
 
-    /// Makes the next key the key, where its time has come and is certain. If this process announced the key, it knows the time in
-    /// between, unless the clock has jumped.
+    /// Makes the next key the active key if its time has passed and is certain. If this process announced the key, it
+    /// has measured the time since then, unless the clock has jumped.
     func switchServerKey(_ watch: ClockWatch) async throws(GatewayError) {
         let now = now
         let isDue = state.withLock { state in
@@ -62,12 +63,12 @@ extension GatewayService {
             guard let next = keys.next, next.switchAt <= now else { return }
             keys = ServerKeys(current: next.key)
         }
-        logger.notice("the gateway's key is another one now: \(keys.current.publicKey)")
-        try await note(
+        logger.notice("switched to the next server key: \(keys.current.publicKey)")
+        try await recordKeyChange(
             record(.serverKeySwitched, "gateway", .gateway, ["key": keys.current.publicKey.base64]))
     }
 
-    /// Changes the keys, on disk first: what the runtime is told of is there after a restart.
+    /// Changes the keys, on disk first, so that what the runtime gets persists through a restart.
     private func change(
         _ body: (inout ServerKeys) throws(GatewayError) -> Void
     ) throws(GatewayError) -> ServerKeys {
@@ -80,7 +81,7 @@ extension GatewayService {
         }
     }
 
-    private func note(_ audit: AuditRecord) async throws(GatewayError) {
+    private func recordKeyChange(_ audit: AuditRecord) async throws(GatewayError) {
         try await changed("gateway", try await store.append(audit, change: .serverKeys))
     }
 }

@@ -9,7 +9,7 @@ import Provisioning
 import Synchronization
 import TunnelSystem
 
-/// Somebody who logs in to the login tunnel.
+/// A request to log in to the login tunnel.
 package struct LoginRequest: Sendable {
     package var login: String
     package var password: SecretBytes
@@ -25,22 +25,22 @@ package struct LoginRequest: Sendable {
     }
 }
 
-/// What becomes of it.
+/// The result of a login.
 package enum LoginJudgement: Equatable, Sendable {
-    /// A session of this device, for as long as its plan has this password.
+    /// A session of this device, which lasts while the user has this password.
     case accepted(DeviceID, StoredPassword, [IPAddress])
     case refused(Refusal)
 
     package enum Refusal: Equatable, Sendable {
-        /// A wrong password or an unknown login, which nobody tells apart.
+        /// A wrong password or an unknown login; the two are indistinguishable.
         case wrong
-        /// There were too many failures or logins recently: attempts are refused for this time.
+        /// There were too many failures or logins recently. Attempts are refused for this time.
         case tooEarly(seconds: Int)
-        /// The password was right, and the user is not let in.
+        /// The password was right, but the user is disabled or has expired.
         case disabled, expired
-        /// The password was right, and there is no address or no device to be had.
+        /// The password was right, but no address or device is free.
         case full(String)
-        /// The user was changed again and again while the password was compared: a later attempt may succeed.
+        /// The user was changed repeatedly while the password was compared. A later attempt may succeed.
         case changed
     }
 }
@@ -48,8 +48,8 @@ package enum LoginJudgement: Equatable, Sendable {
 extension GatewayService {
     /// Sets or removes the password with which a user logs in to the login tunnel. Sessions that began with the old password end.
     ///
-    /// Even if the database refuses writes, the old password ends. A new one permits logins once the database has it.
-    /// - Throws: `.unavailable` if the database refuses the first password of a user, who has none then.
+    /// Even if the database refuses writes, the old password ends. A new one permits logins once it is saved.
+    /// - Throws: `.unavailable` if the database refuses the first password of a user, who then has none.
     package func setPassword(
         of id: UserID, _ password: [UInt8]?, _ caller: Caller
     ) async throws(GatewayError) -> User {
@@ -65,14 +65,14 @@ extension GatewayService {
             throw .invalid(
                 field: "password",
                 problem:
-                    "it has \(PasswordHash.fewestCharacters) characters at least and \(PasswordHash.mostBytes) bytes at most"
+                    "must have at least \(PasswordHash.fewestCharacters) characters and at most \(PasswordHash.mostBytes) bytes"
             )
         }
-        // The login tunnel carries no longer login, even if it has few characters.
+        // The protocol of the login tunnel limits a login's bytes; characters may have several bytes.
         let user = try await user(id, caller)
         guard user.login.utf8.count <= 128 else {
             throw .invalid(
-                field: "login", problem: "for the login tunnel it has 128 bytes at most: give the user another")
+                field: "login", problem: "must not exceed 128 bytes for the login tunnel: give the user another one")
         }
         let new = try await passwords.hash(password)
         guard user.password == nil else {
@@ -88,13 +88,14 @@ extension GatewayService {
         return inEffect(changed)
     }
 
-    /// Whether a login has succeeded from an address in the last seven days. It does not wait.
+    /// Whether a login from an address has succeeded in the last seven days. It does not wait.
     package func isKnownLogin(_ login: String, from source: IPAddress) -> Bool {
         let time = nanoseconds
         return logins.withLock { $0.isKnown(login, from: source, at: time) }
     }
 
-    /// Judges a login. A wrong password and an unknown login are alike in the answer, in what they take and in what is counted.
+    /// Authenticates a login. A wrong password and an unknown login do not differ in the answer, the time or the
+    /// counters.
     package func logIn(_ request: LoginRequest, _ caller: Caller) async throws(GatewayError) -> LoginJudgement {
         try caller.check(.run)
         let (source, time) = (request.source.address, nanoseconds)
@@ -104,7 +105,7 @@ extension GatewayService {
         guard wait == 0 else {
             let seconds = Int((wait + 999_999_999) / 1_000_000_000)
             return try await refuse(
-                .tooEarly(seconds: seconds), user, source, "too many attempts, \(seconds) s to wait")
+                .tooEarly(seconds: seconds), user, source, "too many attempts, must wait \(seconds) s")
         }
         if let judgement = try await authenticate(request, user, changes) { return judgement }
         // A password was changed during the comparison.
@@ -124,11 +125,11 @@ extension GatewayService {
         _ request: LoginRequest, _ user: User?, _ changes: Int
     ) async throws(GatewayError) -> LoginJudgement? {
         let source = request.source.address
-        // For known logins too: this takes as long for both.
+        // This is read for known logins too, so that both take the same time.
         let other = try await password(forUnknown: request.login)
         let isRight = try await passwords.matches(user?.password, orAsCostlyAs: other, request.password)
         guard let user, let password = user.password, isRight else {
-            // Only after a change is the store asked again: guesses are many.
+            // Read the store again only after a change, because guesses are frequent.
             if changes != passwordChanges.load(ordering: .sequentiallyConsistent),
                 try await self.user(of: request)?.password != user?.password
             {
@@ -141,8 +142,8 @@ extension GatewayService {
         if denials.passwords.contains(user.id) {
             // The password was changed or removed during the comparison.
             guard inEffect(user).password == password else { return nil }
-            // The store still has another password, so it would give no lease.
-            noteSuccess(request)
+            // The store still has another password, so it would refuse the lease.
+            recordSuccess(request)
             return try await refuse(.changed, user, source, "the new password is not saved yet")
         }
         var random = random
@@ -155,19 +156,19 @@ extension GatewayService {
         do throws(GatewayError) {
             outcome = try await changed("user", try await store.lease(lease))
         } catch {
-            noteSuccess(request)
+            recordSuccess(request)
             switch error {
             case .poolFull, .deviceLimit, .gatewayFull:
                 return try await refuse(.full("\(error)"), user, source, error.code)
             default: throw error
             }
         }
-        // The password no longer holds, so the caller compares it again.
+        // The password was replaced, so the caller compares it again.
         if case .changed = outcome { return nil }
-        noteSuccess(request)
+        recordSuccess(request)
         switch outcome {
         case .given(let given):
-            logger.info("'\(user.login)' logged in from \(source), and has device \(given.device.id)")
+            logger.info("'\(user.login)' logged in from \(source) with device \(given.device.id)")
             return .accepted(given.device.id, password, given.device.addresses)
         case .changed: return nil
         case .userDisabled: return try await refuse(.disabled, user, source, "the user is disabled")
@@ -175,8 +176,8 @@ extension GatewayService {
         }
     }
 
-    /// The password of a user whom a secret hash of the login selects; `nil` if no user has one. An unknown login takes as long as this
-    /// user's login, so an attacker cannot detect unknown logins by their time.
+    /// The password of a user whom a secret hash of the login selects; `nil` if no user has a password. An unknown
+    /// login takes as long as this user's login, so an attacker cannot detect unknown logins by their time.
     func password(forUnknown login: String) async throws(GatewayError) -> StoredPassword? {
         let hash = SecretHash(of: unknownLogins.bytes + Array(login.utf8))
         var random = SeedBytes(hash)
@@ -184,8 +185,8 @@ extension GatewayService {
         return try await stored("user", try await store.password(near: near))
     }
 
-    /// Notes a login whose password was right, and charges for it.
-    private func noteSuccess(_ request: LoginRequest) {
+    /// Records a login with the right password, and counts it against the limit.
+    private func recordSuccess(_ request: LoginRequest) {
         let time = nanoseconds
         logins.withLock { logins in
             logins.succeeded(from: request.source.address, as: request.login, at: time)
@@ -193,8 +194,8 @@ extension GatewayService {
         }
     }
 
-    /// Logs a refusal, and writes it to the audit log, at a bounded rate; without what somebody typed unless a user is called so: it
-    /// may be a password.
+    /// Logs and audits a refusal at a bounded rate. The login is included only if a user has it, because people type
+    /// passwords into the wrong field.
     private func refuse(
         _ refusal: LoginJudgement.Refusal, _ user: User?, _ source: IPAddress, _ why: String
     ) async throws(GatewayError) -> LoginJudgement {
@@ -204,7 +205,7 @@ extension GatewayService {
         let name = user.map { "'\($0.login)'" } ?? "an unknown login"
         logger.warning("\(name) was refused from \(source): \(last)")
         var details = ["reason": last]
-        // How many there were that have no entry.
+        // The number of refusals without an audit entry.
         if lines.count > 1 { details["before"] = lines[0] }
         let audit = AuditRecord(
             at: now, actor: Caller.gateway.name, source: source, action: .loginRefused,
@@ -214,7 +215,7 @@ extension GatewayService {
     }
 }
 
-/// The bytes of a hash as numbers.
+/// Uses the bytes of a hash as random numbers.
 private struct SeedBytes: RandomNumberGenerator {
     private var bytes: ArraySlice<UInt8>
 

@@ -7,11 +7,11 @@ import Synchronization
 import TunnelSystem
 import WireGuardCore
 
-/// A nonce that was given out.
+/// A nonce that was issued.
 struct RotationChallenge: Sendable {
     var nonce: SecretHash
     var serverKey: PrivateKey
-    /// In nanoseconds.
+    /// The expiry, in nanoseconds.
     var until: Int64
     /// The request that has used it.
     var usedBy: SecretHash?
@@ -19,10 +19,10 @@ struct RotationChallenge: Sendable {
 
 extension GatewayService {
     private static let nonceLifetime: Int64 = 60
-    /// Of each device at once.
+    /// The largest number of nonces of a device at the same time.
     private static let nonces = 4
 
-    /// Something that the device proves its old key with, once and within a minute.
+    /// Issues a nonce, with which the device proves once, within a minute, that it has its old key.
     package func rotationNonce(_ caller: Caller) async throws(GatewayError) -> RotationNonce {
         let found = try await own(caller)
         let nonce = random.bytes(32)
@@ -40,7 +40,7 @@ extension GatewayService {
         return RotationNonce(nonce: nonce, serverKey: key.publicKey, lifetimeSeconds: Self.nonceLifetime)
     }
 
-    /// Replaces the device's key. The identical request again gives the same answer.
+    /// Replaces the device's key. A repeated identical request gets the same answer.
     package func rotate(_ request: RotationRequest, _ caller: Caller) async throws(GatewayError) -> EnrolmentGrant {
         let found = try await own(caller)
         let id = found.device.id
@@ -49,11 +49,13 @@ extension GatewayService {
         guard let serverKey = use(SecretHash(of: request.nonce), of: id, by: hash), let old = found.device.publicKey
         else { throw .nonceUnknown }
         guard request.isProven(by: old, to: serverKey) else {
-            try await noteRefusal(id, caller)
+            try await auditRefusal(id, caller)
             throw .proofWrong
         }
         try checkKey(request.publicKey, "publicKey")
-        guard request.publicKey != old else { throw .invalid(field: "publicKey", problem: "it is the old key") }
+        guard request.publicKey != old else {
+            throw .invalid(field: "publicKey", problem: "must differ from the old key")
+        }
         try checkRate(of: .device(id))
         let audit = record(
             .deviceKeyRotated, "device:\(id)", caller, ["from": old.base64, "to": request.publicKey.base64])
@@ -73,16 +75,16 @@ extension GatewayService {
         }
     }
 
-    /// An entry of the log for each minute and device: nobody fills the disk with more.
-    private func noteRefusal(_ id: DeviceID, _ caller: Caller) async throws(GatewayError) {
-        say("device \(id) did not prove its old key")
+    /// Audits a failed proof, at most once a minute for each device, so that no device can fill the disk.
+    private func auditRefusal(_ id: DeviceID, _ caller: Caller) async throws(GatewayError) {
+        logRateLimited("device \(id) did not prove its old key")
         let time = nanoseconds
         guard state.withLock({ $0.proofs.allows(id, at: time) }) else { return }
         let audit = record(.proofRefused, "device:\(id)", caller)
         try await stored("device", try await store.append(audit, change: nil))
     }
 
-    /// The key that a nonce was given out for, where this request is the first to use it.
+    /// The key that a nonce was issued for, if this request is the first to use the nonce.
     private func use(_ nonce: SecretHash, of device: DeviceID, by request: SecretHash) -> PrivateKey? {
         let time = nanoseconds
         return state.withLock { state in

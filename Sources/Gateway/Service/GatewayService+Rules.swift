@@ -18,7 +18,7 @@ extension GatewayService {
         to owner: Rule.Owner, _ addition: RuleAddition, creationKey: String? = nil, _ caller: Caller
     ) async throws(GatewayError) -> Created<[Rule]> {
         try caller.check(.manage)
-        try Check.rules([addition.rule])
+        try InputValidation.rules([addition.rule])
         if case .device(let id) = owner { try await checkLasts(id) }
         var random = random
         let rule = Rule(id: RuleID(using: &random), owner: owner, addition.rule)
@@ -30,7 +30,7 @@ extension GatewayService {
     }
 
     /// Removes one rule of the owner. Concurrent changes of other rules are all kept.
-    /// - Returns: The rules that are left, in their order.
+    /// - Returns: The remaining rules, in their order.
     package func removeRule(
         _ id: RuleID, of owner: Rule.Owner, _ caller: Caller
     ) async throws(GatewayError) -> [Rule] {
@@ -46,7 +46,7 @@ extension GatewayService {
         of owner: Rule.Owner, _ rules: [RuleDraft], ifVersion versions: [String]? = nil, _ caller: Caller
     ) async throws(GatewayError) -> [Rule] {
         try caller.check(.manage)
-        try Check.rules(rules)
+        try InputValidation.rules(rules)
         if case .device(let id) = owner, !rules.isEmpty { try await checkLasts(id) }
         var random = random
         let made = rules.map { Rule(id: RuleID(using: &random), owner: owner, $0) }
@@ -55,7 +55,7 @@ extension GatewayService {
         return made
     }
 
-    // MARK: - What there is to see
+    // MARK: - Status and audit log
 
     package func status(_ caller: Caller) async throws(GatewayError) -> GatewayStatus {
         try caller.check(.read)
@@ -78,8 +78,8 @@ extension GatewayService {
         return try await stored("entry", try await store.audit(filter, page))
     }
 
-    /// Notes that a backup was made, by whom, where that is allowed.
-    package func noteBackup(_ caller: Caller) async throws(GatewayError) {
+    /// Adds an audit entry for a backup, if the caller may make one.
+    package func auditBackup(_ caller: Caller) async throws(GatewayError) {
         try caller.check(.manage)
         let audit = record(.backupMade, "gateway", caller)
         try await stored("gateway", try await store.append(audit, change: nil))

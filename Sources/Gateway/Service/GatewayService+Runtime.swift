@@ -8,10 +8,10 @@ import Provisioning
 import Synchronization
 import WireGuardCore
 
-// What the runtime needs to keep WireGuard, firewall and routes equal to the store.
+// The operations with which the runtime keeps WireGuard, firewall and routes equal to the store.
 
 extension GatewayService {
-    /// How long a creation is known.
+    /// The time for which a creation is remembered, in seconds.
     private static let creationLifetime = 86_400
 
     /// Returns the peers that have changed.
@@ -23,7 +23,7 @@ extension GatewayService {
 
     private func peer(_ record: PeerRecord) -> Peer {
         let (device, user) = (record.device, record.user)
-        // The runtime enforces expiries that were not noted yet.
+        // The runtime enforces expiries that were not recorded yet.
         let isActive = device.isActive(at: .distantPast) && user.isActive(at: .distantPast)
         let key = isActive ? device.publicKey : nil
         return Peer(
@@ -35,15 +35,15 @@ extension GatewayService {
             hasBeenSeen: device.lastSeenAt != nil)
     }
 
-    /// Adds what was counted since the last time.
+    /// Adds the traffic counted since the last call.
     package func record(_ activity: [DeviceActivity], _ caller: Caller) async throws(GatewayError) {
         try caller.check(.run)
         guard !activity.isEmpty else { return }
         try await written("device", try await store.record(activity))
     }
 
-    /// Notes what time has brought: expired devices, users and idle keys, the switch of server keys, old entries of the audit log.
-    /// Writes the ends of access that the store has refused, and misuses that were counted in memory. To be called every few seconds.
+    /// Expires devices, users and idle keys, switches server keys, and deletes old audit entries. Writes the ends of
+    /// access that the store has refused, and misuses that were counted in memory. Call it every few seconds.
     ///
     /// While the time is not certain, it deletes and switches nothing.
     package func sweep(busy: [DeviceID] = [], _ caller: Caller) async throws(GatewayError) {

@@ -7,13 +7,13 @@ import Provisioning
 import Synchronization
 import TunnelSystem
 
-// Failures are counted for each source (an address, or an IPv6 network of 64 bits) and for the first characters of each secret. A
-// secret that is good is never made to wait: it was looked up before anybody asks how many failures there were. What was not good gets
-// no other answer while it waits, so that guessing is slow, and a wait ends by itself.
+// Failures are counted for each source (an IPv4 address or an IPv6 /64 network) and for the first characters of each
+// secret. A valid secret never waits, because it is looked up before the failures are counted. An invalid secret gets
+// the same answer for the whole wait, so that guessing is slow. Each wait ends by itself.
 
 extension GatewayService {
-    /// Who shows this secret: an API token or a device's credential. Failures are counted for the source and for the secret's first
-    /// characters; a secret that is good always passes.
+    /// Identifies the caller by an API token or a device's credential. Failures are counted for the source and for the
+    /// first characters of the secret. A valid secret is always accepted.
     package func caller(bearer: String?, from source: IPAddress) async throws(GatewayError) -> Caller {
         guard let secret = bearer.flatMap({ BearerSecret($0) }) else {
             throw failure(.unauthorized, bearer, source)
@@ -26,7 +26,7 @@ extension GatewayService {
             }
             let caller = try self.caller(token, source)
             succeeded(bearer, source)
-            await noteUse(of: token)
+            await recordUse(of: token)
             return caller
         case .device:
             let found = try await stored("device", try await store.device(credential: hash))
@@ -35,7 +35,7 @@ extension GatewayService {
             try check(found)
             return Caller(.device(found.device.id, found.user.id), from: source)
         case .invitation:
-            // It makes a device, and is good for nothing else.
+            // An invitation can only make a device.
             throw .forbidden
         }
     }
@@ -48,12 +48,12 @@ extension GatewayService {
         case .enrol:
             guard let user = token.userID else { throw .forbidden }
             return Caller(.enroller(token.id, user), from: source)
-        // It is shown to another listener, where it is part of an address that others may log.
+        // This token belongs to another listener, where it is part of an address that may be logged.
         case .addKey: throw .forbidden
         }
     }
 
-    /// That a device and its user are let in.
+    /// Checks that a device and its user are admitted.
     func check(_ found: DeviceOfUser) throws(GatewayError) {
         try checkEnds(found)
         let now = now
@@ -63,7 +63,7 @@ extension GatewayService {
         guard found.device.isActive(at: now) else { throw .deviceExpired }
     }
 
-    /// Counts a failure, and says what to answer: the same for all while there were too many.
+    /// Counts a failure, and returns the error to answer: the same for all secrets while there are too many failures.
     func failure(_ error: GatewayError, _ bearer: String?, _ source: IPAddress) -> GatewayError {
         let time = nanoseconds
         let login = Self.prefix(bearer)
@@ -75,7 +75,7 @@ extension GatewayService {
         guard wait == 0 else {
             return .tooManyFailures(retryAfterSeconds: Int((wait + 999_999_999) / 1_000_000_000))
         }
-        say("refused from \(source): \(error.code)")
+        logRateLimited("refused from \(source): \(error.code)")
         return error
     }
 
@@ -84,15 +84,16 @@ extension GatewayService {
         state.withLock { $0.limiter.succeeded(from: source, as: Self.prefix(bearer), at: time) }
     }
 
-    /// What somebody has typed is not kept: the limiter remembers a hash of this.
+    /// Returns the first characters of a secret, by which failures are counted. The limiter stores only a hash of
+    /// them.
     private static func prefix(_ bearer: String?) -> String { String((bearer ?? "").prefix(9)) }
 
-    /// Once a minute is enough to see which tokens are in use.
-    private func noteUse(of token: Token) async {
+    /// Records the use of a token, at most once a minute.
+    private func recordUse(of token: Token) async {
         let time = nanoseconds
         guard state.withLock({ $0.uses.allows(token.id, at: time) }) else { return }
         let now = now
-        // A store that refuses writes keeps no administrator out. It logs the error.
-        _ = try? await written("token", try await store.noteUse(of: token.id, at: now))
+        // A store that refuses writes must not lock out administrators. It logs the error.
+        _ = try? await written("token", try await store.recordUse(of: token.id, at: now))
     }
 }

@@ -26,7 +26,7 @@ extension GatewayService {
         if needsUser { try checkWireGuard() }
         guard (draft.userID != nil) == needsUser else {
             throw .invalid(
-                field: "user", problem: needsUser ? "this scope is for one user" : "this scope is for no single user")
+                field: "user", problem: needsUser ? "must be present for this scope" : "must be absent for this scope")
         }
         var random = random
         let secret = BearerSecret(.token, using: &random)
@@ -53,7 +53,8 @@ extension GatewayService {
             Created(item: inEffect(made.item), isRepetition: made.isRepetition), secret, creation, made.item.id)
     }
 
-    /// Revokes a token, and removes the device of its slot. If the database refuses writes, the revocation is in effect nevertheless.
+    /// Revokes a token, and removes the device of its slot. If the database refuses writes, the revocation is in
+    /// effect all the same.
     package func revokeToken(_ id: TokenID, _ caller: Caller) async throws(GatewayError) -> Token {
         try caller.check(.manage)
         let found = try await stored("token", try await store.token(id))
@@ -97,7 +98,7 @@ extension GatewayService {
             Created(item: inEffect(made.item), isRepetition: made.isRepetition), secret, creation, made.item.id)
     }
 
-    /// Revokes an invitation. If the database refuses writes, the revocation is in effect nevertheless.
+    /// Revokes an invitation. If the database refuses writes, the revocation is in effect all the same.
     package func revokeInvitation(
         _ id: InvitationID, _ caller: Caller
     ) async throws(GatewayError) -> IssuedInvitation {
@@ -111,8 +112,8 @@ extension GatewayService {
         return inEffect(saved ?? found)
     }
 
-    /// What was made, with its secret. The store has no secrets: for a repetition there is one in memory for ten minutes, and after
-    /// that none anywhere.
+    /// Returns a new item with its secret. The store has no secrets: for a repeated request, the secret is in memory
+    /// for ten minutes, and unavailable afterwards.
     private func issued<Item>(
         _ made: Created<Item>, _ secret: BearerSecret, _ creation: Creation?, _ id: RandomID
     ) throws(GatewayError) -> Issued<Item> {

@@ -27,15 +27,16 @@ extension GatewayService {
         return inEffect(user)
     }
 
-    /// - Parameter creationKey: 1 to 128 characters that the caller made up: the same request with the same key makes nothing new.
+    /// - Parameter creationKey: 1 to 128 characters that the caller chose. A repetition of the request with the same
+    ///   key makes nothing new.
     package func addUser(
         _ draft: UserDraft, creationKey: String? = nil, _ caller: Caller
     ) async throws(GatewayError) -> Created<User> {
         try caller.check(.manage)
         let now = now
         try check(draft, .create)
-        try Check.end(draft.expiresAt ?? nil, after: now)
-        try Check.addresses(draft.addresses ?? [], in: settings.addresses)
+        try InputValidation.end(draft.expiresAt ?? nil, after: now)
+        try InputValidation.addresses(draft.addresses ?? [], in: settings.addresses)
         var random = random
         var user = User(id: UserID(using: &random), login: "", createdAt: now)
         let creation = try creation(creationKey, "user \(draft.canonicalText(standard: user))", caller)
@@ -56,10 +57,10 @@ extension GatewayService {
         var update = update
         try check(update, .patch)
         if let end = update.expiresAt {
-            try Check.end(end, after: now)
+            try InputValidation.end(end, after: now)
             update.expiresAt = .some(end.map { Date(milliseconds: $0.milliseconds) })
         }
-        if let addresses = update.addresses { try Check.addresses(addresses, in: settings.addresses) }
+        if let addresses = update.addresses { try InputValidation.addresses(addresses, in: settings.addresses) }
         let limits = limits(at: now)
         let audit = record(.userChanged, "user:\(id)", caller, update.details)
         let checked = update
@@ -78,17 +79,17 @@ extension GatewayService {
         return try await user(id, caller)
     }
 
-    /// Checks values that did not come from a request, by the declaration of their type.
+    /// Checks values that are not from a request, by the declaration of their type.
     func check<Root: Declared>(_ values: FieldValues<Root>, _ form: MessageForm) throws(GatewayError) {
         do throws(ContractError) { try values.check(form) } catch { throw GatewayError(error) }
     }
 
-    /// Checks a draft that a program made as if a client had sent it.
+    /// Checks a draft of this program as if a client had sent it.
     func check<Draft>(_ draft: Draft, _ message: CompleteMessage<Draft>) throws(GatewayError) {
         do throws(ContractError) { try message.check(draft) } catch { throw GatewayError(error) }
     }
 
-    /// Says which login is in use.
+    /// Adds the login to an error about a login in use.
     private func named<Result>(
         _ login: String, _ operation: () async throws(GatewayError) -> Result
     ) async throws(GatewayError) -> Result {
@@ -99,7 +100,7 @@ extension GatewayService {
     }
 
     /// Removes a user with all devices, tokens and invitations.
-    /// - Returns: Whether that is saved. It is in effect in any case.
+    /// - Returns: Whether the removal is saved. It is in effect in any case.
     @discardableResult
     package func removeUser(_ id: UserID, _ caller: Caller) async throws(GatewayError) -> Bool {
         try caller.check(.manage)

@@ -10,9 +10,10 @@ import Synchronization
 import TunnelSystem
 import WireGuardCore
 
-/// All that a gateway does for those who ask: the API, the socket and the command line call it, and nothing else touches the store.
+/// The operations of a gateway. The API, the socket and the command line call it, and nothing else accesses the store.
 ///
-/// Each call names its ``Caller``, who is checked in one place (`Caller.check`). It knows no HTTP. All times are UTC, all ids random.
+/// Each call has a ``Caller``, whose permission is checked in one place (`Caller.check`). The service is independent
+/// of HTTP. All times are UTC, all IDs random.
 package final class GatewayService: Sendable {
     package let settings: GatewaySettings
     let store: GatewayStore
@@ -23,12 +24,13 @@ package final class GatewayService: Sendable {
     let presharedMaster: PresharedKey
     let endpoints: [EndpointAddress]
     let passwords: PasswordWork
-    /// The secret that selects the user whose cost an unknown login has.
+    /// The secret that selects the user whose password cost an unknown login gets.
     let unknownLogins: SecretHash
     /// The number of requests that have set or removed a password.
     let passwordChanges = Atomic(0)
     let state: Mutex<State>
-    /// The limits of the login tunnel's logins. Its server asks for them under its own lock, so that this one is held for no other work.
+    /// The limits of the login tunnel's logins. The login server acquires this lock while it holds its own, so no
+    /// other work is done under it.
     let logins: Mutex<LoginLimiter>
     let clockWatch: Mutex<ClockWatch>
     let ends = Mutex(AccessEnds())
@@ -36,19 +38,19 @@ package final class GatewayService: Sendable {
     let endings = SerialOperations()
     private let listeners = Mutex<[UInt64: AsyncStream<Void>.Continuation]>([:])
 
-    /// What is in memory only: whatever a restart may forget.
+    /// State that is lost at a restart.
     struct State: Sendable {
         var keys: ServerKeys
         var limiter: LoginLimiter
         var log = BoundedLog()
-        /// Which refused logins are in the audit log.
+        /// The refused logins that are in the audit log.
         var refusals = BoundedLog()
         var nonces = BoundedTable<DeviceID, [RotationChallenge]>(capacity: 20_000)
-        /// Secrets of what was made lately, for the request that is repeated because its answer was lost.
+        /// Secrets of items made recently, for a request that is repeated because its answer was lost.
         var secrets = BoundedTable<SecretHash, RememberedSecret>(capacity: 256)
-        /// When a device failed to prove its old key last, as the log has it.
+        /// The last audited failure of each device to prove its old key.
         var proofs = OncePerMinute<DeviceID>(capacity: 1024)
-        /// When an error was logged last, by its text.
+        /// The last time that each error was logged, by its text.
         var failures = OncePerMinute<String>(capacity: 64)
         /// The next server key that this process has announced.
         var announcedKey: PublicKey?
@@ -58,7 +60,7 @@ package final class GatewayService: Sendable {
         var changes = TokenBuckets<ChangeSource>(capacity: 20_000, perSecond: 2, burst: 5)
         /// The misuses of invitations that are not recorded yet.
         var misuses = BoundedTable<SecretHash, PendingMisuses>(capacity: 1024)
-        /// When the use of tokens was noted last.
+        /// The last recorded use of each token.
         var uses = OncePerMinute<TokenID>(capacity: 1024)
     }
 
@@ -68,9 +70,9 @@ package final class GatewayService: Sendable {
     }
 
     /// - Parameters:
-    ///   - passwordCost: The cost of the hash of a new password; `nil` for that of the settings.
-    ///   - whenCompared: Called after a login's password was compared, before the result is used.
-    /// - Throws: `.invalid` where the settings cannot be used.
+    /// - passwordCost: The cost of the hash of a new password; `nil` for the cost in the settings.
+    /// - whenCompared: Called after a login's password was compared, before the result is used.
+    /// - Throws: `.invalid` if the settings are not valid.
     package init(
         store: GatewayStore, keys: any ServerKeyStore, settings: GatewaySettings, clock: GatewayClock = .system,
         random: RandomSource = RandomSource(), passwordCost: PasswordHash.Cost? = nil, logger: Logger,
@@ -101,13 +103,13 @@ package final class GatewayService: Sendable {
 
     // MARK: - Time
 
-    /// The wall clock to the millisecond, which is what the store keeps.
+    /// The wall clock in whole milliseconds, the precision of the store.
     var now: Date { Date(milliseconds: clock.now().milliseconds) }
     var nanoseconds: Int64 { clock.nanoseconds() }
 
     // MARK: - The store
 
-    /// Runs an operation of the store, whose errors become the caller's.
+    /// Runs an operation of the store, and converts its errors for the caller.
     func stored<Result>(
         _ subject: String, _ operation: @autoclosure () async throws(StoreError) -> Result
     ) async throws(GatewayError) -> Result {
@@ -118,27 +120,27 @@ package final class GatewayService: Sendable {
             case .notFound: throw .notFound(subject)
             case .exists(.login): throw .loginInUse("")
             case .exists(.key), .exists(.credential): throw .keyInUse
-            case .exists(.secret): throw .unavailable("a random id or secret came twice")
+            case .exists(.secret): throw .unavailable("a random ID or secret is already in use")
             case .exists(.address(let address)): throw .addressInUse(address)
             case .exists(.subnet(let subnet)): throw .subnetInUse(subnet)
             case .poolFull(let network, let inUse, let resting):
-                say("no address of \(network) is free: \(inUse) in use, \(resting) at rest")
+                logRateLimited("no address of \(network) is free: \(inUse) in use, \(resting) in cooldown")
                 throw .poolFull(network, inUse: inUse, resting: resting)
             case .deviceLimit(let limit): throw .deviceLimit(limit)
             case .gatewayFull(let limit):
-                say("there are \(limit) devices, which is the limit")
+                logRateLimited("the limit of \(limit) devices is reached")
                 throw .gatewayFull(limit)
             case .changed: throw .changed(subject)
             case .ruleLimit(let limit): throw .invalid(field: "rules", problem: "must not be more than \(limit)")
             case .creationConflict(let subject): throw .creationConflict(subject: subject)
             case .newerVersion(let problem), .unavailable(let problem):
-                logFailure("the store: \(problem)")
+                logFailure("the store has failed: \(problem)")
                 throw .unavailable(problem)
             }
         }
     }
 
-    /// The same for an operation after which there are changes.
+    /// Runs an operation of the store like ``stored(_:_:)``, and signals the change.
     func changed<Result>(
         _ subject: String, _ operation: @autoclosure () async throws(StoreError) -> Result
     ) async throws(GatewayError) -> Result {
@@ -154,13 +156,13 @@ package final class GatewayService: Sendable {
             at: now, actor: caller.name, source: caller.source, action: action, subject: subject, details: details)
     }
 
-    /// What makes a repeated creation the same one.
+    /// Identifies a creation by its key, caller and content.
     func creation(
         _ key: String?, _ draft: String, _ caller: Caller
     ) throws(GatewayError) -> Creation? {
         guard let key else { return nil }
         guard (1...128).contains(key.utf8.count), !key.unicodeScalars.contains(where: \.isControl) else {
-            throw .invalid(field: "creationKey", problem: "it has 1 to 128 bytes without control characters")
+            throw .invalid(field: "creationKey", problem: "must have 1 to 128 bytes without control characters")
         }
         return Creation(
             key: SecretHash(of: Array("\(caller.name)\u{0}\(key)".utf8)), request: SecretHash(of: Array(draft.utf8)))
@@ -172,25 +174,26 @@ package final class GatewayService: Sendable {
             devicesPerUser: settings.devicesPerUser, devices: settings.devices)
     }
 
-    /// The time since which released addresses rest. While the time is not certain, it is not known which addresses have rested, so all
-    /// of them do. If an administrator has ended an address's rest, the store has 1970 as the time of its release.
+    /// The time since which released addresses are in cooldown. While the time is not certain, all released addresses
+    /// count as in cooldown. For an address whose cooldown an administrator has ended, the store has 1970 as the time
+    /// of release.
     func restSince(at now: Date) -> Date {
         guard observeClock().isCertain else { return Date(timeIntervalSince1970: 0) }
         return now.addingTimeInterval(-Double(settings.addressRestSeconds))
     }
 
-    // MARK: - What is said
+    // MARK: - Logging
 
-    /// Says what was refused, at a bounded rate.
-    func say(_ line: @autoclosure () -> String) {
+    /// Logs a refusal at a bounded rate.
+    func logRateLimited(_ line: @autoclosure () -> String) {
         let time = nanoseconds
         let lines = state.withLock { $0.log.lines(line(), at: time) }
         for line in lines { logger.warning("\(line)") }
     }
 
-    // MARK: - Who follows changes
+    // MARK: - Followers of changes
 
-    /// Yields when there may be new changes, at once for the first time. Each consumer has a stream of its own.
+    /// Yields immediately, and then when there may be new changes. Each call returns a separate stream.
     package func changeSignals() -> AsyncStream<Void> {
         let (stream, continuation) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
         var random = random

@@ -5,30 +5,30 @@ package import FoundationEssentials
 package import Provisioning
 package import WireGuardCore
 
-/// How many of everything there are.
+/// The numbers of records in the store.
 package struct StoreCounts: Hashable, Sendable {
     package var users = 0
     package var devices = 0
-    /// With a key, and neither disabled nor expired.
+    /// Devices with a key that are neither disabled nor expired, and whose user is neither.
     package var activeDevices = 0
-    /// Devices that logins have, or have had lately.
+    /// Devices that logins have or recently had.
     package var logins = 0
     package var openInvitations = 0
     package var tokens = 0
-    /// The last change.
+    /// The number of the latest change.
     package var sequence: Int64 = 0
-    /// All devices' together, those that are gone included.
+    /// The traffic of all devices together, including removed ones.
     package var traffic = Device.Traffic()
 
     package init() {}
 }
 
-/// How a gateway is.
+/// The state of a gateway.
 package struct GatewayStatus: Hashable, Sendable {
     package var counts: StoreCounts
     package var pools: [PoolFigures]
     package var servesWireGuard: Bool
-    /// WireGuard's, which it has for the time when it is served.
+    /// The key of WireGuard. The gateway has it even if it does not serve WireGuard.
     package var serverKey: PublicKey
     package var nextServerKey: PublicKey?
     package var nextServerKeyAt: Date?
@@ -53,13 +53,13 @@ extension GatewayStatus: Declared {
         Field("users", \.counts.users, .count)
         Field("devices", \.counts.devices, .count)
         Field("activeDevices", \.counts.activeDevices, .count)
-        Field("logins", \.counts.logins, .count, "Devices that logins have, or have had lately")
+        Field("logins", \.counts.logins, .count, "Devices that logins have or recently had")
         Field("openInvitations", \.counts.openInvitations, .count)
         Field("tokens", \.counts.tokens, .count)
         Field("sequence", \.counts.sequence, .count)
         Field("receivedBytes", \.counts.traffic.received, .count)
         Field("sentBytes", \.counts.traffic.sent, .count)
-        // No more than one per address family.
+        // At most one per address family.
         Field("pools", \.pools, .list(of: .resource, count: 0...2))
         Field("servesWireGuard", \.servesWireGuard, .flag)
         Field("serverKey", \.serverKey, .key)
@@ -69,7 +69,7 @@ extension GatewayStatus: Declared {
     }
 }
 
-/// Something that was made, with its secret, which is told this once.
+/// A new item with its secret, which is shown only in this reply.
 package struct Issued<Item: Sendable>: Sendable {
     package var item: Item
     package var secret: BearerSecret
@@ -83,7 +83,7 @@ package struct Issued<Item: Sendable>: Sendable {
     }
 }
 
-/// Something that was made.
+/// A new item.
 package struct Created<Item: Sendable>: Sendable {
     package var item: Item
     /// Whether an earlier request with the same creation key made it.

@@ -3,8 +3,8 @@
 
 import TunnelSystem
 
-/// Runs an operation and waits for it, even in a cancelled task, until it ends or the time is over. The operation is then cancelled, and
-/// left to itself.
+/// Runs an operation and waits for it, even in a cancelled task, until it ends or the limit is reached. The operation
+/// is then cancelled, and may continue in the background.
 /// - Returns: Whether it has ended.
 func isDone(within limit: Duration, _ operation: @escaping @Sendable () async -> Void) async -> Bool {
     let outcome = await Task { await withDeadline(limit, clock: ContinuousClock(), operation) }.value

@@ -13,7 +13,7 @@ struct OncePerMinute<Key: Hashable & Sendable>: Sendable {
     /// - Parameter capacity: The number of keys that are remembered.
     init(capacity: Int) { times = BoundedTable(capacity: capacity) }
 
-    /// Takes an event.
+    /// Records an event if it is allowed.
     /// - Returns: Whether a minute has passed since the last event that was allowed.
     mutating func allows(_ key: Key, at now: Int64) -> Bool {
         if let last = times[key], now - last < nanosecondsPerMinute { return false }

@@ -8,7 +8,7 @@ import Synchronization
 import TunnelIO
 import TunnelSystem
 
-/// Hashes passwords on one thread for each processor.
+/// Hashes passwords, on one thread for each processor.
 final class PasswordWork: Sendable {
     let cost: PasswordHash.Cost
     private let threads = Mutex<WorkThreads?>(nil)
@@ -20,26 +20,27 @@ final class PasswordWork: Sendable {
         self.whenCompared = whenCompared
     }
 
-    /// The hash of a new password, as the store has it.
+    /// The hash of a new password, in the store's form.
     func hash(_ password: [UInt8]) async throws(GatewayError) -> StoredPassword {
         let made = try await perform { [cost] in
             var random = SystemRandomNumberGenerator()
             return PasswordHash(password, cost: cost, using: &random)
         }
         guard let stored = made.flatMap(StoredPassword.init) else {
-            throw .unavailable("a password cannot be hashed: there is too little memory")
+            throw .unavailable("cannot hash a password: not enough memory")
         }
         return stored
     }
 
     /// The hash that a password is compared with.
-    /// - Parameter other: A password of another user. If none is stored, or it cannot be read, no password matches, and the comparison
-    ///   costs as much as with this one.
+    /// - Parameter other: The password of another user. If `stored` is `nil` or cannot be read, no password matches,
+    ///   and the comparison costs as much as with `other`.
     func reference(_ stored: StoredPassword?, orAsCostlyAs other: StoredPassword?) -> PasswordHash {
         stored.flatMap(PasswordHash.init) ?? .dummy(other.flatMap(PasswordHash.init)?.cost ?? cost)
     }
 
-    /// Whether the password is right. If none is stored, or it cannot be read, the comparison costs as much as with `other`.
+    /// Whether the password is right. If `stored` is `nil` or cannot be read, the comparison costs as much as with
+    /// `other`.
     func matches(
         _ stored: StoredPassword?, orAsCostlyAs other: StoredPassword?, _ password: SecretBytes
     ) async throws(GatewayError) -> Bool {
@@ -57,7 +58,7 @@ final class PasswordWork: Sendable {
         _ body: @escaping @Sendable () -> Result
     ) async throws(GatewayError) -> Result {
         guard let result = try await running().run(body) else {
-            throw .unavailable("no passwords are compared any more")
+            throw .unavailable("the gateway is stopping and compares no passwords")
         }
         return result
     }
@@ -77,7 +78,7 @@ final class PasswordWork: Sendable {
 }
 
 extension StoredPassword {
-    /// A hash as the store has it.
+    /// A hash in the store's form.
     init?(_ hash: PasswordHash) {
         guard let data = try? JSONEncoder().encode(hash) else { return nil }
         self.init(text: String(decoding: data, as: UTF8.self))

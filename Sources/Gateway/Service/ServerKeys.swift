@@ -6,14 +6,14 @@ package import WireGuardCore
 
 /// The gateway's own WireGuard keys.
 package struct ServerKeys: Equatable, Sendable {
-    /// The key that is in force.
+    /// The active key.
     package var current: PrivateKey
-    /// The key that takes its place, once it is announced.
+    /// The announced key that will replace the active one, or `nil`.
     package var next: Next?
 
     package struct Next: Equatable, Sendable {
         package var key: PrivateKey
-        /// When.
+        /// The time of the switch.
         package var switchAt: Date
 
         package init(key: PrivateKey, switchAt: Date) {
@@ -31,7 +31,7 @@ package struct ServerKeys: Equatable, Sendable {
 /// The keys of the login tunnel's server.
 package struct LoginTunnelKeys: Equatable, Sendable {
     package var privateKey: PrivateKey
-    /// What all clients share with the server: without it nobody tries a password.
+    /// The key that all clients share with the server. Without it, a client cannot try a password.
     package var presharedKey: PresharedKey
 
     package init(privateKey: PrivateKey, presharedKey: PresharedKey) {
@@ -40,11 +40,11 @@ package struct LoginTunnelKeys: Equatable, Sendable {
     }
 }
 
-/// Where the gateway's keys are kept: outside of the database. What was written lasts when a function returns.
+/// Stores the gateway's keys outside the database. A write is durable when its function returns.
 package protocol ServerKeyStore: Sendable {
     func serverKeys() throws(GatewayError) -> ServerKeys
-    /// Replaces the keys, of which there are two for as long as one is announced.
+    /// Replaces the stored keys with these.
     func write(_ keys: ServerKeys) throws(GatewayError)
-    /// What the devices' pre-shared keys are made of.
+    /// The key from which the devices' pre-shared keys are derived.
     func presharedMaster() throws(GatewayError) -> PresharedKey
 }

@@ -9,8 +9,8 @@ import TunnelServer
 // Each address has one row, which names its device. The first device that inserts the row has the address.
 
 extension GatewayStore {
-    /// Gives a device an address of each network. Addresses in `wanted` are preferred.
-    /// - Parameter owner: The user whose own addresses these are.
+    /// Assigns a device one address of each network. Addresses in `wanted` are preferred.
+    /// - Parameter owner: The user whose fixed addresses these are.
     static func giveAddresses(
         _ db: any SQLSession, to device: DeviceID, wanted: [IPAddress], of owner: UserID? = nil, _ limits: DeviceLimits
     ) throws -> [IPAddress] {
@@ -24,7 +24,7 @@ extension GatewayStore {
         }
         return try ranges.map { range in
             if let address = wanted.first(where: range.contains) {
-                guard try take(db, address, range, for: device, of: owner, restSince: limits.restSince) else {
+                guard try claim(db, address, range, for: device, of: owner, restSince: limits.restSince) else {
                     throw StoreError.exists(.address(address))
                 }
                 return address
@@ -32,14 +32,14 @@ extension GatewayStore {
             return try ownAtRest(db, range, for: device, limits)
                 ?? rested(db, range, for: device, until: limits.restSince)
                 ?? unused(db, range, for: device)
-                // Refusing a device would be worse than a short rest.
+                // A short cooldown is better than a refused device.
                 ?? rested(db, range, for: device, until: .distantFuture)
                 ?? { throw try full(db, range, restSince: limits.restSince) }()
         }
     }
 
-    /// Takes this address if it is available.
-    private static func take(
+    /// Claims this address if it is available.
+    private static func claim(
         _ db: any SQLSession, _ address: IPAddress, _ range: AddressRange, for device: DeviceID, of owner: UserID?,
         restSince: Date
     ) throws -> Bool {
@@ -59,7 +59,7 @@ extension GatewayStore {
             """) == 1
     }
 
-    /// Takes the address that was released first, if that was not after `latest`.
+    /// Claims the address that was released first, if it was not released after `latest`.
     private static func rested(
         _ db: any SQLSession, _ range: AddressRange, for device: DeviceID, until latest: Date, _ condition: SQL = "TRUE"
     ) throws -> IPAddress? {
@@ -78,8 +78,8 @@ extension GatewayStore {
         return try row.map { try $0["address"] }
     }
 
-    /// Takes the address that the device's user released first, if the number of the user's devices and resting addresses
-    /// exceeds the limit of devices. So a user who enrols and revokes in a loop occupies no more of the pool.
+    /// Claims the address that the device's user released first, if the number of the user's devices and addresses in
+    /// cooldown exceeds the limit of devices. So a user who enrols and revokes in a loop occupies no more of the pool.
     private static func ownAtRest(
         _ db: any SQLSession, _ range: AddressRange, for device: DeviceID, _ limits: DeviceLimits
     ) throws -> IPAddress? {
@@ -100,7 +100,7 @@ extension GatewayStore {
         return try rested(db, range, for: device, until: .distantFuture, "user_id = \(user)")
     }
 
-    /// Takes the lowest address that was never used.
+    /// Claims the lowest address that was never used.
     private static func unused(_ db: any SQLSession, _ range: AddressRange, for device: DeviceID) throws -> IPAddress? {
         let network = range.network
         var candidate: UInt128? = range.usable.lowerBound
@@ -146,7 +146,7 @@ extension GatewayStore {
             network: range.network, capacity: range.capacity, inUse: row["used"], resting: row["resting"])
     }
 
-    /// The device's addresses begin to rest.
+    /// Releases the device's addresses, which starts their cooldown.
     static func releaseAddresses(_ db: any SQLSession, of device: DeviceID, at time: Date) throws {
         try db.execute(
             """
@@ -156,7 +156,7 @@ extension GatewayStore {
             """)
     }
 
-    /// - Parameter restSince: Addresses that were released after this time rest.
+    /// - Parameter restSince: Addresses that were released after this time are in cooldown.
     package func pools(
         _ servers: [InterfaceAddress], restSince: Date
     ) async throws(StoreError) -> [PoolFigures] {
@@ -170,7 +170,7 @@ extension GatewayStore {
 
     // MARK: - Networks behind devices
 
-    /// Puts these in the place of a device's subnets.
+    /// Replaces the subnets of a device with these.
     static func setSubnets(_ db: any SQLSession, of device: DeviceID, _ subnets: [IPPrefix], _ limits: DeviceLimits)
         throws
     {

@@ -8,7 +8,7 @@ import Provisioning
 extension GatewayStore {
     // MARK: - The log
 
-    /// The latest first.
+    /// Returns a page of the audit log, the latest entry first.
     package func audit(
         _ filter: AuditFilter, _ page: PageRequest
     ) async throws(StoreError) -> Page<AuditEntry> {
@@ -25,10 +25,10 @@ extension GatewayStore {
         }
     }
 
-    /// Writes an entry about something that is not in the store, and notes a change where it is one.
+    /// Adds an entry for something that is not in the store, and records a change if there is one.
     package func append(_ audit: AuditRecord, change: Change.Subject?) async throws(StoreError) {
         try await database.write { db in
-            if let change { try Self.note(db, change, at: audit.at) }
+            if let change { try Self.recordChange(db, change, at: audit.at) }
             try Self.log(db, audit)
         }
     }

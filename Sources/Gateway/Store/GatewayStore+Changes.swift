@@ -9,7 +9,7 @@ import TunnelServer
 extension GatewayStore {
     /// - Parameter sequence: The last change that the caller knows. If it is `nil` or too old, all devices are returned.
     package func peers(after sequence: Int64?) async throws(StoreError) -> Feed<PeerRecord> {
-        // One view of all tables.
+        // The transaction sees all tables at one moment.
         try await database.read { db in
             let (first, last) = try Self.span(db)
             guard let sequence, sequence >= first - 1, sequence <= last else {
@@ -20,7 +20,7 @@ extension GatewayStore {
         }
     }
 
-    /// The first change that is stored, and the last one that was made.
+    /// The numbers of the first stored change and of the latest change.
     private static func span(_ db: any SQLSession) throws -> (first: Int64, last: Int64) {
         let row = try db.figures(
             "SELECT COALESCE(MIN(sequence), 1) AS first, COALESCE(MAX(sequence), 0) AS last FROM changes")
@@ -97,7 +97,7 @@ extension GatewayStore {
 }
 
 extension Change.Subject {
-    /// Kind and id.
+    /// The kind and the ID.
     var text: (kind: String, subject: String) {
         switch self {
         case .user(let id): ("user", id.description)

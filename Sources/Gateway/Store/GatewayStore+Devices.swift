@@ -40,7 +40,7 @@ extension GatewayStore {
     /// Adds addresses and subnets, which have other tables.
     static func attach(_ db: any SQLSession, to devices: inout [Device], areAll: Bool = false) throws {
         let ids = devices.map(\.id)
-        // A statement without a list is prepared once.
+        // A statement without a list is prepared only once.
         let condition: SQL =
             areAll ? "device_id IS NOT NULL" : ids.count == 1 ? "device_id = \(ids[0])" : "device_id IN \(ids)"
         var addresses: [DeviceID: [IPAddress]] = [:]
@@ -90,7 +90,7 @@ extension GatewayStore {
             """)
     }
 
-    /// Adds a device with a key that was made elsewhere.
+    /// Adds a device whose key was made elsewhere.
     /// - Parameter device: A device with the addresses that it must have. The store chooses the other addresses.
     package func add(
         _ device: Device, _ limits: DeviceLimits, _ creation: Creation?, _ audit: AuditRecord
@@ -105,7 +105,7 @@ extension GatewayStore {
                 var device = device
                 device.addresses = try Self.giveAddresses(db, to: device.id, wanted: device.addresses, limits)
                 try Self.setSubnets(db, of: device.id, device.subnets, limits)
-                try Self.note(db, .device(device.id), at: audit.at)
+                try Self.recordChange(db, .device(device.id), at: audit.at)
                 try Self.log(db, audit)
                 return DeviceOfUser(device: device, user: user)
             }
@@ -142,7 +142,7 @@ extension GatewayStore {
             WHERE device_id = \(id)
             """)
         try db.execute("DELETE FROM devices WHERE id = \(id)")
-        try note(db, .device(id), at: time)
+        try recordChange(db, .device(id), at: time)
     }
 
     // MARK: - Changing
@@ -155,7 +155,7 @@ extension GatewayStore {
             guard let found = try Self.device(db, "id = \(id)") else { throw StoreError.notFound }
             var device = found.device
             try change.apply(to: &device, at: audit.at)
-            // A new expiry is noted again when it is reached.
+            // A new expiry is recorded again when it is reached.
             if device.expiresAt?.milliseconds != found.device.expiresAt?.milliseconds { device.hasExpired = false }
             try db.execute(
                 """
@@ -173,7 +173,7 @@ extension GatewayStore {
             case .renewal, .rotation, .key: break
             }
             guard let changed = try Self.device(db, "id = \(id)") else { throw StoreError.notFound }
-            try Self.note(db, .device(id), at: audit.at)
+            try Self.recordChange(db, .device(id), at: audit.at)
             try Self.log(db, audit)
             return changed
         }

@@ -7,13 +7,14 @@ import Provisioning
 import WireGuardCore
 
 extension GatewayStore {
-    /// The number of misuses of an invitation that have an entry each. More are counted only, so that an attacker cannot fill the
-    /// disk.
+    /// The number of misuses of an invitation that get an audit entry each. Later misuses are only counted, so that an
+    /// attacker cannot fill the disk.
     private static let loggedMisuses = 20
 
-    /// Uses an invitation, or a token, to make a device: checks both, the limits, gives addresses, inserts the device, notes the change
-    /// and writes the log. All or nothing.
-    /// - Throws: `.poolFull`, `.deviceLimit`, `.gatewayFull`, `.exists(.key)`, `.exists(.credential)`; then nothing was used.
+    /// Makes a device with an invitation or a token: checks the secret and the limits, assigns addresses, inserts the
+    /// device, records the change and adds an audit entry. All of it happens, or nothing.
+    /// - Throws: `.poolFull`, `.deviceLimit`, `.gatewayFull`, `.exists(.key)`, `.exists(.credential)`. The secret can
+    ///   then be used again.
     package func enrol(_ enrolment: Enrolment) async throws(StoreError) -> EnrolmentOutcome {
         if enrolment.misuses == 0, try await database.read({ db in try Self.isMisuse(db, enrolment) }) {
             return .refused(.used)
@@ -34,7 +35,7 @@ extension GatewayStore {
         return try invitation.usedAt != nil && madeBefore(db, invitation, row, enrolment) == nil
     }
 
-    /// The device that the identical request has made, for as long as the device is unchanged.
+    /// The device that an earlier, identical request made, if the device still has the same key and credential.
     private static func madeBefore(
         _ db: any SQLSession, _ invitation: IssuedInvitation, _ row: SQLRow, _ enrolment: Enrolment
     ) throws -> DeviceOfUser? {
@@ -55,7 +56,7 @@ extension GatewayStore {
         let invitation = try IssuedInvitation(row)
         if invitation.usedAt != nil {
             if let before = try madeBefore(db, invitation, row, enrolment) { return .repeated(before) }
-            try noteMisuse(db, invitation, enrolment)
+            try recordMisuse(db, invitation, enrolment)
             return .refused(.used)
         }
         if invitation.revokedAt != nil { return .refused(.revoked) }
@@ -72,7 +73,8 @@ extension GatewayStore {
         return outcome
     }
 
-    private static func noteMisuse(_ db: any SQLSession, _ invitation: IssuedInvitation, _ enrolment: Enrolment) throws
+    private static func recordMisuse(_ db: any SQLSession, _ invitation: IssuedInvitation, _ enrolment: Enrolment)
+        throws
     {
         guard enrolment.misuses > 0 else { return }
         try db.execute(
@@ -124,7 +126,7 @@ extension GatewayStore {
             credentialHash: enrolment.credentialHash, expiresAt: enrolment.expiresAt, createdAt: enrolment.now)
         try insert(db, device, by: maker, enrolment.request)
         device.addresses = try giveAddresses(db, to: device.id, wanted: [], enrolment.limits)
-        try note(db, .device(device.id), at: enrolment.now)
+        try recordChange(db, .device(device.id), at: enrolment.now)
         try log(
             db,
             AuditRecord(

@@ -17,9 +17,9 @@ extension GatewayStore {
     }
 
     /// Adds the users of a credential server, all or none, with their passwords and addresses.
-    /// - Parameter resting: Addresses that rest from now on, with the users who had them, or `nil` for a user who is not known. It
-    ///   ignores addresses that the store has already, or that are outside of the networks.
-    /// - Returns: The number of addresses that rest.
+    /// - Parameter resting: Addresses whose cooldown starts now, with the users who had them, or `nil` for an unknown
+    ///   user. Addresses that the store already has, or that are outside the networks, are ignored.
+    /// - Returns: The number of addresses in cooldown.
     /// - Throws: `.exists(.login)`, `.exists(.address)`.
     func add(
         _ users: [User], resting: [IPAddress: UserID?], _ limits: DeviceLimits, at now: Date

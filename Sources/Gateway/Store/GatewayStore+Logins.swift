@@ -7,8 +7,8 @@ import Provisioning
 import TunnelServer
 
 extension GatewayStore {
-    /// Gives a login a device of its user: a device without a session, which keeps its addresses; or a new device, if the limits allow
-    /// it; or the device with the oldest session.
+    /// Assigns a login a device of its user: a device without a session, which keeps its addresses; a new device, if
+    /// the limits allow it; or the device with the oldest session.
     /// - Throws: `.poolFull`, `.deviceLimit`, `.gatewayFull`.
     package func lease(_ lease: LoginLease) async throws(StoreError) -> LoginLeaseOutcome {
         try await database.write { db in
@@ -22,7 +22,7 @@ extension GatewayStore {
                 WHERE id = \(id)
                 """)
             guard let device = try Self.device(db, "id = \(id)") else { throw StoreError.notFound }
-            try Self.note(db, .device(id), at: lease.now)
+            try Self.recordChange(db, .device(id), at: lease.now)
             try Self.log(
                 db,
                 AuditRecord(
@@ -33,7 +33,7 @@ extension GatewayStore {
         }
     }
 
-    /// The device that a login gets, with addresses.
+    /// The device that a login gets, with its addresses.
     private static func placeForLogin(_ db: any SQLSession, _ user: User, _ lease: LoginLease) throws -> DeviceID {
         var devices = try db.rows(
             """
@@ -43,7 +43,7 @@ extension GatewayStore {
         ).map { try Device($0) }
         try attach(db, to: &devices)
         let usable = devices.filter { $0.isActive(at: lease.now) }
-        // The device that had this source address last, so that a client that reconnects keeps its addresses.
+        // Prefer the device that last had this source address, so that a client that reconnects keeps its addresses.
         let free = usable.filter { !lease.busy.contains($0.id) }.max { one, other in
             let (isNear, otherIsNear) = (one.isNear(lease.source), other.isNear(lease.source))
             return isNear == otherIsNear
@@ -56,7 +56,7 @@ extension GatewayStore {
         if held < most, let free { return try keep(db, free, of: user, lease) }
         let oldest = lease.busy.lazy.compactMap { id in usable.first { $0.id == id } }.first
         if !user.addresses.isEmpty {
-            // A device that no login can use would keep the only place, and the addresses.
+            // A device that no login can use would occupy the only place and the addresses.
             for device in devices where !device.isActive(at: lease.now) {
                 try removeDevice(db, device.id, at: lease.now)
             }
@@ -66,7 +66,7 @@ extension GatewayStore {
             guard devices.count < most else { throw StoreError.deviceLimit(most) }
             try checkRoom(db, for: user, lease.limits)
         } catch let error as StoreError {
-            // No device was added yet.
+            // No device has been added yet.
             guard let oldest else { throw error }
             return try keep(db, oldest, of: user, lease)
         }
@@ -84,7 +84,7 @@ extension GatewayStore {
         _ = try giveAddresses(db, to: device, wanted: addresses(of: user, limits), of: user.id, limits)
     }
 
-    /// Keeps the addresses of a device, unless the gateway's networks have changed.
+    /// Keeps the addresses of a device, unless the gateway's networks or the user's fixed addresses have changed.
     private static func keep(
         _ db: any SQLSession, _ device: Device, of user: User, _ lease: LoginLease
     ) throws -> DeviceID {
@@ -101,6 +101,6 @@ extension GatewayStore {
 }
 
 extension Device {
-    /// Whether it was at this address last.
+    /// Whether the device's last connection came from this address.
     fileprivate func isNear(_ endpoint: Endpoint) -> Bool { lastEndpoint?.address == endpoint.address }
 }

@@ -31,13 +31,13 @@ extension GatewayStore {
             }
             try db.execute("DELETE FROM rules WHERE \(Self.condition(owner))")
             for (position, rule) in rules.enumerated() { try Self.insert(db, rule, at: Int64(position)) }
-            try Self.note(db, .rules(owner), at: audit.at)
+            try Self.recordChange(db, .rules(owner), at: audit.at)
             try Self.log(db, audit)
         }
     }
 
     /// Adds a rule to the rules of its owner.
-    /// - Parameter limit: The most rules that the owner may have then.
+    /// - Parameter limit: The largest number of rules that the owner may have afterwards.
     /// - Returns: All rules of the owner.
     /// - Throws: `.ruleLimit`, `.creationConflict`.
     package func add(
@@ -58,7 +58,7 @@ extension GatewayStore {
                 try Self.insert(db, rule, at: isFirst ? first - 1 : last + 1)
                 var audit = audit
                 audit.details["rules"] = "\(count + 1)"
-                try Self.note(db, .rules(rule.owner), at: audit.at)
+                try Self.recordChange(db, .rules(rule.owner), at: audit.at)
                 try Self.log(db, audit)
                 return try Self.rules(db, rule.owner)
             }
@@ -66,7 +66,7 @@ extension GatewayStore {
     }
 
     /// Removes one rule of its owner. The other rules keep their IDs.
-    /// - Returns: The rules that are left.
+    /// - Returns: The remaining rules.
     /// - Throws: `.notFound` if the owner has no such rule.
     package func remove(
         rule id: RuleID, of owner: Rule.Owner, _ audit: AuditRecord
@@ -77,7 +77,7 @@ extension GatewayStore {
             let left = try Self.rules(db, owner)
             var audit = audit
             audit.details["rules"] = "\(left.count)"
-            try Self.note(db, .rules(owner), at: audit.at)
+            try Self.recordChange(db, .rules(owner), at: audit.at)
             try Self.log(db, audit)
             return left
         }

@@ -5,7 +5,7 @@ import FoundationEssentials
 import Provisioning
 
 extension GatewayStore {
-    /// Notes each expiry once, and deletes old records.
+    /// Records each expiry once, and deletes old records.
     package func sweep(_ sweep: Sweep) async throws(StoreError) -> SweepOutcome {
         try await database.write { db in
             var outcome = SweepOutcome()
@@ -37,7 +37,7 @@ extension GatewayStore {
         case devices, users
     }
 
-    /// Changes devices or users, notes each change, and writes an entry about it.
+    /// Changes devices or users, records each change, and adds an audit entry for each.
     /// - Returns: The devices or users that meet the condition.
     private static func mark(
         _ db: any SQLSession, _ marked: Marked, where condition: SQL, _ change: SQL, _ action: AuditRecord.Action,
@@ -47,7 +47,7 @@ extension GatewayStore {
             let id: RandomID = try row["id"]
             try db.execute("UPDATE \(sql: marked.rawValue) SET \(change) WHERE id = \(id)")
             let subject: Change.Subject = marked == .devices ? .device(id) : .user(id)
-            try note(db, subject, at: now)
+            try recordChange(db, subject, at: now)
             try log(
                 db,
                 AuditRecord(
@@ -57,7 +57,7 @@ extension GatewayStore {
         }
     }
 
-    /// Removes devices of logins that had no session for a while.
+    /// Removes devices of logins that have had no session for some time.
     private static func endLogins(_ db: any SQLSession, _ sweep: Sweep, _ outcome: inout SweepOutcome) throws {
         let rows = try db.rows(
             """
@@ -76,7 +76,7 @@ extension GatewayStore {
         }
     }
 
-    /// Corrects records that a wrong clock has made too early.
+    /// Corrects records that were written while the clock was wrong.
     private static func correct(_ db: any SQLSession, _ sweep: Sweep, _ outcome: inout SweepOutcome) throws {
         if sweep.isTimeCertain {
             let isTooEarly: SQL = "expiry_noted = 1 AND expires_at > \(sweep.now)"
@@ -87,7 +87,8 @@ extension GatewayStore {
             }
         }
         if sweep.correctsTimes {
-            // Otherwise an idle key would never end, and an address would rest for as long as the clock had jumped.
+            // Otherwise an idle key would never expire, and an address would stay in cooldown for as long as the clock
+            // had jumped.
             for (table, column) in [
                 ("devices", "last_seen_at"), ("devices", "key_at"), ("tokens", "last_used_at"),
                 ("addresses", "released_at"),
@@ -99,7 +100,7 @@ extension GatewayStore {
                     """)
             }
         }
-        // A transaction that changes no byte also succeeds on a full disk.
+        // A transaction that changes no byte succeeds even on a full disk.
         if sweep.isProbe {
             for change in ["+ 1", "- 1"] {
                 try db.execute("UPDATE totals SET value = value \(sql: change) WHERE name = 'sent'")

@@ -19,7 +19,7 @@ extension GatewayStore {
                     guard let user = try Self.user(db, slot.userID) else { throw StoreError.notFound }
                     try Self.checkRoom(db, for: user, limits)
                     try Self.insert(db, slot, by: "token:\(token.id)", nil)
-                    try Self.note(db, .device(slot.id), at: audit.at)
+                    try Self.recordChange(db, .device(slot.id), at: audit.at)
                 }
                 try db.execute(
                     """
@@ -63,8 +63,8 @@ extension GatewayStore {
         try await database.read { db in try Self.page(db, "tokens", page) { try Token($0) } }
     }
 
-    /// Records the use of a token, without an entry of the log.
-    package func noteUse(of token: TokenID, at now: Date) async throws(StoreError) {
+    /// Records the use of a token, without an audit entry.
+    package func recordUse(of token: TokenID, at now: Date) async throws(StoreError) {
         _ = try await database.write { db in
             try db.execute(
                 "UPDATE tokens SET last_used_at = \(now) WHERE id = \(token)")

@@ -9,8 +9,9 @@ import TunnelServer
 // A user's fixed addresses are rows of `addresses` with an owner. Only logins of this user get them.
 
 extension GatewayStore {
-    /// Makes these the fixed addresses of a user. Devices of the user's logins without them are removed.
-    /// - Throws: `.exists(.address)` if a device or another user has an address, if it rests, or if no device can have it.
+    /// Replaces the fixed addresses of a user. Devices of the user's logins without these addresses are removed.
+    /// - Throws: `.exists(.address)` if a device or another user has an address, if the address is in cooldown, or if
+    ///   no device can have it.
     static func setAddresses(
         _ db: any SQLSession, of user: UserID, _ addresses: [IPAddress], _ limits: DeviceLimits, at time: Date
     ) throws {
@@ -56,7 +57,7 @@ extension GatewayStore {
             """) == 1
     }
 
-    /// The fixed addresses of a user that a login can have in the gateway's present networks.
+    /// The fixed addresses of a user that are in the gateway's current networks.
     static func addresses(of user: User, _ limits: DeviceLimits) -> [IPAddress] {
         let ranges = limits.servers.compactMap { try? AddressRange(server: $0) }
         return user.addresses.filter { address in ranges.contains { $0.contains(address) } }
@@ -64,7 +65,7 @@ extension GatewayStore {
 
     /// Reads users with their fixed addresses.
     /// - Parameters:
-    ///   - rest: The end of the query.
+    /// - rest: The rest of the query, after the name of the table.
     ///   - areAll: Whether these are all users.
     static func users(_ db: any SQLSession, _ rest: SQL, areAll: Bool = false) throws -> [User] {
         var users = try db.rows("SELECT * FROM users \(rest)").map { try User($0) }

@@ -36,11 +36,11 @@ extension GatewayStore {
             INSERT INTO users (id, created_at, \(columns)) VALUES (\(user.id), \(user.createdAt), \(values(user)))
             """)
         try setAddresses(db, of: user.id, user.addresses, limits, at: audit.at)
-        try note(db, .user(user.id), at: audit.at)
+        try recordChange(db, .user(user.id), at: audit.at)
         try log(db, audit)
     }
 
-    /// Changes a user. If it has other addresses then, devices of its logins without them are removed.
+    /// Changes a user. If the fixed addresses change, devices of the user's logins without them are removed.
     /// - Throws: `.exists(.login)`, `.exists(.address)`.
     package func update(
         user id: UserID, _ update: UserUpdate, _ limits: DeviceLimits, _ audit: AuditRecord
@@ -49,7 +49,7 @@ extension GatewayStore {
             guard var user = try Self.user(db, id) else { throw StoreError.notFound }
             let end = user.expiresAt
             update.apply(to: &user)
-            // A new expiry is noted again when it is reached.
+            // A new expiry is recorded again when it is reached.
             if user.expiresAt?.milliseconds != end?.milliseconds { user.hasExpired = false }
             try db.execute(
                 """
@@ -58,21 +58,21 @@ extension GatewayStore {
             if let addresses = update.addresses {
                 try Self.setAddresses(db, of: id, addresses, limits, at: audit.at)
             }
-            try Self.note(db, .user(id), at: audit.at)
+            try Self.recordChange(db, .user(id), at: audit.at)
             try Self.log(db, audit)
             return user
         }
     }
 
-    /// Removes the user with devices, tokens, invitations and rules. Addresses of devices begin to rest. Fixed addresses without a
-    /// device are available once they have rested since their last use.
+    /// Removes the user with devices, tokens, invitations and rules. The cooldown of the devices' addresses starts. A
+    /// fixed address without a device is available when the cooldown since its last use has ended.
     package func remove(user id: UserID, _ audit: AuditRecord) async throws(StoreError) {
         try await database.write { db in
             guard try Self.user(db, id) != nil else { throw StoreError.notFound }
             let devices = try db.rows("SELECT id FROM devices WHERE user_id = \(id)")
             for row in devices { try Self.removeDevice(db, row["id"], at: audit.at) }
             try db.execute("DELETE FROM users WHERE id = \(id)")
-            try Self.note(db, .user(id), at: audit.at)
+            try Self.recordChange(db, .user(id), at: audit.at)
             try Self.log(db, audit)
         }
     }
@@ -81,7 +81,8 @@ extension GatewayStore {
         try await database.read { db in try Self.user(db, id) }
     }
 
-    /// The password of the first user with a password whose ID is at least this one, or of the first of all.
+    /// The password of the first user with a password whose ID is at least this one; otherwise that of the first user
+    /// with a password.
     package func password(near id: UserID) async throws(StoreError) -> StoredPassword? {
         try await database.read { db in
             let query: SQL = "SELECT password FROM users WHERE password IS NOT NULL"
@@ -111,7 +112,7 @@ extension GatewayStore {
 }
 
 extension GatewayStore {
-    /// The limits of changes that give no address.
+    /// The limits for changes that assign no address.
     private var noLimits: DeviceLimits {
         DeviceLimits(servers: [], restSince: .distantPast, devicesPerUser: 0, devices: 0)
     }
@@ -123,7 +124,7 @@ extension GatewayStore {
         try await add(user, noLimits, creation, audit)
     }
 
-    /// Changes something else than the addresses of a user.
+    /// Changes a user, except for the addresses.
     package func update(
         user: UserID, _ update: UserUpdate, _ audit: AuditRecord
     ) async throws(StoreError) -> User {

@@ -5,41 +5,41 @@ import FoundationEssentials
 import NetworkAddresses
 import Provisioning
 
-/// Where a gateway keeps users, devices, secrets' hashes, rules and the log of what was done.
-///
-/// Each operation is one transaction: all of it lasts, also through a crash right after it has returned, or nothing of it is there.
-/// Whatever has to be unique is so by constraint. Each that changes what the runtime follows notes a ``Change`` with the next sequence
-/// number, and each that somebody asked for writes its ``AuditRecord``, in the same transaction. Times, ids and hashes are the
-/// caller's. A store has neither clock nor randomness. It is independent of its database.
+/// Stores a gateway's users, devices, hashes of secrets, rules and audit log.
+/// \ Each operation is one transaction: when it returns, all of it is durable, even through a crash; if it throws,
+/// nothing is changed. Constraints of the database enforce uniqueness. In the same transaction, an operation that the
+/// runtime must follow records a ``Change`` with the next sequence number, and an operation that was requested adds
+/// its ``AuditRecord``. The caller supplies times, IDs and hashes: a store has neither a clock nor randomness. It is
+/// independent of its database.
 package struct GatewayStore: Sendable {
     let database: any SQLDatabase
 
     init(_ database: any SQLDatabase) { self.database = database }
 
-    /// Opens or makes a file of SQLite.
+    /// Opens or makes an SQLite file.
     /// - Parameter path: An absolute path in a folder that only its owner can access.
     package init(path: String) throws(StoreError) { self.init(try SQLiteDatabase(path: path)) }
 
     /// A store in memory.
     package static func inMemory() throws(StoreError) -> GatewayStore { GatewayStore(try SQLiteDatabase(path: nil)) }
 
-    /// Copies the database as it is at one moment, while it is in use.
+    /// Copies the database as it is at one moment, even while it is in use.
     package func copy(to path: String) throws(StoreError) { try database.copy(to: path) }
-    /// Checks that the database is sound.
+    /// Checks the integrity of the database.
     package func check() async throws(StoreError) { try await database.check() }
-    /// Closes the database, for which it waits for operations that run. Later operations fail.
-    /// - Throws: ``StoreError/unavailable(_:)`` if a statement is still in use. The database is then open.
+    /// Closes the database after running operations have ended. Later operations fail.
+    /// - Throws: ``StoreError/unavailable(_:)`` if a statement is still in use. The database then stays open.
     package func close() throws(StoreError) { try database.close() }
 
     // MARK: - Common operations
 
-    /// Notes a change.
-    static func note(_ db: any SQLSession, _ subject: Change.Subject, at time: Date) throws {
+    /// Records a change for the runtime.
+    static func recordChange(_ db: any SQLSession, _ subject: Change.Subject, at time: Date) throws {
         let (kind, id) = subject.text
         try db.execute("INSERT INTO changes (at, kind, subject) VALUES (\(time), \(kind), \(id))")
     }
 
-    /// Writes an entry of the log.
+    /// Adds an entry to the audit log, or counts it in an equal recent entry.
     static func log(_ db: any SQLSession, _ audit: AuditRecord) throws {
         if try countRepetition(db, audit) { return }
         let details = try detailsText(audit.details)
@@ -102,7 +102,7 @@ package struct GatewayStore: Sendable {
 extension Page {
     /// - Parameters:
     ///   - found: The items of the page, and one more if it is not the last page.
-    ///   - next: Returns what asks for the items after the one with this index.
+    /// - next: Returns the text that requests the items after the item at this index.
     init(_ found: [Element], _ request: PageRequest, next: (Int) throws -> String) rethrows {
         let hasMore = found.count > request.limit
         self.init(

@@ -3,24 +3,24 @@
 
 package import NetworkAddresses
 
-/// Why a store did not do something.
+/// The error of a store operation.
 package enum StoreError: Error, Hashable, Sendable {
-    /// What was to be read or changed is not there.
+    /// The record to read or change does not exist.
     case notFound
-    /// Something that has to be unique is there already.
+    /// A record with this unique value exists.
     case exists(Conflict)
     case poolFull(IPPrefix, inUse: Int, resting: Int)
     case deviceLimit(Int)
     case gatewayFull(Int)
-    /// The list has another version than the caller expects.
+    /// The list does not have the version that the caller expects.
     case changed
-    /// The user or device has as many rules as allowed.
+    /// The user or device has the largest number of rules.
     case ruleLimit(Int)
-    /// Another request with this creation key asked for something else.
+    /// An earlier request with this creation key had different content.
     case creationConflict(subject: String)
-    /// The database is of a later version of this program.
+    /// A later version of this program wrote the database.
     case newerVersion(String)
-    /// The file, the disk or the server does not do what it should.
+    /// The file, the disk or the database has failed.
     case unavailable(String)
 
     package enum Conflict: Hashable, Sendable {

@@ -6,11 +6,11 @@ package import NetworkAddresses
 package import TunnelServer
 package import WireGuardCore
 
-/// What makes a creation that is asked for again the same one.
+/// Identifies a creation, so that a repeated request is recognised.
 package struct Creation: Hashable, Sendable {
-    /// Of the caller and the key that it made up.
+    /// The hash of the caller and the creation key that the caller chose.
     package var key: SecretHash
-    /// Of all that was asked for.
+    /// The hash of the request's content.
     package var request: SecretHash
 
     package init(key: SecretHash, request: SecretHash) {
@@ -19,7 +19,7 @@ package struct Creation: Hashable, Sendable {
     }
 }
 
-/// A device and whose it is.
+/// A device and its user.
 package struct DeviceOfUser: Hashable, Sendable {
     package var device: Device
     package var user: User
@@ -30,13 +30,13 @@ package struct DeviceOfUser: Hashable, Sendable {
     }
 }
 
-/// What a device may have.
+/// The limits and address ranges for a device.
 package struct DeviceLimits: Hashable, Sendable {
-    /// The gateway's own addresses: a device gets one of each of their networks.
+    /// The gateway's own addresses: a device gets one address of each of their networks.
     package var servers: [InterfaceAddress]
-    /// Addresses that were given back after this are nobody's.
+    /// Addresses that were released after this time are in cooldown.
     package var restSince: Date
-    /// Devices of a user who has no limit of its own.
+    /// The largest number of devices of a user without an own limit.
     package var devicesPerUser: Int
     package var devices: Int
 
@@ -48,23 +48,23 @@ package struct DeviceLimits: Hashable, Sendable {
     }
 }
 
-/// A device that asks to be made.
+/// A request for a new device.
 package struct Enrolment: Sendable {
     package enum Secret: Hashable, Sendable {
         case invitation(SecretHash)
-        /// Of scope `enrol`.
+        /// A token of scope `enrol`.
         case token(SecretHash)
     }
 
     package var secret: Secret
-    /// Of secret, key and credential: the identical request has the same.
+    /// The hash of secret, key and credential. A repetition of the request has the same hash.
     package var request: SecretHash
     package var deviceID: DeviceID
     package var publicKey: PublicKey
     package var credentialHash: SecretHash
     package var name: String?
     package var platform: String?
-    /// When the device ends; nil: never.
+    /// The expiry of the device; `nil` if it does not expire.
     package var expiresAt: Date?
     package var limits: DeviceLimits
     package var now: Date
@@ -90,10 +90,10 @@ package struct Enrolment: Sendable {
     }
 }
 
-/// What became of it.
+/// The result of an enrolment.
 package enum EnrolmentOutcome: Sendable {
     case made(DeviceOfUser)
-    /// It was made before, by the identical request.
+    /// An earlier, identical request made the device.
     case repeated(DeviceOfUser)
     case refused(Refusal)
 
@@ -102,16 +102,16 @@ package enum EnrolmentOutcome: Sendable {
     }
 }
 
-/// A login with the right password, which asks for addresses.
+/// A login with the correct password, which requests addresses.
 package struct LoginLease: Sendable {
     package var userID: UserID
-    /// What the password was compared with: whoever has another one by now is refused.
+    /// The password that was compared. If the user has another password now, the login is refused.
     package var password: StoredPassword
     /// Devices that have sessions, the oldest session first.
     package var busy: [DeviceID]
-    /// What a new device is called by the store.
+    /// The ID for a new device.
     package var deviceID: DeviceID
-    /// How many devices for logins a user has at most.
+    /// The largest number of login devices that a user may have.
     package var sessionsPerUser: Int
     package var limits: DeviceLimits
     package var now: Date
@@ -132,19 +132,19 @@ package struct LoginLease: Sendable {
     }
 }
 
-/// What became of it.
+/// The result of a login's request for addresses.
 package enum LoginLeaseOutcome: Sendable {
     case given(DeviceOfUser)
-    /// The user is gone, or has another password or none.
+    /// The user was removed, or has another password or none.
     case changed
     case userDisabled, userExpired
 }
 
-/// A device with all that a peer is made of.
+/// A device with everything that a peer needs.
 package struct PeerRecord: Hashable, Sendable {
     package var device: Device
     package var user: User
-    /// The device's, then its user's.
+    /// The device's rules, followed by its user's rules.
     package var rules: [AccessRule]
 
     package init(device: Device, user: User, rules: [AccessRule]) {
@@ -154,26 +154,26 @@ package struct PeerRecord: Hashable, Sendable {
     }
 }
 
-/// What is to be looked for.
+/// The work of a sweep and its times.
 package struct Sweep: Hashable, Sendable {
     package var now: Date
-    /// Keys of `addKey` slots that were neither put there nor seen since then are forgotten.
+    /// `addKey` keys that were neither set nor in use since this time are removed.
     package var idleKeysBefore: Date
-    /// Devices of logins that had no session since then go, and their addresses begin to rest.
+    /// Devices of logins that had no session since this time are removed, and the cooldown of their addresses starts.
     package var idleLeasesBefore: Date
-    /// Devices that have a session now, whatever the clock says.
+    /// Devices that have a session now. They are kept, whatever the clock shows.
     package var busy: [DeviceID]
-    /// Entries of the log before it are forgotten; nil: none.
+    /// Audit entries before this time are deleted; `nil` to keep all.
     package var auditBefore: Date?
-    /// Creations before it are forgotten.
+    /// Creations before this time are deleted.
     package var creationsBefore: Date
-    /// How many changes are remembered.
+    /// The number of latest changes that are kept.
     package var changesKept: Int
-    /// Whether the clock shows a time that has persisted, so that expiries that were noted too early are corrected.
+    /// Whether the current time has persisted, so that expiries that were recorded too early are corrected.
     package var isTimeCertain = false
     /// Whether times that are later than now are corrected.
     package var correctsTimes = false
-    /// Whether something is written in any case, to find out whether the store accepts writes.
+    /// Whether to write even if nothing has changed, to find out whether the store accepts writes.
     package var isProbe = false
 
     package init(
@@ -192,15 +192,15 @@ package struct Sweep: Hashable, Sendable {
     }
 }
 
-/// What was found.
+/// The result of a sweep.
 package struct SweepOutcome: Hashable, Sendable {
     package var devices: [DeviceID] = []
     package var users: [UserID] = []
-    /// Slots whose key was forgotten.
+    /// Slots whose key was removed.
     package var keys: [DeviceID] = []
-    /// Devices of logins that are gone.
+    /// Devices of logins that were removed.
     package var leases: [DeviceID] = []
-    /// The number of devices and users whose expiry had been noted too early.
+    /// The number of devices and users whose expiry had been recorded too early.
     package var readmitted = 0
 
     package init() {}

@@ -7,7 +7,7 @@ import Gateway
 import Provisioning
 import TunnelSystem
 
-/// Asks the gateway through its Unix socket: one request for each connection.
+/// A client of the gateway's Unix socket, with one connection for each request.
 struct AdminClient {
     var socket: String
 
@@ -15,7 +15,7 @@ struct AdminClient {
 
     /// Sends a request, unless its body is not valid.
     /// - Parameter ids: The values of the names in the route's path.
-    /// - Returns: the body of the reply, or null if it is empty.
+    /// - Returns: The body of the reply, or null if it is empty.
     @discardableResult
     func send<Body, Reply>(
         _ route: Route<Body, Reply>, _ ids: String..., query: Query = [], body: Body
@@ -35,7 +35,7 @@ struct AdminClient {
         let bytes = try exchange(route, ids, query, body)
         if bytes.isEmpty { return .null }
         guard let json = try? JSON.read(bytes) else {
-            throw CommandFailure("the gateway's answer is no JSON")
+            throw CommandFailure("the gateway's answer is not valid JSON")
         }
         return json
     }
@@ -45,7 +45,7 @@ struct AdminClient {
         try exchange(route, [], [], body)
     }
 
-    /// All pages of a list.
+    /// Returns the items of all pages of a list.
     func all<Item>(_ route: Route<Void, Page<Item>>, query: Query = []) throws(CommandFailure) -> [JSON] {
         var items: [JSON] = []
         var after: Query = []
@@ -67,7 +67,7 @@ struct AdminClient {
             default: ExitStatus.failure
             }
         return CommandFailure(
-            problem?.detail ?? problem?.title ?? "the gateway answers with status \(status)", status: exit)
+            problem?.detail ?? problem?.title ?? "the gateway answered with status \(status)", status: exit)
     }
 
     private func exchange<Body, Reply>(
@@ -85,7 +85,7 @@ struct AdminClient {
                 "\(error)", status: isDenied ? ExitStatus.notPermitted : ExitStatus.unreachable,
                 fix: isDenied
                     ? "run as root or as the gateway's user"
-                    : "is the gateway running? 'culvert gateway run', or 'systemctl start culvert-gateway'")
+                    : "start the gateway with 'culvert gateway run' or 'systemctl start culvert-gateway'")
         }
         let (method, json) = (route.description.methodName, route.body.encode(body))
         let content = json?.bytes ?? []
@@ -99,7 +99,7 @@ struct AdminClient {
         guard let end = reply.firstRange(of: Array("\r\n\r\n".utf8)),
             let line = String(validating: reply[..<end.lowerBound], as: UTF8.self)?.split(separator: "\r\n").first,
             let status = line.split(separator: " ").dropFirst().first.flatMap({ Int($0) })
-        else { throw CommandFailure("the gateway's answer is no HTTP") }
+        else { throw CommandFailure("the gateway's answer is not valid HTTP") }
         let bytes = Array(reply[end.upperBound...])
         guard (200..<300).contains(status) else { throw Self.failure(status, bytes) }
         return bytes
@@ -107,7 +107,7 @@ struct AdminClient {
 }
 
 extension JSON {
-    /// In a table: texts as they are, lists with commas, a dash for nothing.
+    /// The text for a table: texts without quotes, lists with commas, and a dash for null.
     var cell: String {
         switch self {
         case .null: "-"
@@ -121,7 +121,7 @@ extension JSON {
         }
     }
 
-    /// The value with the members of each object in alphabetical order, as commands print them.
+    /// The value with the members of each object in alphabetical order, as commands print it.
     var sorted: JSON {
         switch self {
         case .array(let values): .array(values.map(\.sorted))

@@ -6,11 +6,11 @@ import CommandLineSupport
 import Gateway
 import TunnelSystem
 
-/// What encrypts a backup: the first line of a file, or typed at a terminal; never an argument.
+/// The passphrase of a backup: the first line of a file, or typed at a terminal, but never an argument.
 struct PassphraseOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "A file whose first line is the passphrase; - is standard input. Without it, the terminal is asked.",
+            "A file whose first line is the passphrase; - for standard input (default: type it at the terminal).",
             valueName: "file"),
         completion: .file())
     var passphraseFile: String?
@@ -22,10 +22,10 @@ struct PassphraseOptions: ParsableArguments {
 struct BackupCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "backup",
-        abstract: "Write everything but the backup key to one encrypted file, while the gateway runs.",
+        abstract: "Back up everything except the backup key to an encrypted file.",
         discussion: """
-            Whoever has the file and the passphrase is the gateway. A passphrase has 12 characters at least; without \
-            --passphrase-file it is asked for at the terminal, twice.
+            The gateway keeps running. With the file and its passphrase, anyone can act as the gateway. A passphrase has at least 12 \
+            characters. Without --passphrase-file, you type it twice at the terminal.
 
             Examples:
               sudo culvert gateway backup /root/gateway.backup
@@ -39,9 +39,9 @@ struct BackupCommand: ParsableCommand {
         try carryOut { console throws(CommandFailure) in
             var bytes = try passphrase.input.read(isNew: true)
             defer { wipe(&bytes) }
-            // The text that is sent is the bytes that restoring reads, or none.
+            // The gateway gets valid UTF-8, so that a restore reads the same bytes.
             guard let text = String(validating: bytes, as: UTF8.self), (12...512).contains(text.count) else {
-                throw CommandFailure("a passphrase is UTF-8 text of 12 to 512 characters", status: ExitStatus.usage)
+                throw CommandFailure("a passphrase must have 12 to 512 characters of UTF-8", status: ExitStatus.usage)
             }
             let output = try SecretFile(new: file)
             do throws(CommandFailure) {
@@ -59,16 +59,16 @@ struct BackupCommand: ParsableCommand {
 /// `culvert gateway restore`.
 struct RestoreCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "restore", abstract: "Make a gateway's folder out of a backup.",
+        commandName: "restore", abstract: "Restore a gateway's folder from a backup.",
         discussion: """
-            The folder must not be there yet. What was done since the backup is not in it: invitations that were used since are \
-            open again, and devices that were revoked are back.
+            The folder must not exist. Changes after the backup are lost: invitations that were used since then are open again, \
+            and devices that were revoked have access again.
 
             Example:
               sudo culvert gateway restore /root/gateway.backup --passphrase-file /root/passphrase --owner culvert
             """)
-    @Argument(help: "The backup.", completion: .file()) var file: String
-    @Option(help: ArgumentHelp("The user that the folder is given to.", valueName: "user")) var owner: String?
+    @Argument(help: "The backup file.", completion: .file()) var file: String
+    @Option(help: ArgumentHelp("The user that will own the folder.", valueName: "user")) var owner: String?
     @OptionGroup var passphrase: PassphraseOptions
     @OptionGroup var folder: FolderOptions
 

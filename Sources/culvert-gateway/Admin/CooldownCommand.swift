@@ -9,11 +9,11 @@ import TunnelSystem
 /// `culvert gateway cooldown`.
 struct CooldownCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "cooldown", abstract: "List and clear addresses that rest after use.",
+        commandName: "cooldown", abstract: "List and clear addresses in cooldown after use.",
         discussion: """
-            When a device is removed, its addresses rest for a day (addressRestSeconds), so that no other device gets packets \
-            that were for it. They count against the device's user: a user whose devices and resting addresses exceed the limit \
-            of devices gets the own ones again. If no other address is free, the one that has rested longest is used.
+            When a device is removed, its addresses are in cooldown for a day (addressRestSeconds), so that no other device gets \
+            packets for it. They count against the device's user: a user whose devices and addresses in cooldown exceed the limit \
+            of devices gets one of them again. If no other address is free, the one with the longest cooldown is used.
 
             Examples:
               sudo culvert gateway cooldown list
@@ -26,7 +26,7 @@ struct CooldownCommand: ParsableCommand {
 
     struct List: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "List addresses that rest after use.",
+            abstract: "List addresses in cooldown after use.",
             discussion: """
                 Examples:
                   sudo culvert gateway cooldown list
@@ -46,7 +46,7 @@ struct CooldownCommand: ParsableCommand {
 
     struct Clear: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "End the rest of addresses, so that devices can get them.",
+            abstract: "End the cooldown of addresses, so that devices can get them.",
             discussion: """
                 Examples:
                   sudo culvert gateway cooldown clear --address 10.66.0.7
@@ -60,7 +60,7 @@ struct CooldownCommand: ParsableCommand {
 
         func validate() throws {
             guard [address != nil, user != nil, all].count(where: { $0 }) == 1 else {
-                throw ValidationError("name one of --address, --user and --all")
+                throw ValidationError("use one of --address, --user and --all")
             }
         }
 

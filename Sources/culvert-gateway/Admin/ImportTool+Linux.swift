@@ -13,7 +13,7 @@
 
         func run(_ server: String) -> Int32 {
             do throws(CommandFailure) {
-                // Before there is a second thread, which would stay who it was.
+                // Change the user while the process has one thread: other threads would keep their user.
                 try FolderOwner.become(directory, keeping: 0)
                 let tool = self
                 return SignalledRun.run {
@@ -21,11 +21,11 @@
                         try await tool.importServer(server)
                         return ExitStatus.success
                     } catch {
-                        return error.tell(tool.console)
+                        return error.report(to: tool.console)
                     }
                 }
             } catch {
-                return error.tell(console)
+                return error.report(to: console)
             }
         }
 
@@ -44,11 +44,11 @@
             console.line("The gateway has the server's key and pre-shared key, and the login tunnel is on.")
             let settings = outcome.settings
             console.line(
-                "Clients find it at UDP port \(settings.loginTunnel.port), interface \(settings.loginTunnel.interface), and get addresses of \(settings.networks.map(\.description).joined(separator: " and "))."
+                "Clients reach it at UDP port \(settings.loginTunnel.port), interface \(settings.loginTunnel.interface), and get addresses of \(settings.networks.map(\.description).joined(separator: " and "))."
             )
-            for difference in outcome.differences { console.line("not as in the server: \(difference)") }
+            for difference in outcome.differences { console.line("differs from the server: \(difference)") }
             console.line(
-                "Users without fixed addresses get new ones; the addresses that the server may have given rest: \(outcome.resting)"
+                "Users without fixed addresses get new ones; former addresses in cooldown: \(outcome.resting)"
             )
             console.line("Next: culvert gateway run")
         }

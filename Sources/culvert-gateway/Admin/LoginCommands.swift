@@ -11,20 +11,20 @@ struct PasswordCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "password", abstract: "Set a user's password for the login tunnel.",
         discussion: """
-            The password is asked for at the terminal, or is the first line of --password-file; it is never an argument. It has 8 \
-            characters at least. Sessions begun with the old password end.
+            Type the password at the terminal, or write it in the first line of --password-file. It is never an argument, and has at \
+            least 8 characters. Sessions that began with the old password end.
 
             Examples:
               sudo culvert gateway user password anna
               sudo culvert gateway user password anna --password-file /root/anna.password
               sudo culvert gateway user password anna --remove
             """)
-    @Argument(help: "A login or an id.") var user: String
+    @Argument(help: "A login or an ID.") var user: String
     @Option(
-        help: ArgumentHelp("A file whose first line is the password; - is standard input.", valueName: "file"),
+        help: ArgumentHelp("A file whose first line is the password; - for standard input.", valueName: "file"),
         completion: .file())
     var passwordFile: String?
-    @Flag(help: "Take the password away: the user logs in no more.") var remove = false
+    @Flag(help: "Remove the password, so that the user cannot log in.") var remove = false
     @OptionGroup var options: ListOptions
 
     func validate() throws {
@@ -38,13 +38,13 @@ struct PasswordCommand: ParsableCommand {
             let id = try tool.user(user)
             guard !remove else {
                 let changed = try tool.client.send(UserRoutes.removePassword, id)
-                return tool.done("'\(user)' has no password any more", changed)
+                return tool.done("the password of '\(user)' was removed", changed)
             }
             var bytes = try SecretInput("password of '\(user)'", file: passwordFile, option: "--password-file")
                 .read(isNew: true)
             defer { wipe(&bytes) }
             guard String(validating: bytes, as: UTF8.self) != nil else {
-                throw CommandFailure("a password is UTF-8", status: ExitStatus.usage)
+                throw CommandFailure("a password must be UTF-8", status: ExitStatus.usage)
             }
             let changed = try tool.client.send(UserRoutes.setPassword, id, body: SecretText(bytes))
             tool.done("'\(user)' has a new password", changed)
@@ -55,15 +55,16 @@ struct PasswordCommand: ParsableCommand {
 /// `culvert gateway login-tunnel`.
 struct LoginTunnelCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "login-tunnel", abstract: "Show what clients of the login tunnel need beside login and password.",
+        commandName: "login-tunnel", abstract: "Show the settings that clients of the login tunnel need.",
         discussion: """
-            Whoever has the pre-shared key can try passwords: give it to your users alone.
+            Clients need them in addition to a login and its password. With the pre-shared key, anyone can try passwords: give it \
+            only to your users.
 
             Example:
               sudo culvert gateway login-tunnel --preshared-key-file /root/login.psk
             """)
     @Option(
-        help: ArgumentHelp("A new file for the pre-shared key, which is not printed then.", valueName: "file"),
+        help: ArgumentHelp("A new file for the pre-shared key, instead of standard output.", valueName: "file"),
         completion: .file())
     var presharedKeyFile: String?
     @OptionGroup var options: ListOptions

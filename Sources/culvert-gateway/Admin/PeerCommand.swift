@@ -15,8 +15,8 @@ struct PeerCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "peer", abstract: "Add, list, change and revoke devices.",
         discussion: """
-            Devices that enrol make their keys themselves: 'culvert gateway invite' is for them. 'peer add' is for stock WireGuard \
-            clients: it makes a key where it runs and writes a configuration file; the gateway never sees the private key.
+            Devices that enrol make their own keys: use 'culvert gateway invite' for them. 'peer add' is for stock WireGuard \
+            clients: it makes a key on this machine and writes a configuration file. The gateway never gets the private key.
 
             Examples:
               sudo culvert gateway peer add phone --user anna --export - --qr
@@ -28,8 +28,8 @@ struct PeerCommand: ParsableCommand {
 
     struct Add: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Make a device for a stock WireGuard client.")
-        @Argument(help: "What the device is called.") var name: String
-        @Option(help: "Whose it is: a login or an id.") var user: String
+        @Argument(help: "The name of the device.") var name: String
+        @Option(help: "The device's user: a login or an ID.") var user: String
         @Option(
             help: ArgumentHelp(
                 "The wg-quick file to write, which only its owner can read; - for standard output.", valueName: "file"),
@@ -37,21 +37,21 @@ struct PeerCommand: ParsableCommand {
         var export: String?
         @Flag(help: "Draw the configuration as a QR code on the terminal.") var qr = false
         @Option(help: ArgumentHelp("A network behind the device.", valueName: "network")) var subnet: [String] = []
-        @Option(help: ArgumentHelp("An address that is wanted.", valueName: "address")) var address: [String] = []
-        @Option(help: "Anything worth knowing.") var notes: String?
-        @Option(help: ArgumentHelp("When the device ends, from now on: 12h, 30d.", valueName: "time")) var expiresIn:
-            String?
+        @Option(help: ArgumentHelp("An address for the device.", valueName: "address")) var address: [String] = []
+        @Option(help: "Notes.") var notes: String?
+        @Option(help: ArgumentHelp("Expire the device after this time, such as 12h or 30d.", valueName: "time"))
+        var expiresIn: String?
         @OptionGroup var socket: SocketOptions
 
         func validate() throws {
             guard export != nil || qr else {
-                throw ValidationError("name a file with --export, or --qr: the private key is nowhere else")
+                throw ValidationError("use --export or --qr: the private key is stored nowhere else")
             }
         }
 
         func run() throws {
             try carryOut(socket) { tool throws(CommandFailure) in
-                // Whatever cannot be done is known before there is a device.
+                // Detect a missing QR library before the device is made.
                 if qr { _ = try QRCode.modules("x") }
                 var random = SystemRandomNumberGenerator()
                 let key = PrivateKey(using: &random)
@@ -67,7 +67,7 @@ struct PeerCommand: ParsableCommand {
                 do throws(CommandFailure) {
                     try write(try ExportedConfiguration(reply, key), tool)
                 } catch {
-                    // A device whose key is lost is nobody's.
+                    // The private key is lost, so the device would be useless.
                     if let id = reply["device"]?["id"]?.string {
                         _ = try? tool.client.send(PeerRoutes.remove, id)
                     }
@@ -87,7 +87,7 @@ struct PeerCommand: ParsableCommand {
 
     struct List: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "List devices.")
-        @Option(help: "Only those of this user: a login or an id.") var user: String?
+        @Option(help: "Only devices of this user: a login or an ID.") var user: String?
         @OptionGroup var options: ListOptions
 
         func run() throws {
@@ -101,7 +101,7 @@ struct PeerCommand: ParsableCommand {
 
     struct Show: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Show a device.")
-        @Argument(help: "A name or an id.") var device: String
+        @Argument(help: "A name or an ID.") var device: String
         @OptionGroup var options: ListOptions
 
         func run() throws {
@@ -113,16 +113,17 @@ struct PeerCommand: ParsableCommand {
 
     struct Set: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Change a device.")
-        @Argument(help: "A name or an id.") var device: String
-        @Option(help: "Another name.") var name: String?
-        @Option(help: "Anything worth knowing.") var notes: String?
-        @Option(help: ArgumentHelp("A network behind it, instead of those before.", valueName: "network"))
+        @Argument(help: "A name or an ID.") var device: String
+        @Option(help: "The new name.") var name: String?
+        @Option(help: "Notes.") var notes: String?
+        @Option(help: ArgumentHelp("A network behind the device; replaces the present ones.", valueName: "network"))
         var subnet: [String] = []
-        @Flag(help: "No networks behind it any more.") var noSubnets = false
-        @Option(help: ArgumentHelp("When it ends, from now on: 12h, 30d.", valueName: "time")) var expiresIn: String?
-        @Flag(help: "Let it last.") var neverExpires = false
-        @Flag(help: "Let it in again.") var enable = false
-        @Flag(help: "Let it in no more.") var disable = false
+        @Flag(help: "Remove the networks behind the device.") var noSubnets = false
+        @Option(help: ArgumentHelp("Expire the device after this time, such as 12h or 30d.", valueName: "time"))
+        var expiresIn: String?
+        @Flag(help: "Remove the expiry.") var neverExpires = false
+        @Flag(help: "Enable the device.") var enable = false
+        @Flag(help: "Disable the device.") var disable = false
         @OptionGroup var options: ListOptions
 
         func validate() throws {
@@ -149,9 +150,9 @@ struct PeerCommand: ParsableCommand {
     struct Revoke: ParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "revoke",
-            abstract: "Revoke a device: its key and credential are good for nothing from then on.",
+            abstract: "Revoke a device, with its key and credential.",
             aliases: ["remove"])
-        @Argument(help: "A name or an id.") var device: String
+        @Argument(help: "A name or an ID.") var device: String
         @OptionGroup var options: ListOptions
 
         func run() throws {
@@ -164,7 +165,8 @@ struct PeerCommand: ParsableCommand {
     }
 }
 
-/// The configuration of a device's tunnel, as a wg-quick file too: for a stock client, with a key that was made here.
+/// The tunnel configuration of a device for a stock client, with a key that was made here. It can be written as a
+/// wg-quick file.
 struct ExportedConfiguration {
     let configuration: TunnelConfiguration
     let text: String
@@ -172,14 +174,14 @@ struct ExportedConfiguration {
     init(_ reply: JSON, _ key: PrivateKey) throws(CommandFailure) {
         let grant: EnrolmentGrant
         do throws(ContractError) { grant = try EnrolmentGrant(reply) } catch {
-            throw CommandFailure("the gateway's answer cannot be read: \(error)")
+            throw CommandFailure("cannot read the gateway's answer: \(error)")
         }
         try self.init(grant, key)
     }
 
     init(_ grant: EnrolmentGrant, _ key: PrivateKey) throws(CommandFailure) {
         guard let server = grant.servers.first, let endpoint = server.endpoints.first else {
-            throw CommandFailure("the gateway names no server")
+            throw CommandFailure("the gateway's answer contains no server")
         }
         var interface = InterfaceConfiguration()
         interface.privateKey = key
@@ -196,7 +198,7 @@ struct ExportedConfiguration {
         do throws(UnwritableConfiguration) {
             text = try configuration.wgQuickText()
         } catch {
-            throw CommandFailure("the configuration cannot be written: \(error)")
+            throw CommandFailure("cannot write the configuration: \(error)")
         }
     }
 }

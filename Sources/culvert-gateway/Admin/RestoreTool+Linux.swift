@@ -8,7 +8,7 @@
     import Gateway
     import TunnelSystem
 
-    /// What `culvert gateway restore` does.
+    /// The work of `culvert gateway restore`.
     struct RestoreTool: Sendable {
         var console: Console
         var directory: String
@@ -28,11 +28,11 @@
                         try await tool.restore(bytes, passphrase, owner)
                         return ExitStatus.success
                     } catch {
-                        return error.tell(tool.console)
+                        return error.report(to: tool.console)
                     }
                 }
             } catch {
-                return error.tell(console)
+                return error.report(to: console)
             }
         }
 
@@ -42,7 +42,7 @@
             } catch {
                 throw CommandFailure(error)
             }
-            if let owner { try FolderOwner.give(directory, to: owner) }
+            if let owner { try FolderOwner.changeOwner(of: directory, to: owner) }
             console.line("the gateway is in \(directory); next: culvert gateway run")
         }
     }

@@ -11,10 +11,10 @@ import TunnelSystem
 /// `culvert gateway rule`.
 struct RuleCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "rule", abstract: "Say what users and devices may reach.",
+        commandName: "rule", abstract: "Manage the firewall rules of users and devices.",
         discussion: """
-            Rules have an order, and the first that fits counts; those of a device come before those of its user. What no rule \
-            fits is as it is without rules: the internet is allowed, private networks and other devices are not.
+            Rules have an order, and the first match applies. The rules of a device precede those of its user. Without a match, the \
+            internet is allowed, but private networks and other devices are not.
 
             Examples:
               sudo culvert gateway rule add allow --user anna --to 10.0.0.0/24 --transport tcp --port 443
@@ -24,13 +24,13 @@ struct RuleCommand: ParsableCommand {
             """,
         subcommands: [Add.self, List.self, Remove.self, Clear.self])
 
-    /// Whose rules.
+    /// The owner of the rules.
     struct Owner: ParsableArguments {
-        @Option(help: "Those of a user: a login or an id.") var user: String?
-        @Option(help: "Those of a device: a name or an id.") var device: String?
+        @Option(help: "The rules of this user: a login or an ID.") var user: String?
+        @Option(help: "The rules of this device: a name or an ID.") var device: String?
 
         func validate() throws {
-            guard (user == nil) != (device == nil) else { throw ValidationError("name a --user or a --device") }
+            guard (user == nil) != (device == nil) else { throw ValidationError("use either --user or --device") }
         }
 
         /// The routes of the rules, and the ID of their owner.
@@ -41,18 +41,18 @@ struct RuleCommand: ParsableCommand {
     }
 
     struct Add: ParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Add a rule behind the others.")
+        static let configuration = CommandConfiguration(abstract: "Add a rule after the others.")
         @Argument(help: "allow or deny.") var action: String
         @OptionGroup var owner: Owner
-        @Option(help: ArgumentHelp("A network that the device reaches; none is any.", valueName: "network"))
+        @Option(help: ArgumentHelp("A network that the device connects to (default: any).", valueName: "network"))
         var to: [String] = []
-        @Option(help: ArgumentHelp("A network that reaches the device, instead.", valueName: "network"))
+        @Option(help: ArgumentHelp("A network that connects to the device; instead of --to.", valueName: "network"))
         var from: [String] = []
-        @Option(help: "any, tcp, udp or icmp.") var transport = "any"
-        @Option(help: ArgumentHelp("A port or a range of them: 443, 8000-8100.", valueName: "port")) var port:
+        @Option(help: "The protocol: any, tcp, udp or icmp.") var transport = "any"
+        @Option(help: ArgumentHelp("A port or a range of ports, such as 8000-8100.", valueName: "port")) var port:
             [String] = []
-        @Option(help: "Anything worth knowing.") var notes = ""
-        @Flag(help: "Put it before the others.") var first = false
+        @Option(help: "Notes.") var notes = ""
+        @Flag(help: "Add the rule before the others.") var first = false
         @OptionGroup var options: ListOptions
 
         func validate() throws {
@@ -92,7 +92,7 @@ struct RuleCommand: ParsableCommand {
 
     struct Remove: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Remove one rule.")
-        @Argument(help: "Its id.") var id: String
+        @Argument(help: "The rule's ID.") var id: String
         @OptionGroup var owner: Owner
         @OptionGroup var options: ListOptions
 

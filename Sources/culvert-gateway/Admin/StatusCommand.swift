@@ -8,7 +8,7 @@ import TunnelSystem
 
 /// `culvert gateway status`.
 struct StatusCommand: ParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "status", abstract: "Show how the gateway is.")
+    static let configuration = CommandConfiguration(commandName: "status", abstract: "Show the state of the gateway.")
     @OptionGroup var options: ListOptions
 
     func run() throws {
@@ -18,7 +18,7 @@ struct StatusCommand: ParsableCommand {
             tool.show(.object(members.filter { $0.name != "pools" }))
             for pool in status["pools"]?.list ?? [] {
                 tool.console.line(
-                    "pool \(pool["network"]?.cell ?? "-"): \(pool["inUse"]?.cell ?? "-") in use, \(pool["resting"]?.cell ?? "-") resting, room for \(pool["capacity"]?.cell ?? "-")"
+                    "pool \(pool["network"]?.cell ?? "-"): \(pool["inUse"]?.cell ?? "-") in use, \(pool["resting"]?.cell ?? "-") resting, capacity \(pool["capacity"]?.cell ?? "-")"
                 )
             }
         }
@@ -28,13 +28,13 @@ struct StatusCommand: ParsableCommand {
 /// `culvert gateway audit`.
 struct AuditCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "audit", abstract: "Show what was done, the latest first.")
-    @Option(help: "How many entries.") var limit = 50
-    @Option(help: ArgumentHelp("Only this, as in deviceEnrolled.", valueName: "action")) var action: String?
+        commandName: "audit", abstract: "Show the audit log, the latest entry first.")
+    @Option(help: "The number of entries.") var limit = 50
+    @Option(help: ArgumentHelp("Only this action, such as deviceEnrolled.", valueName: "action")) var action: String?
     @OptionGroup var options: ListOptions
 
     func validate() throws {
-        guard (1...500).contains(limit) else { throw ValidationError("--limit is 1 to 500") }
+        guard (1...500).contains(limit) else { throw ValidationError("--limit must be from 1 to 500") }
     }
 
     func run() throws {
@@ -53,8 +53,8 @@ struct KeyCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "key", abstract: "Rotate the gateway's WireGuard key.",
         discussion: """
-            A new key is announced first: devices learn both, and the new one takes over after the overlap of the settings. Stock \
-            clients need a new configuration file by then.
+            A new key is announced first. Devices learn both keys, and the new one replaces the old one after the overlap in the \
+            settings. Stock clients need a new configuration file by then.
             """,
         subcommands: [Announce.self, Cancel.self])
 
@@ -66,20 +66,20 @@ struct KeyCommand: ParsableCommand {
             try carryOut(options) { tool throws(CommandFailure) in
                 let status = try tool.client.send(ManagementRoutes.announceKey)
                 tool.done(
-                    "\(status["nextServerKey"]?.cell ?? "-") takes over at \(status["nextServerKeyAt"]?.cell ?? "-")",
+                    "\(status["nextServerKey"]?.cell ?? "-") replaces the present key at \(status["nextServerKeyAt"]?.cell ?? "-")",
                     status)
             }
         }
     }
 
     struct Cancel: ParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Take a key back that was announced.")
+        static let configuration = CommandConfiguration(abstract: "Cancel the announced key.")
         @OptionGroup var options: ListOptions
 
         func run() throws {
             try carryOut(options) { tool throws(CommandFailure) in
                 try tool.client.send(ManagementRoutes.cancelKey)
-                tool.done("the key stays")
+                tool.done("the present key remains")
             }
         }
     }

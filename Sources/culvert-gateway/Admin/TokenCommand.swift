@@ -11,8 +11,8 @@ struct TokenCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "token", abstract: "Make, list and revoke tokens of the API.",
         discussion: """
-            A token is told once, when it is made. Scopes: admin does everything, readOnly sees everything but secrets, enrol makes \
-            devices of its user, addKey is the 'pt' of PIA's clients.
+            A token is shown only when it is made. Scopes: admin permits everything, readOnly shows everything except secrets, enrol \
+            makes devices of its user, addKey is the 'pt' of PIA's clients.
 
             Examples:
               sudo culvert gateway token add prometheus --scope readOnly --output prometheus.token
@@ -22,10 +22,11 @@ struct TokenCommand: ParsableCommand {
 
     struct Add: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Make a token.")
-        @Argument(help: "What the token is called.") var name: String
-        @Option(help: "admin, readOnly, enrol or addKey.") var scope: String
-        @Option(help: "Whose devices it makes: a login or an id.") var user: String?
-        @Option(help: ArgumentHelp("How long it lasts: 12h, 30d.", valueName: "time")) var expiresIn: String?
+        @Argument(help: "The name of the token.") var name: String
+        @Option(help: "The scope: admin, readOnly, enrol or addKey.") var scope: String
+        @Option(help: "The user of the token's devices: a login or an ID.") var user: String?
+        @Option(help: ArgumentHelp("Expire the token after this time, such as 12h or 30d.", valueName: "time"))
+        var expiresIn: String?
         @Option(
             help: ArgumentHelp(
                 "The file to write it to, which only its owner can read; - for standard output.", valueName: "file"),
@@ -37,13 +38,15 @@ struct TokenCommand: ParsableCommand {
             try carryOut(socket) { tool throws(CommandFailure) in
                 guard let scope = Token.Scope(rawValue: scope) else {
                     let scopes = Token.Scope.allCases.map(\.rawValue).joined(separator: ", ")
-                    throw CommandFailure("scope: it has to be one of \(scopes)", status: ExitStatus.usage)
+                    throw CommandFailure("scope: must be one of \(scopes)", status: ExitStatus.usage)
                 }
                 var draft = TokenDraft(scope: scope, name: name)
                 if let user { draft.userID = try tool.userID(user) }
                 if let expiresIn { draft.lifetimeSeconds = Int(try Lifetime.seconds(expiresIn)) }
                 let made = try tool.client.send(TokenRoutes.add, body: draft)
-                guard let secret = made["secret"]?.string else { throw CommandFailure("the gateway tells no token") }
+                guard let secret = made["secret"]?.string else {
+                    throw CommandFailure("the gateway's answer contains no token")
+                }
                 do throws(CommandFailure) {
                     try SecretFile.write(secret + "\n", to: output, console: tool.console)
                 } catch {
@@ -67,7 +70,7 @@ struct TokenCommand: ParsableCommand {
 
     struct Revoke: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Revoke a token.")
-        @Argument(help: "Its id.") var id: String
+        @Argument(help: "The token's ID.") var id: String
         @OptionGroup var options: ListOptions
 
         func run() throws {
@@ -81,24 +84,25 @@ struct TokenCommand: ParsableCommand {
 /// `culvert gateway invite`.
 struct InviteCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "invite", abstract: "Invite a user's device: one line that makes one device, once.",
+        commandName: "invite", abstract: "Make an invitation: one line that makes one device of a user.",
         discussion: """
-            The line has the gateway's name, its pins and a one-time token. Whoever has it becomes the user's device with \
-            'culvert enroll': give it to nobody else.
+            The line contains the gateway's name, its pins and a one-time token. The first machine that uses it with 'culvert enroll' \
+            becomes the user's device: give it only to the user.
 
             Examples:
               sudo culvert gateway invite anna --output anna.invitation
               sudo culvert gateway invite anna --output - --qr --expires-in 2h
             """)
-    @Argument(help: "The user: a login or an id.") var user: String
-    @Option(help: "What the device is called where it does not say.") var device: String?
-    @Option(help: ArgumentHelp("How long it can be used: 90m, 12h, 3d.", valueName: "time")) var expiresIn: String?
+    @Argument(help: "The user: a login or an ID.") var user: String
+    @Option(help: "The name of a device that does not choose one.") var device: String?
+    @Option(help: ArgumentHelp("Expire the invitation after this time, such as 12h or 3d.", valueName: "time"))
+    var expiresIn: String?
     @Option(
         help: ArgumentHelp(
             "The file to write it to, which only its owner can read; - for standard output.", valueName: "file"),
         completion: .file())
     var output = "-"
-    @Flag(help: "Draw it as a QR code on the terminal.") var qr = false
+    @Flag(help: "Draw the invitation as a QR code on the terminal.") var qr = false
     @OptionGroup var socket: SocketOptions
 
     func run() throws {
@@ -107,7 +111,9 @@ struct InviteCommand: ParsableCommand {
             var draft = InvitationDraft(userID: try tool.userID(user), deviceName: device ?? "")
             if let expiresIn { draft.lifetimeSeconds = Int(try Lifetime.seconds(expiresIn)) }
             let made = try tool.client.send(InvitationRoutes.add, body: draft)
-            guard let text = made["text"]?.string else { throw CommandFailure("the gateway tells no invitation") }
+            guard let text = made["text"]?.string else {
+                throw CommandFailure("the gateway's answer contains no invitation")
+            }
             do throws(CommandFailure) {
                 try SecretFile.write(text + "\n", to: output, console: tool.console)
                 if qr { for line in try QRCode.lines(text) { tool.console.line(line) } }
@@ -139,7 +145,7 @@ struct InvitationCommand: ParsableCommand {
 
     struct Revoke: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Revoke an invitation that was not used.")
-        @Argument(help: "Its id.") var id: String
+        @Argument(help: "The invitation's ID.") var id: String
         @OptionGroup var options: ListOptions
 
         func run() throws {

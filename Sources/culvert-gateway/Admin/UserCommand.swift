@@ -27,16 +27,16 @@ struct UserCommand: ParsableCommand {
             """,
         subcommands: [Add.self, List.self, Show.self, Set.self, PasswordCommand.self, Remove.self])
 
-    /// What is set at the beginning and later.
+    /// The fields that can be set when a user is added and changed.
     struct Fields: ParsableArguments {
-        @Option(help: "What people call the user.") var name: String?
-        @Option(help: "Anything worth knowing.") var notes: String?
-        @Option(help: ArgumentHelp("How many devices there may be.", valueName: "number")) var devices: Int64?
-        @Option(help: ArgumentHelp("When the user ends, from now on: 12h, 30d.", valueName: "time")) var expiresIn:
-            String?
+        @Option(help: "The user's display name.") var name: String?
+        @Option(help: "Notes.") var notes: String?
+        @Option(help: ArgumentHelp("The largest number of devices.", valueName: "number")) var devices: Int64?
+        @Option(help: ArgumentHelp("Expire the user after this time, such as 12h or 30d.", valueName: "time"))
+        var expiresIn: String?
         @Option(
             help: ArgumentHelp(
-                "A fixed address for the user's logins; once for each family.", valueName: "address"))
+                "A fixed address for the user's logins, at most one of each family.", valueName: "address"))
         var address: [String] = []
 
         func fill(_ values: inout FieldValues<User>) throws(CommandFailure) {
@@ -50,7 +50,7 @@ struct UserCommand: ParsableCommand {
 
     struct Add: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Add a user.")
-        @Argument(help: "What nobody else is called.") var login: String
+        @Argument(help: "The login, which must be unique.") var login: String
         @OptionGroup var fields: Fields
         @OptionGroup var options: ListOptions
 
@@ -78,7 +78,7 @@ struct UserCommand: ParsableCommand {
 
     struct Show: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Show a user.")
-        @Argument(help: "A login or an id.") var user: String
+        @Argument(help: "A login or an ID.") var user: String
         @OptionGroup var options: ListOptions
 
         func run() throws {
@@ -91,13 +91,13 @@ struct UserCommand: ParsableCommand {
     struct Set: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Change a user.",
-            discussion: "A user that is disabled or has ended keeps devices and rules; none of the devices is let in.")
-        @Argument(help: "A login or an id.") var user: String
-        @Option(help: "Another login.") var login: String?
+            discussion: "A disabled or expired user keeps devices and rules, but none of the devices is admitted.")
+        @Argument(help: "A login or an ID.") var user: String
+        @Option(help: "The new login.") var login: String?
         @OptionGroup var fields: Fields
-        @Flag(help: "Let the user's devices in again.") var enable = false
-        @Flag(help: "Let none of the user's devices in.") var disable = false
-        @Flag(help: "Let the user last.") var neverExpires = false
+        @Flag(help: "Enable the user.") var enable = false
+        @Flag(help: "Disable the user with all devices.") var disable = false
+        @Flag(help: "Remove the expiry.") var neverExpires = false
         @Flag(help: "Remove the user's fixed addresses.") var noAddress = false
         @OptionGroup var options: ListOptions
 
@@ -128,7 +128,7 @@ struct UserCommand: ParsableCommand {
     struct Remove: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Remove a user with all devices, tokens and invitations.")
-        @Argument(help: "A login or an id.") var user: String
+        @Argument(help: "A login or an ID.") var user: String
         @OptionGroup var options: ListOptions
 
         func run() throws {
@@ -141,7 +141,7 @@ struct UserCommand: ParsableCommand {
 }
 
 extension Lifetime {
-    /// The time that is so far away, as the API has it; `nil` without one.
+    /// The time after this duration, in the format of the API; `nil` if there is no text.
     static func date(_ text: String?) throws(CommandFailure) -> JSON? {
         guard let text else { return nil }
         return .string(Date(timeIntervalSinceNow: Double(try seconds(text))).formatted(.iso8601))

@@ -4,11 +4,11 @@
 import CTunnelSystem
 import CommandLineSupport
 
-/// QR codes on a terminal, by Nayuki's QR-Code-generator, which Debian has as libqrcodegen1. It is looked for when a code is
-/// wanted, so that nobody else needs it, neither to build nor to run.
+/// QR codes on a terminal, by Nayuki's QR-Code-generator, which is libqrcodegen1 in Debian. The library is loaded when
+/// a code is drawn, so that other commands and the build do not need it.
 enum QRCode {
     private static let library = "libqrcodegen.so.1"
-    /// The most bytes of a code: version 40 (`qrcodegen_BUFFER_LEN_MAX`).
+    /// The largest number of bytes of a code: version 40 (`qrcodegen_BUFFER_LEN_MAX`).
     private static let bufferLength = 3918
 
     private typealias Encode =
@@ -19,7 +19,8 @@ enum QRCode {
     private typealias Size = @convention(c) (UnsafePointer<UInt8>) -> Int32
     private typealias Module = @convention(c) (UnsafePointer<UInt8>, Int32, Int32) -> Bool
 
-    /// The lines of the code for a text: two rows of it to a line, light on dark as scanners want it, with a margin.
+    /// The lines of the code for a text, with a margin. Each line has two rows of the code, light on dark for
+    /// scanners.
     static func lines(_ text: String) throws(CommandFailure) -> [String] {
         let modules = try modules(text)
         let margin = 2
@@ -39,7 +40,7 @@ enum QRCode {
         }
     }
 
-    /// Rows of what is dark.
+    /// The modules of the code by row; `true` is dark.
     static func modules(_ text: String) throws(CommandFailure) -> [[Bool]] {
         guard let handle = unsafe dlopen(library, RTLD_NOW | RTLD_LOCAL) else {
             throw CommandFailure(
@@ -49,18 +50,18 @@ enum QRCode {
         guard let encode = unsafe dlsym(handle, "qrcodegen_encodeText"),
             let size = unsafe dlsym(handle, "qrcodegen_getSize"),
             let module = unsafe dlsym(handle, "qrcodegen_getModule")
-        else { throw CommandFailure("\(library) is another library than was expected") }
+        else { throw CommandFailure("\(library) does not have the expected functions") }
         let encodeText = unsafe unsafeBitCast(encode, to: Encode.self)
         let getSize = unsafe unsafeBitCast(size, to: Size.self)
         let getModule = unsafe unsafeBitCast(module, to: Module.self)
         var (scratch, code) = ([UInt8](repeating: 0, count: bufferLength), [UInt8](repeating: 0, count: bufferLength))
         defer {
-            // There is a key in it.
+            // The text contains a key.
             for index in scratch.indices { (scratch[index], code[index]) = (0, 0) }
         }
-        // The lowest error correction, versions 1 to 40, whichever mask is best.
+        // The lowest error correction, versions 1 to 40, and the best mask.
         guard unsafe encodeText(text, &scratch, &code, 0, 1, 40, -1, true) else {
-            throw CommandFailure("this is too long for a QR code", status: ExitStatus.usage)
+            throw CommandFailure("the text is too long for a QR code", status: ExitStatus.usage)
         }
         let count = unsafe getSize(code)
         return (0..<count).map { y in (0..<count).map { x in unsafe getModule(code, x, y) } }

@@ -5,19 +5,19 @@ import CTunnelSystem
 import CommandLineSupport
 import TunnelSystem
 
-/// A new file that only its owner may read, from the moment that it is there.
+/// A new file that only its owner may read from its creation on.
 struct SecretFile: ~Copyable {
     private let path: String
     private let descriptor: OwnedDescriptor
 
     /// Makes an empty file.
-    /// - Throws: where there is one already.
+    /// - Throws: ``CommandFailure`` if the file exists or cannot be made.
     init(new path: String) throws(CommandFailure) {
         let number = SystemCall.open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW)
         guard number >= 0 else {
             throw CommandFailure(
                 "cannot write \(path): \(SystemError.words(errno))", status: ExitStatus.usage,
-                fix: errno == EEXIST ? "remove it, or name another one" : "")
+                fix: errno == EEXIST ? "remove it, or use another file" : "")
         }
         self.path = path
         descriptor = OwnedDescriptor(number)
@@ -36,7 +36,7 @@ struct SecretFile: ~Copyable {
     /// Removes the file.
     func discard() { unsafe _ = unlink(path) }
 
-    /// Writes a file that is not there yet; `-` is standard output.
+    /// Writes a new file; `-` is standard output.
     static func write(_ text: String, to path: String, console: Console) throws(CommandFailure) {
         guard path != "-" else { return console.write(.output, text) }
         try SecretFile(new: path).write(text)

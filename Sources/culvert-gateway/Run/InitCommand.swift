@@ -9,11 +9,11 @@ struct InitCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "init", abstract: "Make a gateway's folder: settings, keys and pins.",
         discussion: """
-            The folder has gateway.json with all settings (docs/gateway.md explains each), the keys and, later, the database. \
-            Nobody but its owner can read it, and the gateway runs as its owner: make a user for it, and name it with --owner.
+            The folder contains gateway.json with all settings (see docs/gateway.md), the keys and, later, the database. \
+            Only its owner can read it, and the gateway runs as its owner: make a user for it, and select this user with --owner.
 
-            Devices know the gateway by the pins of two keys. One is in the folder. The other is the backup key, which is written \
-            once, to the file that you name: keep it elsewhere, off this machine. With it, the gateway can come back under a new \
+            Devices identify the gateway by the pins of two keys. One is in the folder. The other is the backup key, which is written \
+            once, to the file that you specify: move it off this machine. With it, you can restore the gateway with a new \
             key that all devices already know.
 
             Examples:
@@ -22,31 +22,31 @@ struct InitCommand: ParsableCommand {
               sudo culvert gateway init 203.0.113.5 --backup-key /media/usb/backup.key --dns 9.9.9.9
               sudo culvert gateway init vpn.example.com --login-tunnel-only --backup-key /root/culvert-backup.key
 
-            Exit status: 0 made, 2 wrong usage or there is one already, 4 not permitted.
+            Exit status: 0 made, 2 wrong usage or the folder contains a gateway, 4 not permitted.
             """)
 
     @Argument(
-        help: ArgumentHelp("The name or address that devices reach the gateway at.", valueName: "host"))
+        help: ArgumentHelp("The name or address at which devices reach the gateway.", valueName: "host"))
     var host: String
 
     @Option(
-        help: ArgumentHelp("Where to write the backup key, outside of the folder.", valueName: "file"),
+        help: ArgumentHelp("The new file for the backup key, outside the folder.", valueName: "file"),
         completion: .file())
     var backupKey: String
 
-    @Option(help: "What the gateway is called where somebody reads it.")
+    @Option(help: "The gateway's display name.")
     var label = ""
 
-    @Option(help: ArgumentHelp("The gateway's address in the tunnel, and the devices' network.", valueName: "address"))
+    @Option(help: ArgumentHelp("The gateway's IPv4 address and the devices' network.", valueName: "address"))
     var address4 = "10.66.0.1/16"
 
     @Option(
         help: ArgumentHelp(
-            "The same of IPv6; by default in a unique local network of the gateway's own; 'none' for none.",
+            "The same for IPv6, or 'none' (default: a random unique local network).",
             valueName: "address"))
     var address6: String?
 
-    @Option(help: ArgumentHelp("A name server for the devices; up to four times.", valueName: "address"))
+    @Option(help: ArgumentHelp("A name server for the devices (at most four).", valueName: "address"))
     var dns: [String] = []
 
     @Option(help: ArgumentHelp("The UDP port of WireGuard.", valueName: "port"))
@@ -56,10 +56,10 @@ struct InitCommand: ParsableCommand {
     var apiPort = PortOption(8443)
 
     @Flag(
-        help: "Serve users with logins and passwords only: no WireGuard, and nothing that listens for devices.")
+        help: "Serve only the login tunnel, without WireGuard and the device API.")
     var loginTunnelOnly = false
 
-    @Option(help: ArgumentHelp("The user that the gateway runs as, which the folder is given to.", valueName: "user"))
+    @Option(help: ArgumentHelp("The user that the gateway runs as, who will own the folder.", valueName: "user"))
     var owner: String?
 
     @Flag(help: "Print one JSON object.")
@@ -71,7 +71,7 @@ struct InitCommand: ParsableCommand {
         guard loginTunnelOnly else { return }
         for (name, option) in [("--port", port), ("--api-port", apiPort)] where option.isGiven {
             throw ValidationError(
-                "\(name) is for devices, which --login-tunnel-only does not serve; leave it out, and set loginTunnel.port in gateway.json for another port of the login tunnel"
+                "\(name) is for devices, which --login-tunnel-only does not serve; omit it, and set loginTunnel.port in gateway.json to change the port of the login tunnel"
             )
         }
     }
@@ -83,7 +83,7 @@ struct InitCommand: ParsableCommand {
     }
 }
 
-/// A port, and whether the command line has it or it is the default.
+/// A port, with whether it is from the command line or the default.
 struct PortOption: ExpressibleByArgument {
     var number: UInt16
     var isGiven = false

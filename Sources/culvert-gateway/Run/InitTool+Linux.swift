@@ -8,14 +8,14 @@
     import Provisioning
     import TunnelSystem
 
-    /// What `culvert gateway init` does.
+    /// The work of `culvert gateway init`.
     struct InitTool {
         var console: Console
         var directory: String
 
         func make(_ command: InitCommand) throws(CommandFailure) {
             let settings = try settings(command)
-            // Root makes all of it, and gives it away whole: the backup key stays root's.
+            // Root makes the whole folder and then changes its owner. The backup key still belongs to root.
             if let owner = command.owner { try FolderOwner.check(owner) }
             try FolderOwner.makeParent(of: directory)
             let pins: GatewayDirectory.Pins
@@ -24,7 +24,7 @@
             } catch {
                 throw CommandFailure(error)
             }
-            if let owner = command.owner { try FolderOwner.give(directory, to: owner) }
+            if let owner = command.owner { try FolderOwner.changeOwner(of: directory, to: owner) }
             show(settings, pins, command)
         }
 
@@ -46,7 +46,7 @@
             return settings
         }
 
-        /// A network of the gateway's own (RFC 4193 section 3.2): with 40 bits that no other network has, it collides with none.
+        /// A unique local network (RFC 4193 section 3.2), whose 40 random bits prevent collisions with other networks.
         private static func ownNetwork() -> String {
             let bits = UInt64.random(in: 0..<1 << 40)
             return "\(IPAddress.v6(0xfd << 56 | bits << 16, 1))/64"
@@ -75,7 +75,7 @@
             }
             console.line("The backup key is in \(command.backupKey) and nowhere else. Move it off this machine.")
             if settings.dns.isEmpty {
-                console.line("Devices are given no name servers; --dns, or dns in gateway.json, does that.")
+                console.line("Devices get no name servers. Use --dns, or dns in gateway.json, to set them.")
             }
             console.line()
             console.line("Next:")

@@ -7,26 +7,26 @@ import CommandLineSupport
 /// `culvert gateway run`.
 struct RunCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "run", abstract: "Serve until a signal comes.",
+        commandName: "run", abstract: "Run the gateway until SIGINT or SIGTERM.",
         discussion: """
-            Needs root or CAP_NET_ADMIN. Started by root, it becomes the folder's owner and keeps CAP_NET_ADMIN and \
-            CAP_NET_BIND_SERVICE alone. What a gateway left that was killed is undone first. Users, devices, rules and tokens \
-            change while it runs; gateway.json is read at the start. The log goes to standard error; CULVERT_LOG names its level.
+            Needs root or CAP_NET_ADMIN. If root starts it, it becomes the folder's owner and keeps only CAP_NET_ADMIN and \
+            CAP_NET_BIND_SERVICE. It first undoes the changes of a gateway that was killed. Users, devices, rules and tokens can \
+            change while it runs; gateway.json is read at the start. The log goes to standard error; CULVERT_LOG sets its level.
 
             Examples:
               sudo culvert gateway run
               sudo systemctl enable --now culvert-gateway
               culvert gateway run --directory ~/gateway --no-tun    the API alone, without root
 
-            Exit status: 0 ended by a signal, 1 the interface is gone or the system failed, 2 a setting that cannot be used, \
-            3 no such folder, 4 not permitted, 5 it runs already.
+            Exit status: 0 ended by a signal, 1 the interface was removed or the system failed, 2 an invalid setting, \
+            3 the folder does not exist, 4 not permitted, 5 already running.
             """)
 
-    @Flag(help: "Serve the API alone: no interface, no firewall, no root.")
+    @Flag(help: "Serve only the API, without interface, firewall and root.")
     var noTun = false
 
     @Option(
-        help: ArgumentHelp("The folder of the journal of what is changed on the host.", valueName: "folder"),
+        help: ArgumentHelp("The folder for the journal of changes to the host.", valueName: "folder"),
         completion: .directory)
     var journal = "/run/culvert-gateway/journal"
 

@@ -10,40 +10,41 @@
     import PacketTunnelLinux
     import TunnelServer
 
-    /// What `culvert gateway run` does.
+    /// The work of `culvert gateway run`.
     struct RunTool {
         var console: Console
         var directory: String
-        /// Where the journal of the host's network is; nil for no network.
+        /// The folder of the journal of the host's network; `nil` to run without a network.
         var journal: String?
 
         func run() -> Int32 {
             do throws(CommandFailure) {
-                // Before there is a second thread, which would stay who it was.
+                // Change the user while the process has one thread: other threads would keep their user.
                 try become()
-                // Each connection takes one. A unit says so itself; started by hand the limit is often 1,024.
+                // Each connection needs a descriptor. A unit raises the limit; in a shell it is often 1,024.
                 let descriptors = ctunnel_raise_descriptor_limit(16_384)
                 let logger = Logger(label: "gateway") { RedactingLogHandler.standardError(label: $0) }
                 let (folder, settings) = try open()
                 let tool = self
                 return SignalledRun.run(isImpatient: false) {
                     do throws(CommandFailure) {
-                        // Not before: a thread of it that takes signals would be the end of all, with nothing undone.
+                        // Start threads only after signals are handled: a signal on another thread would end the
+                        // process without undoing its changes.
                         let network = try tool.network(settings, logger)
                         try await Self.serve(folder, settings, network, descriptors: descriptors, logger)
                         return ExitStatus.success
                     } catch {
-                        return error.tell(tool.console)
+                        return error.report(to: tool.console)
                     }
                 }
             } catch {
-                return error.tell(console)
+                return error.report(to: console)
             }
         }
 
         private func become() throws(CommandFailure) {
             if let journal {
-                // The socket's folder first, which is usually the one above.
+                // Make the socket's folder first, which usually contains this one.
                 if let parent = journal.lastIndex(of: "/").map({ String(journal[..<$0]) }),
                     parent.hasPrefix("/run/")
                 {
@@ -57,7 +58,7 @@
         private func open() throws(CommandFailure) -> (GatewayDirectory, GatewaySettings) {
             do throws(GatewayDirectoryError) {
                 let folder = try GatewayDirectory(existing: directory)
-                // Before anything of the host is changed, or undone.
+                // Lock the folder before anything on the host is changed or undone.
                 try folder.lock()
                 return (folder, try Self.withReachableNameServers(try folder.settings()))
             } catch {
@@ -65,13 +66,13 @@
             }
         }
 
-        /// A resolver of this host's own is of no use to devices, but those that it asks are.
+        /// Replaces a resolver on this host, which devices cannot reach, by the resolvers that it uses.
         private static func withReachableNameServers(
             _ settings: GatewaySettings
         ) throws(GatewayDirectoryError) -> GatewaySettings {
             var settings = settings
             do throws(LinuxNetworkError) {
-                // There may be more of them than a device is given.
+                // A local resolver may use more resolvers than a device can get.
                 let reachable = try GivenNameServers.reachable(settings.dns)
                 settings.dns = Array(reachable.prefix(max(settings.dns.count, GatewaySettings.mostNameServers)))
             } catch {
@@ -122,7 +123,7 @@
     extension CommandFailure {
         init(_ error: GatewayProcessError) {
             self.init(GatewayDirectoryError(error.reason, kind: error.kind, fix: error.fix))
-            // A gateway's socket that answers.
+            // The socket of another gateway answered.
             if error.kind == .exists { status = ExitStatus.alreadyRunning }
         }
     }

@@ -15,7 +15,7 @@ struct PinCommand: ProgramCommand {
 
 struct GatewayCommand: ProgramCommand {
     static let configuration = CommandConfiguration(
-        commandName: "gateway", abstract: "Serve a team: WireGuard, users, devices, an HTTPS API.")
+        commandName: "gateway", abstract: "Run a gateway for a team: WireGuard, users, devices, an HTTPS API.")
 }
 
 struct EnrollCommand: ProgramCommand {

@@ -14,7 +14,7 @@ import WireGuardCore
 
 @testable import Gateway
 
-/// A gateway's folder and a backup of it, as an earlier commit has written them.
+/// A gateway's folder and a backup of it, both written by an earlier commit.
 @Suite("A gateway's folder of an earlier version") struct GatewayFixtureTests {
     private static let home = IPAddress.v4(192, 0, 2, 7)
     private let admin = Caller.local(0)
@@ -79,7 +79,7 @@ import WireGuardCore
             #expect(
                 try directory.loginKeys().presharedKey.exportedBase64 == Fixtures.line("gateway/login.preshared.key"))
             #expect(try directory.addKeyCertificate().authority == Fixtures.text("gateway/addkey-ca.crt"))
-            // The backup key takes over.
+            // The backup key replaces the active key.
             let pins = try directory.pins()
             let key = try Fixtures.copy("gateway-admin/backup.key", to: "\(directory.path)-backup.key")
             try directory.activateBackupKey(key, newBackupKey: "\(directory.path)-new.key")
@@ -115,7 +115,7 @@ import WireGuardCore
         }
     }
 
-    @Test("The unused invitation, tokens, the credential and the password of clients are accepted, and none ends soon")
+    @Test("The unused invitation, tokens, the credential and client passwords are accepted, and none expires soon")
     func secrets() async throws {
         try await use { _, store, service in
             let before = try await counts(store)
@@ -123,7 +123,7 @@ import WireGuardCore
             #expect(try await service.users(PageRequest(), caller).items.count == before["users"])
 
             let invitation = try Invitation(Fixtures.text("gateway-admin/unused.invitation"))
-            // Programs use it with the machine's clock. Ten years are the longest life.
+            // Clients use the machine's clock. The longest lifetime is ten years.
             #expect(invitation.expires.timeIntervalSince(try Fixtures.madeAt) > 9.9 * 365 * 86_400)
             var random = SystemRandomNumberGenerator()
             for bearer in [invitation.token.exportedText, try Fixtures.line("gateway-admin/enrol.token")] {
@@ -154,7 +154,7 @@ import WireGuardCore
                 Issue.record("the login was not accepted: \(judgement)")
                 return
             }
-            // The lease of the session before.
+            // The lease of the previous session.
             let device = try #require(try await store.device(id)?.device)
             let now = try Fixtures.madeAt
             #expect(device.kind == .login && device.createdAt < now)
@@ -197,7 +197,7 @@ import WireGuardCore
             #expect(try restored.pins() == original.pins())
             #expect(try restored.loginKeys() == original.loginKeys())
             let store = try restored.openStore()
-            // Restoring adds a change. In the audit log its entry takes the place of the backup's.
+            // A restore adds a change. Its audit entry replaces that of the backup.
             var expected = try Self.counts
             expected["changes", default: 0] += 1
             #expect(try await counts(store) == expected)

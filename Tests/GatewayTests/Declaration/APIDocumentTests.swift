@@ -9,7 +9,7 @@ import TunnelSystem
 
 @testable import Gateway
 
-/// The API's document, compared with the one that an earlier version served.
+/// The API's document, compared with that of an earlier version.
 @Suite("The API's document") struct APIDocumentTests {
     /// Members of the earlier document whose limit was wider than the one that the service enforced.
     private static let narrowed: [String: JSON] = {
@@ -52,7 +52,7 @@ import TunnelSystem
         }
     }
 
-    @Test("The document is the earlier one, except for limits that are those of the service now")
+    @Test("The document equals the earlier one, except for limits that the service enforces now")
     func golden() async throws {
         let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent().appending(path: "Fixtures/api/openapi.json")
@@ -62,7 +62,7 @@ import TunnelSystem
             var found = flat(try JSON.read(Array(reply.body.utf8)))
             for (schema, names) in Self.required {
                 let path = "components.schemas.\(schema).required"
-                guard case .array(let members)? = found[path] else { throw TestFailure("\(path) is no list") }
+                guard case .array(let members)? = found[path] else { throw TestFailure("\(path) is not a list") }
                 #expect(names.allSatisfy { members.contains(.string($0)) }, "\(path)")
                 found[path] = .array(members.filter { member in !names.contains { member == .string($0) } })
             }
@@ -79,7 +79,7 @@ import TunnelSystem
     @Test("Each bound of a user holds over HTTP")
     func users() async throws {
         for form in [MessageForm.create, .patch] {
-            // Each form has its gateway: two users cannot have one login.
+            // Each form has a separate gateway, because logins are unique.
             try await APIBench.use { bench in
                 let admin = try await bench.token(.admin)
                 let id = try await bench.user("anna")
@@ -87,7 +87,7 @@ import TunnelSystem
                 for field in User.message.fields where field.isIn(form) {
                     for value in FieldCase.all(field.schema) {
                         var members = User.message.minimal(form)
-                        // Each user has another login.
+                        // Each user gets another login.
                         if form == .create { members["login"] = .string("u\(UInt32.random(in: 0...(.max)))") }
                         members[field.name] = value.value
                         let reply = try await bench.ask(method, path, bearer: admin, JSON.object(members).line)

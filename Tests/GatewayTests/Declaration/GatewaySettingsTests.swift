@@ -21,7 +21,7 @@ import TunnelSystem
         path.reversed().reduce(value) { .object(of: [($1, $0)]) }
     }
 
-    /// The error of a file that begins as a usable one.
+    /// The error of a file that starts with valid settings.
     private func error(_ members: String) -> GatewayError? {
         #expect(throws: GatewayError.self, "\(members)") {
             try GatewaySettings(json: Array(#"{"host":"a.example","addresses":["10.0.0.1/24"],\#(members)}"#.utf8))
@@ -50,7 +50,7 @@ import TunnelSystem
         }
     }
 
-    @Test("Each setting has a member of its name")
+    @Test("Each setting has a member with its name")
     func complete() {
         func check<Root>(_ root: Root, _ message: Message<Root>) {
             #expect(Set(Mirror(reflecting: root).children.compactMap(\.label)) == Set(message.fields.map(\.name)))
@@ -74,7 +74,7 @@ import TunnelSystem
     }
 
     /// Changes a setting to another value than the default that fits the other settings.
-    /// - Returns: `nil` without such a value.
+    /// - Returns: `nil` if there is no such value.
     private func changed(_ settings: GatewaySettings, at path: [String], _ schema: JSONSchema) -> GatewaySettings? {
         let standard = value(GatewaySettings(), at: path)
         for candidate in candidates(schema) {
@@ -86,11 +86,11 @@ import TunnelSystem
         return nil
     }
 
-    @Test("Files with every setting changed are read as they were written")
+    @Test("Files with every setting changed are read with the values that were written")
     func roundTrip() throws {
         var rest = leaves(GatewaySettings.message.schema(.patch))
         #expect(rest.count > 45)
-        // WireGuard can be off with the login tunnel only, and not with addKey.
+        // WireGuard can be off only with the login tunnel and without addKey.
         for hasLoginTunnel in [false, true] {
             var settings = GatewaySettings()
             settings.host = "vpn.example.com"
@@ -114,7 +114,7 @@ import TunnelSystem
         #expect(rest.isEmpty, "no other value of \(rest.map { $0.path.joined(separator: ".") })")
     }
 
-    @Test("Settings with an IPv6 host and several elements are read as they were written")
+    @Test("Settings with an IPv6 host and several elements are read with the values that were written")
     func forms() throws {
         var settings = GatewaySettings()
         settings.host = "2001:db8::1"
@@ -124,7 +124,9 @@ import TunnelSystem
         #expect(try GatewaySettings(json: settings.text) == settings)
     }
 
-    @Test("Search domains are those that a client accepts", arguments: ["corp.example", "a_b.example", "example."])
+    @Test(
+        "The gateway accepts the same search domains as clients",
+        arguments: ["corp.example", "a_b.example", "example."])
     func searchDomains(domain: String) throws {
         let members = #""host":"a.example","addresses":["10.0.0.1/24"],"searchDomains":["\#(domain)"]"#
         #expect(try GatewaySettings(json: Array("{\(members)}".utf8)).searchDomains == [domain])
@@ -165,7 +167,7 @@ import TunnelSystem
         }
     }
 
-    @Test("A setting that is absent or null in the file has its default, in parts too")
+    @Test("A setting that is absent or null in the file has its default, even inside a group")
     func defaults() throws {
         let text =
             #"{"host":"a.example","addresses":["10.0.0.1/24"],"dns":null,"api":{"port":9},"admin":{"port":null},"loginTunnel":{"port":null}}"#
@@ -188,8 +190,8 @@ import TunnelSystem
                 (row.split(separator: "|").first ?? "").matches(of: /`([A-Za-z0-9]+)`/).map { String($0.output.1) }
             }
         }
-        #expect(names("| Setting | What it is |").sorted() == GatewaySettings.message.fields.map(\.name).sorted())
+        #expect(names("| Setting | Meaning |").sorted() == GatewaySettings.message.fields.map(\.name).sorted())
         let loginTunnel = GatewaySettings.LoginTunnel.message.fields.map(\.name)
-        #expect(names("| Setting | Default | What it is |").sorted() == loginTunnel.sorted())
+        #expect(names("| Setting | Default | Meaning |").sorted() == loginTunnel.sorted())
     }
 }

@@ -56,7 +56,7 @@ private struct Sample: Declared, Hashable {
     }
 }
 
-/// A value that is read as a whole.
+/// A value that is decoded as a whole.
 private struct Whole: Sendable, Hashable {
     let id: RandomID
     let name: String
@@ -146,7 +146,7 @@ private struct Whole: Sendable, Hashable {
         }
     }
 
-    @Test("The schema of a request is closed and has bounds, and the one of a reply has neither")
+    @Test("The schema of a request is closed and has bounds, unlike the schema of a reply")
     func schemas() {
         let members = [
             JSONSchema.Member("name", .line(1...8), note: "The name"),
@@ -224,7 +224,7 @@ private struct Whole: Sendable, Hashable {
         #expect(schema.last?.schema == .optional(.integer(0...9)))
     }
 
-    @Test("Columns are those of the fields that have a title")
+    @Test("The columns are the fields that have a title")
     func columns() {
         #expect(message.columns().map(\.member) == ["id", "name"])
         let columns = message.columns(first: "name")
@@ -251,7 +251,7 @@ private struct Whole: Sendable, Hashable {
         #expect(sample == Sample(id: 1, name: "a", hidden: 5))
     }
 
-    @Test("A member that is not given is absent, also where no value is a value")
+    @Test("A member that is not given is absent, even if `nil` is a valid value")
     func absent() throws {
         var values = FieldValues<Sample>()
         #expect(values.limit == .none && values.name == nil && values.names == [])
@@ -292,7 +292,7 @@ private struct Whole: Sendable, Hashable {
         #expect(!dumped.contains("10.0.0.0"))
     }
 
-    @Test("The canonical text depends on neither the order of members nor values that are the standard")
+    @Test("The canonical text is independent of the order of members and of default values")
     func canonicalText() throws {
         let standard = Sample(id: 1)
         func text(_ json: String) throws -> String { try decode(json, .create).canonicalText(standard: standard) }

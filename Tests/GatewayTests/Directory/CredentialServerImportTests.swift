@@ -172,7 +172,7 @@ import WireGuardCore
         }
     }
 
-    @Test("An address without a user rests after the import unless the server has noted its end")
+    @Test("After the import, an address without a user is in cooldown unless the server has recorded its end")
     func stoppedServer() async throws {
         for (isRunning, count) in [(#""isRunning": false, "#, 1), ("", 1), (#""isRunning": true, "#, 2)] {
             try await with { made in
@@ -195,7 +195,7 @@ import WireGuardCore
             ("loginTunnel.port", { try $0.replace("51840", by: "0", in: "server.json") }),
             ("users.json", { try $0.write("[]", "users.json") }),
             ("version 2", { try $0.replace(#""version" : 1"#, by: #""version" : 2"#, in: "users.json") }),
-            ("user 'anna': there are two", { try $0.replace(#""ben""#, by: #""anna""#, in: "users.json") }),
+            ("user 'anna': two users", { try $0.replace(#""ben""#, by: #""anna""#, in: "users.json") }),
             ("cannot have 10.67.0.77", { try $0.replace("10.66.0.77", by: "10.67.0.77", in: "users.json") }),
             ("cannot have 10.66.0.1 ", { try $0.replace("10.66.0.77", by: "10.66.0.1", in: "users.json") }),
             ("password is damaged", { try $0.replace(#""n" : 32768"#, by: #""n" : 32769"#, in: "users.json") }),
@@ -292,7 +292,7 @@ import WireGuardCore
         }
     }
 
-    @Test("An import that was interrupted before it wrote the settings is completed by the same import")
+    @Test("Repeating an import that was interrupted before it wrote the settings completes it")
     func interrupted() async throws {
         try await with { made in
             let settings = try made.gateway.settings()

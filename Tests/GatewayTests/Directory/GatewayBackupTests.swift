@@ -16,7 +16,7 @@ import WireGuardCore
     private static let passphrase = Array("correct horse battery".utf8)
 
     @Test(
-        "A backup that is made while the gateway works is a whole gateway again: users, devices, keys, pins, settings")
+        "A backup of a running gateway restores it with users, devices, keys, pins and settings")
     func restore() async throws {
         try await TestFolder.use { folder in
             let directory = try GatewayDirectory.make(
@@ -50,14 +50,14 @@ import WireGuardCore
             }
             try again.close()
             try store.close()
-            // Not over a gateway.
+            // A restore never replaces a gateway.
             await #expect(throws: GatewayDirectoryError.self) {
                 _ = try await GatewayBackup.restore(file, to: "\(folder)/restored", passphrase: Self.passphrase)
             }
         }
     }
 
-    @Test("A wrong passphrase is told from a damaged file")
+    @Test("A wrong passphrase is distinguished from a damaged file")
     func passphrase() throws {
         let random = RandomSource(SeededGenerator(seed: 1))
         let file = try BackupFormat.encrypt([1, 2, 3], passphrase: Self.passphrase, cost: Self.cheap, random: random)
@@ -65,7 +65,7 @@ import WireGuardCore
         for wrong in ["", "correct horse batterY", "correct horse battery "] {
             do {
                 _ = try BackupFormat.decrypt(file, passphrase: Array(wrong.utf8))
-                Issue.record("a wrong passphrase was taken")
+                Issue.record("a wrong passphrase was accepted")
             } catch { #expect(error.kind == .wrongPassphrase) }
         }
         var newer = file
@@ -73,7 +73,7 @@ import WireGuardCore
         do { _ = try BackupFormat.decrypt(newer, passphrase: Self.passphrase) } catch { #expect(error.kind == .newer) }
     }
 
-    @Test("A file that was cut anywhere, or changed in any byte, is refused", arguments: [0, 1, 5000])
+    @Test("A file that is truncated anywhere, or changed in any byte, is refused", arguments: [0, 1, 5000])
     func damage(_ size: Int) throws {
         let random = RandomSource(SeededGenerator(seed: 2))
         let payload = random.bytes(size)
@@ -97,7 +97,7 @@ import WireGuardCore
         }
     }
 
-    @Test("Chunks that are left out, moved or repeated are refused")
+    @Test("Missing, moved and repeated chunks are refused")
     func chunks() throws {
         let random = RandomSource(SeededGenerator(seed: 3))
         let payload = [UInt8](repeating: 7, count: 3 * BackupFormat.chunk)
@@ -113,7 +113,7 @@ import WireGuardCore
         }
     }
 
-    @Test("What is inside is checked too: names, lengths, and that nothing is missing or unknown")
+    @Test("The content is checked too: names, lengths, and missing or unknown files")
     func payload() async throws {
         let random = RandomSource(SeededGenerator(seed: 4))
         let good = BackupPayload.encode([("a", [1, 2]), ("b", [])])

@@ -24,7 +24,7 @@ import X509
         return settings
     }
 
-    @Test("Init makes a folder that opens again, all of it its owner's alone, with the backup key elsewhere")
+    @Test("Init makes a folder that opens again and that only its owner can access, with the backup key elsewhere")
     func make() async throws {
         try await TestFolder.use { folder in
             let path = "\(folder)/gateway"
@@ -46,7 +46,7 @@ import X509
                 pemRepresentation: String(contentsOf: URL(filePath: "\(folder)/backup.pem"), encoding: .utf8))
             let pins = try directory.pins()
             #expect(pins.backup == (try GatewayCertificate.pin(backup)) && pins.backup != pins.active)
-            // The backup key is nowhere in the folder.
+            // No file of the folder contains the backup key.
             for name in try FileManager.default.contentsOfDirectory(atPath: path) {
                 let bytes = try Data(contentsOf: URL(filePath: "\(path)/\(name)"))
                 #expect(bytes.firstRange(of: backup.rawRepresentation) == nil, "\(name)")
@@ -56,7 +56,7 @@ import X509
         }
     }
 
-    @Test("Init takes no folder that has a gateway, and no place for the backup key in it or that is taken")
+    @Test("Init refuses a folder with a gateway, and a file for the backup key that is in the folder or exists")
     func refused() async throws {
         try await TestFolder.use { folder in
             let path = "\(folder)/gateway"
@@ -85,7 +85,7 @@ import X509
     }
 
     @Test(
-        "The certificate names the host, is valid from 2000 to 2120, and its key is the one that is pinned",
+        "The certificate names the host, is valid from 2000 to 2120, and has the pinned key",
         arguments: ["vpn.example.com", "192.0.2.1", "2001:db8::1"])
     func certificate(_ host: String) async throws {
         try await TestFolder.use { folder in
@@ -109,7 +109,7 @@ import X509
         }
     }
 
-    @Test("The authority of addKey signs its listener's certificate, which has the host as its common name too")
+    @Test("The addKey authority signs its listener's certificate, whose common name is the host")
     func authority() throws {
         let (authority, leaf) = try GatewayCertificate.authority(host: "vpn.example.com")
         let (issuer, subject) = (
@@ -122,7 +122,7 @@ import X509
         #expect(try subject.extensions.basicConstraints == .notCertificateAuthority)
     }
 
-    @Test("The backup key takes the place of the active one, with a new backup key, and no other key does")
+    @Test("Only the backup key can replace the active key, and a new backup key is made")
     func backupKey() async throws {
         try await TestFolder.use { folder in
             let path = "\(folder)/gateway"
@@ -146,7 +146,7 @@ import X509
     }
 
     @Test(
-        "The next key is kept with its time, a switch that was cut short is finished, and what is damaged is said to be"
+        "The next key is stored with its time, an interrupted switch is completed, and damage is reported"
     )
     func serverKeys() async throws {
         try await TestFolder.use { folder in
@@ -172,7 +172,7 @@ import X509
         }
     }
 
-    @Test("The login tunnel's keys are made once, are its owner's alone, and are said to be damaged where they are")
+    @Test("The login tunnel's keys are made once, only their owner can access them, and damage is reported")
     func loginKeys() async throws {
         try await TestFolder.use { folder in
             let path = "\(folder)/gateway"
@@ -191,7 +191,7 @@ import X509
         }
     }
 
-    @Test("Settings that cannot be used are refused with the field's name, in the file and when they are written")
+    @Test("Invalid settings are refused with the field's name, in the file and when they are written")
     func settings() async throws {
         let good = try Self.settings()
         #expect(try GatewaySettings(json: good.text) == good)
@@ -228,7 +228,7 @@ import X509
         ] {
             #expect(throws: GatewayError.self) { _ = try GatewaySettings(json: Array(json.utf8)) }
         }
-        // What is left out of a part is as by default as well.
+        // Missing members of a group have their defaults too.
         let short =
             #"{"host": "a.example", "addresses": ["10.0.0.1/24"], "loginTunnel": {"isEnabled": true, "port": 5}}"#
         #expect(try GatewaySettings(json: Array(short.utf8)).servesWireGuard)

@@ -17,7 +17,7 @@ import WireGuardTunnel
 
 @Suite("A device at a gateway, from the invitation to its end", .timeLimit(.minutes(2)))
 struct EnrolmentFlowTests {
-    /// Whether a ping through the tunnel comes back.
+    /// Whether a ping through the tunnel is answered.
     private func passes(_ host: MemoryHost<EnrolledTunnelProvider>, _ changes: Changes) async -> Bool {
         guard let inner = host.platform.settings?.addresses.first?.address else { return false }
         let request = PacketBuilder.icmpEcho(
@@ -34,7 +34,7 @@ struct EnrolmentFlowTests {
     }
 
     @Test(
-        "It enrols over pinned TLS, its tunnel carries packets, its key is rotated, and revoked it is cut off and told so"
+        "A device enrols over pinned TLS, its tunnel carries packets, its key is rotated, and a revocation cuts it off"
     )
     func whole() async throws {
         try await TestFolder.use { folder in
@@ -51,7 +51,7 @@ struct EnrolmentFlowTests {
             var kept = try DeviceEnrolment(try await secrets.read(configuration.secretName, of: "test"))
             #expect(kept.token == nil && kept.grant?.device.name == "laptop" && kept.grant?.presharedKey != nil)
 
-            // The identical request, as after a lost reply, is the same device; another key is refused.
+            // The identical request, as after a lost reply, gets the same device; another key is refused.
             let client = EnrolmentClient(servers: configuration.gateways, transport: PinnedProvisioningTransport())
             let request = EnrolmentRequest(
                 publicKey: kept.privateKey.publicKey, credential: kept.credential, name: "laptop", platform: "linux")
@@ -81,7 +81,7 @@ struct EnrolmentFlowTests {
             try await host.runner.start(configuration, leakPolicy: .routeBased, profileID: "test")
             #expect(await passes(host, changes))
 
-            // Revoked by the user, from somewhere else.
+            // The user revokes the device elsewhere.
             try await client.revoke(devices[0].id, credential: kept.credential)
             #expect(await changes.wait { host.status.status == .disconnected })
             #expect(host.status.error?.code == .authenticationFailed)
@@ -90,7 +90,7 @@ struct EnrolmentFlowTests {
         }
     }
 
-    @Test("A gateway with other keys than the invitation's gets nothing")
+    @Test("A gateway whose keys are not in the invitation gets no request")
     func otherKeys() async throws {
         try await TestFolder.use { folder in
             let scene = try await FlowScene(folder)

@@ -11,12 +11,13 @@ import WireGuardCore
 
 @testable import Gateway
 
-/// `CULVERT_GATEWAY_LOAD=1` is for a build with optimizations: then there are as many devices as a gateway is made for.
+/// With `CULVERT_GATEWAY_LOAD=1`, which needs a build with optimisations, the number of devices is the largest of a
+/// gateway.
 @Suite("Load on a gateway's enrolment", .serialized, .timeLimit(.minutes(10)))
 struct EnrolmentLoadTests {
     private static let isEarnest = ProcessEnvironment.value("CULVERT_GATEWAY_LOAD") == "1"
 
-    @Test("Devices enrol one after the other and all at once from one address, each with addresses of its own")
+    @Test("Devices enrol in a row and concurrently from one address, each with separate addresses")
     func enrolments() async throws {
         let (inRow, atOnce) = Self.isEarnest ? (10_000, 1_000) : (30, 60)
         // Both ends of each connection are in this process.

@@ -17,7 +17,7 @@ import WireGuardTunnel
 
 @testable import Gateway
 
-/// A network of peers in memory, with others behind it.
+/// A network of peers in memory, with other hosts behind it.
 final class MemoryPeerNetwork: PeerNetwork {
     let behind = VirtualNetwork()
 
@@ -39,7 +39,7 @@ final class MemoryPeerNetwork: PeerNetwork {
     var condition: NetworkState { NetworkState() }
 }
 
-/// A whole gateway in this process, with its API on a loopback address of its own and WireGuard on a network in memory.
+/// A whole gateway in this process, with its API on a separate loopback address and WireGuard on a network in memory.
 final class FlowScene: Sendable {
     static let wireGuard = IPAddress.v4(198, 51, 100, 1)
 
@@ -56,7 +56,7 @@ final class FlowScene: Sendable {
         _ folder: String, logger: Logger = Logger(label: "gateway") { _ in SwiftLogNoOpLogHandler() },
         stopLimit: Duration = .seconds(6), change: (inout GatewaySettings) throws -> Void = { _ in }
     ) async throws {
-        // Nobody else listens there.
+        // No other test listens on this address.
         let address = IPAddress.v4(
             127, UInt8.random(in: 1...254), UInt8.random(in: 1...254), UInt8.random(in: 1...254))
         var settings = GatewaySettings()
@@ -94,13 +94,13 @@ final class FlowScene: Sendable {
         let issued = try await process.service.addInvitation(InvitationDraft(userID: user.id), .local(0))
         let settings = process.service.settings
         let pins = try GatewayDirectory(existing: folderPath(settings)).pins()
-        let text = try InvitationPlace(
+        let text = try InvitationTemplate(
             host: settings.host, port: settings.api.port, pins: [pins.active, pins.backup], label: settings.label
         ).text(issued.secret, until: issued.item.expiresAt)
         return try Invitation(text)
     }
 
-    /// A token with which one user may enrol that many devices, and where.
+    /// A token with which one user may enrol this number of devices, and the servers that accept it.
     func enrolmentToken(devices: Int) async throws -> (servers: [ProvisioningServer], token: BearerSecret) {
         let invitation = try await invitation(deviceLimit: devices)
         let user = try await process.service.users(PageRequest(), .local(0)).items[0]
@@ -110,7 +110,7 @@ final class FlowScene: Sendable {
         return (servers, issued.secret)
     }
 
-    /// Waits until the tunnel serves that many peers.
+    /// Waits until the tunnel serves this number of peers.
     func waits(forPeers count: Int) -> Bool {
         waitUntil(timeout: .seconds(60), pollEvery: .milliseconds(20)) {
             self.process.runtime?.figures.peers == count

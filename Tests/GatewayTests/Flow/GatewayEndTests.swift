@@ -26,7 +26,7 @@ struct GatewayEndTests {
         return try await service.addDevice(draft, Self.admin).item.device.id
     }
 
-    /// Runs a gateway that waits half a second for its database when it ends.
+    /// Runs a gateway that, when it ends, waits half a second for its database.
     private func run(_ body: (FlowScene, DeviceID, CapturedLog, String) async throws -> Void) async throws {
         try await TestFolder.use { folder in
             let log = CapturedLog()
@@ -35,22 +35,22 @@ struct GatewayEndTests {
         }
     }
 
-    /// Ends a gateway, which must not take long, and must log that the revocation of a device is not saved.
+    /// Ends a gateway. Expects that this is fast, and that the log reports the revocation of a device as not saved.
     private func expectEnd(_ scene: FlowScene, without id: DeviceID, _ log: CapturedLog) async {
         let time = await ContinuousClock().measure { await scene.stop() }
         #expect(time < .seconds(30))
         #expect(
-            log.text.contains("critical not saved, and undone by the next start: device \(id) is revoked"),
+            log.text.contains("critical not saved, will be undone by the next start: device \(id) is revoked"),
             "\(log.text)")
     }
 
-    @Test("A gateway that ends closes its database, and leaves no write-ahead log")
+    @Test("A gateway closes its database when it ends, and leaves no write-ahead log")
     func closes() async throws {
         try await TestFolder.use { folder in
             let log = CapturedLog()
             let scene = try await FlowScene(folder, logger: log.logger)
             let id = try await device(scene)
-            // Several connections for reading.
+            // Open several connections for reading.
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for _ in 0..<8 { group.addTask { _ = try await scene.process.service.device(id, Self.admin) } }
                 try await group.waitForAll()
@@ -66,7 +66,7 @@ struct GatewayEndTests {
         }
     }
 
-    @Test("A gateway whose database another process has locked ends, and names the revocation that is not saved")
+    @Test("A gateway whose database another process has locked ends, and logs the unsaved revocation")
     func locked() async throws {
         try await run { scene, id, log, path in
             var configuration = Configuration()
@@ -80,11 +80,11 @@ struct GatewayEndTests {
         }
     }
 
-    @Test("A gateway whose disk does not answer ends, and logs the revocation that is not saved")
+    @Test("A gateway whose disk does not answer ends, and logs the unsaved revocation")
     func hung() async throws {
         try await run { scene, id, log, _ in
             let (service, store) = (scene.process.service, scene.process.store)
-            // A write that does not end, and a revocation after it.
+            // A write that does not end, followed by a revocation.
             let (gate, changes) = (Monitor((isWriting: false, isOpen: false)), Changes())
             changes.follow(service.changeSignals())
             let write = Task {

@@ -10,10 +10,10 @@ import WireGuardCore
 
 @testable import Gateway
 
-@Suite("A gateway with the login tunnel alone", .timeLimit(.minutes(1))) struct LoginTunnelOnlyTests {
+@Suite("A gateway that serves only the login tunnel", .timeLimit(.minutes(1))) struct LoginTunnelOnlyTests {
     private let admin = Caller.local(0)
 
-    @Test("A gateway without WireGuard is ready and has users with passwords, and nothing listens for devices")
+    @Test("A gateway without WireGuard is ready and has users with passwords, and the device API does not listen")
     func serves() async throws {
         try await TestFolder.use { folder in
             let scene = try await FlowScene(folder) { settings in

@@ -10,7 +10,7 @@ import WireGuardCore
 
 @testable import Gateway
 
-@Suite("Who may do what with the API")
+@Suite("Permissions of the API")
 struct APIAccessTests {
     private enum Asker: String, CaseIterable, Sendable {
         case nobody, unknown, admin, readOnly, enroller, addKey, device, invitation
@@ -31,7 +31,7 @@ struct APIAccessTests {
         }
     }
 
-    @Test("Each route of each listener admits the callers in the authorisation table only")
+    @Test("Each route of each listener admits only the callers in the authorisation table")
     func everyRoute() async throws {
         try await APIBench.use { bench in
             let user = try await bench.user("anna")
@@ -59,8 +59,8 @@ struct APIAccessTests {
                         } else if side == .socket || route.access.roles.contains(asker.role) {
                             #expect(![401, 403].contains(reply.status), "\(words)")
                         } else {
-                            // One that guesses is told to wait, which lets nobody in either; an invitation is judged with
-                            // what it is shown for.
+                            // A caller that guesses must wait, which refuses it too. An invitation is checked together
+                            // with its request.
                             let refusals = [401, 403, 429] + (route.access == .invitation ? [400] : [])
                             #expect(refusals.contains(reply.status), "\(words)")
                             if reply.status == 401 {
@@ -123,7 +123,7 @@ struct APIAccessTests {
         }
     }
 
-    @Test("Nothing of the administrators' API is on the device listener, and the other way round")
+    @Test("The administrators' API and the device API have separate listeners")
     func apart() async throws {
         try await APIBench.use { bench in
             let admin = try await bench.token(.admin)
@@ -136,7 +136,7 @@ struct APIAccessTests {
         }
     }
 
-    @Test("A device sees and revokes its user's devices, and nobody else's")
+    @Test("A device can list and revoke only devices of the same user")
     func others() async throws {
         try await APIBench.use { bench in
             let (anna, ben) = (try await bench.user("anna"), try await bench.user("ben"))
@@ -155,7 +155,7 @@ struct APIAccessTests {
         }
     }
 
-    @Test("Guessing is slowed down, and a valid secret passes all the while")
+    @Test("Guessing is slowed down, and a valid secret is always accepted")
     func guesses() async throws {
         try await APIBench.use { bench in
             let admin = try await bench.token(.admin)
@@ -171,7 +171,7 @@ struct APIAccessTests {
         }
     }
 
-    @Test("Cookies are nobody's credential, and other schemes are none")
+    @Test("Cookies and other authentication schemes are not accepted as credentials")
     func cookies() async throws {
         try await APIBench.use { bench in
             let admin = try await bench.token(.admin)
@@ -184,7 +184,7 @@ struct APIAccessTests {
         }
     }
 
-    @Test("Metrics are for readers and this host, but not for a page that was led here by a name")
+    @Test("Metrics are for readers and this host, but not for a web page that reaches the host by a name")
     func metrics() async throws {
         try await APIBench.use { bench in
             let open = try await bench.ask("GET", "/metrics")
@@ -200,7 +200,7 @@ struct APIAccessTests {
         }
     }
 
-    @Test("No secret is in the log, whatever is asked")
+    @Test("The log contains no secret of any request")
     func log() async throws {
         try await APIBench.use { bench in
             let user = try await bench.user("anna")

@@ -16,11 +16,11 @@ import WireGuardCore
 
 @testable import Gateway
 
-/// A gateway's API on loopback, with a store in memory, in front of which a test is a client that sends what it wants.
+/// A gateway's API on loopback, with a store in memory, and a client that sends arbitrary requests.
 ///
-/// Each reply is compared with what its route documents: the status, the kind of body, its schema.
+/// Each reply is compared with the documentation of its route: the status, the media type and the schema.
 final class APIBench: Sendable {
-    /// A listener: those of a gateway, and a socket for another user than the one that the test runs as.
+    /// A listener: those of a gateway, and a socket whose user is not the user of the test.
     enum Side: String, Sendable, CaseIterable { case device, admin, addKey, socket, foreignSocket }
 
     let service: GatewayService
@@ -32,7 +32,7 @@ final class APIBench: Sendable {
     /// The routes of the listeners.
     private let descriptions: [Side: [RouteDescription]]
     let lists: GatewayRoutes
-    let place: InvitationPlace
+    let place: InvitationTemplate
     /// The state that `/ready` reports.
     let readiness = ReadinessBox()
     private let random = RandomSource()
@@ -64,7 +64,7 @@ final class APIBench: Sendable {
             store: store, keys: directory, settings: settings, passwordCost: PasswordHash.Cost(n: 16, r: 8, p: 1),
             logger: logger)
         let pins = try directory.pins()
-        place = InvitationPlace(host: "127.0.0.1", port: 8443, pins: [pins.active, pins.backup], label: "Test")
+        place = InvitationTemplate(host: "127.0.0.1", port: 8443, pins: [pins.active, pins.backup], label: "Test")
         var parts = GatewayAPI.Parts(
             device: try directory.apiCertificate(), invitations: place, socketUser: 0, version: "1")
         parts.runtimeMetrics = { RuntimeFigures().families }
@@ -110,7 +110,7 @@ final class APIBench: Sendable {
         }
     }
 
-    // MARK: - Asking
+    // MARK: - Requests
 
     struct Reply {
         var status: Int
@@ -121,7 +121,7 @@ final class APIBench: Sendable {
         var code: String? { json["code"]?.text }
     }
 
-    /// Sends a request, and checks that the reply is as documented.
+    /// Sends a request, and checks that the reply is documented.
     func ask(
         _ method: String, _ path: String, on side: Side = .admin, bearer: String? = nil, _ body: String? = nil,
         headers: [String] = [], sourceLocation: SourceLocation = #_sourceLocation
@@ -139,7 +139,7 @@ final class APIBench: Sendable {
         return reply
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes without changes.
     func send(_ bytes: String, on side: Side = .admin) async throws -> Reply {
         let client =
             if let path = sockets[side] { try await RawClient.connect(path: path) } else {
@@ -189,7 +189,7 @@ final class APIBench: Sendable {
             sourceLocation: sourceLocation)
     }
 
-    // MARK: - Who asks
+    // MARK: - Callers
 
     /// The secret of a new token.
     func token(_ scope: Token.Scope, of user: UserID? = nil) async throws -> String {
@@ -215,7 +215,7 @@ final class APIBench: Sendable {
         var id: String
     }
 
-    /// A body for an enrolment, and what it was made of.
+    /// A body for an enrolment, with its key and credential.
     func enrolment() -> (key: PrivateKey, credential: String, body: String) {
         var random = random
         let key = PrivateKey(using: &random)
@@ -235,7 +235,7 @@ final class APIBench: Sendable {
     }
 }
 
-/// A readiness that a test changes.
+/// A readiness that tests can change.
 final class ReadinessBox: Sendable {
     let value = Mutex(Readiness())
 }
@@ -257,7 +257,7 @@ extension JSONValue {
     }
 }
 
-/// All that was logged.
+/// Collects the log.
 final class CapturedLog: Sendable {
     private let lines = Mutex<[String]>([])
 
@@ -289,7 +289,7 @@ final class CapturedLog: Sendable {
     }
 }
 
-/// Whether JSON is as a schema says.
+/// Checks that JSON conforms to a schema.
 enum SchemaCheck {
     static func problems(_ json: JSONValue, _ schema: JSONSchema, at path: String = "$") -> [String] {
         switch (schema, json) {
@@ -316,7 +316,7 @@ enum SchemaCheck {
                 if let member = members.first(where: { $0.name == name }) {
                     found += problems(value, member.schema, at: "\(path).\(name)")
                 } else if isClosed || name != "openapi" {
-                    // Replies say all that they have.
+                    // Replies document all of their members.
                     if path != "$" || members.count > 1 || isClosed {
                         found.append("\(path).\(name) is not documented")
                     }

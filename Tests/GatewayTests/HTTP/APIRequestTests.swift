@@ -15,7 +15,7 @@ import WireGuardCore
 
 @Suite("Requests of the API")
 struct APIRequestTests {
-    @Test("An enrolment gets the same answer again, and any other use of its invitation none")
+    @Test("A repeated enrolment gets the same answer, and any other use of its invitation is refused")
     func enrolment() async throws {
         try await APIBench.use { bench in
             let device = try await bench.enrol(try await bench.user("anna"))
@@ -59,7 +59,7 @@ struct APIRequestTests {
         }
     }
 
-    @Test("A user's password is set and taken away, and shown to nobody; without a login tunnel there is none to show")
+    @Test("A user's password is set, removed and never shown; without a login tunnel, its settings are not found")
     func passwords() async throws {
         try await APIBench.use { bench in
             let admin = try await bench.token(.admin)
@@ -97,7 +97,7 @@ struct APIRequestTests {
                     let reply = try await bench.ask(
                         method, path, bearer: admin, body, headers: ["Content-Type: \(type)"])
                     #expect(reply.status == 404 && reply.code == "notFound", "\(method) \(path): \(reply.body)")
-                    #expect(reply.json["detail"]?.text == "there is no such \(kind)")
+                    #expect(reply.json["detail"]?.text == "this \(kind) does not exist")
                 }
             }
             let reply = try await bench.ask("PATCH", "/v1/users/\(user)", bearer: admin, "{")
@@ -197,7 +197,7 @@ struct APIRequestTests {
         }
     }
 
-    @Test("Lists come in pages, none twice and none left out")
+    @Test("Pages of a list contain each item once")
     func pages() async throws {
         try await APIBench.use { bench in
             let admin = try await bench.token(.admin)
@@ -216,7 +216,7 @@ struct APIRequestTests {
         }
     }
 
-    @Test("A creation with a key is done once, and with another body refused")
+    @Test("A creation with a key happens once, and another body with the key is refused")
     func idempotence() async throws {
         try await APIBench.use { bench in
             let admin = try await bench.token(.admin)
@@ -233,14 +233,14 @@ struct APIRequestTests {
     }
 
     @Test(
-        "Bodies that are not as documented are refused, with the field",
+        "Bodies that violate the documentation are refused, with the field",
         arguments: [
             (#"{"login":"a","isAdmin":true}"#, "isAdmin"), (#"{}"#, "login"), (#"{"login":1}"#, "login"),
             ("[]", "body"),
             (#"{"login":"a\u0000"}"#, "login"), (#"{"login":""}"#, "login"), ("{", "body"), ("", "body"),
             (#"{"login":"a","deviceLimit":-1}"#, "deviceLimit"), (#"{"login":"a","deviceLimit":1e99}"#, "deviceLimit"),
             (#"{"login":"a","expiresAt":"tomorrow"}"#, "expiresAt"), (#"{"login":"a","name":null}"#, "name"),
-            // Which of two members counts differs between readers.
+            // Readers of JSON differ in which of two equal members they use.
             (#"{"login":"a","login":"b"}"#, "login"), (#"{"login":"a","name":"x","n\u0061me":"y"}"#, "name"),
             (#"{"login":"a","isAdmin":[{"b":1,"b":2}]}"#, "b:"), (#"\#u{feff}{"login":"a"}"#, "body"),
         ])
@@ -252,7 +252,7 @@ struct APIRequestTests {
         }
     }
 
-    @Test("SQL and shell in a field are text")
+    @Test("SQL and shell commands in a field are ordinary text")
     func injection() async throws {
         try await APIBench.use { bench in
             let admin = try await bench.token(.admin)
@@ -275,7 +275,7 @@ struct APIRequestTests {
         }
     }
 
-    @Test("Bodies that are too large, of another kind, or where none is taken are refused")
+    @Test("Bodies that are too large, of another media type or unexpected are refused")
     func bodies() async throws {
         try await APIBench.use { bench in
             let admin = try await bench.token(.admin)
@@ -293,7 +293,7 @@ struct APIRequestTests {
         }
     }
 
-    @Test("A path has one spelling, and the reply to another method names the path's methods")
+    @Test("A path has one valid spelling, and the reply to another method names the path's methods")
     func paths() async throws {
         try await APIBench.use { bench in
             let admin = try await bench.token(.admin)
@@ -333,7 +333,7 @@ struct APIRequestTests {
         }
     }
 
-    @Test("The document has each route of the listener, with all that it may answer")
+    @Test("The document has each route of the listener with all of its replies")
     func document() async throws {
         try await APIBench.use { bench in
             let reply = try await bench.ask("GET", "/openapi.json")
@@ -354,7 +354,7 @@ struct APIRequestTests {
             }
             let routes = bench.routes(.admin)
             #expect(documented == Set(routes.map { "\($0.method.rawValue) \($0.path)" }))
-            // Each name that is referred to is there.
+            // Each referenced schema exists.
             guard case .object(let schemas)? = reply.json["components"]?["schemas"] else {
                 throw TestFailure("no schemas")
             }

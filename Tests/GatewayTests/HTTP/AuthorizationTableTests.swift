@@ -28,7 +28,7 @@ struct AuthorizationTableTests {
             }
             #expect(
                 try String(contentsOf: Self.file, encoding: .utf8) == text,
-                "docs/authorization.md is not what the routes are: scripts/contract --update writes it")
+                "docs/authorization.md differs from the routes: run scripts/contract --update")
         }
     }
 

@@ -18,7 +18,7 @@ import TunnelSystem
 
 @Suite("Listeners of the gateway")
 struct HTTPListenerTests {
-    @Test("Requests are answered one after the other on one connection")
+    @Test("Requests on one connection are answered one after another")
     func answers() async throws {
         try await Listening.with { listening in
             let client = try await RawClient.connect(listening.port)
@@ -30,7 +30,7 @@ struct HTTPListenerTests {
     }
 
     @Test(
-        "What is no HTTP is answered as such, and the connection ends",
+        "Input that is not valid HTTP gets an error as its answer, and the connection ends",
         arguments: [
             "\u{16}\u{3}\u{1}\u{2}\u{0}\u{1}\u{0}", "HELLO\r\n\r\n", "GET / HTTP/1.1\r\nHost x\r\n\r\n",
             "GET / HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
@@ -63,7 +63,7 @@ struct HTTPListenerTests {
         }
     }
 
-    @Test("A connection that sends no whole head in time ends, however often a byte comes")
+    @Test("A connection that sends no whole head in time ends, even if it sends single bytes")
     func slowHead() async throws {
         var limits = HTTPLimits()
         limits.head = .milliseconds(300)
@@ -95,7 +95,7 @@ struct HTTPListenerTests {
         }
     }
 
-    @Test("A response before the end of its request ends the connection, and is read")
+    @Test("A response before the end of its request is received, and the connection then ends")
     func early() async throws {
         var limits = HTTPLimits()
         limits.lingering = .milliseconds(300)
@@ -107,7 +107,7 @@ struct HTTPListenerTests {
         }
     }
 
-    @Test("More connections than there may be are closed at once, and others served when one ends")
+    @Test("Connections beyond the limit are closed immediately, and accepted again when one ends")
     func connections() async throws {
         var limits = HTTPLimits()
         limits.connections = 2
@@ -127,7 +127,7 @@ struct HTTPListenerTests {
         }
     }
 
-    @Test("One source leaves connections for others")
+    @Test("One source cannot use all connections of a listener")
     func sources() async throws {
         var limits = HTTPLimits()
         limits.connections = 100
@@ -142,18 +142,18 @@ struct HTTPListenerTests {
     }
 
     @Test(
-        "All listeners together leave descriptors for nft, and no source has all connections of a listener",
+        "All listeners together leave descriptors for nft, and no source can use all connections of a listener",
         arguments: [(1024, 4), (1024, 7), (4096, 4), (16_384, 4), (1_048_576, 4)])
     func descriptors(_ descriptors: Int, _ listeners: Int) {
         let limits = HTTPLimits(descriptors: descriptors, listeners: listeners)
         #expect(limits.connections * listeners <= descriptors - HTTPLimits.reservedDescriptors)
         #expect(limits.connections >= 100 && limits.connections <= HTTPLimits().connections)
         #expect((1...limits.connections / 4).contains(limits.connectionsOfOneSource))
-        // With fewer descriptors than are reserved, an administrator still reaches the gateway.
+        // Even if there are fewer descriptors than are reserved, an administrator can reach the gateway.
         #expect(HTTPLimits(descriptors: 64, listeners: 4).connectionsOfOneSource >= 2)
     }
 
-    @Test("Stopping ends connections that wait, and takes no others")
+    @Test("Stopping ends idle connections, and accepts no more")
     func stop() async throws {
         try await Listening.with { listening in
             let client = try await RawClient.connect(listening.port)
@@ -165,7 +165,7 @@ struct HTTPListenerTests {
         }
     }
 
-    @Test("TLS 1.2 is refused by what is for devices, and taken by what is for old clients")
+    @Test("The device listener refuses TLS 1.2, and the addKey listener accepts it")
     func versions() async throws {
         let pair = try GatewayCertificate.leaf(host: "127.0.0.1", key: P256.Signing.PrivateKey())
         var client = TLSConfiguration.makeClientConfiguration()
@@ -185,7 +185,7 @@ struct HTTPListenerTests {
         }
     }
 
-    @Test("A socket says whose process asks")
+    @Test("A socket reports the user of the calling process")
     func socket() async throws {
         let folder = "/tmp/culvert-gw-\(UInt64.random(in: 0..<UInt64.max))"
         defer { unsafe _ = rmdir(folder) }
@@ -259,7 +259,7 @@ private struct Listening {
     func wait(_ condition: (HTTPListener) -> Bool) async throws {
         let end = ContinuousClock.now + .seconds(30)
         while !condition(listener) {
-            guard ContinuousClock.now < end else { throw TestFailure("it does not come") }
+            guard ContinuousClock.now < end else { throw TestFailure("the expected event does not happen") }
             try await Task.sleep(for: .milliseconds(2))
         }
     }

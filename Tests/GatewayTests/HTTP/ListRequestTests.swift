@@ -36,7 +36,7 @@ struct ListRequestTests {
         }
     }
 
-    @Test("A list is replaced only if it is the one of If-Match, and without If-Match in any case")
+    @Test("A list is replaced only if it matches If-Match, and always without If-Match")
     func conditions() async throws {
         try await APIBench.use { bench in
             let admin = try await bench.token(.admin)
@@ -61,7 +61,7 @@ struct ListRequestTests {
             #expect(notes(shown) == ["1"] && shown.headers["etag"] == first.headers["etag"])
             #expect(try await put(2, #"\#(empty), \#(shown.headers["etag"] ?? "")"#).status == 200)
             #expect(try await put(3, "*").status == 200)
-            // An added rule is another version.
+            // An added rule changes the version.
             let version = try #require(try await bench.ask("GET", path, bearer: admin).headers["etag"])
             let added = try await bench.ask("POST", path, bearer: admin, Self.addition(4, isFirst: true))
             #expect(added.status == 201 && notes(added) == ["4", "3"] && added.headers["etag"] != version)
@@ -77,7 +77,7 @@ struct ListRequestTests {
         }
     }
 
-    @Test("An addition is repeated with its key, checked like a list, and limited to the longest list")
+    @Test("A repeated addition with its key adds one rule; additions are checked and limited like whole lists")
     func additions() async throws {
         try await APIBench.use { bench in
             let admin = try await bench.token(.admin)
@@ -104,7 +104,7 @@ struct ListRequestTests {
         }
     }
 
-    @Test("Addresses that rest are listed with user and times, and cleared by administrators only")
+    @Test("Addresses in cooldown are listed with user and times, and only administrators can clear them")
     func cooldowns() async throws {
         try await APIBench.use { bench in
             let (admin, reader) = (try await bench.token(.admin), try await bench.token(.readOnly))
@@ -136,7 +136,7 @@ struct ListRequestTests {
         }
     }
 
-    @Test("Entity tags are read as RFC 9110 has them")
+    @Test("Entity tags are parsed as RFC 9110 specifies")
     func entityTags() {
         #expect(EntityTag.versions(of: #""a""#) == ["a"])
         #expect(EntityTag.versions(of: " \"a+/=,\" ,\tW/\"b\", \"\"") == ["a+/=,", ""])

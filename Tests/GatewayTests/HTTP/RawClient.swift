@@ -8,7 +8,7 @@ import NIOTLS
 import Testing
 import TunnelSystem
 
-/// A connection that sends exactly the bytes that a test wants, as they come, and reads until the other end is done.
+/// A connection that sends exactly the bytes of a test, without changes, and reads until the other end closes.
 final class RawClient: Sendable {
     private let channel: any Channel
     private let received: EventLoopFuture<String>
@@ -23,7 +23,7 @@ final class RawClient: Sendable {
         func channelRead(context: ChannelHandlerContext, data: NIOAny) { text += String(buffer: unwrapInboundIn(data)) }
         func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
         func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-            // The other end of TLS waits for this one.
+            // The other end of TLS waits for this end to close.
             if case .inputClosed? = event as? ChannelEvent { context.close(promise: nil) }
             if case .shutdownCompleted? = event as? TLSUserEvent { context.close(promise: nil) }
         }
@@ -35,7 +35,7 @@ final class RawClient: Sendable {
         self.received = received
     }
 
-    /// - Parameter tls: nil for plain TCP.
+    /// - Parameter tls: The TLS settings; `nil` for plain TCP.
     static func connect(_ port: Int, tls: TLSConfiguration? = nil) async throws -> RawClient {
         try await connect(tls: tls) { $0.connect(host: "127.0.0.1", port: port) }
     }
@@ -70,10 +70,10 @@ final class RawClient: Sendable {
 
     func send(_ text: String) { channel.writeAndFlush(ByteBuffer(string: text), promise: nil) }
 
-    /// Ends the connection from here.
+    /// Closes the connection.
     func close() { channel.close(promise: nil) }
 
-    /// All that came until the other end closed.
+    /// Returns everything that arrives until the other end closes.
     func rest() async throws -> String {
         let received = received
         let outcome = await withDeadline(.seconds(30), clock: ContinuousClock()) { try? await received.get() }
@@ -84,7 +84,7 @@ final class RawClient: Sendable {
     }
 }
 
-/// Why a test cannot go on.
+/// The error of a test that cannot continue.
 struct TestFailure: Error, CustomStringConvertible {
     var description: String
 

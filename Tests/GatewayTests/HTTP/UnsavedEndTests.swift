@@ -15,7 +15,7 @@ import WireGuardCore
 
 @Suite("The API of a gateway whose database refuses writes") struct UnsavedEndTests {
     @Test(
-        "A revoked and a disabled device get status 202, are shown as disabled and not saved, and are named by /ready")
+        "A revoked and a disabled device get status 202, are shown as disabled and not saved, and are listed by /ready")
     func replies() async throws {
         try await APIBench.use(isOnDisk: true) { bench in
             let admin = try await bench.token(.admin)
@@ -56,7 +56,7 @@ import WireGuardCore
         }
     }
 
-    @Test("A change that disables and renames a device is refused; the reply says that the disabling is in effect")
+    @Test("A change that disables and renames a device is refused; the reply reports that the disabling is in effect")
     func onlyDisabled() async throws {
         try await APIBench.use(isOnDisk: true) { bench in
             let admin = try await bench.token(.admin)
@@ -85,7 +85,7 @@ import WireGuardCore
         }
     }
 
-    @Test("Enabling a device takes back a disabling that is not saved, once the database accepts writes")
+    @Test("Enabling a device cancels an unsaved disabling once the database accepts writes")
     func enabled() async throws {
         try await APIBench.use(isOnDisk: true) { bench in
             let (admin, _, path) = try await bench.unsavedDisabling()
@@ -99,7 +99,7 @@ import WireGuardCore
         }
     }
 
-    @Test("A disabling that is in effect and not saved stays after a later request with a conflict")
+    @Test("A disabling that is in effect but not saved persists after a later request with a conflict")
     func conflict() async throws {
         try await APIBench.use(isOnDisk: true) { bench in
             let (admin, device, path) = try await bench.unsavedDisabling()
@@ -136,7 +136,7 @@ import WireGuardCore
         }
     }
 
-    @Test("A revoked token, slot and invitation and a removed password are out before they are saved, with status 202")
+    @Test("A revoked token, slot and invitation and a removed password end before they are saved, with status 202")
     func secrets() async throws {
         try await APIBench.use(isOnDisk: true) { bench in
             let (service, admin) = (bench.service, try await bench.token(.admin))
@@ -163,7 +163,7 @@ import WireGuardCore
                 #expect(reply.status == 202 && reply.json["isSaved"] == .bool(false), "\(path): \(reply.body)")
                 #expect(reply.json[member] != nil && reply.json[member] != .bool(true), "\(path): \(reply.body)")
             }
-            let shown = service.unsaved.map(\.what).filter { $0.contains("in effect and not saved") }
+            let shown = service.unsaved.map(\.what).filter { $0.contains("in effect but not saved") }
             #expect(shown.count == 5)
             #expect(shown.contains { $0.hasPrefix("token \(reader.item.id) is revoked") })
             #expect(shown.contains { $0.hasPrefix("invitation \(invitation.item.id) is revoked") })
@@ -212,7 +212,7 @@ import WireGuardCore
     }
 
     @Test(
-        "A changed password ends the old one before it is saved, with status 202, and the new one is valid once it is saved"
+        "A changed password ends the old one before it is saved, with status 202; the new one is valid once saved"
     )
     func changedPassword() async throws {
         try await APIBench.use(isOnDisk: true) { bench in
@@ -237,7 +237,7 @@ import WireGuardCore
                 #expect(reply.json["hasPassword"] == .bool(true))
             }
             #expect(service.denials.passwords == [anna])
-            let shown = service.unsaved.map(\.what).filter { $0.contains("in effect and not saved") }
+            let shown = service.unsaved.map(\.what).filter { $0.contains("in effect but not saved") }
             #expect(shown.count == 1 && shown.first?.hasPrefix("the password of user \(anna) is changed") == true)
 
             // The store still has the old password.
@@ -256,7 +256,7 @@ import WireGuardCore
         }
     }
 
-    @Test("The removal of a password takes the place of a change that is not saved")
+    @Test("The removal of a password replaces an unsaved change")
     func removedAfterChange() async throws {
         try await APIBench.use(isOnDisk: true) { bench in
             let admin = try await bench.token(.admin)
@@ -275,7 +275,7 @@ import WireGuardCore
         }
     }
 
-    @Test("A new password takes the place of a removal that is not saved, once the database accepts writes")
+    @Test("A new password replaces an unsaved removal once the database accepts writes")
     func newPassword() async throws {
         try await APIBench.use(isOnDisk: true) { bench in
             let admin = try await bench.token(.admin)
@@ -296,7 +296,7 @@ import WireGuardCore
         }
     }
 
-    @Test("An unknown device is not found, and nothing is left of the request")
+    @Test("An unknown device is not found, and its request has no effect")
     func unknown() async throws {
         try await APIBench.use(isOnDisk: true) { bench in
             let admin = try await bench.token(.admin)
@@ -311,7 +311,8 @@ import WireGuardCore
         }
     }
 
-    @Test("The end of the process saves the revocations after one that the database refuses, and names that one")
+    @Test(
+        "At the end of the process, revocations after one that the database refuses are saved, and that one is logged")
     func last() async throws {
         try await APIBench.use(isOnDisk: true) { bench in
             let (admin, one, two) = try await bench.unsavedRevocations()
@@ -322,7 +323,7 @@ import WireGuardCore
         }
     }
 
-    @Test("A hundred failed writes are a few lines of the log, and the end of the process names the unsaved revocation")
+    @Test("A hundred failed writes add few log lines, and the end of the process logs the unsaved revocation")
     func log() async throws {
         try await APIBench.use(isOnDisk: true) { bench in
             let device = try await bench.enrol(try await bench.user("anna"))
@@ -335,7 +336,8 @@ import WireGuardCore
             #expect(bench.log.text.split(separator: "\n").count { $0.hasPrefix("error") } <= 5)
             await bench.service.finish()
             #expect(
-                bench.log.text.contains("critical not saved, and undone by the next start: device \(id) is revoked"))
+                bench.log.text.contains("critical not saved, will be undone by the next start: device \(id) is revoked")
+            )
         }
     }
 }

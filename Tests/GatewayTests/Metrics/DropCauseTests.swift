@@ -24,7 +24,7 @@ struct DropCauseTests {
         return Dictionary(samples.map { ($0.labels.first?.value ?? "", $0.value) }) { first, _ in first }
     }
 
-    @Test("The gateway's metrics have each drop cause of WireGuard and of the login tunnel, those of lanes included")
+    @Test("The gateway's metrics have each drop cause of WireGuard, its lanes and the login tunnel")
     func metrics() {
         var lane = LaneStatistics()
         lane.droppedByDevice = 3
@@ -97,6 +97,6 @@ struct DropCauseTests {
         }
         #expect(
             try String(contentsOf: Self.file, encoding: .utf8) == Self.page,
-            "docs/drop-causes.md is not what the tables have: scripts/contract --update writes it")
+            "docs/drop-causes.md differs from the tables: run scripts/contract --update")
     }
 }

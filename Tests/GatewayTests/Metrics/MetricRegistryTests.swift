@@ -45,7 +45,7 @@ struct MetricRegistryTests {
         #expect(registry.families.first?.samples.count == 4096)
     }
 
-    @Test("What promtool would object to is found")
+    @Test("The checker finds what promtool reports")
     func format() {
         for text in [
             "a 1\n", "# TYPE a counter\na_total 1\n", "# TYPE a_total counter\na_total x\n",
@@ -58,7 +58,7 @@ struct MetricRegistryTests {
     }
 }
 
-/// What `promtool check metrics` looks at, as far as the gateway's metrics go.
+/// The checks of `promtool check metrics` that apply to the gateway's metrics.
 enum PrometheusFormat {
     static func problems(in text: String) -> [String] {
         var problems: [String] = []

@@ -12,7 +12,7 @@ import WireGuardCore
 @testable import Gateway
 
 @Suite struct CallerTests {
-    @Test("Each scope does what it is for, and nothing else")
+    @Test("Each scope permits only its operations")
     func scopes() async throws {
         let fixture = try ServiceFixture()
         let anna = try await fixture.user()
@@ -70,7 +70,7 @@ import WireGuardCore
         }
     }
 
-    @Test("Guessing is made to wait, in the same words for all, and a valid secret passes meanwhile")
+    @Test("Guessing must wait, with the same answer for all secrets, and a valid secret is accepted meanwhile")
     func limits() async throws {
         let fixture = try ServiceFixture()
         let device = try await fixture.enrolled(try await fixture.user())
@@ -84,7 +84,7 @@ import WireGuardCore
         }
         #expect(refusals == ["unauthorized": 6, "tooManyFailures": 44])
         _ = try await fixture.service.caller(bearer: device.credential.exportedText, from: fixture.home)
-        // Nobody is locked out for good, and another source does not wait.
+        // Each wait ends, and another source does not wait.
         await #expect(throws: GatewayError.unauthorized) {
             _ = try await fixture.service.caller(bearer: nil, from: .v4(198, 51, 100, 1))
         }
@@ -94,7 +94,7 @@ import WireGuardCore
         }
     }
 
-    @Test("All addresses of an IPv6 network of 64 bits are one source")
+    @Test("All addresses of an IPv6 /64 network are one source")
     func networks() async throws {
         let fixture = try ServiceFixture()
         var last: GatewayError?
@@ -111,7 +111,7 @@ import WireGuardCore
         }
     }
 
-    @Test("A revoked token, an expired one and an invitation let nobody in")
+    @Test("A revoked token, an expired token and an expired invitation are refused")
     func ends() async throws {
         let fixture = try ServiceFixture()
         let revoked = try await fixture.token(.admin)
@@ -133,7 +133,7 @@ import WireGuardCore
         }
     }
 
-    @Test("No secret is in a description, nor in the mirror of what has one")
+    @Test("Descriptions and mirrors contain no secret")
     func descriptions() async throws {
         let fixture = try ServiceFixture()
         let device = try await fixture.enrolled(try await fixture.user())
@@ -154,7 +154,7 @@ import WireGuardCore
         }
     }
 
-    @Test("Who asks twice for the same creation gets the same, with its secret for ten minutes")
+    @Test("A repeated creation gets the same item, with its secret for ten minutes")
     func creationKeys() async throws {
         let fixture = try ServiceFixture()
         let anna = try await fixture.user()
@@ -162,7 +162,7 @@ import WireGuardCore
         let first = try await fixture.service.addInvitation(draft, creationKey: "abc", fixture.admin)
         let again = try await fixture.service.addInvitation(draft, creationKey: "abc", fixture.admin)
         #expect(again.isRepetition && first.item == again.item && first.secret == again.secret)
-        // The key is the caller's own.
+        // Another caller's key is independent.
         let other = try await fixture.service.addInvitation(draft, creationKey: "abc", .local(1000))
         #expect(other.item.id != first.item.id)
         await #expect(throws: GatewayError.creationConflict(subject: first.item.id.description)) {

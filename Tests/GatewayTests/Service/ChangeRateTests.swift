@@ -33,7 +33,7 @@ import WireGuardCore
         #expect(try await written(fixture) == before, sourceLocation: sourceLocation)
     }
 
-    @Test("A device rotates its key in a burst of five and twice a second, and one entry of the audit log counts that")
+    @Test("A device rotates its key in a burst of five and twice a second, and one audit entry counts the rotations")
     func rotations() async throws {
         let fixture = try ServiceFixture()
         let anna = try await fixture.user()
@@ -60,7 +60,7 @@ import WireGuardCore
         let all = try await entries(fixture, .deviceKeyRotated)
         #expect(all.map(\.count) == [1, 15])
         #expect(all.last?.record.details == ["from": device.key.publicKey.base64, "to": key.publicKey.base64])
-        // The request that was limited succeeds later.
+        // The limited request succeeds later.
         fixture.clock.advance(by: .seconds(5))
         for _ in 0..<5 { key = try await rotate(key, device) }
         let nonce = try await fixture.service.rotationNonce(device.caller)
@@ -143,7 +143,7 @@ import WireGuardCore
     }
 
     @Test(
-        "Misuses that are counted in memory are recorded a minute later, at the stop, and after the store has refused it"
+        "Misuses counted in memory are recorded a minute later, at the stop, and after the store has refused them"
     )
     func pendingMisuses() async throws {
         try await TestFolder.use { folder in
@@ -176,7 +176,7 @@ import WireGuardCore
     }
 
     @Test(
-        "Misuses that the database always refuses do not keep those of another invitation from being recorded",
+        "Misuses that the database always refuses do not prevent those of another invitation from being recorded",
         arguments: [0, 1])
     func oneFails(_ refused: Int) async throws {
         let fixture = try ServiceFixture()
@@ -208,7 +208,7 @@ import WireGuardCore
         #expect(try #require(try await misuses(refused)) < 19)
     }
 
-    @Test("Replaying a used invitation writes nothing while its source waits, and all replays are counted later")
+    @Test("Replays of a used invitation write nothing while their source waits, and are all counted later")
     func replays() async throws {
         let fixture = try ServiceFixture()
         let invitation = try await usedInvitation(fixture)

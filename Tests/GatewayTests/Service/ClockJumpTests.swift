@@ -11,7 +11,8 @@ import WireGuardCore
 
 @testable import Gateway
 
-/// A time server's mistake was enough before: 400 days ahead for seconds deleted the audit log and switched the server key for good.
+/// Before, a time server's mistake was enough: a clock that was 400 days ahead for some seconds deleted the audit log
+/// and switched the server key irrevocably.
 @Suite("A gateway whose clock jumps") struct ClockJumpTests {
     private static let jump = Duration.seconds(400 * 86_400)
 
@@ -55,7 +56,7 @@ import WireGuardCore
         return scene
     }
 
-    @Test("400 days ahead and back, no entry of the audit log and no key is deleted, and the server key stays")
+    @Test("A jump of 400 days and back deletes no audit entry and no key, and does not switch the server key")
     func forwardAndBack() async throws {
         let scene = try await scene()
         let (entries, keys) = (try await scene.entries(), scene.service.serverKeys)
@@ -70,7 +71,7 @@ import WireGuardCore
         #expect(try await scene.service.device(scene.slot, scene.fixture.admin).publicKey != nil)
     }
 
-    @Test("A device that expired in a wrong time is admitted again, and is out after its expiry, also after a restart")
+    @Test("A device that expired while the clock was wrong is admitted again until its expiry, even after a restart")
     func expiryNotedTooEarly() async throws {
         let scene = try await scene()
         let (fixture, service) = (scene.fixture, scene.service)
@@ -85,11 +86,11 @@ import WireGuardCore
         fixture.clock.advance(by: .seconds(3600))
         try await restarted.sweep(.gateway)
         let changes = try await restarted.peers(after: sequence, .gateway)
-        let out = try #require(changes.changed.first { $0.deviceID == scene.device }, "the runtime hears of the expiry")
+        let out = try #require(changes.changed.first { $0.deviceID == scene.device }, "the runtime gets the expiry")
         #expect(out.publicKey == nil)
     }
 
-    @Test("Set back by a day, the clock admits no expired device for ten minutes, also after a restart")
+    @Test("A clock that is set back by a day admits no expired device for ten minutes, even after a restart")
     func backwards() async throws {
         let scene = try await scene()
         let fixture = scene.fixture
@@ -110,7 +111,7 @@ import WireGuardCore
         #expect(try await !isOut(restarted))
     }
 
-    @Test("A new time counts once it has persisted for ten minutes")
+    @Test("A new time is accepted once it has persisted for ten minutes")
     func persists() async throws {
         let scene = try await scene()
         let (entries, keys) = (try await scene.entries(), scene.service.serverKeys)
@@ -123,7 +124,7 @@ import WireGuardCore
         #expect(try await scene.service.device(scene.slot, scene.fixture.admin).publicKey == nil)
     }
 
-    @Test("A machine that was suspended for 400 days has not jumped")
+    @Test("A suspension of the machine for 400 days is not a jump")
     func suspended() async throws {
         let scene = try await scene()
         let keys = scene.service.serverKeys
@@ -161,7 +162,7 @@ import WireGuardCore
         try await expect([], "the new time is accepted")
     }
 
-    @Test("A gateway that starts with a wrong clock gives no address that rests, unless an administrator ends its rest")
+    @Test("A gateway that starts with a wrong clock assigns no address in cooldown unless an administrator ends it")
     func startsWrong() async throws {
         let scene = try await scene()
         let fixture = scene.fixture
@@ -197,7 +198,7 @@ import WireGuardCore
     }
 
     @Test(
-        "Times that a wrong clock has recorded are corrected: when a device was seen, and when an address was released")
+        "Times recorded by a wrong clock are corrected: when a device was seen, and when an address was released")
     func recordedTimes() async throws {
         let scene = try await scene()
         let (fixture, service) = (scene.fixture, scene.service)

@@ -15,7 +15,7 @@ import Testing
         var counter: Int64 = 1000
         var watch = ClockWatch(Date(timeIntervalSince1970: ClockWatchTests.start), nanoseconds: 1000 * 1_000_000_000)
 
-        /// Lets time pass, with a jump of the wall clock at its end.
+        /// Advances both clocks, with a jump of the wall clock at the end.
         mutating func pass(_ seconds: Int64, jump: Double = 0) -> ClockWatch.Change? {
             counter += seconds
             wall += Double(seconds) + jump
@@ -31,7 +31,7 @@ import Testing
         #expect(clocks.pass(1) == nil && clocks.watch.isCertain)
     }
 
-    @Test("A jump of more than a minute is uncertain until it is taken back, or has persisted for ten minutes")
+    @Test("A jump of more than a minute is uncertain until it is reverted or has persisted for ten minutes")
     func jump() {
         for seconds: Double in [61, -61, 34_560_000, -34_560_000] {
             var clocks = Clocks()
@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    @Test("A second jump begins the ten minutes again")
+    @Test("A second jump restarts the ten minutes")
     func twice() {
         var clocks = Clocks()
         _ = clocks.pass(600)
@@ -55,7 +55,7 @@ import Testing
         #expect(clocks.pass(1) == .accepted)
     }
 
-    @Test("A minute more or less, a drift, and a suspension for a year do not count as jumps")
+    @Test("A difference of a minute, a drift and a suspension for a year do not count as jumps")
     func noJumps() {
         var clocks = Clocks()
         _ = clocks.pass(600)
@@ -65,7 +65,7 @@ import Testing
         #expect(clocks.pass(31_536_000) == nil && clocks.watch.isCertain)
     }
 
-    @Test("Steps of less than a minute that add up are a jump")
+    @Test("Small steps that add up to more than a minute are a jump")
     func creeping() {
         var clocks = Clocks()
         _ = clocks.pass(600)

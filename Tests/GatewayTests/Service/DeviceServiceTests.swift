@@ -14,7 +14,7 @@ import WireGuardCore
     // MARK: - Rotation
 
     @Test(
-        "A device that proves its old key gets a new one, once for each nonce, and the same answer when it asks again")
+        "A device that proves its old key gets a new one, once for each nonce, and a repetition gets the same answer")
     func rotation() async throws {
         let fixture = try ServiceFixture()
         let device = try await fixture.enrolled(try await fixture.user())
@@ -24,7 +24,7 @@ import WireGuardCore
         let grant = try await fixture.service.rotate(request, device.caller)
         #expect(grant.device.publicKey == new.publicKey && grant.addresses == device.grant.addresses)
         #expect(try await fixture.service.rotate(request, device.caller) == grant)
-        // Also when the nonce is over, and after a restart.
+        // This holds after the nonce has expired, and after a restart.
         fixture.clock.advance(by: .seconds(120))
         let later = try await fixture.service.rotate(request, device.caller)
         #expect(later.device == grant.device)
@@ -37,7 +37,7 @@ import WireGuardCore
                 .count == 1)
     }
 
-    @Test("A rotation with another key's proof, another device's nonce, or a nonce that is over changes nothing")
+    @Test("A rotation with another key's proof, another device's nonce or an expired nonce changes nothing")
     func refusedRotation() async throws {
         let fixture = try ServiceFixture()
         let anna = try await fixture.user()
@@ -46,7 +46,7 @@ import WireGuardCore
         var nonce = try await fixture.service.rotationNonce(device.caller)
         let forged = try #require(RotationRequest(from: other.key, to: new, answering: nonce))
         await #expect(throws: GatewayError.proofWrong) { _ = try await fixture.service.rotate(forged, device.caller) }
-        // The nonce is used up, also for the right proof.
+        // The nonce is used up, even for the right proof.
         let right = try #require(RotationRequest(from: device.key, to: new, answering: nonce))
         await #expect(throws: GatewayError.nonceUnknown) { _ = try await fixture.service.rotate(right, device.caller) }
 
@@ -66,7 +66,7 @@ import WireGuardCore
         #expect(try await fixture.service.grant(device.caller).device.publicKey == device.key.publicKey)
     }
 
-    @Test("Of many rotations with one nonce at once, all that are the same get the same key, and no other does")
+    @Test("Of concurrent rotations with one nonce, equal ones get the same answer, and the others are refused")
     func rotationRace() async throws {
         let fixture = try ServiceFixture()
         let device = try await fixture.enrolled(try await fixture.user())
@@ -85,9 +85,9 @@ import WireGuardCore
         #expect(try await service.grant(device.caller).device.publicKey == keys.first)
     }
 
-    // MARK: - Ends
+    // MARK: - Expiry
 
-    @Test("Renewing moves a device's end on, and a device whose end has come is let in no more")
+    @Test("Renewing extends a device's expiry, and an expired device is refused")
     func renewal() async throws {
         let fixture = try ServiceFixture { $0.deviceLifetimeSeconds = 1000 }
         let device = try await fixture.enrolled(try await fixture.user())
@@ -95,7 +95,7 @@ import WireGuardCore
         fixture.clock.advance(by: .seconds(400))
         #expect(try await fixture.service.grant(device.caller).device.expiresInSeconds == 600)
         #expect(try await fixture.service.renew(device.caller).device.expiresInSeconds == 1000)
-        // A second one at once is no entry of the log.
+        // A second renewal directly afterwards adds no audit entry.
         _ = try await fixture.service.renew(device.caller)
         #expect(
             try await fixture.service.audit(AuditFilter(action: .deviceRenewed), PageRequest(), fixture.admin).items
@@ -120,7 +120,7 @@ import WireGuardCore
         #expect(try await fixture.service.renew(device.caller).device.expiresInSeconds == 300)
         fixture.clock.advance(by: .seconds(299))
         #expect(try await fixture.service.renew(device.caller).device.expiresInSeconds == 1)
-        // A later one is reached without renewals, and is the latest as well.
+        // A later expiry of the administrator is reached without renewals, and limits later renewals too.
         update.expiresAt = .some(fixture.service.now.addingTimeInterval(2000))
         _ = try await fixture.service.updateDevice(device.id, update, fixture.admin)
         fixture.clock.advance(by: .seconds(1500))
@@ -130,7 +130,7 @@ import WireGuardCore
         #expect(try await fixture.service.renew(device.caller).device.expiresInSeconds == nil)
     }
 
-    @Test("Disabling a device or its user takes the peer away, and enabling brings it back as it was")
+    @Test("Disabling a device or its user removes the peer, and enabling restores it unchanged")
     func disabling() async throws {
         let fixture = try ServiceFixture()
         let anna = try await fixture.user()
@@ -163,7 +163,7 @@ import WireGuardCore
         #expect(changes.removed == [device.id])
     }
 
-    @Test("A device sees and removes the devices of its own user, and knows nothing of others'")
+    @Test("A device can list and remove only devices of the same user; others are unknown to it")
     func ownDevices() async throws {
         let fixture = try ServiceFixture()
         let (anna, bea) = (try await fixture.user("anna"), try await fixture.user("bea"))
@@ -180,7 +180,7 @@ import WireGuardCore
         #expect(try await fixture.service.grant(other.caller).device.user == "bea")
     }
 
-    @Test("The next server key is announced with the end of the old one, then takes its place, and devices follow")
+    @Test("The next server key is announced with the expiry of the old one, replaces it, and devices switch")
     func serverKeyRotation() async throws {
         let fixture = try ServiceFixture { $0.serverKeyOverlapSeconds = 1000 }
         let device = try await fixture.enrolled(try await fixture.user())
@@ -194,7 +194,7 @@ import WireGuardCore
         #expect(during.servers.map(\.publicKey) == [old, next])
         #expect(during.servers.map(\.notAfterSeconds) == [600, nil])
         await #expect(throws: GatewayError.self) { _ = try await fixture.service.announceServerKey(fixture.admin) }
-        // A proof for the key of before the switch is still one after it.
+        // A proof for the old key is still valid after the switch.
         let nonce = try await fixture.service.rotationNonce(device.caller)
         fixture.clock.advance(by: .seconds(599))
         try await fixture.service.sweep(.gateway)

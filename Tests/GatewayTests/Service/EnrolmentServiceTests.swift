@@ -11,7 +11,7 @@ import WireGuardCore
 @testable import Gateway
 
 @Suite struct EnrolmentServiceTests {
-    @Test("A device that enrols is given all that it needs, and asks for the same again with its credential")
+    @Test("A device that enrols gets a complete grant, and can get it again with its credential")
     func enrol() async throws {
         let fixture = try ServiceFixture()
         let anna = try await fixture.user()
@@ -25,11 +25,11 @@ import WireGuardCore
         #expect(grant.routes == [.allIPv4, .allIPv6] && grant.dns.map(\.description) == ["10.66.0.1"])
         #expect(grant.presharedKey != nil && grant.device.expiresInSeconds == nil)
         #expect(try await fixture.service.grant(device.caller) == grant)
-        // It says it all in the form that clients read.
+        // The body of the reply has the form that clients read.
         #expect(try EnrolmentGrant(body: grant.body) == grant)
     }
 
-    @Test("Two devices have two pre-shared keys, and a restart changes neither")
+    @Test("Two devices have different pre-shared keys, and a restart changes neither")
     func presharedKeys() async throws {
         let fixture = try ServiceFixture()
         let anna = try await fixture.user()
@@ -40,7 +40,7 @@ import WireGuardCore
         #expect(try await again.service.grant(caller).presharedKey == first.grant.presharedKey)
     }
 
-    @Test("A lost reply harms nobody: the identical request gets the same grant, and nothing is made twice")
+    @Test("After a lost reply, the identical request gets the same grant, and no second device is made")
     func repetition() async throws {
         let fixture = try ServiceFixture()
         let anna = try await fixture.user()
@@ -64,7 +64,7 @@ import WireGuardCore
         #expect(try await fixture.service.status(fixture.admin).counts.devices == 1)
     }
 
-    @Test("A token of scope enrol makes devices of its user, several of them, and is good for nothing else")
+    @Test("A token of scope enrol makes several devices of its user, and permits nothing else")
     func enrolToken() async throws {
         let fixture = try ServiceFixture()
         let anna = try await fixture.user()
@@ -88,7 +88,7 @@ import WireGuardCore
         }
     }
 
-    @Test("What is no key is refused: zeros, points of low order, and the gateway's own")
+    @Test("Invalid keys are refused: zeros, points of low order, and the gateway's own")
     func badKeys() async throws {
         let fixture = try ServiceFixture()
         let anna = try await fixture.user()
@@ -102,14 +102,14 @@ import WireGuardCore
                 _ = try await fixture.service.enrol(
                     bearer: invitation.secret.exportedText,
                     EnrolmentRequest(publicKey: key, credential: fixture.secret(.device)), from: fixture.home)
-                Issue.record("\(key) was taken")
+                Issue.record("\(key) was accepted")
             } catch {
                 #expect(error.code == "invalid")
             }
         }
     }
 
-    @Test("Limits and ends: devices of a user, a full pool, an invitation that is over, a user who is disabled")
+    @Test("Enrolment is limited by the user's devices, the pool, the invitation's expiry and a disabled user")
     func limits() async throws {
         let fixture = try ServiceFixture { settings in
             settings.devicesPerUser = 2
@@ -138,7 +138,7 @@ import WireGuardCore
         }
     }
 
-    @Test("PIA's clients: a token puts keys into one slot, one after another, and is valid nowhere else")
+    @Test("A token for PIA's clients puts one key after another into one slot, and is valid nowhere else")
     func addKey() async throws {
         let fixture = try ServiceFixture()
         let anna = try await fixture.user()
@@ -153,7 +153,7 @@ import WireGuardCore
         await #expect(throws: GatewayError.forbidden) {
             _ = try await fixture.service.caller(bearer: text, from: fixture.home)
         }
-        // What is good elsewhere is not shown here.
+        // Secrets for other purposes are refused here.
         let admin = try await fixture.token(.admin)
         await #expect(throws: GatewayError.unauthorized) {
             _ = try await fixture.service.addKey(

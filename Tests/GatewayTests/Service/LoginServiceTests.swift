@@ -41,7 +41,9 @@ import WireGuardCore
         return id
     }
 
-    @Test("The right password gets a device; a wrong one, an unknown login and a user without a password are alike")
+    @Test(
+        "The right password gets a device; a wrong one, an unknown login and a user without a password are refused alike"
+    )
     func judges() async throws {
         let fixture = try ServiceFixture()
         let anna = try await fixture.user()
@@ -62,7 +64,7 @@ import WireGuardCore
         }
     }
 
-    @Test("After five failures a guess waits, the right one too, and not longer than it is said")
+    @Test("After five failures all attempts wait, even with the right password, for no longer than the answer says")
     func limits() async throws {
         for login in ["anna", "nobody"] {
             let fixture = try ServiceFixture()
@@ -70,7 +72,7 @@ import WireGuardCore
             for _ in 0..<6 { #expect(try await logIn(fixture, login, "wrong horse") == .refused(.wrong)) }
             #expect(try await logIn(fixture, login, "wrong horse") == .refused(.tooEarly(seconds: 1)))
             #expect(try await logIn(fixture, login) == .refused(.tooEarly(seconds: 1)))
-            // Nobody else waits for it.
+            // No other user waits for it.
             _ = try device(try await logIn(fixture, from: "198.51.100.1:1"))
             fixture.clock.advance(by: .seconds(1))
             if login == "anna" { _ = try device(try await logIn(fixture)) }
@@ -93,7 +95,7 @@ import WireGuardCore
     }
 
     @Test(
-        "A password that changes while it is compared is compared once more, and is not called wrong if it changes again",
+        "A password that changes during its comparison is compared once more, and another change is not reported as wrong",
         arguments: [
             (["battery staple"], "battery staple", true), (["battery staple"], password, false),
             ([password, "battery staple"], password, nil),
@@ -111,7 +113,7 @@ import WireGuardCore
         case false?: #expect(judgement == .refused(.wrong))
         case nil: #expect(judgement == .refused(.changed) && LoginJudgement.Refusal.changed.body.reason == .unavailable)
         }
-        // A password that no longer held does not make its source known.
+        // A password that was replaced does not make its source known.
         #expect(fixture.service.isKnownLogin("anna", from: .v4(192, 0, 2, 7)) == (isRight == true))
     }
 
@@ -136,7 +138,7 @@ import WireGuardCore
         #expect(addresses.first == .v4(10, 66, 0, 99))
     }
 
-    @Test("A user behind the address of a neighbour who fails logs in where it has logged in before")
+    @Test("A user logs in from an address where it has logged in before, although a neighbour fails there")
     func neighbour() async throws {
         let fixture = try ServiceFixture()
         for login in ["anna", "ben"] { try await set(Self.password, of: try await fixture.user(login), fixture) }
@@ -148,7 +150,7 @@ import WireGuardCore
         #expect(fixture.service.isKnownLogin("anna", from: home) && !fixture.service.isKnownLogin("ben", from: home))
     }
 
-    @Test("A user that logs in again and again waits, and other users do not")
+    @Test("A user that logs in too often must wait, and other users need not")
     func charges() async throws {
         let fixture = try ServiceFixture { $0.loginTunnel.sessionsPerUser = 1 }
         for login in ["anna", "ben"] { try await set(Self.password, of: try await fixture.user(login), fixture) }
@@ -159,7 +161,7 @@ import WireGuardCore
         _ = try device(try await logIn(fixture))
     }
 
-    @Test("The hash of a password is read as it was written, and its description does not show it")
+    @Test("The hash of a password is stored without changes, and its description does not show it")
     func hash() throws {
         for good in ["12345678", String(repeating: "x", count: 512), "pässwört"] {
             #expect(PasswordHash.isAcceptable(Array(good.utf8)))
@@ -199,12 +201,12 @@ import WireGuardCore
             #expect(!reference.matches([1]))
             found[reference.cost, default: 0] += 1
         }
-        // Which of them it is follows from the seed.
+        // The seed selects the user.
         #expect(Set(found.keys) == Set(costs))
         let known = try #require(PasswordHash([1], cost: costs[0], using: &random))
         #expect(passwords.reference(StoredPassword(known), orAsCostlyAs: nil) == known)
         #expect(passwords.reference(StoredPassword(text: "?"), orAsCostlyAs: StoredPassword(known)).cost == costs[0])
-        // A new password costs what the settings say.
+        // The settings determine the cost of a new password.
         var settings = service.settings
         settings.loginTunnel.passwordCost = costs[1]
         let other = try GatewayService(
@@ -212,7 +214,7 @@ import WireGuardCore
         #expect(other.passwords.cost == costs[1])
     }
 
-    @Test("A wrong password asks the store for the user once")
+    @Test("A wrong password reads the user from the store once")
     func asksOnce() async throws {
         let store = try GatewayStore.inMemory()
         let fixture = try ServiceFixture(store: store)
@@ -227,7 +229,9 @@ import WireGuardCore
         #expect(queries.withLock { $0 } == 1)
     }
 
-    @Test("Who is disabled or has expired hears so with the right password alone, and a limit of devices holds")
+    @Test(
+        "Disabled and expired users learn that only with the right password, and the limit of devices applies to logins"
+    )
     func refusals() async throws {
         let fixture = try ServiceFixture { $0.devicesPerUser = 1 }
         let anna = try await fixture.user()
@@ -245,17 +249,17 @@ import WireGuardCore
         update.expiresAt = .some(nil)
         _ = try await fixture.service.updateUser(anna.id, update, fixture.admin)
         let id = try device(try await logIn(fixture))
-        // The one that it may have, again; and none beside a device of WireGuard.
+        // The existing device is used again. A user with a WireGuard device gets no second device.
         #expect(try device(try await logIn(fixture, busy: [id])) == id)
         try await fixture.service.removeDevice(id, fixture.admin)
         _ = try await fixture.enrolled(anna)
         guard case .refused(.full) = try await logIn(fixture) else {
-            Issue.record("a login got a device more than there may be")
+            Issue.record("a login got a device beyond the limit")
             return
         }
     }
 
-    @Test("What a session's password was compared with is in the plan, until user, device or password say otherwise")
+    @Test("The peer has the password that a session was compared with, until the user, device or password changes")
     func plans() async throws {
         let fixture = try ServiceFixture()
         let anna = try await fixture.user()
@@ -292,7 +296,7 @@ import WireGuardCore
         #expect(try await logIn(fixture, "anna", "battery staple") == .refused(.wrong))
     }
 
-    @Test("A device that no session has goes after the settings' time, and its addresses rest")
+    @Test("A device without a session is removed after the settings' time, and its addresses' cooldown starts")
     func leaseEnds() async throws {
         let fixture = try ServiceFixture { $0.loginTunnel.leaseSeconds = 600 }
         let anna = try await fixture.user()
@@ -312,7 +316,7 @@ import WireGuardCore
         #expect(try await fixture.service.status(fixture.admin).counts.logins == 1)
     }
 
-    @Test("A login's device, which comes and goes, takes no rules and no subnets of its own")
+    @Test("A login's device is temporary and cannot have its own rules and subnets")
     func comesAndGoes() async throws {
         let fixture = try ServiceFixture()
         let anna = try await fixture.user()
@@ -332,7 +336,7 @@ import WireGuardCore
         #expect(try await fixture.service.setRules(of: .device(id), [], fixture.admin).isEmpty)
     }
 
-    @Test("Each login is in the audit log; refusals are so at a bounded rate, without what was typed")
+    @Test("Each login is audited; refusals are audited at a bounded rate, without the typed text")
     func audit() async throws {
         let fixture = try ServiceFixture { $0.failures.free = 1000 }
         let anna = try await fixture.user()
@@ -358,7 +362,7 @@ import WireGuardCore
         #expect(try await entries(.userChanged).first?.details["password"] == "changed")
     }
 
-    @Test("A password that is too short or too long is refused, and who sets one and who logs in is checked")
+    @Test("A password that is too short or too long is refused, and the callers of both operations are checked")
     func checks() async throws {
         let fixture = try ServiceFixture()
         let anna = try await fixture.user()

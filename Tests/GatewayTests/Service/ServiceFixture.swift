@@ -28,7 +28,7 @@ final class MemoryKeys: ServerKeyStore {
     func presharedMaster() throws(GatewayError) -> PresharedKey { master }
 }
 
-/// A gateway's service on a store in memory, with a clock that is moved by hand and a seed.
+/// A gateway's service on a store in memory, with a fake clock and seeded randomness.
 struct ServiceFixture {
     let clock: FakeClock
     let random: RandomSource

@@ -9,7 +9,7 @@ import Testing
 @testable import Gateway
 
 @Suite struct ExpiryLimitTests {
-    @Test("A renewal ends at the administrator's expiry", arguments: StoreKind.allCases)
+    @Test("A renewal cannot exceed the administrator's expiry", arguments: StoreKind.allCases)
     func renewal(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
             let store = fixture.store
@@ -32,7 +32,7 @@ import Testing
         }
     }
 
-    @Test("The migration finds the expiries that administrators have set: those of the audit log, and of stock clients")
+    @Test("The migration finds the expiries that administrators have set, in the audit log and for stock clients")
     func migration() async throws {
         try await TestFolder.use { folder in
             let path = "\(folder)/gateway.db"

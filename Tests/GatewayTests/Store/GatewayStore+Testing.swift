@@ -14,7 +14,7 @@ extension GatewayStore {
         get throws { try #require(database as? SQLiteDatabase).connections }
     }
 
-    /// Has the database refuse writes, as on a full disk. Transactions that change nothing succeed, and so do reads.
+    /// Makes the database refuse writes, as on a full disk. Reads and transactions that change nothing succeed.
     /// - Note: The store must be a file: a store in memory reads and writes with the same connection.
     func refuseWrites(_ refuses: Bool) async throws {
         try await connections.writeWithoutTransaction { db in
@@ -22,7 +22,7 @@ extension GatewayStore {
         }
     }
 
-    /// The first changes after one, in their order.
+    /// The first changes after this one, in their order.
     func changes(after sequence: Int64, limit: Int) async throws -> [Change] {
         try await database.read { db in
             try db.rows("SELECT * FROM changes WHERE sequence > \(sequence) ORDER BY sequence LIMIT \(limit)")
@@ -43,7 +43,7 @@ extension GatewayStore {
 /// An address that a device has or had.
 struct AddressLease: Hashable {
     let address: IPAddress
-    /// The device, or `nil` for an address that rests or is available.
+    /// The device, or `nil` for an address that is in cooldown or available.
     var deviceID: DeviceID?
     /// The time of the release.
     var releasedAt: Date?

@@ -9,7 +9,7 @@ import WireGuardCore
 
 @testable import Gateway
 
-/// What tests make for a store, all from one seed.
+/// The records for tests of a store, all from one seed.
 struct StoreFixture {
     let store: GatewayStore
     let random: RandomSource
@@ -97,7 +97,8 @@ struct StoreFixture {
     struct Unexpected: Error { var what: String }
 }
 
-/// Which store is tested. Whatever a store is, it passes the same suites: one that keeps a fleet in a shared database is added here.
+/// The kind of store to test. All kinds pass the same suites; a further kind, such as a shared database, is added
+/// here.
 enum StoreKind: String, CaseIterable, Sendable {
     case memory, file
 

@@ -9,7 +9,7 @@ import Testing
 @testable import Gateway
 
 @Suite struct SQLTests {
-    @Test("Values stay apart from the text, and each database writes its own placeholders")
+    @Test("Values are not part of the text, and each database has its own placeholders")
     func values() {
         let name = "'; DROP TABLE users; --"
         let (part, none): (SQL, String?) = ("enabled = \(true)", nil)
@@ -20,7 +20,7 @@ import Testing
         #expect(!sql.hasList)
     }
 
-    @Test("An array becomes a list, and an empty one contains nothing")
+    @Test("An array becomes a list, and an empty list matches nothing")
     func lists() async throws {
         let (some, none) = ([1, 2], [Int]())
         let part: SQL = "1 IN \(some)"
@@ -32,7 +32,7 @@ import Testing
         #expect(listed && !missing && other)
     }
 
-    @Test("Each value is read as it was written, and a value of another kind is refused")
+    @Test("Each value is read as written, and a value of another kind is refused")
     func conversions() async throws {
         let store = try GatewayStore.inMemory()
         let fixture = StoreFixture(store)
@@ -67,7 +67,7 @@ import Testing
         #expect(number == 0)
     }
 
-    /// Without the tolerance, these would become a millisecond less each time they are written.
+    /// Without the tolerance, each of these would lose a millisecond with every write.
     @Test(
         "Reading and writing a time does not change it",
         arguments: [351_676, 1_767_225_600_123, 2_199_014_351_581, -1] as [Int64])

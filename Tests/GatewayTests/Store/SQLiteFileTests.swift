@@ -18,7 +18,7 @@ import WireGuardCore
     }
 
     @Test(
-        "A commit is on disk when it returns, references hold, and the file and those beside it are their owner's alone"
+        "A commit is on disk when it returns, references are enforced, and only the owner can access the files"
     )
     func settings() async throws {
         try await TestFolder.use { folder in
@@ -35,7 +35,7 @@ import WireGuardCore
         }
     }
 
-    @Test("A file that others may read, a link and a folder are refused")
+    @Test("A file that other users may read, a link and a folder are refused")
     func foreignFiles() async throws {
         try await TestFolder.use { folder in
             let path = "\(folder)/gateway.db"
@@ -50,7 +50,7 @@ import WireGuardCore
         }
     }
 
-    @Test("Before a migration the file is copied, and what was in it is there afterwards")
+    @Test("The file is copied before a migration, and its content is kept")
     func migration() async throws {
         try await TestFolder.use { folder in
             let path = "\(folder)/gateway.db"
@@ -71,7 +71,7 @@ import WireGuardCore
     }
 
     @Test(
-        "A migration that fails half-way, and is tried again, leaves the copy of before it; each version is copied once"
+        "A migration that fails half-way and is repeated leaves a copy of the earlier file; each version is copied once"
     )
     func copies() async throws {
         try await TestFolder.use { folder in
@@ -92,11 +92,11 @@ import WireGuardCore
                 #expect(throws: StoreError.self) { _ = try GatewayStore(SQLiteDatabase(path: path, migrator: failing)) }
                 #expect(try copies() == [first, "gateway.db.version-next"])
             }
-            // The program of before the migration reads the first copy.
+            // The program from before the migration reads the first copy.
             let old = try GatewayStore(path: "\(folder)/\(first)")
             _ = try await StoreFixture(old).user("anna")
             try old.close()
-            // A former file that was put back and changed is copied to another name.
+            // A file that was restored and changed is copied to another name.
             let bytes = try Data(contentsOf: URL(filePath: "\(folder)/\(first)"))
             for suffix in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: path + suffix) }
             try bytes.write(to: URL(filePath: path))
@@ -110,7 +110,7 @@ import WireGuardCore
         }
     }
 
-    @Test("A database of a later version is refused with words that say so, and is left as it is")
+    @Test("A database of a later version is refused with an explanation, and is unchanged")
     func newerVersion() async throws {
         try await TestFolder.use { folder in
             let path = "\(folder)/gateway.db"
@@ -147,7 +147,7 @@ import WireGuardCore
         }
     }
 
-    @Test("A file that is no database, or whose rows somebody has changed, is an error and no crash")
+    @Test("A file that is not a database, and rows that were damaged, are errors without a crash")
     func damage() async throws {
         try await TestFolder.use { folder in
             let path = "\(folder)/gateway.db"
@@ -177,7 +177,7 @@ import WireGuardCore
         }
     }
 
-    @Test("No secret is in the database's files, nor in a copy: tokens, credentials, pre-shared and server keys")
+    @Test("Files and copies of the database contain no secret: tokens, credentials, pre-shared and server keys")
     func secrets() async throws {
         try await TestFolder.use { folder in
             let store = try GatewayStore(path: "\(folder)/gateway.db")

@@ -12,7 +12,7 @@ import WireGuardCore
 
 @Suite struct StoreChangeTests {
     @Test(
-        "Who follows changes gets each device that is different, once, as it is now, and those that are gone",
+        "A follower of changes gets each changed device once in its current state, and the removed devices",
         arguments: StoreKind.allCases)
     func feed(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
@@ -52,7 +52,7 @@ import WireGuardCore
     }
 
     @Test(
-        "Whoever has missed changes that are forgotten, or is ahead of the store, gets everything",
+        "A follower that has missed deleted changes, or is ahead of the store, gets everything",
         arguments: StoreKind.allCases)
     func forgottenChanges(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
@@ -66,7 +66,7 @@ import WireGuardCore
                     changesKept: 5))
             #expect(try await store.peers(after: last - 5).isComplete == false)
             #expect(try await store.peers(after: last - 6).isComplete)
-            // A store that was restored from a backup is behind those that have followed it.
+            // A store that was restored from a backup is behind its followers.
             #expect(try await store.peers(after: last + 1).isComplete)
             _ = try await fixture.device(of: anna)
             #expect(try await store.counts(at: fixture.start).sequence == last + 1)
@@ -74,7 +74,7 @@ import WireGuardCore
     }
 
     @Test(
-        "What ends by itself is noted once, with a change and an entry, and again where its end is another one",
+        "An expiry is recorded once, with a change and an audit entry, and again if it is replaced",
         arguments: StoreKind.allCases)
     func expiry(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
@@ -107,7 +107,7 @@ import WireGuardCore
         }
     }
 
-    @Test("Counters add up, and the last that was seen stays", arguments: StoreKind.allCases)
+    @Test("Counters add up, and the latest time and endpoint are kept", arguments: StoreKind.allCases)
     func counters(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
             let store = fixture.store
@@ -131,7 +131,7 @@ import WireGuardCore
         }
     }
 
-    @Test("The log comes in pages, the latest first, and by what is asked for", arguments: StoreKind.allCases)
+    @Test("The audit log has pages with the latest entry first, and can be filtered", arguments: StoreKind.allCases)
     func auditPages(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
             let store = fixture.store

@@ -10,7 +10,7 @@ import Testing
 
 @Suite struct StoreCooldownTests {
     @Test(
-        "A user who adds and removes devices without end occupies no more addresses than devices are allowed",
+        "A user who adds and removes devices in a loop occupies no more addresses than the limit of devices",
         arguments: StoreKind.allCases)
     func loop(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
@@ -37,7 +37,7 @@ import Testing
     }
 
     @Test(
-        "The limit of a user counts before the gateway's, and below it a device gets a fresh address",
+        "The limit of a user precedes the gateway's, and below it a device gets an unused address",
         arguments: StoreKind.allCases)
     func limit(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
@@ -91,7 +91,7 @@ import Testing
     }
 
     @Test(
-        "A device gets a cleared address, and only those that the filter names are cleared",
+        "A device gets a cleared address, and only the addresses that the filter selects are cleared",
         arguments: StoreKind.allCases)
     func clear(_ kind: StoreKind) async throws {
         try await kind.run { fixture in

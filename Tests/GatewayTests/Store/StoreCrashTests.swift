@@ -10,7 +10,7 @@ import TunnelSystem
 
 @testable import Gateway
 
-/// A process that enrols and is killed in the middle of it, without warning.
+/// A process that enrols devices and is killed without warning.
 @Suite(.serialized) struct StoreCrashTests {
     private static let count = 1000
     private static let variable = "CULVERT_GATEWAY_CRASH"
@@ -32,7 +32,7 @@ import TunnelSystem
     }
 
     @Test(
-        "The other process: enrols eight at a time, and says of each that it was made",
+        "The child process enrols eight devices at a time, and reports each one",
         .enabled(if: ProcessInfo.processInfo.environment[variable] != nil, "is started by another test"))
     func child() async throws {
         let path = try #require(ProcessInfo.processInfo.environment[Self.variable])
@@ -52,7 +52,7 @@ import TunnelSystem
     }
 
     @Test(
-        "A process that is killed in the middle of 1,000 enrolments loses and duplicates nothing",
+        "A process that is killed during 1,000 enrolments loses and duplicates none",
         .timeLimit(.minutes(3)), arguments: [100, 350, 700])
     func killed(after count: Int) async throws {
         try await TestFolder.use { folder in
@@ -102,7 +102,7 @@ import TunnelSystem
         return items
     }
 
-    /// Starts the process, and kills it when so many were made; the numbers of all that it has told of.
+    /// Starts the process, kills it after this number of enrolments, and returns the numbers that it reported.
     private static func killChild(_ path: String, after count: Int) async throws -> (made: Set<Int>, signal: Int32) {
         let output = try DescriptorPipe()
         let setup = SpawnSetup(.ownGroup)
@@ -116,7 +116,7 @@ import TunnelSystem
             arguments: ["tests", "--testing-library", "swift-testing", "--filter", "StoreCrashTests/child"],
             environment: environment.map { "\($0)=\($1)" })
         output.writer.close()
-        // On a thread of its own: it waits.
+        // The wait needs a separate thread.
         return await withCheckedContinuation { continuation in
             Thread.detachNewThread {
                 let reported = read(output.reader.number, of: child, until: count)
@@ -128,7 +128,7 @@ import TunnelSystem
         }
     }
 
-    /// Reads until there is nobody that writes.
+    /// Reads until the pipe has no writer.
     private static func read(_ descriptor: Int32, of child: Int32, until count: Int) -> Set<Int> {
         var reported: Set<Int> = []
         var text: [UInt8] = []

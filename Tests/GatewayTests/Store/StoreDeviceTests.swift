@@ -13,7 +13,7 @@ import WireGuardCore
     // MARK: - Enrolment
 
     @Test(
-        "An invitation makes one device, with an address of each family, a change and an entry of the log",
+        "An invitation makes one device, with an address of each family, a change and an audit entry",
         arguments: StoreKind.allCases)
     func enrolment(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
@@ -38,7 +38,7 @@ import WireGuardCore
     }
 
     @Test(
-        "The identical request gets the same device, and any other use is refused, counted and in the log",
+        "The identical request gets the same device, and any other use is refused, counted and audited",
         arguments: StoreKind.allCases)
     func repetition(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
@@ -52,7 +52,7 @@ import WireGuardCore
             // A reply may be lost for longer than the invitation lasts.
             again.now = fixture.start.addingTimeInterval(7200)
             guard case .repeated(let same) = try await store.enrol(again) else {
-                Issue.record("the identical request was not known")
+                Issue.record("the identical request was not recognised")
                 return
             }
             #expect(same.device == device)
@@ -67,20 +67,22 @@ import WireGuardCore
             }
             let misused = try #require(try await store.invitations(PageRequest()).items.first)
             #expect(misused.misuses == 30)
-            // Nobody fills the disk with it.
+            // The number of entries is limited, so that misuse cannot fill the disk.
             let logged = try await store.audit(AuditFilter(action: .invitationMisused), PageRequest()).items.count
             #expect(logged == 20)
             #expect(try await store.counts(at: fixture.start).devices == 1)
-            // When the device is gone, the invitation makes no other.
+            // After the device was removed, the invitation makes no other.
             try await store.remove(device: device.id, of: nil, fixture.audit())
             guard case .refused(.used) = try await store.enrol(again) else {
-                Issue.record("an invitation was good for a second device")
+                Issue.record("an invitation made a second device")
                 return
             }
         }
     }
 
-    @Test("What is expired, revoked, unknown or of another scope makes no device", arguments: StoreKind.allCases)
+    @Test(
+        "Expired, revoked and unknown secrets and secrets of another scope make no device",
+        arguments: StoreKind.allCases)
     func refusals(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
             let store = fixture.store
@@ -114,7 +116,7 @@ import WireGuardCore
     }
 
     @Test(
-        "A failure half-way leaves the invitation unused and the address free: a key that is known, a limit, a full pool",
+        "After a failure by a known key, a limit or a full pool, the invitation is unused and the address free",
         arguments: StoreKind.allCases)
     func allOrNothing(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
@@ -154,7 +156,7 @@ import WireGuardCore
         }
     }
 
-    @Test("Of 32 that use one invitation at once, exactly one gets a device", arguments: StoreKind.allCases)
+    @Test("Of 32 concurrent uses of one invitation, exactly one gets a device", arguments: StoreKind.allCases)
     func race(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
             let anna = try await fixture.user()
@@ -182,7 +184,7 @@ import WireGuardCore
     // MARK: - Addresses
 
     @Test(
-        "Addresses are given lowest first, rest while another one is free, and a full pool is an error with the numbers",
+        "The lowest address is assigned first, cooldowns apply while another is free, and a full pool reports its numbers",
         arguments: StoreKind.allCases)
     func pool(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
@@ -204,10 +206,10 @@ import WireGuardCore
             let pools = try await store.pools(
                 [try InterfaceAddress("10.0.0.1/29")], restSince: fixture.start)
             #expect(pools == [PoolFigures(network: network, capacity: 5, inUse: 3, resting: 2)])
-            // The one that has rested longest first.
+            // The address with the longest cooldown is first.
             let first = try await fixture.device(of: anna, limits: try limits(86_500), at: 86_500)
             #expect(first.addresses.map(\.description) == ["10.0.0.5"])
-            // The last one has not rested for a day. It is better than none.
+            // The cooldown of the last one has not ended, but a refusal would be worse.
             let second = try await fixture.device(of: anna, limits: try limits(86_500), at: 86_500)
             #expect(second.addresses.map(\.description) == ["10.0.0.3"])
             await #expect(throws: StoreError.poolFull(network, inUse: 5, resting: 0)) {
@@ -224,7 +226,7 @@ import WireGuardCore
     }
 
     @Test(
-        "An address that was asked for is given, once, and one that rests or is the gateway's is not",
+        "A requested address is assigned once, but not if it is in cooldown or the gateway's",
         arguments: StoreKind.allCases)
     func wantedAddresses(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
@@ -237,7 +239,7 @@ import WireGuardCore
                     _ = try await fixture.device(of: anna, [address])
                 }
             }
-            // The others go around it.
+            // Other devices get other addresses.
             let next = try await fixture.device(of: anna)
             let third = try await fixture.device(of: anna)
             #expect(next.addresses.first?.description == "10.66.0.2")
@@ -252,7 +254,7 @@ import WireGuardCore
         }
     }
 
-    @Test("1,000 that come at once from one place get 1,000 addresses, each its own", arguments: StoreKind.allCases)
+    @Test("1,000 concurrent enrolments from one source get 1,000 different addresses", arguments: StoreKind.allCases)
     func manyAtOnce(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
             let store = fixture.store
@@ -300,7 +302,7 @@ import WireGuardCore
     // MARK: - Keys
 
     @Test(
-        "A key that takes the place of another one does so only while that is the device's, and is nobody else's",
+        "A key replaces another only if the device still has that one and no other device has the new one",
         arguments: StoreKind.allCases)
     func rotation(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
@@ -327,7 +329,7 @@ import WireGuardCore
     }
 
     @Test(
-        "A slot takes one key after another at the same addresses, forgets an idle one, and goes with its token",
+        "A slot gets one key after another at the same addresses, loses an idle key, and is removed with its token",
         arguments: StoreKind.allCases)
     func slots(_ kind: StoreKind) async throws {
         try await kind.run { fixture in

@@ -69,7 +69,7 @@ private final class FailingSession: SQLSession {
         }
     }
 
-    /// Has an operation fail at each of its statements in turn, until it succeeds.
+    /// Makes an operation fail at each of its statements in turn, until it succeeds.
     /// - Returns: The number of its statements.
     private func failEach(
         _ database: FailingDatabase, _ store: GatewayStore, _ operation: () async throws -> Void
@@ -87,7 +87,7 @@ private final class FailingSession: SQLSession {
         throw StoreFixture.Unexpected(what: "the operation never succeeds")
     }
 
-    @Test("An operation that fails at any of its statements leaves nothing behind, and succeeds afterwards")
+    @Test("An operation that fails at any statement changes nothing, and succeeds afterwards")
     func atomicity() async throws {
         let database = FailingDatabase(try SQLiteDatabase(path: nil))
         let store = GatewayStore(database)

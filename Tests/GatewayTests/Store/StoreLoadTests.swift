@@ -9,11 +9,11 @@ import TunnelSystem
 
 @testable import Gateway
 
-/// Figures, for who asks for them with CULVERT_GATEWAY_LOAD=1.
+/// Measurements, with CULVERT_GATEWAY_LOAD=1.
 @Suite(
     .serialized, .enabled(if: ProcessInfo.processInfo.environment["CULVERT_GATEWAY_LOAD"] != nil, "runs in make soak"))
 struct StoreLoadTests {
-    @Test("10,000 enrolments in a row, then 1,000 at once, then all peers, in a file")
+    @Test("10,000 enrolments in a row, 1,000 concurrent ones and a list of all peers succeed in a file")
     func enrolments() async throws {
         try await TestFolder.use { folder in
             let store = try GatewayStore(path: "\(folder)/gateway.db")

@@ -49,7 +49,7 @@ extension StoreFixture {
 
 @Suite struct StoreLoginTests {
     @Test(
-        "A login gets a device of its own kind, with an address of each family that no other device has, a change and an entry",
+        "A login gets a login device with an unused address of each family, a change and an audit entry",
         arguments: StoreKind.allCases)
     func leases(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
@@ -69,7 +69,7 @@ extension StoreFixture {
             #expect(entry.record.subject == "device:\(device.id)" && entry.record.actor == "user:\(anna.id)")
             #expect(entry.record.source == .v4(192, 0, 2, 7))
             #expect(entry.record.details["addresses"] == "10.66.0.3 fd66::3")
-            // An address of a login is no WireGuard device's, whoever asks for it.
+            // No WireGuard device gets an address of a login, even by request.
             await #expect(throws: StoreError.exists(.address(.v4(10, 66, 0, 3)))) {
                 _ = try await fixture.device(of: anna, ["10.66.0.3"])
             }
@@ -78,7 +78,7 @@ extension StoreFixture {
     }
 
     @Test(
-        "A login that comes back has the addresses of before, first those that were had from the same place",
+        "A login that reconnects keeps its addresses, and prefers those from the same source",
         arguments: StoreKind.allCases)
     func comesBack(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
@@ -87,17 +87,17 @@ extension StoreFixture {
             let away = try fixture.given(
                 try await fixture.lease(anna, busy: [home.id], from: "198.51.100.1:1", at: 10))
             #expect(home.id != away.id)
-            // Nobody has a session any more, as after a restart.
+            // No device has a session, as after a restart.
             #expect(try fixture.given(try await fixture.lease(anna, from: "192.0.2.7:9", at: 20)).id == home.id)
             #expect(try fixture.given(try await fixture.lease(anna, from: "198.51.100.1:9", at: 30)).id == away.id)
-            // From elsewhere: the one that was seen last.
+            // From another source, the device that was seen last.
             let other = try fixture.given(try await fixture.lease(anna, from: "203.0.113.1:9", at: 40))
             #expect(other.id == away.id && other.addresses == away.addresses)
         }
     }
 
     @Test(
-        "One session more than there may be gets the place of the oldest, and a user without room for one none",
+        "A session beyond the limit replaces the oldest one, and a user without a free device gets none",
         arguments: StoreKind.allCases)
     func limits(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
@@ -106,7 +106,7 @@ extension StoreFixture {
             let two = try fixture.given(try await fixture.lease(anna, busy: [one.id], sessions: 2))
             #expect(
                 try fixture.given(try await fixture.lease(anna, busy: [two.id, one.id], sessions: 2)).id == two.id)
-            // There may be fewer than there were: one that nobody has is no room for more.
+            // The limit was reduced: a device without a session does not permit another session.
             let third = try fixture.given(try await fixture.lease(anna, busy: [one.id, two.id], sessions: 3))
             #expect(
                 try fixture.given(try await fixture.lease(anna, busy: [two.id, third.id], sessions: 2)).id == two.id)
@@ -127,7 +127,7 @@ extension StoreFixture {
     }
 
     @Test(
-        "A login gets no address from a full pool, which leaves no device, and gets a released address if no other is free",
+        "A login gets no address from a full pool and adds no device, and gets a released address if no other is free",
         arguments: StoreKind.allCases)
     func pool(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
@@ -154,7 +154,7 @@ extension StoreFixture {
                 try await fixture.store.audit(AuditFilter(action: .loginEnded), PageRequest()).items.map(
                     \.record.subject)
                     == ["device:\(device.id)"])
-            // What it has moved stays counted.
+            // The traffic of the removed device stays in the totals.
             #expect(
                 try await fixture.store.counts(at: fixture.start).traffic == Device.Traffic(received: 5, sent: 7))
             // No other address is free.
@@ -164,7 +164,7 @@ extension StoreFixture {
     }
 
     @Test(
-        "Whoever has another password by now, is disabled or has expired gets nothing; so does a device that is disabled",
+        "A user with a changed password, a disabled or expired user, and a disabled device get no lease",
         arguments: StoreKind.allCases)
     func refused(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
@@ -172,21 +172,21 @@ extension StoreFixture {
             let anna = try await fixture.userWithPassword(expiresAfter: 100)
             let device = try fixture.given(try await fixture.lease(anna))
             guard case .userExpired = try await fixture.lease(anna, at: 100) else {
-                Issue.record("an expired user was let in")
+                Issue.record("an expired user was admitted")
                 return
             }
             var disabled = UserUpdate()
             disabled.isEnabled = false
             _ = try await store.update(user: anna.id, disabled, fixture.audit())
             guard case .userDisabled = try await fixture.lease(anna) else {
-                Issue.record("a disabled user was let in")
+                Issue.record("a disabled user was admitted")
                 return
             }
             var enabled = UserUpdate()
             (enabled.isEnabled, enabled.password) = (true, .some(StoredPassword(text: "another")))
             let changed = try await store.update(user: anna.id, enabled, fixture.audit())
             guard case .changed = try await fixture.lease(anna) else {
-                Issue.record("an old password was good for something")
+                Issue.record("an old password was accepted")
                 return
             }
             var off = DeviceUpdate()
@@ -195,14 +195,14 @@ extension StoreFixture {
             #expect(try fixture.given(try await fixture.lease(changed)).id != device.id)
             try await store.remove(user: anna.id, fixture.audit())
             guard case .changed = try await fixture.lease(changed) else {
-                Issue.record("a user who is gone was let in")
+                Issue.record("a removed user was admitted")
                 return
             }
         }
     }
 
     @Test(
-        "Of 32 logins and enrolments at once each has addresses of its own", arguments: StoreKind.allCases)
+        "Of 32 concurrent logins and enrolments, each gets different addresses", arguments: StoreKind.allCases)
     func race(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
             let anna = try await fixture.userWithPassword()
@@ -223,14 +223,15 @@ extension StoreFixture {
                 }
                 return try await group.reduce(into: [[IPAddress]]()) { $0.append($1) }
             }
-            // Nothing is busy here, so that all logins are one after the other in the same place.
+            // No device has a session here, so all logins use the same device in turn.
             #expect(Set(all.flatMap { $0 }).count == 2 * 17)
             let leases = try await fixture.store.leases()
             #expect(Set(leases.map(\.address)).count == leases.count)
         }
     }
 
-    @Test("Networks that became others are what the next login has its addresses from", arguments: StoreKind.allCases)
+    @Test(
+        "After a change of the networks, the next login gets addresses of the new ones", arguments: StoreKind.allCases)
     func otherNetworks(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
             let anna = try await fixture.userWithPassword()

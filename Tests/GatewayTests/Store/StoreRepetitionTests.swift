@@ -23,7 +23,7 @@ import Testing
     }
 
     @Test(
-        "Equal events within a minute are one entry with their number, from the first value to the last one",
+        "Equal events within a minute are one entry with their number, from the first value to the latest",
         arguments: StoreKind.allCases)
     func counted(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
@@ -57,7 +57,7 @@ import Testing
             #expect(try await entries(fixture, .deviceKeyRotated).map(\.count) == [2, 2, 2, 2])
             #expect(try await entries(fixture, .deviceRenewed).map(\.count) == [2])
             #expect(try await entries(fixture, .rulesChanged).map(\.count) == [1, 1])
-            // The clock went back.
+            // The clock was set back.
             try await fixture.store.append(event(fixture, after: 0), change: nil)
             #expect(try await entries(fixture, .deviceKeyRotated).count == 5)
         }

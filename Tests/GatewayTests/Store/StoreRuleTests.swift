@@ -13,7 +13,7 @@ import TunnelServer
         Rule(id: fixture.id(), owner: owner, access: AccessRule(.deny), notes: "\(number)")
     }
 
-    @Test("A draft gives a rule all of its members, and the database keeps them", arguments: StoreKind.allCases)
+    @Test("A rule has all members of its draft, and the database stores them", arguments: StoreKind.allCases)
     func draft(_ kind: StoreKind) async throws {
         let access = AccessRule(
             .allow, direction: .in, networks: [try IPPrefix("192.0.2.0/24"), try IPPrefix("2001:db8::/32")],
@@ -80,7 +80,7 @@ import TunnelServer
                 _ = try await store.add(
                     rule(.user(fixture.id()), 6, fixture), isFirst: false, limit: 6, nil, fixture.audit())
             }
-            // A list that was added to is replaced like any other.
+            // A list with an added rule is replaced like any other.
             try await store.setRules(of: owner, [expected[3]], fixture.audit())
             #expect(try await store.rules(of: owner) == [expected[3]])
         }
@@ -122,7 +122,7 @@ import TunnelServer
             #expect(try await store.counts(at: fixture.start).sequence == sequence)
             try await store.setRules(of: owner, second, ifVersion: [empty, Rule.version(of: first)], fixture.audit())
             #expect(try await store.rules(of: owner) == second)
-            // Of many requests that replace the same list, one succeeds.
+            // Of concurrent requests that replace the same list, one succeeds.
             let version = Rule.version(of: second)
             let replacements = (0..<8).map { [rule(owner, $0, fixture)] }
             let replaced = await withTaskGroup(of: Bool.self) { group in

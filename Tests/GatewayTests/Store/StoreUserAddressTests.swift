@@ -46,7 +46,7 @@ extension StoreFixture {
 
 @Suite struct StoreUserAddressTests {
     @Test(
-        "A user's addresses are read with the user, and its logins have them, one session at a time",
+        "A user's addresses are read with the user, and its logins get them, one session at a time",
         arguments: StoreKind.allCases)
     func logins(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
@@ -59,10 +59,10 @@ extension StoreFixture {
             let device = try await fixture.logIn(anna)
             #expect(device.addresses.map(\.description) == ["10.66.0.77", "fd66::2"])
             #expect(try await store.peers(after: nil).changed.map(\.user) == [anna])
-            // The next session has the device of the first.
+            // The next session gets the device of the first.
             #expect(try await fixture.logIn(anna, busy: [device.id]).id == device.id)
             try await store.remove(device: device.id, of: nil, fixture.audit(after: 10))
-            // The fixed address needs no rest.
+            // A fixed address has no cooldown for its owner.
             let next = try await fixture.logIn(anna, at: 20)
             #expect(next.id != device.id && next.addresses.map(\.description) == ["10.66.0.77", "fd66::3"])
         }
@@ -81,7 +81,8 @@ extension StoreFixture {
             await #expect(throws: StoreError.exists(.address(.v4(10, 66, 0, 2)))) {
                 _ = try await fixture.device(of: anna, ["10.66.0.2"])
             }
-            // Another user's, another user's login's, a device's, the gateway's, outside.
+            // These belong to another user, another user's login, a device or the gateway, or are outside the
+            // networks.
             for text in ["10.66.0.2", "fd66::2", "10.66.0.3", "10.66.0.4", "10.66.0.1", "10.66.0.255", "10.67.0.9"] {
                 await #expect(throws: StoreError.exists(.address(try IPAddress(text)))) {
                     _ = try await fixture.user("cara", with: [text])
@@ -93,7 +94,7 @@ extension StoreFixture {
                 _ = try await fixture.set(["10.66.0.3"], of: anna, login: "eva")
             }
             #expect(try await fixture.store.user(anna.id) == anna)
-            // Another user's removed device has had the address, so it rests.
+            // Another user's removed device had the address, so it is in cooldown.
             try await fixture.store.remove(device: laptop.id, of: nil, fixture.audit(after: 10))
             await #expect(throws: StoreError.exists(.address(.v4(10, 66, 0, 4)))) {
                 _ = try await fixture.set(["10.66.0.4"], of: ben, at: 20)
@@ -104,7 +105,7 @@ extension StoreFixture {
     }
 
     @Test(
-        "A login's present address can become the user's; another one removes the login's device",
+        "A login's current address can become the user's; a different one removes the login's device",
         arguments: StoreKind.allCases)
     func change(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
@@ -142,7 +143,9 @@ extension StoreFixture {
         }
     }
 
-    @Test("A user keeps a fixed address that is set again while no address has rested", arguments: StoreKind.allCases)
+    @Test(
+        "A user keeps a fixed address that is set again while all addresses are in cooldown",
+        arguments: StoreKind.allCases)
     func setAgain(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
             let anna = try await fixture.user("anna", with: ["10.66.0.77"])
@@ -154,7 +157,7 @@ extension StoreFixture {
         }
     }
 
-    @Test("A search for a rested address reads no fixed addresses")
+    @Test("A search for an address whose cooldown has ended reads no fixed addresses")
     func index() async throws {
         let store = try GatewayStore.inMemory()
         let plan = try await store.connections.read { db in
@@ -198,7 +201,7 @@ extension StoreFixture {
         }
     }
 
-    @Test("An address outside of the gateway's new networks is given to no login", arguments: StoreKind.allCases)
+    @Test("No login gets an address outside the gateway's new networks", arguments: StoreKind.allCases)
     func otherNetworks(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
             let anna = try await fixture.user("anna", with: ["10.66.0.77"])
@@ -212,7 +215,7 @@ extension StoreFixture {
 }
 
 @Suite struct UserAddressServiceTests {
-    @Test("Addresses must be one of each family, in the networks, and not the gateway's own; the log has them")
+    @Test("Addresses must be one of each family, in the networks and not the gateway's; the audit log contains them")
     func checks() async throws {
         let fixture = try ServiceFixture()
         for text in [["10.66.0.1"], ["10.66.0.2", "10.66.0.3"], ["10.67.0.1"], ["10.66.255.255"], ["fd67::2"]] {

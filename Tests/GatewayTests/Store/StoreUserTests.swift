@@ -10,7 +10,7 @@ import TunnelServer
 @testable import Gateway
 
 @Suite struct StoreUserTests {
-    @Test("What was added is read again, with all that it had", arguments: StoreKind.allCases)
+    @Test("An added user is read with all members", arguments: StoreKind.allCases)
     func addAndRead(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
             var user = User(
@@ -34,7 +34,7 @@ import TunnelServer
         }
     }
 
-    @Test("A login is one user's", arguments: StoreKind.allCases)
+    @Test("Logins are unique", arguments: StoreKind.allCases)
     func uniqueLogin(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
             let anna = try await fixture.user("anna")
@@ -45,13 +45,13 @@ import TunnelServer
             await #expect(throws: StoreError.exists(.login)) {
                 _ = try await fixture.store.update(user: bea.id, update, fixture.audit())
             }
-            // What was refused has left nothing behind, in the log either.
+            // The refused request has changed nothing, not even the audit log.
             #expect(try await fixture.store.counts(at: fixture.start).sequence == 2)
             #expect(try await fixture.store.audit(AuditFilter(), PageRequest()).items.count == 2)
         }
     }
 
-    @Test("Text of any kind is text: SQL, shell, quotes and other scripts", arguments: StoreKind.allCases)
+    @Test("Any text is stored unchanged: SQL, shell, quotes and other scripts", arguments: StoreKind.allCases)
     func hostileText(_ kind: StoreKind) async throws {
         let texts = [
             "'; DROP TABLE users; --", "\" OR \"\"=\"", "$(reboot)", "`id`", "a;b|c&d", "%s%n", "\\", "''", "ключ", "🔑",
@@ -81,7 +81,7 @@ import TunnelServer
         }
     }
 
-    @Test("Users come in pages by their logins, each once", arguments: StoreKind.allCases)
+    @Test("Users are listed by login in pages, each once", arguments: StoreKind.allCases)
     func pages(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
             for number in 0..<25 { _ = try await fixture.user("user\(100 + number)") }
@@ -97,7 +97,7 @@ import TunnelServer
     }
 
     @Test(
-        "A user that goes takes devices, tokens, invitations and rules along, and the addresses begin to rest",
+        "Removing a user removes devices, tokens, invitations and rules, and starts the addresses' cooldown",
         arguments: StoreKind.allCases)
     func removal(_ kind: StoreKind) async throws {
         try await kind.run { fixture in
@@ -133,14 +133,14 @@ import TunnelServer
             #expect(feed.removed == [device.id] && feed.changed.isEmpty && !feed.isComplete)
             guard case .refused(.unknown) = try await store.enrol(try fixture.enrolment(.invitation(invitation.hash)))
             else {
-                Issue.record("the invitation of a user who is gone was taken")
+                Issue.record("the invitation of a removed user was accepted")
                 return
             }
         }
     }
 
     @Test(
-        "The same creation again makes nothing new, and another request with its key is refused",
+        "A repeated creation makes nothing new, and another request with its key is refused",
         arguments: StoreKind.allCases)
     func creations(_ kind: StoreKind) async throws {
         try await kind.run { fixture in

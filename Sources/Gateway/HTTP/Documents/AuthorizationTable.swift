@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The callers of each route, as `docs/authorization.md` shows them.
+/// The callers of each route, for `docs/authorization.md`.
 package struct AuthorizationTable: Sendable {
     /// The routes of one listener.
     package struct Listener: Sendable {
@@ -21,7 +21,7 @@ package struct AuthorizationTable: Sendable {
 
     package init(_ listeners: [Listener]) { self.listeners = listeners }
 
-    /// The page.
+    /// The content of the page.
     package var markdown: String {
         """
         # Permissions of the gateway's API
@@ -29,7 +29,7 @@ package struct AuthorizationTable: Sendable {
         This page lists the callers of each route. It is generated from the routes: `scripts/contract --update` writes it,
         and a test compares it with the code.
 
-        - A device sees and removes devices of the same user only. A token of scope `enrol` or `addKey` makes devices of one
+        - A device can list and remove only devices of the same user. A token of scope `enrol` or `addKey` makes devices of one
           user only.
         - Other callers get status 401 or 403, or 400 if the request is not valid. A caller with many failures gets 429.
         - The socket is the Unix socket of administrators. It serves root and the gateway's user only, on every route of its

@@ -3,7 +3,7 @@
 
 import Provisioning
 
-/// The schemas that the API document names.
+/// The named schemas of the API document.
 enum ModelSchemas {
     static let all: [(name: String, schema: JSONSchema)] = [
         ("Problem", problem), ("Grant", grant), ("User", User.message.schema(.reply)),
@@ -19,7 +19,7 @@ enum ModelSchemas {
 
     static let problem = ProblemDetails.schema
 
-    /// A problem with further members.
+    /// The schema of a problem with additional members.
     static func problemSchema(with members: [JSONSchema.Member]) -> JSONSchema {
         .object(ProblemDetails.message.schemaMembers(.reply) + members)
     }

@@ -5,7 +5,7 @@ import HTTPTypes
 import Provisioning
 package import TunnelSystem
 
-/// The OpenAPI 3.1 document of a listener, made of the routes that it answers by.
+/// The OpenAPI 3.1 document of a listener, made from the routes of its router.
 package struct OpenAPIDocument: Sendable {
     package var title: String
     package var version: String
@@ -23,7 +23,7 @@ package struct OpenAPIDocument: Sendable {
             .init(status: 200, schema: .object([.init("openapi", .text())]), note: "OpenAPI 3.1")
         ]) { APIReply(200, mediaType: "application/json", body: $0) })
 
-    /// Adds a route with the document of all routes, including itself.
+    /// Adds a route for the document of all routes, including itself.
     package static func register(in list: inout RouteList, title: String, version: String) {
         let routes = list.routes.map(\.description) + [show.description]
         let bytes = OpenAPIDocument(title: title, version: version, routes: routes).json.bytes
@@ -75,7 +75,7 @@ package struct OpenAPIDocument: Sendable {
         let bearer: JSON = ["bearer": .array([])]
         return switch access {
         case .open, .addKey: []
-        // Or nothing, from this host.
+        // A token, or no credential from this host.
         case .localRead: [bearer, .object([])]
         default: [bearer]
         }
@@ -104,7 +104,7 @@ package struct OpenAPIDocument: Sendable {
             (
                 "\(status)",
                 [
-                    "description": "Refused; `code` says why",
+                    "description": "Refused; `code` is the reason",
                     "content": ["application/problem+json": ["schema": JSONSchema.named("Problem").json]],
                 ]
             )
@@ -112,7 +112,7 @@ package struct OpenAPIDocument: Sendable {
         return good + bad
     }
 
-    /// As in `getUsersId`.
+    /// The name of an operation, such as `getUsersId`.
     private static func name(_ route: RouteDescription) -> String {
         let words = route.path.split { !($0.isLetter || $0.isNumber) }.filter { $0 != "v1" }
         return route.method.rawValue.lowercased()

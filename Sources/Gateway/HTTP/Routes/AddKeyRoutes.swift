@@ -7,16 +7,16 @@ import Provisioning
 import TunnelSystem
 import WireGuardCore
 
-/// The one route of the `addKey` listener, for PIA's clients.
+/// The only route of the `addKey` listener, for PIA's clients.
 package struct AddKeyRoutes: Sendable {
     private let service: GatewayService
     private let server: Server
 
     /// The server's addresses in the reply.
     package struct Server: Sendable {
-        /// The address of WireGuard. PIA's clients do not resolve names here.
+        /// The address of WireGuard. PIA's clients do not resolve a name in this member.
         package var address: IPAddress
-        /// Inside the tunnel.
+        /// The server's address inside the tunnel.
         package var innerAddress: IPAddress
 
         package init(address: IPAddress, innerAddress: IPAddress) {
@@ -63,7 +63,7 @@ package struct AddKeyRoutes: Sendable {
                     "peer_pubkey": .string(made.publicKey.base64),
                     "dns_servers": .texts(made.grant.dns.filter { !$0.isIPv6 }),
                 ])
-            }, "As PIA's servers answer"), parameters: [key, token], errors: [409])
+            }, "The reply of PIA's servers"), parameters: [key, token], errors: [409])
 
     package func register(in list: inout RouteList) {
         list.register(Self.add) { call in

@@ -8,15 +8,15 @@ import TunnelSystem
 /// The handlers of the administrators' API: all of `/v1` on their listener and on the socket.
 package struct AdminRoutes: Sendable {
     let service: GatewayService
-    let invitations: InvitationPlace
+    let invitations: InvitationTemplate
     let backup: Backup?
     let loginTunnel: LoginTunnelPlace?
 
-    /// Makes an encrypted backup with a passphrase, for somebody who may have one.
+    /// Makes an encrypted backup with a passphrase, if the caller may make one.
     package typealias Backup = @Sendable (_ passphrase: [UInt8], Caller) async throws(GatewayError) -> [UInt8]
 
     package init(
-        _ service: GatewayService, invitations: InvitationPlace, backup: Backup? = nil,
+        _ service: GatewayService, invitations: InvitationTemplate, backup: Backup? = nil,
         loginTunnel: LoginTunnelPlace? = nil
     ) {
         self.loginTunnel = loginTunnel

@@ -7,18 +7,18 @@ import NetworkAddresses
 import Provisioning
 import TunnelSystem
 
-/// Addresses that rest after use.
+/// The addresses in cooldown: recently released addresses that are not reused yet.
 package enum CooldownRoutes {
     package static let user = RouteDescription.Parameter(
         "user", .id, "Only addresses that devices of this user had")
     package static let address = RouteDescription.Parameter("address", .line(1...64), "Only this address")
 
     package static let list = Route<Void, Page<CooldownEntry>>(
-        .get, "/v1/cooldowns", .read, "List the addresses that rest after use", reply: .page(shape),
+        .get, "/v1/cooldowns", .read, "List the addresses in cooldown after use", reply: .page(shape),
         parameters: [user, address])
     /// The reply is the number of addresses.
     package static let clear = Route<Void, Int>(
-        .delete, "/v1/cooldowns", .manage, "End the rest of addresses, so that devices can get them",
+        .delete, "/v1/cooldowns", .manage, "End the cooldown of addresses, so that devices can get them",
         reply: .one(
             ReplyShape(.object([.init("cleared", .count)])) { .object(of: [("cleared", .integer($0))]) },
             "The number of these addresses"),

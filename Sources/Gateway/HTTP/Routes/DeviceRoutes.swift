@@ -8,23 +8,24 @@ import TunnelSystem
 /// The routes for devices, which Provisioning describes for their clients (``Provisioning/EnrolmentPath``).
 package enum EnrolmentRoutes {
     package static let enrol = Route<EnrolmentRequest, Created<EnrolmentGrant>>(
-        .post, EnrolmentPath.enrolments, .invitation, "Make a device, with an invitation or a token of scope enrol",
+        .post, EnrolmentPath.enrolments, .invitation, "Make a device with an invitation or a token of scope enrol",
         body: .complete(EnrolmentRequest.message),
         reply: .created(
-            .grant(""), notes: (new: "The device", repeated: "The same request was answered before"), parameters: []),
+            .grant(""), notes: (new: "The device", repeated: "The device; an earlier identical request made it"),
+            parameters: []),
         errors: [409])
     package static let show = Route<Void, EnrolmentGrant>(
-        .get, EnrolmentPath.device, .device, "Show the device's grant", reply: .grant("As it is now"))
+        .get, EnrolmentPath.device, .device, "Show the device's grant", reply: .grant("The current grant"))
     package static let renew = Route<Void, EnrolmentGrant>(
-        .post, EnrolmentPath.renewal, .device, "Extend the device's expiry", reply: .grant("As it is now"))
+        .post, EnrolmentPath.renewal, .device, "Extend the device's expiry", reply: .grant("The current grant"))
     package static let rotationNonce = Route<Void, RotationNonce>(
         .post, EnrolmentPath.rotationNonces, .device, "Make a nonce for the proof of a new key",
         reply: .message(RotationNonce.schema, "The nonce"))
     package static let rotate = Route<RotationRequest, EnrolmentGrant>(
-        .post, EnrolmentPath.rotations, .device, "Give the device a new key",
-        body: .complete(RotationRequest.message), reply: .grant("With the new key"), errors: [409])
+        .post, EnrolmentPath.rotations, .device, "Replace the device's key",
+        body: .complete(RotationRequest.message), reply: .grant("The grant with the new key"), errors: [409])
     package static let list = Route<Void, DeviceList>(
-        .get, EnrolmentPath.devices, .device, "The devices of the device's user",
+        .get, EnrolmentPath.devices, .device, "List the devices of the device's user",
         reply: .message(DeviceList.schema, "The devices"))
     package static let remove = Route<Void, Bool>(
         .delete, EnrolmentPath.devices + "/{id}", .device, "Revoke a device of the same user", reply: .removal,
@@ -40,7 +41,7 @@ package struct DeviceRoutes: Sendable {
     private let service: GatewayService
     private let enrolled: @Sendable (Bool) -> Void
 
-    /// - Parameter enrolled: hears of each enrolment, and whether it was one that was there already.
+    /// - Parameter enrolled: Called after each enrolment with whether it repeats an earlier one.
     package init(_ service: GatewayService, enrolled: @escaping @Sendable (Bool) -> Void = { _ in }) {
         self.service = service
         self.enrolled = enrolled

@@ -5,7 +5,7 @@ import HTTPTypes
 import Provisioning
 import TunnelSystem
 
-/// Invitations of devices.
+/// The invitations with which devices enrol.
 package enum InvitationRoutes {
     private static let shape = ReplyShape<IssuedInvitation>("Invitation")
 
@@ -14,12 +14,13 @@ package enum InvitationRoutes {
     package static let add = Route<InvitationDraft, Created<IssuedText<IssuedInvitation>>>(
         .post, "/v1/invitations", .manage, "Make an invitation; only this reply contains its text",
         body: .complete(InvitationDraft.message, .named("InvitationDraft")),
-        reply: .created(.issued("invitation", shape, "text", .text(note: "One line"))), errors: [404, 409])
+        reply: .created(.issued("invitation", shape, "text", .text(note: "The invitation, in one line"))),
+        errors: [404, 409])
     package static let revoke = Route<Void, IssuedInvitation>(
         .delete, "/v1/invitations/{id}", .manage, "Revoke an invitation", reply: .changed(shape), errors: [404, 409])
 }
 
-/// Something new with its secret as a text, which the gateway shows this once.
+/// A new item with its secret as a text, which only this reply contains.
 package struct IssuedText<Item: Sendable>: Sendable {
     let item: Item
     let text: String

@@ -7,7 +7,7 @@ import Provisioning
 import TunnelSystem
 import WireGuardCore
 
-/// The address and the keys that clients of the login tunnel need in addition to a login and its password.
+/// The address and the keys that clients of the login tunnel need, in addition to a login and its password.
 package struct LoginTunnelPlace: Sendable {
     package var server: EndpointAddress
     package var keys: LoginTunnelKeys
@@ -32,7 +32,7 @@ package enum LoginTunnelRoutes {
                     ("serverKey", .string(place.keys.privateKey.publicKey.base64)),
                     ("presharedKey", .string(place.keys.presharedKey.exportedBase64)),
                 ])
-            }, "The same for all of them"), errors: [404])
+            }, "The settings that all clients share"), errors: [404])
 }
 
 extension AdminRoutes {

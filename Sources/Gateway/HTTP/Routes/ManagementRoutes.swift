@@ -18,18 +18,19 @@ package enum ManagementRoutes {
         .get, "/v1/audit", .read, "List the audit log, the latest entry first",
         reply: .page(ReplyShape("AuditEntry")), parameters: [action, subject, actor])
     package static let status = Route<Void, GatewayStatus>(
-        .get, "/v1/status", .read, "Show the state of the gateway", reply: .one(statusShape, "As it is now"))
+        .get, "/v1/status", .read, "Show the state of the gateway", reply: .one(statusShape, "The current state"))
     package static let announceKey = Route<Void, GatewayStatus>(
         .post, "/v1/server-key", .manage,
         "Announce a new server key, which replaces the old one after the overlap in the settings",
-        reply: .one(statusShape, "As it is now"), errors: [409])
+        reply: .one(statusShape, "The current state"), errors: [409])
     package static let cancelKey = Route<Void, Void>(
         .delete, "/v1/server-key", .manage, "Cancel the announcement of a server key",
-        reply: .none("The old one stays"), errors: [409])
+        reply: .none("The active key remains"), errors: [409])
     package static let backUp = Route<SecretText, [UInt8]>(
-        .post, "/v1/backups", .manage, "Make a backup of everything but the backup key, encrypted with a passphrase",
+        .post, "/v1/backups", .manage,
+        "Make a backup, encrypted with a passphrase, of everything except the backup key",
         body: .secret("passphrase", .line(GatewayBackup.shortestPassphrase...512)),
-        reply: .bytes("application/octet-stream", "The file, for culvert gateway restore"))
+        reply: .bytes("application/octet-stream", "The file for culvert gateway restore"))
 
     private static let statusShape = ReplyShape<GatewayStatus>("Status")
 }
@@ -41,7 +42,7 @@ extension AdminRoutes {
             var filter = AuditFilter(subject: call[Routes.subject], actor: call[Routes.actor])
             if let text = call[Routes.action] {
                 guard let action = AuditRecord.Action(rawValue: text) else {
-                    throw GatewayError.invalid(field: Routes.action.name, problem: "nothing is called so")
+                    throw GatewayError.invalid(field: Routes.action.name, problem: "must be the name of an action")
                 }
                 filter.action = action
             }

@@ -9,7 +9,7 @@ import TunnelSystem
 package enum PeerRoutes {
     private static let shape = ReplyShape<Device>("Device", first: "name")
 
-    package static let user = RouteDescription.Parameter("user", .id, "Only those of this user")
+    package static let user = RouteDescription.Parameter("user", .id, "Only devices of this user")
 
     package static let list = Route<Void, Page<Device>>(
         .get, "/v1/devices", .read, "List devices", reply: .page(shape), parameters: [user])

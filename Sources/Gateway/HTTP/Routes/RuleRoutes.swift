@@ -5,7 +5,7 @@ import HTTPTypes
 import Provisioning
 import TunnelSystem
 
-/// The rules of users, and those of devices.
+/// The rules of users and the rules of devices.
 package struct RuleRoutes: Sendable {
     package static let ofUsers = RuleRoutes("users", "user") { .user($0) }
     package static let ofDevices = RuleRoutes("devices", "device") { .device($0) }
@@ -17,13 +17,13 @@ package struct RuleRoutes: Sendable {
     fileprivate let owner: @Sendable (RandomID) -> Rule.Owner
 
     /// - Parameters:
-    ///   - folder: The part of the path that names the owners.
-    ///   - kind: The name of an owner's kind.
+    /// - folder: The part of the path that selects the kind of owner.
+    /// - kind: The name of the kind of owner.
     private init(_ folder: String, _ kind: String, _ owner: @escaping @Sendable (RandomID) -> Rule.Owner) {
         self.owner = owner
         let path = "/v1/\(folder)/{id}/rules"
         list = Route(
-            .get, path, .read, "The rules of a \(kind), in their order", reply: .rules("The first that fits counts"),
+            .get, path, .read, "List the rules of a \(kind), in their order", reply: .rules("The first match applies"),
             errors: [404])
         add = Route(
             .post, path, .manage, "Add a rule to a \(kind)", body: .complete(RuleAddition.message),
@@ -31,16 +31,16 @@ package struct RuleRoutes: Sendable {
             errors: [404, 409])
         replace = Route(
             .put, path, .manage, "Replace the rules of a \(kind)", body: .complete(RuleList.message),
-            reply: .rules("As they are now"),
+            reply: .rules("The current rules"),
             parameters: [Self.versions], errors: [404, 409, 412])
         remove = Route(
-            .delete, path + "/{rule}", .manage, "Remove a rule of a \(kind)", reply: .rules("The rules that are left"),
+            .delete, path + "/{rule}", .manage, "Remove a rule of a \(kind)", reply: .rules("The remaining rules"),
             errors: [404])
     }
 
     private static let versions = RouteDescription.Parameter(
         "If-Match", in: .header, .text(),
-        "The ETag of the list that is replaced; if the list has changed since, the request is refused")
+        "The ETag of the list to replace; if the list has changed since, the request is refused")
 }
 
 extension ReplyFormat where Reply == [Rule] {

@@ -8,15 +8,15 @@ import PacketTunnelLinux
 import Provisioning
 import TunnelSystem
 
-/// The routes and handlers for machines that watch the gateway.
+/// The routes for monitoring, and their handlers.
 package struct SystemRoutes: Sendable {
     private let service: GatewayService
     private let metrics: @Sendable () async -> [MetricFamily]
     private let readiness: @Sendable () async -> Readiness
 
     /// - Parameters:
-    ///   - metrics: all that is counted.
-    ///   - readiness: the state that `/ready` reports.
+    /// - metrics: Returns the metrics of the process.
+    /// - readiness: Returns the state that `/ready` reports.
     package init(
         _ service: GatewayService, metrics: @escaping @Sendable () async -> [MetricFamily],
         readiness: @escaping @Sendable () async -> Readiness
@@ -28,12 +28,13 @@ package struct SystemRoutes: Sendable {
 
     static func health(at path: String) -> Route<Void, Void> {
         Route(
-            .get, path, .open, "Whether the process answers",
+            .get, path, .open, "Check that the process answers",
             reply: .one(
-                ReplyShape(.object([.init("status", .choice(["ok"]))])) { _ in ["status": "ok"] }, "It does"))
+                ReplyShape(.object([.init("status", .choice(["ok"]))])) { _ in ["status": "ok"] }, "The process answers"
+            ))
     }
     static let ready = Route<Void, Readiness>(
-        .get, "/ready", .open, "Whether devices are served", reply: .readiness)
+        .get, "/ready", .open, "Check that devices are served", reply: .readiness)
     static let metrics = Route<Void, [UInt8]>(
         .get, "/metrics", .localRead, "Show the metrics for Prometheus",
         reply: .bytes(
@@ -43,7 +44,7 @@ package struct SystemRoutes: Sendable {
         list.register(Self.health(at: "/health")) { _ in }
         list.register(Self.ready) { _ in await readiness() }
         list.register(Self.metrics) { call in
-            // The service says who may read.
+            // The service checks the caller's permission.
             let status = try await service.status(call.caller)
             return Array(PrometheusText.text(await metrics() + status.families).utf8)
         }
@@ -51,7 +52,7 @@ package struct SystemRoutes: Sendable {
 }
 
 extension ReplyFormat where Reply == Readiness {
-    /// The most problems that a reply names: there may be one for each device.
+    /// The largest number of problems in a reply. There may be one for each device.
     private static var mostProblems: Int { 100 }
 
     fileprivate static var readiness: ReplyFormat {
@@ -60,7 +61,7 @@ extension ReplyFormat where Reply == Readiness {
             .list(of: .object([.init("what", .text()), .init("since", .time)]), count: 0...mostProblems),
             isRequired: false,
             note: """
-                The parts of the gateway that are not in effect, a database that refuses writes, revocations that are in effect and \
+                The parts of the gateway that are not in effect, a database that refuses writes, revocations that are in effect but \
                 not saved, and the devices that are excluded
                 """)
         return ReplyFormat([
@@ -69,7 +70,7 @@ extension ReplyFormat where Reply == Readiness {
                 note: "Devices are served, except for those in `problems`"),
             .init(
                 status: 503, schema: ModelSchemas.problemSchema(with: [problems]), mediaType: ProblemDetails.mediaType,
-                note: "Devices are not served, for the reasons in `problems`"),
+                note: "Devices are not served; `problems` contains the reasons"),
         ]) { reply($0) }
     }
 
@@ -93,7 +94,7 @@ extension ReplyFormat where Reply == Readiness {
 }
 
 extension GatewayStatus {
-    /// The store's part of the metrics.
+    /// The metrics of the store.
     package var families: [MetricFamily] {
         func figures(_ value: (PoolFigures) -> Int) -> [MetricFamily.Sample] {
             pools.map { .init(Double(value($0)), labels: [.init("network", "\($0.network)")]) }
@@ -102,18 +103,18 @@ extension GatewayStatus {
             MetricFamily("culvert_gateway_users", .gauge, "Users", counts.users),
             MetricFamily("culvert_gateway_devices", .gauge, "Devices", counts.devices),
             MetricFamily(
-                "culvert_gateway_active_devices", .gauge, "Devices with a key that are let in", counts.activeDevices),
+                "culvert_gateway_active_devices", .gauge, "Devices with a key that are admitted", counts.activeDevices),
             MetricFamily(
                 "culvert_gateway_open_invitations", .gauge, "Invitations that can be used", counts.openInvitations),
             MetricFamily("culvert_gateway_tokens", .gauge, "Tokens of the API", counts.tokens),
             MetricFamily(
-                "culvert_gateway_change_sequence", .gauge, "The number of the last change", counts.sequence),
+                "culvert_gateway_change_sequence", .gauge, "The number of the latest change", counts.sequence),
             MetricFamily("culvert_gateway_pool_in_use", .gauge, "Addresses in use", figures(\.inUse)),
-            MetricFamily("culvert_gateway_pool_resting", .gauge, "Addresses that rest after use", figures(\.resting)),
+            MetricFamily("culvert_gateway_pool_resting", .gauge, "Addresses in cooldown after use", figures(\.resting)),
             MetricFamily(
-                "culvert_gateway_pool_capacity", .gauge, "Devices that there is room for", figures(\.capacity)),
+                "culvert_gateway_pool_capacity", .gauge, "The largest number of devices", figures(\.capacity)),
             MetricFamily(
-                "culvert_gateway_device_bytes_total", .counter, "Bytes of all devices, those that are gone included",
+                "culvert_gateway_device_bytes_total", .counter, "Bytes of all devices, including removed ones",
                 [
                     .init(Double(counts.traffic.received), labels: [.init("direction", "received")]),
                     .init(Double(counts.traffic.sent), labels: [.init("direction", "sent")]),

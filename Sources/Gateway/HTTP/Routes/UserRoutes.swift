@@ -11,7 +11,7 @@ package enum UserRoutes {
     private static let shape = ReplyShape<User>("User", first: "login")
 
     package static let login = RouteDescription.Parameter(
-        "login", .line(1...128), "Only the user that is called this")
+        "login", .line(1...128), "Only the user with this login")
 
     package static let list = Route<Void, Page<User>>(
         .get, "/v1/users", .read, "List users", reply: .page(shape), parameters: [login])

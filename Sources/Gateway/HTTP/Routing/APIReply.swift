@@ -8,7 +8,7 @@ import NIOCore
 import Provisioning
 import TunnelSystem
 
-/// The reply of a route as HTTP has it.
+/// The reply of a route in the form of HTTP.
 package struct APIReply: Sendable {
     package var status: Int
     package var mediaType: String
@@ -25,7 +25,7 @@ package struct APIReply: Sendable {
         self.init(status, mediaType: "application/json", body: json.bytes)
     }
 
-    /// 204.
+    /// The reply without a body (204).
     static let empty = APIReply(204, mediaType: "", body: [])
 }
 

@@ -12,7 +12,7 @@ import TunnelSystem
 
 /// Answers the requests of one listener with Hummingbird's router.
 ///
-/// The log contains a request's method, the path of its route as the template has it, and its origin, and nothing else of it.
+/// Of a request, the log contains only the method, the template of the route's path, and the origin.
 package final class APIResponder: HTTPAnswering {
     private let router: RouterResponder<GatewayContext>
     private let service: GatewayService
@@ -20,8 +20,8 @@ package final class APIResponder: HTTPAnswering {
     private let logger: Logger
 
     /// - Parameters:
-    ///   - name: the name of the listener in metrics and the log.
-    ///   - socketUsers: for the Unix socket: the users whose processes may use it.
+    /// - name: The name of the listener in metrics and the log.
+    /// - socketUsers: The users whose processes may use the Unix socket; `nil` for other listeners.
     package init(
         name: String, routes: RouteList, service: GatewayService, socketUsers: Set<UInt32>? = nil,
         metrics: any MetricsFactory, logger: Logger
@@ -60,7 +60,8 @@ package final class APIResponder: HTTPAnswering {
         let began = ContinuousClock.now
         var request = request
         if !Self.methods.contains(request.method) {
-            // The router knows no other methods. No route has TRACE: the reply names the methods of the path.
+            // The router has no routes for other methods. No route has TRACE, so that the reply names the methods of
+            // the path.
             var head = request.head
             head.method = .trace
             request = Request(head: head, body: request.body)
@@ -84,8 +85,8 @@ package final class APIResponder: HTTPAnswering {
         return response
     }
 
-    /// Whether a path has one spelling only. The router finds the same route for paths with empty components, and compares text
-    /// by Unicode's equivalence.
+    /// Whether a path has the only valid spelling. The router finds the same route for paths with empty components,
+    /// and compares text by Unicode's equivalence.
     private static func isExact(_ path: String) -> Bool {
         let bytes = path.utf8
         guard bytes.first == UInt8(ascii: "/"), bytes.allSatisfy({ $0 < 0x80 }) else { return false }
@@ -112,7 +113,7 @@ package final class APIResponder: HTTPAnswering {
     }
 }
 
-/// Refuses a method that a path does not have.
+/// Refuses a method that a path does not support.
 private struct OtherMethodResponder: HTTPResponder {
     let allowed: [String]
 

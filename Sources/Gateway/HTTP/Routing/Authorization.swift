@@ -5,14 +5,14 @@ import HTTPTypes
 import HummingbirdCore
 import NetworkAddresses
 
-/// Finds the callers of one listener's requests. Only this type reads credentials.
+/// Identifies the callers of one listener's requests. Only this type reads credentials.
 struct Authorization: Sendable {
     let service: GatewayService
     /// The users whose processes may use the Unix socket; `nil` for other listeners.
     let socketUsers: Set<UInt32>?
 
-    /// The caller of a request, and its secret if the route may need it.
-    /// - Throws: ``GatewayError`` for a caller without the route's permission.
+    /// Returns the caller of a request, and the secret if the route may need it.
+    /// - Throws: ``GatewayError`` if the caller does not have the route's permission.
     func caller(
         of request: Request, from source: RequestSource, _ access: RouteAccess
     ) async throws(GatewayError) -> (Caller, bearer: String?) {
@@ -34,8 +34,8 @@ struct Authorization: Sendable {
         }
     }
 
-    /// Whether the request names this host by one of its addresses. The request of a web page that reaches this host by another
-    /// name does not.
+    /// Whether the request names this host as `localhost` or by a loopback address. A web page that reaches this host by
+    /// another name is refused, which prevents DNS rebinding.
     private func isOfThisHost(_ request: Request) -> Bool {
         guard let authority = request.head.authority else { return false }
         var host = authority[...]

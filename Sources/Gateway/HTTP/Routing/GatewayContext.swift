@@ -23,18 +23,18 @@ struct GatewayContext: RequestContext {
         limits = source.limits
     }
 
-    /// The path of the route as its template has it; `nil` if the request has none.
+    /// The template of the route's path; `nil` if no route matches.
     var routePath: String? { endpointPath.flatMap { $0 == Self.noRoute ? nil : $0 } }
 
     /// Hummingbird's name for a request without a route.
     static let noRoute = "NotFound"
 }
 
-/// A request that is refused before its handler, or by a time limit.
+/// A refusal before the handler runs, or by a time limit.
 struct RequestRefusal: Error {
     let problem: ProblemDetails
     var retryAfter: Int?
-    /// The methods of the path, if it has other methods than the request's.
+    /// The methods of the path, if the request's method is not one of them.
     var allowed: [String] = []
 
     init(_ code: ProblemDetails.Code, detail: String? = nil, allowed: [String] = []) {

@@ -6,18 +6,18 @@ package import Provisioning
 extension GatewayError {
     package init(_ error: ContractError) { self = .invalid(field: error.field, problem: error.problem) }
 
-    /// The error as HTTP has it.
+    /// The problem document of the error.
     var problem: ProblemDetails {
         let (status, title) =
             switch category {
             case .unauthorized: (401, "No valid credential")
             case .forbidden: (403, "Refused")
-            case .notFound: (404, "There is nothing with this id")
-            case .conflict: (409, "Something else is in the way")
-            case .invalid: (400, "The request cannot be read")
+            case .notFound: (404, "The resource does not exist")
+            case .conflict: (409, "The request conflicts with another resource")
+            case .invalid: (400, "The request is not valid")
             case .changed: (412, "The resource has changed")
             case .tooMany: (429, self.isOfFailures ? "Too many failures from here" : "Too many changes")
-            case .full: (503, "There is no more room")
+            case .full: (503, "A limit is reached")
             case .unavailable: (503, "The gateway cannot do this now")
             }
         return ProblemDetails(
@@ -25,7 +25,7 @@ extension GatewayError {
             code: ProblemDetails.Code(rawValue: contractCode))
     }
 
-    /// The word that the contract has for it.
+    /// The code of the error in the contract.
     private var contractCode: String {
         switch self {
         case .invalid: ProblemDetails.Code.requestInvalid.rawValue
@@ -36,7 +36,7 @@ extension GatewayError {
         }
     }
 
-    /// How long to wait, in seconds.
+    /// The time to wait before the next attempt, in seconds.
     var retryAfter: Int? {
         switch self {
         case .tooManyFailures(let seconds), .tooManyChanges(let seconds): seconds

@@ -3,7 +3,7 @@
 
 import FoundationEssentials
 
-/// Times as HTTP has them (RFC 9110 section 5.6.7).
+/// Times in the format of HTTP (RFC 9110 section 5.6.7).
 enum HTTPDate {
     private static let weekdays = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"]
     private static let months = [
@@ -11,7 +11,7 @@ enum HTTPDate {
     ]
 
     static func text(_ date: Date) -> String {
-        // 2026-01-31T12:00:00Z.
+        // For example, 2026-01-31T12:00:00Z.
         let parts = date.formatted(.iso8601).split { "-T:Z".contains($0) }.map(String.init)
         guard parts.count == 6, let month = Int(parts[1]), months.indices.contains(month - 1) else { return "" }
         let days = Int((date.timeIntervalSince1970 / 86_400).rounded(.down))

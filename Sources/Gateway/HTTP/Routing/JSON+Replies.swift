@@ -5,7 +5,7 @@ import FoundationEssentials
 import Provisioning
 import TunnelSystem
 
-// The JSON of replies. It contains no secret that is not the purpose of the reply, and no hash of one.
+// The JSON of replies. It contains a secret only if that is the purpose of the reply, and never the hash of one.
 
 extension JSON {
     static func time(_ date: Date) -> JSON { .string(date.formatted(.iso8601)) }
@@ -19,6 +19,6 @@ extension JSON {
 }
 
 extension Declared {
-    /// The resource as replies show it.
+    /// The resource in its form for replies.
     var json: JSON { Self.message.encode(self) }
 }

@@ -18,7 +18,7 @@ package enum PercentEncoding {
         return result
     }
 
-    /// The text, or `nil` if it is not valid. A plus stays a plus, because Base64 contains it.
+    /// The decoded text, or `nil` if it is not valid. A plus sign is not changed, because Base64 contains it.
     static func decode(_ text: Substring) -> String? {
         var bytes: [UInt8] = []
         var rest = text.utf8[...]

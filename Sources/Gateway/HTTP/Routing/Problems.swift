@@ -9,7 +9,7 @@ extension ProblemDetails.Code {
     package static let malformedRequest = Self(rawValue: "malformedRequest")
     /// The head exceeds the limit of bytes or fields.
     package static let headersTooLarge = Self(rawValue: "headersTooLarge")
-    /// The resource has another version than the request names in `If-Match`.
+    /// The version of the resource is not in the request's `If-Match`.
     package static let preconditionFailed = Self(rawValue: "preconditionFailed")
     /// The body exceeds the limit of bytes.
     package static let bodyTooLarge = Self(rawValue: "bodyTooLarge")
@@ -21,33 +21,33 @@ extension ProblemDetails.Code {
     package static let timedOut = Self(rawValue: "timedOut")
     /// There are too many connections.
     package static let tooManyConnections = Self(rawValue: "tooManyConnections")
-    /// There is no such path.
+    /// The path does not exist.
     package static let noSuchPath = Self(rawValue: "noSuchPath")
-    /// The path has no such method.
+    /// The path does not support the method.
     package static let methodNotAllowed = Self(rawValue: "methodNotAllowed")
     /// The gateway failed.
     package static let internalFailure = Self(rawValue: "internalFailure")
-    /// The gateway is not ready, or stops.
+    /// The gateway is not ready, or is stopping.
     package static let unavailable = Self(rawValue: "unavailable")
 }
 
 extension ProblemDetails {
     package static let mediaType = "application/problem+json"
 
-    /// A problem of a kind that the listeners know.
+    /// Makes the problem for one of the listeners' codes.
     package init(_ code: Code, detail: String? = nil) {
         let (status, title) = Self.kinds[code.rawValue] ?? (500, "The gateway failed")
         self.init(title: title, status: status, detail: detail, code: code)
     }
 
     private static let kinds: [String: (Int, String)] = [
-        Code.malformedRequest.rawValue: (400, "The request is no HTTP"),
-        Code.requestInvalid.rawValue: (400, "The request cannot be read"),
+        Code.malformedRequest.rawValue: (400, "The request is not valid HTTP"),
+        Code.requestInvalid.rawValue: (400, "The request is not valid"),
         Code.unauthorized.rawValue: (401, "No valid credential"),
-        Code.forbidden.rawValue: (403, "The credential is for something else"),
-        Code.notFound.rawValue: (404, "There is nothing with this id"),
-        Code.noSuchPath.rawValue: (404, "There is no such path"),
-        Code.methodNotAllowed.rawValue: (405, "There is no such method here"),
+        Code.forbidden.rawValue: (403, "The credential does not permit this"),
+        Code.notFound.rawValue: (404, "The resource does not exist"),
+        Code.noSuchPath.rawValue: (404, "The path does not exist"),
+        Code.methodNotAllowed.rawValue: (405, "The path does not support this method"),
         Code.tooSlow.rawValue: (408, "The request took too long"),
         Code.bodyTooLarge.rawValue: (413, "The body is too large"),
         Code.mediaTypeUnsupported.rawValue: (415, "The body is not application/json"),

@@ -29,7 +29,7 @@ extension ReplyShape where Value: Declared {
     }
 }
 
-/// The replies of a route other than errors.
+/// The successful replies of a route.
 package struct ReplyFormat<Reply: Sendable>: Sendable {
     let documented: [RouteDescription.Reply]
     /// The parameters that belong to this kind of reply.
@@ -52,9 +52,9 @@ package struct ReplyFormat<Reply: Sendable>: Sendable {
 /// The parameters of lists.
 package enum Paging {
     package static let limit = RouteDescription.Parameter(
-        "limit", .integer(1...Int64(PageRequest.most)), "The most items on a page")
+        "limit", .integer(1...Int64(PageRequest.most)), "The largest number of items on the page")
     package static let after = RouteDescription.Parameter(
-        "after", .line(1...256), "The value of `next` in the page before")
+        "after", .line(1...256), "The value of `next` in the previous page")
 }
 
 extension ReplyFormat {
@@ -70,7 +70,7 @@ extension ReplyFormat {
         }
     }
 
-    /// 200 with a part of a list.
+    /// 200 with one page of a list.
     static func page<Item>(_ shape: ReplyShape<Item>) -> ReplyFormat where Reply == Page<Item> {
         let schema = JSONSchema.object([
             .init("items", .list(of: shape.schema)),
@@ -85,17 +85,17 @@ extension ReplyFormat {
         }
     }
 
-    /// 201 for a new value, and 200 for one that an earlier request with the same key made.
+    /// 201 for a new value, and 200 for a value that an earlier request with the same key made.
     static func created<Item>(_ shape: ReplyShape<Item>) -> ReplyFormat where Reply == Created<Item> {
         created(.one(shape, ""))
     }
 
-    /// As ``created(_:)``, with another format of the value.
+    /// Like ``created(_:)``, with another format of the value.
     static func created<Item>(
         _ item: ReplyFormat<Item>, notes: (new: String, repeated: String)? = nil,
         parameters: [RouteDescription.Parameter] = [creationKey]
     ) -> ReplyFormat where Reply == Created<Item> {
-        let (new, repeated) = notes ?? ("The new resource", "An earlier request with this key made it")
+        let (new, repeated) = notes ?? ("The new resource", "The resource; an earlier request with this key made it")
         let schema = item.documented.first?.schema
         return ReplyFormat(
             [.init(status: 201, schema: schema, note: new), .init(status: 200, schema: schema, note: repeated)],
@@ -110,7 +110,7 @@ extension ReplyFormat {
     static var creationKey: RouteDescription.Parameter {
         RouteDescription.Parameter(
             "Idempotency-Key", in: .header, .text(pattern: "^[!-~]{1,128}$", length: 1...128),
-            "A text that the client chooses: the same request with the same key makes nothing new")
+            "A text that the client chooses; repeating the request with the same key makes nothing new")
     }
 
     /// 200 with bytes that are not JSON.
@@ -128,12 +128,12 @@ extension ReplyFormat {
     }
 
     fileprivate static var unsavedNote: String {
-        "The access has ended, and the database refuses writes: the gateway saves it as soon as possible"
+        "The access has ended but is not saved, because the database refuses writes; the gateway will retry"
     }
 }
 
 extension ReplyFormat where Reply == Bool {
-    /// 204 for a removal that is saved, and 202 for one that is in effect and not saved, because the database refuses writes.
+    /// 204 for a saved removal, and 202 for one that is in effect but not saved, because the database refuses writes.
     static var removal: ReplyFormat {
         let unsaved = JSONSchema.object([.init("isDone", .flag), .init("isSaved", .flag), .init("detail", .text())])
         return ReplyFormat([
@@ -146,7 +146,7 @@ extension ReplyFormat where Reply == Bool {
                 [
                     "isDone": true, "isSaved": false,
                     "detail":
-                        "access has ended, and that is not saved yet: the database refuses writes, and a restart would undo it",
+                        "the access has ended but is not saved yet, because the database refuses writes; a restart would undo it",
                 ])
         }
     }
@@ -164,10 +164,11 @@ extension Token: AccessResource {}
 extension IssuedInvitation: AccessResource {}
 
 extension ReplyFormat where Reply: AccessResource {
-    /// 200 with the changed value, and 202 if the change is in effect and not saved, because the database refuses writes.
+    /// 200 with the changed value, and 202 if the change is in effect but not saved, because the database refuses
+    /// writes.
     static func changed(_ shape: ReplyShape<Reply>) -> ReplyFormat {
         ReplyFormat([
-            .init(status: 200, schema: shape.schema, note: "As it is now"),
+            .init(status: 200, schema: shape.schema, note: "The changed resource"),
             .init(status: 202, schema: shape.schema, note: unsavedNote),
         ]) { APIReply($0.isSaved ? 200 : 202, shape.encode($0)) }
     }

@@ -10,7 +10,7 @@ enum RequestFields {
     private static let idempotencyKey = HTTPField.Name("Idempotency-Key")
 
     /// The bearer secret (RFC 6750 section 2.1), or `nil` if the request has no credential.
-    /// - Throws: ``GatewayError/unauthorized`` for another kind of credential, or for two.
+    /// - Throws: ``GatewayError/unauthorized`` for another kind of credential, or for more than one.
     static func bearer(_ fields: HTTPFields) throws(GatewayError) -> String? {
         let values = fields[values: .authorization]
         guard let value = values.first else { return nil }
@@ -23,7 +23,7 @@ enum RequestFields {
         return String(secret)
     }
 
-    /// The key by which a repeated creation is recognised, or `nil` without one.
+    /// The key by which a repeated creation is recognised, or `nil` if the request has none.
     static func creationKey(_ fields: HTTPFields) throws(GatewayError) -> String? {
         guard let name = idempotencyKey else { return nil }
         let values = fields[values: name]
@@ -34,7 +34,7 @@ enum RequestFields {
         return value
     }
 
-    /// Whether the body says to be JSON.
+    /// Whether the media type of the body is JSON.
     static func isJSON(_ fields: HTTPFields) -> Bool {
         let values = fields[values: .contentType]
         guard values.count == 1, let value = values.first else { return false }
@@ -42,7 +42,7 @@ enum RequestFields {
         return type.trimmedSpaces.lowercased() == "application/json"
     }
 
-    /// The parameters of a query. Each must be known, occur at most once, and have a length within its bounds.
+    /// Reads the parameters of a query. Each must be known, occur at most once, and have a length within its bounds.
     static func query(_ text: String?, _ known: [RouteDescription.Parameter]) throws(GatewayError) -> [String: String] {
         guard let text, !text.isEmpty else { return [:] }
         var values: [String: String] = [:]
@@ -54,7 +54,7 @@ enum RequestFields {
                 throw .invalid(field: "query", problem: "must be percent-encoded UTF-8")
             }
             guard let parameter = known.first(where: { $0.name == name }) else {
-                throw .invalid(field: "query", problem: "there is a parameter that is not known here")
+                throw .invalid(field: "query", problem: "must not contain unknown parameters")
             }
             if case .text(_, _, let length?, _) = parameter.schema {
                 let scalars = value.unicodeScalars

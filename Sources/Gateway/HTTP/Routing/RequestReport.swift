@@ -14,7 +14,7 @@ final class RequestReport: Sendable {
     private let refusals = Mutex(BoundedLog(most: 20))
     private static let origin = ContinuousClock.now
 
-    /// - Parameter name: the name of the listener.
+    /// - Parameter name: The name of the listener.
     init(name: String, metrics: any MetricsFactory, logger: Logger) {
         self.name = name
         self.metrics = metrics
@@ -22,7 +22,7 @@ final class RequestReport: Sendable {
     }
 
     /// Counts an answered request.
-    /// - Parameter path: The path of the route as its template has it.
+    /// - Parameter path: The template of the route's path.
     func answered(_ status: Int, _ path: String, in time: Duration) {
         let labels = [("listener", name), ("route", path)]
         Timer(label: "culvert_gateway_request_seconds", dimensions: labels, factory: metrics)
@@ -46,7 +46,7 @@ final class RequestReport: Sendable {
 }
 
 extension RequestSource {
-    /// For the log.
+    /// The source for the log.
     fileprivate var text: String {
         switch self {
         case .address(let address): "\(address)"

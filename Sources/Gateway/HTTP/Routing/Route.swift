@@ -8,8 +8,9 @@ package import TunnelSystem
 
 /// One method of one path: the callers that it permits, and the types and JSON forms of its body and its reply.
 ///
-/// A route is a value without behaviour. The server registers a handler for it (``RouteList``), the command line sends requests
-/// for it, and the OpenAPI document and the authorisation table are written from it. A handler with other types does not compile.
+/// A route only describes. The server registers a handler for it (``RouteList``), the command line sends requests for
+/// it, and the OpenAPI document and the authorisation table are written from it. A handler with other types does not
+/// compile.
 package struct Route<Body: Sendable, Reply: Sendable>: Sendable {
     package let description: RouteDescription
     package let body: BodyFormat<Body>
@@ -17,7 +18,7 @@ package struct Route<Body: Sendable, Reply: Sendable>: Sendable {
 
     /// - Parameters:
     ///   - path: A template such as `/v1/users/{id}`.
-    ///   - errors: The statuses of its errors, in addition to those of every route.
+    /// - errors: The error statuses of this route, in addition to those of every route.
     package init(
         _ method: HTTPRequest.Method, _ path: String, _ access: RouteAccess, _ summary: String, body: BodyFormat<Body>,
         reply: ReplyFormat<Reply>, parameters: [RouteDescription.Parameter] = [], errors: [Int] = []
@@ -29,7 +30,7 @@ package struct Route<Body: Sendable, Reply: Sendable>: Sendable {
             parameters: reply.parameters + parameters, body: body.schema, replies: reply.documented, errors: errors)
     }
 
-    /// A route that takes no body.
+    /// A route whose requests have no body.
     package init(
         _ method: HTTPRequest.Method, _ path: String, _ access: RouteAccess, _ summary: String,
         reply: ReplyFormat<Reply>, parameters: [RouteDescription.Parameter] = [], errors: [Int] = []
@@ -42,7 +43,7 @@ package struct Route<Body: Sendable, Reply: Sendable>: Sendable {
 package struct BodyFormat<Body: Sendable>: Sendable {
     typealias Decode = @Sendable (JSON) throws(ContractError) -> Body
 
-    /// `nil` for no body.
+    /// `nil` if requests have no body.
     let schema: JSONSchema?
     let decode: Decode
     private let encoded: @Sendable (Body) -> JSON
@@ -53,7 +54,7 @@ package struct BodyFormat<Body: Sendable>: Sendable {
         encoded = encode
     }
 
-    /// The JSON that a client sends; `nil` for no body.
+    /// The JSON that a client sends; `nil` if requests have no body.
     package func encode(_ body: Body) -> JSON? { schema == nil ? nil : encoded(body) }
 
     /// Checks a body as the gateway does when it reads a request.
@@ -72,7 +73,7 @@ package struct BodyFormat<Body: Sendable>: Sendable {
         }
     }
 
-    /// The members that a creation may have, or those that a patch may have.
+    /// The members of a creation or of a patch.
     /// - Parameter name: The name of the schema in the OpenAPI document.
     static func form<Root: Declared>(_ form: MessageForm, _ name: String) -> BodyFormat
     where Body == FieldValues<Root> {
@@ -85,7 +86,7 @@ package struct BodyFormat<Body: Sendable>: Sendable {
 }
 
 extension BodyFormat {
-    /// A message that is read as a whole.
+    /// A message that is decoded as a whole.
     /// - Parameter schema: A reference to its schema in the OpenAPI document; `nil` for the schema itself.
     static func complete(_ message: CompleteMessage<Body>, _ schema: JSONSchema? = nil) -> BodyFormat {
         BodyFormat(schema ?? message.schema(.create)) { (json) throws(ContractError) in
@@ -100,7 +101,7 @@ extension BodyFormat where Body == Void {
     static var none: BodyFormat { BodyFormat(nil, decode: { _ in }, encode: { _ in .null }) }
 }
 
-/// A handler with the route that it serves.
+/// A route with its handler.
 package struct ServedRoute: Sendable {
     package let description: RouteDescription
     let answer: @Sendable (APIRequest) async throws(GatewayError) -> APIReply
@@ -112,7 +113,7 @@ package struct RouteList: Sendable {
 
     package init() {}
 
-    /// Serves a route.
+    /// Adds a route.
     /// - Parameter handler: Answers a request. An error that is not a ``GatewayError`` is logged, and the client gets
     ///   ``GatewayError/unavailable(_:)``.
     package mutating func register<Body, Reply>(

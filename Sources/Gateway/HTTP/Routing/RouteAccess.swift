@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The permission that a route needs. The listener looks for the credential that belongs to it.
+/// The permission that a route needs. The listener reads the matching kind of credential.
 package enum RouteAccess: String, Sendable, CaseIterable {
     case open
     /// An invitation, or a token of scope `enrol`. The route checks them itself.
     case invitation
     /// A token of scope `addKey` in the query. The route checks it itself.
     case addKey
-    /// A device, with its credential.
+    /// A device's credential.
     case device
     /// A token of scope `readOnly` or `admin`, or the socket.
     case read
     /// A token of scope `admin`, or the socket.
     case manage
-    /// As ``read``, or a process of this host without a credential.
+    /// Like ``read``, or a process of this host without a credential.
     case localRead
 
-    /// The permission of a caller, which is checked before more of a request is read; `nil` if no credential is looked for.
+    /// The permission of the caller, which is checked before more of a request is read; `nil` if no credential is
+    /// read.
     var permission: Permission? {
         switch self {
         case .open, .invitation, .addKey: nil
@@ -28,7 +29,7 @@ package enum RouteAccess: String, Sendable, CaseIterable {
     }
 }
 
-/// A kind of caller, as the authorisation table distinguishes them.
+/// A kind of caller, as distinguished by the authorisation table.
 package enum CallerRole: String, Sendable, CaseIterable {
     case anonymous = "no credential"
     case localProcess = "no credential, from this host"
@@ -41,7 +42,7 @@ package enum CallerRole: String, Sendable, CaseIterable {
 }
 
 extension RouteAccess {
-    /// The callers that pass.
+    /// The permitted callers.
     package var roles: Set<CallerRole> {
         switch self {
         case .open: Set(CallerRole.allCases)

@@ -4,7 +4,7 @@
 import NetworkAddresses
 import Provisioning
 
-/// A request of a route with a decoded body.
+/// A request of a route with its decoded body.
 @dynamicMemberLookup
 package struct RouteCall<Body: Sendable>: Sendable {
     let request: APIRequest
@@ -12,7 +12,7 @@ package struct RouteCall<Body: Sendable>: Sendable {
 
     package subscript<Value>(dynamicMember path: KeyPath<APIRequest, Value>) -> Value { request[keyPath: path] }
 
-    /// The value of a parameter of the query; `nil` without it.
+    /// The value of a parameter of the query; `nil` if it is missing.
     subscript(parameter: RouteDescription.Parameter) -> String? { request.query[parameter.name] }
 
     /// An ID in the path.
@@ -22,7 +22,7 @@ package struct RouteCall<Body: Sendable>: Sendable {
         return id
     }
 
-    /// The ID in a parameter of the query; `nil` without it.
+    /// The ID in a parameter of the query; `nil` if it is missing.
     func id(_ parameter: RouteDescription.Parameter) throws(GatewayError) -> RandomID? {
         guard let text = self[parameter] else { return nil }
         guard let id = RandomID(text) else {
@@ -31,7 +31,7 @@ package struct RouteCall<Body: Sendable>: Sendable {
         return id
     }
 
-    /// The requested part of a list.
+    /// The requested page of a list.
     func page() throws(GatewayError) -> PageRequest {
         var page = PageRequest(after: self[Paging.after])
         if let text = self[Paging.limit] {
@@ -44,17 +44,17 @@ package struct RouteCall<Body: Sendable>: Sendable {
     }
 }
 
-/// One request, read as far as it is the same for all routes.
+/// The parts of a request that do not depend on its route.
 package struct APIRequest: Sendable {
     /// ``Caller/nobody`` if the route needs no credential or checks it itself.
     var caller: Caller
     package var source: RequestSource
-    /// The secret of the request, for routes that check it themselves; `nil` without one.
+    /// The secret of the request, for routes that check it themselves; `nil` if the request has none.
     var bearer: String?
     /// The IDs in the path, by their names in its template.
     var ids: [String: RandomID]
     var query: [String: String]
-    /// Made up by the client, so that a repetition makes nothing new.
+    /// The key that the client chose, so that a repeated request makes nothing new.
     var creationKey: String?
     /// The versions that the caller permits to replace (`If-Match`), or `nil` for any.
     var versions: [String]?

@@ -4,9 +4,9 @@
 package import HTTPTypes
 package import Provisioning
 
-/// One method of one path without the types of its bodies: for the router, the documents and the command line.
+/// One method of one path, without the types of its bodies. The router, the documents and the command line use it.
 package struct RouteDescription: Sendable {
-    /// A parameter outside of the path.
+    /// A parameter in the query or a header.
     package struct Parameter: Sendable {
         package enum Place: Sendable { case query, header }
 
@@ -27,7 +27,7 @@ package struct RouteDescription: Sendable {
         }
     }
 
-    /// One reply that the route gives by itself.
+    /// One successful reply of the route.
     package struct Reply: Sendable {
         package var status: Int
         /// `nil` for a reply without a body.
@@ -42,28 +42,28 @@ package struct RouteDescription: Sendable {
     package let access: RouteAccess
     package let summary: String
     package let parameters: [Parameter]
-    /// The body of a request; `nil` if the route takes none.
+    /// The schema of the request's body; `nil` if requests have no body.
     package let body: JSONSchema?
     package let replies: [Reply]
-    /// The statuses of its errors, in addition to those of every route.
+    /// The error statuses of this route, in addition to those of every route.
     package let errors: [Int]
 
     package var methodName: String { method.rawValue }
 
-    /// The statuses of all its errors.
+    /// All error statuses of the route.
     package var refusals: [Int] {
         var all = Set(errors)
         if access != .open { all.formUnion([401, 403, 429]) }
         if body != nil { all.formUnion([400, 408, 413, 415]) }
         if !parameters.isEmpty || path.contains("{") { all.insert(400) }
-        // An unexpected query, and a gateway that fails or is not ready.
+        // Every route may get an unknown query parameter, and the gateway may fail or not be ready.
         all.formUnion([400, 500, 503])
         return all.sorted()
     }
 
     /// Reads the IDs in the path of a request. Only IDs have names in a path.
     /// - Parameter value: Returns the text for a name of the template.
-    /// - Throws: ``GatewayError/notFound(_:)`` for the first text that is not an ID: it is the ID of nothing.
+    /// - Throws: ``GatewayError/notFound(_:)`` for the first text that is not an ID.
     func ids(_ value: (Substring) -> Substring?) throws(GatewayError) -> [String: RandomID] {
         var ids: [String: RandomID] = [:]
         var kind = ""

@@ -8,12 +8,12 @@ import NIOCore
 import Provisioning
 import TunnelSystem
 
-/// Finds the caller of a request, reads the request as far as its route needs, calls the handler, and limits the handler's time.
+/// Identifies the caller, reads the parts of the request that its route needs, calls the handler, and limits its time.
 struct RouteResponder: HTTPResponder {
     let route: ServedRoute
     let authorization: Authorization
 
-    // The package enables NonisolatedNonsendingByDefault, and Hummingbird does not.
+    // The package enables NonisolatedNonsendingByDefault, but Hummingbird does not.
     @concurrent
     func respond(to request: Request, context: GatewayContext) async throws -> Response {
         // A caller without permission is refused before more of the request is read.
@@ -26,7 +26,7 @@ struct RouteResponder: HTTPResponder {
             query: try RequestFields.query(request.uri.query, parameters),
             creationKey: try RequestFields.creationKey(request.headers),
             versions: try RequestFields.versions(request.headers), body: try await body(request, context.limits))
-        // Work that takes too long continues, but no client waits for it.
+        // A handler that takes too long continues, but its client does not wait.
         let outcome = await withDeadline(context.limits.work, clock: ContinuousClock()) {
             () -> Result<APIReply, GatewayError> in
             do throws(GatewayError) { return .success(try await route.answer(read)) } catch {
@@ -43,9 +43,9 @@ struct RouteResponder: HTTPResponder {
     private func body(_ request: Request, _ limits: HTTPLimits) async throws(RequestRefusal) -> [UInt8] {
         let length = request.headers[.contentLength].flatMap { Int($0) }
         guard route.description.body != nil else {
-            // Some clients send an empty one.
+            // Some clients send an empty body.
             guard length ?? 0 == 0, !request.headers.contains(.transferEncoding) else {
-                throw RequestRefusal(.requestInvalid, detail: "there is a body, and none is taken")
+                throw RequestRefusal(.requestInvalid, detail: "the request must not have a body")
             }
             return []
         }
@@ -56,7 +56,7 @@ struct RouteResponder: HTTPResponder {
         } catch is NIOTooManyBytesError {
             throw RequestRefusal(.bodyTooLarge)
         } catch {
-            throw RequestRefusal(.malformedRequest, detail: "the body is not as HTTP has it")
+            throw RequestRefusal(.malformedRequest, detail: "the body is not valid HTTP")
         }
     }
 }

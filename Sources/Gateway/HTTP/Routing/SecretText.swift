@@ -5,12 +5,12 @@ import Provisioning
 import Synchronization
 import TunnelSystem
 
-/// A password or passphrase in a request. The handler removes the bytes and overwrites them. The body of the request and its JSON are
-/// other copies, which are not overwritten.
+/// A password or passphrase in a request. The handler removes the bytes and overwrites them. The request's body and
+/// its JSON contain further copies, which are not overwritten.
 package final class SecretText: Sendable {
     private let bytes: Mutex<[UInt8]>
 
-    /// - Parameter bytes: UTF-8.
+    /// - Parameter bytes: The text in UTF-8.
     package init(_ bytes: [UInt8]) { self.bytes = Mutex(bytes) }
 
     fileprivate init(text: String) { bytes = Mutex(Array(text.utf8)) }
@@ -20,7 +20,7 @@ package final class SecretText: Sendable {
         wipe(&rest)
     }
 
-    /// The bytes, the first time, and none afterwards.
+    /// Returns the bytes on the first call, and an empty array afterwards.
     func removeBytes() -> [UInt8] {
         bytes.withLock { bytes in
             defer { bytes = [] }
@@ -32,7 +32,7 @@ package final class SecretText: Sendable {
 }
 
 extension BodyFormat where Body == SecretText {
-    /// An object with one member, which is a secret text.
+    /// The body format of an object with one secret text.
     static func secret(_ name: String, _ format: ValueFormat<String>) -> BodyFormat {
         .complete(CompleteMessage(SecretText.init(text:), TypedField(name, \.text, format)))
     }

@@ -4,7 +4,7 @@
 import NIOCore
 import Synchronization
 
-/// The connections of one listener: how many, from where, and what ends them all.
+/// Counts the connections of one listener by source, and ends them.
 final class ConnectionTable: Sendable {
     private struct State {
         var channels: [ObjectIdentifier: (channel: any Channel, source: RequestSource)] = [:]
@@ -19,8 +19,8 @@ final class ConnectionTable: Sendable {
 
     var count: Int { state.withLock { $0.channels.count } }
 
-    /// Notes a connection.
-    /// - Returns: false where it is one too many.
+    /// Adds a connection.
+    /// - Returns: `false` if the limit is reached.
     func admit(_ channel: any Channel, from source: RequestSource) -> Bool {
         state.withLock { state in
             let own = state.bySource[source, default: 0]
@@ -40,7 +40,7 @@ final class ConnectionTable: Sendable {
         }
     }
 
-    /// Takes no more connections, ends those that wait for a request, and the others after their response.
+    /// Accepts no more connections, ends idle ones, and ends the others after their response.
     func drain() {
         let channels = state.withLock { state in
             state.isDraining = true
@@ -49,7 +49,7 @@ final class ConnectionTable: Sendable {
         for channel in channels { channel.pipeline.fireUserInboundEventTriggered(ChannelShouldQuiesceEvent()) }
     }
 
-    /// Ends all.
+    /// Ends all connections.
     func close() {
         let channels = state.withLock { state in
             state.isDraining = true

@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// What one listener takes from whoever connects, before anybody has said who they are.
+/// The limits of one listener for requests and connections. They apply before the caller is known.
 package struct HTTPLimits: Hashable, Sendable {
-    /// Connections at once, all sources together.
+    /// The number of concurrent connections of all sources together.
     package var connections = 4096
     /// The part of these connections that one source may have.
     package var connectionsOfOneSource = 256
-    /// Bytes of one header field, and of all of them.
+    /// The bytes of one header field, and of all of them together.
     package var headerField = 4096
     package var headerList = 16_384
     package var headerCount = 64
-    /// Bytes of a request's body.
+    /// The bytes of a request's body.
     package var body = 65_536
-    /// How long a connection may take from its beginning, or from the response before, to a request's whole head. TLS's
-    /// handshake is part of it.
+    /// The time from the start of a connection, or from the previous response, until a request's whole head was
+    /// received. It includes the TLS handshake.
     package var head = Duration.seconds(10)
-    /// How long the body may take.
+    /// The time for receiving the body.
     package var upload = Duration.seconds(10)
-    /// How long an answer is worked at.
+    /// The time for the handler.
     package var work = Duration.seconds(20)
-    /// How long reading the answer may take.
+    /// The time in which the client must receive the answer.
     package var download = Duration.seconds(30)
-    /// How long a connection lasts that is to end, so that its last response is read first.
+    /// The time for which a connection stays open after its last response, so that the client can receive it.
     package var lingering = Duration.seconds(2)
 
     package init() {}
 
-    /// The descriptors that are left for the tunnels, the database and runs of nft.
+    /// The descriptors that are reserved for the tunnels, the database and runs of nft.
     package static let reservedDescriptors = 256
-    /// The connections of a listener, however few descriptors there are.
+    /// The least number of connections of a listener, however few descriptors there are.
     private static let fewestConnections = 8
 
     /// The limits of each listener of a process.

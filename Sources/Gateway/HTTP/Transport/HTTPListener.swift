@@ -12,12 +12,12 @@ package import Provisioning
 import Synchronization
 package import TunnelSystem
 
-/// One place that requests come to, with limits of its own and whoever answers them.
+/// One listening socket, with its limits and the handler of its requests.
 package final class HTTPListener: Sendable {
-    /// Where it listens.
+    /// The address of a listener.
     package enum Place: Sendable {
         case address(String, port: Int)
-        /// A socket that is bound; it is closed with its listener.
+        /// A bound socket. It is closed with its listener.
         case unix(UnixListener)
     }
 
@@ -37,8 +37,8 @@ package final class HTTPListener: Sendable {
     private let state = Mutex(State.idle)
 
     /// - Parameters:
-    ///   - name: what it is called in the log.
-    ///   - tls: nil for plain HTTP.
+    /// - name: The name of the listener in the log.
+    /// - tls: The TLS settings; `nil` for plain HTTP.
     package init(
         name: String, place: Place, tls: TLSConfiguration?, limits: HTTPLimits = HTTPLimits(),
         responder: any HTTPAnswering, logger: Logger
@@ -52,11 +52,11 @@ package final class HTTPListener: Sendable {
         self.logger = logger
     }
 
-    /// Connections at this moment.
+    /// The number of current connections.
     package var connectionCount: Int { table.count }
 
     /// Binds and listens. Requests wait until ``run()``.
-    /// - Returns: the port.
+    /// - Returns: The port.
     @discardableResult
     package func open() async throws(ListenerError) -> Int {
         do {
@@ -80,7 +80,7 @@ package final class HTTPListener: Sendable {
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelOption(.allowRemoteHalfClosure, value: true)
         if case .address(let host, _) = place, host.contains(":") {
-            // Each family has a listener of its own.
+            // Each family has a separate listener.
             bootstrap = bootstrap.serverChannelOption(
                 ChannelOptions.Types.SocketOption(level: .ipv6, name: .ipv6_v6only), value: 1)
         }
@@ -90,7 +90,7 @@ package final class HTTPListener: Sendable {
             case .address(let host, let port):
                 try await bootstrap.bind(host: host, port: port, childChannelInitializer: initializer)
             case .unix(let listener):
-                // NIO closes what it is given.
+                // NIO closes the descriptor that it gets.
                 try await bootstrap.bind(
                     try listener.duplicate(), cleanupExistingSocketFile: false, childChannelInitializer: initializer)
             }
@@ -104,7 +104,7 @@ package final class HTTPListener: Sendable {
                             }
                         }
                     } catch {
-                        logger.debug("a listener ends: \(error)")
+                        logger.debug("a listener has ended: \(error)")
                     }
                 }
             }
@@ -130,14 +130,14 @@ package final class HTTPListener: Sendable {
         await serve()
     }
 
-    /// Takes no more connections, lets requests end that are being answered, then ends all that is left.
+    /// Accepts no more connections, waits for the requests in progress, then ends the remaining connections.
     package func stop(within limit: Duration) async {
         let state = state.withLock { state in
             defer { state = .closed }
             return state
         }
         guard case .open(let channel, _) = state else { return }
-        // NIO ends the process if a connection is accepted while the channel closes, since no task reads from it.
+        // NIO stops the process if a connection is accepted while the channel closes, because no task reads from it.
         try? await channel.setOption(ChannelOptions.autoRead, value: false).get()
         for _ in 0..<2 {
             for loop in MultiThreadedEventLoopGroup.singleton.makeIterator() { try? await loop.submit {}.get() }
@@ -153,19 +153,19 @@ package final class HTTPListener: Sendable {
     }
 }
 
-/// Whoever answers a listener's requests.
+/// Answers the requests of a listener.
 package protocol HTTPAnswering: Sendable {
-    /// Answers one request. Whatever is wrong with it is an answer too.
+    /// Answers one request. Errors are answers too.
     func answer(_ request: Request, from source: RequestSource, limits: HTTPLimits) async -> Response
 
-    /// Notes what was refused before it was a request.
+    /// Reports a connection that was refused before it became a request.
     func refused(by listener: String, _ source: RequestSource, _ code: ProblemDetails.Code)
 }
 
-/// Why nobody can be listened to.
+/// The error of a listener that cannot be opened.
 package struct ListenerError: Error, CustomStringConvertible {
     package var description: String
-    /// The system's reason; zero where it has none.
+    /// The system's error number; 0 if there is none.
     package var errno: Int32
 
     /// Whether the host has no address of this family.

@@ -4,7 +4,7 @@
 import CTunnelSystem
 import NIOCore
 
-/// Who is at the other end of a Unix socket that NIO has accepted.
+/// Reads the user at the other end of a Unix socket that NIO has accepted.
 enum PeerUser {
     /// `struct ucred`, which the C library declares for GNU sources only.
     private struct Credentials: Sendable {
@@ -13,7 +13,7 @@ enum PeerUser {
         var group: UInt32 = .max
     }
 
-    /// The user, as it was when the connection was made; nil for another kind of connection.
+    /// The user at the time of the connection; `nil` for another kind of connection.
     static func user(of channel: any Channel) async -> UInt32? {
         guard channel.remoteAddress?.ipAddress == nil, let provider = channel as? any SocketOptionProvider else {
             return nil

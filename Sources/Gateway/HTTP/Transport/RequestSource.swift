@@ -4,13 +4,13 @@
 import NIOCore
 package import NetworkAddresses
 
-/// Where a request came from.
+/// The origin of a request.
 package enum RequestSource: Hashable, Sendable {
-    /// Another host, or this one.
+    /// An address of another host or of this one.
     case address(IPAddress)
-    /// A process of this host, through the Unix socket, and its user.
+    /// The user of a process of this host that uses the Unix socket.
     case process(user: UInt32)
-    /// Nobody says.
+    /// The origin is not known.
     case unknown
 
     init(_ address: SocketAddress?) {
@@ -21,7 +21,7 @@ package enum RequestSource: Hashable, Sendable {
         self = .address(value.unmapped)
     }
 
-    /// The address, where there is one.
+    /// The address; `nil` for other sources.
     package var address: IPAddress? {
         guard case .address(let address) = self else { return nil }
         return address
@@ -36,7 +36,8 @@ package enum RequestSource: Hashable, Sendable {
         }
     }
 
-    /// The source whose requests are counted together: the network of an address (``NetworkAddresses/IPAddress/sourceNetwork``).
+    /// The source by which requests are counted: for an address, its network
+    /// (``NetworkAddresses/IPAddress/sourceNetwork``).
     package var network: RequestSource {
         guard case .address(let address) = self else { return self }
         return .address(address.sourceNetwork.address)

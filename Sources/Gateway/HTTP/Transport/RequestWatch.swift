@@ -5,10 +5,11 @@ import NIOCore
 import NIOHTTP1
 import Provisioning
 
-/// Watches one connection behind its HTTP decoder: counts it, ends it where a request or its reader is too slow, and answers
-/// what is no HTTP.
+/// Watches one connection behind its HTTP decoder: counts it, ends it if a request or its reader is too slow, and
+/// answers input that is not valid HTTP.
 ///
-/// One timer runs at a time, and each step restarts it with its own limit, so that a byte now and then gains nothing.
+/// One timer runs at a time. Each step restarts it with the step's own limit, so that a client gains no time by
+/// sending single bytes.
 final class RequestWatch: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
@@ -21,12 +22,12 @@ final class RequestWatch: ChannelDuplexHandler, RemovableChannelHandler {
     private var timer: Scheduled<Void>?
     private var source = RequestSource.unknown
     private var isAdmitted = false
-    /// Requests whose heads were read, and those that have a whole response.
+    /// The number of requests whose head was received, and the number of complete responses.
     private var received = 0
     private var answered = 0
     private var isReading = false
     private var hasAnswered = false
-    /// The request after whose response the connection ends, counted from 1.
+    /// The number of the request after whose response the connection ends, counted from 1.
     private var last: Int?
     private var isLingering = false
     private var isOver = false
@@ -116,7 +117,7 @@ final class RequestWatch: ChannelDuplexHandler, RemovableChannelHandler {
         switch unwrapOutboundIn(data) {
         case .head(var head):
             hasAnswered = true
-            // What is left of a request that was answered already is of no interest.
+            // The rest of a request that was already answered is not read.
             if isReading, received == answered + 1 { end(after: received) }
             if last == answered + 1 { head.headers.replaceOrAdd(name: "connection", value: "close") }
             context.write(wrapOutboundOut(.head(head)), promise: promise)
@@ -132,7 +133,7 @@ final class RequestWatch: ChannelDuplexHandler, RemovableChannelHandler {
             let written = promise ?? context.eventLoop.makePromise()
             context.writeAndFlush(data, promise: written)
             if isLingering {
-                // Closing while there is more to read would throw away the response at the other end.
+                // Closing while unread data remains would discard the response at the other end.
                 wait(limits.lingering, context)
             } else {
                 let bound = NIOLoopBound(context, eventLoop: context.eventLoop)
@@ -144,11 +145,11 @@ final class RequestWatch: ChannelDuplexHandler, RemovableChannelHandler {
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         guard !isOver else { return }
         guard let error = error as? HTTPParserError else {
-            // TLS, or the network.
+            // An error of TLS or the network.
             isOver = true
             return context.close(promise: nil)
         }
-        // Within a body whoever reads it hears of it, and answers.
+        // An error in a body goes to its reader, which answers.
         guard received == answered else { return context.fireErrorCaught(error) }
         answer(error == .headerOverflow ? .headersTooLarge : .malformedRequest, context)
     }
@@ -172,7 +173,7 @@ final class RequestWatch: ChannelDuplexHandler, RemovableChannelHandler {
         answer(.tooSlow, context)
     }
 
-    /// Says what is wrong, and ends the connection; what others write to it is dropped.
+    /// Answers with a problem, and ends the connection. Later writes of other handlers are dropped.
     private func answer(_ code: ProblemDetails.Code, _ context: ChannelHandlerContext) {
         refused(source, code)
         isOver = true

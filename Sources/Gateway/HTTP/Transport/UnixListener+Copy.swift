@@ -5,7 +5,7 @@ import CTunnelSystem
 import TunnelSystem
 
 extension UnixListener {
-    /// Another descriptor of the same socket, for somebody who closes it.
+    /// Returns a new descriptor of the same socket. The caller must close it.
     func duplicate() throws(SystemError) -> Int32 {
         guard descriptor.acquire() else { throw SystemError("dup", errno: EBADF) }
         defer { descriptor.release() }

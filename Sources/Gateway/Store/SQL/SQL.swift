@@ -3,9 +3,9 @@
 
 import FoundationEssentials
 
-/// A statement. Values that are interpolated into it stay apart from its text, so that none of them is read as SQL.
+/// A statement. Interpolated values are not part of its text, so that no value is read as SQL.
 ///
-/// An array becomes the list of an `IN`. ``SQL`` that is interpolated becomes a part of the statement.
+/// An interpolated array becomes the list of an `IN`. Interpolated ``SQL`` becomes a part of the statement.
 struct SQL: ExpressibleByStringInterpolation, Sendable {
     private enum Part: Sendable {
         case text(String)
@@ -22,7 +22,7 @@ struct SQL: ExpressibleByStringInterpolation, Sendable {
     init(stringInterpolation: StringInterpolation) { self = stringInterpolation.sql }
 
     /// The text, and the values in the order of their placeholders.
-    /// - Parameter placeholder: returns the placeholder of a value from its number, which starts at 1.
+    /// - Parameter placeholder: Returns the placeholder of a value for its number, which starts at 1.
     func text(_ placeholder: (Int) -> String) -> (text: String, values: [SQLValue]) {
         var (text, values): (String, [SQLValue]) = ("", [])
         func next(_ value: SQLValue) -> String {
@@ -33,7 +33,7 @@ struct SQL: ExpressibleByStringInterpolation, Sendable {
             switch part {
             case .text(let part): text += part
             case .value(let value): text += next(value)
-            // Not all databases know an empty list.
+            // Not all databases accept an empty list.
             case .list([]): text += "(SELECT NULL WHERE FALSE)"
             case .list(let list): text += "(\(list.map(next).joined(separator: ", ")))"
             }
@@ -62,7 +62,7 @@ struct SQL: ExpressibleByStringInterpolation, Sendable {
             sql.parts += part.parts
             sql.hasList = sql.hasList || part.hasList
         }
-        /// - Parameter text: The name of a table or of a column, from this program's text.
+        /// - Parameter text: The name of a table or a column, from this program's source.
         mutating func appendInterpolation(sql text: String) { appendLiteral(text) }
     }
 }
@@ -77,12 +77,12 @@ enum SQLValue: Hashable, Sendable {
 
 /// A type whose values are written to a database and read from it.
 protocol SQLConvertible {
-    /// Returns `nil` if no value is written like this.
+    /// Returns `nil` if the type has no such value.
     init?(sql value: SQLValue)
     var sqlValue: SQLValue { get }
 }
 
-/// A row that a statement has returned. Reading never traps: a value that was damaged or changed is an error.
+/// A row that a statement has returned. Reading never traps: a damaged value is an error.
 struct SQLRow: Sendable {
     /// The names of the columns, which all rows of a statement share.
     let columns: [String]
@@ -94,7 +94,7 @@ struct SQLRow: Sendable {
         self.values = values
     }
 
-    /// - Throws: ``StoreError/unavailable(_:)`` if the column has a value that the type cannot have.
+    /// - Throws: ``StoreError/unavailable(_:)`` if the column is missing or its value is not valid for the type.
     subscript<Value: SQLConvertible>(_ column: String) -> Value {
         get throws(StoreError) {
             guard let index = columns.firstIndex(of: column), values.indices.contains(index),
@@ -105,6 +105,6 @@ struct SQLRow: Sendable {
     }
 
     func damaged(_ column: String) -> StoreError {
-        .unavailable("the database is damaged: '\(column)' has a value that it cannot have")
+        .unavailable("the database is damaged: '\(column)' has an invalid value")
     }
 }

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The database of a ``GatewayStore``. It has the tables of `Schema`, and no rule of the gateway.
+/// The database of a ``GatewayStore``. It has the tables of `Schema`, and implements no rule of the gateway.
 ///
-/// A violated uniqueness is `.exists(.login)`, `.exists(.key)`, `.exists(.credential)` or `.exists(.secret)`. A reference to a missing
-/// row is `.notFound`. Other errors are `.unavailable`.
+/// A violated uniqueness constraint throws `.exists(.login)`, `.exists(.key)`, `.exists(.credential)` or
+/// `.exists(.secret)`. A reference to a missing row throws `.notFound`. Other errors are `.unavailable`.
 protocol SQLDatabase: Sendable {
-    /// Runs `body` with one view of all tables.
+    /// Runs `body` with all tables as they are at one moment.
     func read<Result: Sendable>(
         _ body: @escaping @Sendable (any SQLSession) throws -> Result
     ) async throws(StoreError) -> Result
-    /// Runs `body` in one transaction, which is durable when this returns, and has no effect if it throws. Only one writer runs at a
-    /// time, so that no other writer changes the rows that `body` has read.
+    /// Runs `body` in one transaction, which is durable when this returns, and has no effect if it throws. Only one
+    /// writer runs at a time, so that no other writer changes the rows that `body` has read.
     func write<Result: Sendable>(
         _ body: @escaping @Sendable (any SQLSession) throws -> Result
     ) async throws(StoreError) -> Result
-    /// Copies all of it into a new file, as it is at one moment, while it is in use.
+    /// Copies the whole database into a new file, as it is at one moment, even while it is in use.
     func copy(to path: String) throws(StoreError)
-    /// Checks that it is sound.
+    /// Checks the integrity of the database.
     func check() async throws(StoreError)
-    /// Closes it, for which it waits for operations that run. Later operations fail.
+    /// Closes the database after running operations have ended. Later operations fail.
     func close() throws(StoreError)
 }
 
@@ -31,10 +31,10 @@ protocol SQLSession {
 }
 
 extension SQLSession {
-    /// The first row. All rows are read: the statement has `LIMIT 1` unless it finds at most one.
+    /// The first row. All rows are read, so a statement that can find several rows must have `LIMIT 1`.
     func row(_ sql: SQL) throws -> SQLRow? { try rows(sql).first }
 
-    /// The row of a statement that always returns one.
+    /// The row of a statement that always returns exactly one.
     func figures(_ sql: SQL) throws -> SQLRow {
         guard let row = try row(sql) else { throw StoreError.unavailable("the database has returned no row") }
         return row

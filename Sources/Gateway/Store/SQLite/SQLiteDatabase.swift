@@ -8,14 +8,15 @@ import NetworkAddresses
 import Provisioning
 import TunnelSystem
 
-/// A database of SQLite: a file in the gateway's folder, or memory.
+/// An SQLite database: a file in the gateway's folder, or memory.
 ///
-/// It has one writer and several readers (WAL). A write is on disk when its function returns (`synchronous = FULL`). Only the owner can
-/// access the file. It is copied before a migration, and is refused if a later version of the program has migrated it.
+/// It has one writer and several readers (WAL). A write is on disk when its function returns (`synchronous = FULL`).
+/// Only the owner can access the file. The file is copied before a migration, and refused if a later version of the
+/// program has migrated it.
 final class SQLiteDatabase: SQLDatabase {
     let connections: any DatabaseWriter
 
-    /// Opens or makes the file.
+    /// Opens the file, or makes it if it does not exist.
     /// - Parameter path: An absolute path in a folder that only its owner can access, or `nil` for a database in memory.
     init(path: String?, migrator: DatabaseMigrator = Schema.migrator) throws(StoreError) {
         if let path { try Self.checkFile(path, makingIt: true) }
@@ -26,7 +27,7 @@ final class SQLiteDatabase: SQLDatabase {
                 connections = try DatabaseQueue(configuration: Self.configuration)
             }
             try Self.migrate(connections, path, migrator)
-            // The pool sets it to NORMAL, with which a commit may be lost when the machine fails.
+            // The pool sets NORMAL, with which a commit may be lost when the machine fails.
             try connections.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = FULL") }
         } catch {
             throw Self.problem(error)
@@ -44,9 +45,10 @@ final class SQLiteDatabase: SQLDatabase {
         return configuration
     }
 
-    /// The connection that SQLite closes last moves the write-ahead log into the database and removes it. Connections for reading may
-    /// not do so, and a pool closes them after the connection for writing: they are closed before.
-    /// - Throws: ``StoreError/unavailable(_:)`` if a statement is still in use. The database is then open.
+    /// Closes the connections for reading before the connection for writing. The connection that closes last moves the
+    /// write-ahead log into the database and removes it, which connections for reading may not do; a pool by itself
+    /// closes them last.
+    /// - Throws: ``StoreError/unavailable(_:)`` if a statement is still in use. The database then stays open.
     func close() throws(StoreError) {
         (connections as? DatabasePool)?.invalidateReadOnlyConnections()
         do { try connections.close() } catch { throw Self.problem(error) }
@@ -54,11 +56,12 @@ final class SQLiteDatabase: SQLDatabase {
 
     // MARK: - The file
 
-    /// SQLite gives the files of the write-ahead log the mode of the database.
+    /// Checks type, owner and mode of the file. SQLite gives the files of the write-ahead log the mode of the
+    /// database.
     private static func checkFile(_ path: String, makingIt: Bool) throws(StoreError) {
         if makingIt {
             let made = SystemCall.open(path, O_RDWR | O_CREAT | O_NOFOLLOW)
-            guard made >= 0 else { throw .unavailable("'\(path)' cannot be opened: \(SystemError.words(errno))") }
+            guard made >= 0 else { throw .unavailable("cannot open '\(path)': \(SystemError.words(errno))") }
             SystemCall.close(made)
         }
         guard let status = FileStatus(of: path, followsLinks: false), status.kind == .file else {
@@ -69,7 +72,7 @@ final class SQLiteDatabase: SQLDatabase {
         }
         guard status.mode & 0o077 == 0 else {
             throw .unavailable(
-                "'\(path)' is open to others: its mode is \(String(status.mode, radix: 8)), and should be 600")
+                "other users can access '\(path)': its mode is \(String(status.mode, radix: 8)), and must be 600")
         }
     }
 
@@ -90,12 +93,13 @@ final class SQLiteDatabase: SQLDatabase {
         guard !isComplete else { return }
         if let path, let version { try keepCopy(of: database, path, version) }
         try migrator.migrate(database)
-        // Connections that read before the migration know the earlier columns.
+        // Connections that read before the migration have cached the old columns.
         (database as? DatabasePool)?.invalidateReadOnlyConnections()
     }
 
-    /// Keeps a copy of the file before a migration. A migration may fail when a part of it is applied: the copy has the name of the
-    /// version that the file has, and replaces no earlier copy. If there is an identical one, no other is kept.
+    /// Keeps a copy of the file before a migration, because a migration may fail when a part of it is applied. The
+    /// name of the copy has the version of the file. It never replaces an earlier copy. If an identical copy exists,
+    /// no other is kept.
     private static func keepCopy(of database: any DatabaseReader, _ path: String, _ version: String) throws {
         let new = "\(path).copy"
         do {
@@ -110,7 +114,7 @@ final class SQLiteDatabase: SQLDatabase {
                 kept = "\(path).version-\(version).\(number)"
             }
             guard unsafe rename(new, kept) == 0 else {
-                throw StoreError.unavailable("'\(kept)' cannot be made: \(SystemError.words(errno))")
+                throw StoreError.unavailable("cannot make '\(kept)': \(SystemError.words(errno))")
             }
         } catch {
             _ = unsafe unlink(new)
@@ -124,17 +128,17 @@ final class SQLiteDatabase: SQLDatabase {
 
     private static func copy(_ database: any DatabaseReader, to path: String) throws {
         guard unsafe unlink(path) == 0 || errno == ENOENT else {
-            throw StoreError.unavailable("'\(path)' cannot be replaced: \(SystemError.words(errno))")
+            throw StoreError.unavailable("cannot replace '\(path)': \(SystemError.words(errno))")
         }
         try checkFile(path, makingIt: true)
         let copy = try DatabaseQueue(path: path)
         try database.backup(to: copy)
-        // One file, without the others of WAL.
+        // A copy is a single file, without the additional files of WAL.
         try copy.writeWithoutTransaction { try $0.execute(sql: "PRAGMA journal_mode = DELETE") }
         try copy.close()
     }
 
-    /// Runs SQLite's own check, and that of references.
+    /// Runs SQLite's check of integrity and its check of foreign keys.
     func check() async throws(StoreError) {
         let problems = try await read { session in
             try session.rows("PRAGMA integrity_check").map { try $0["integrity_check"] as String }.filter { $0 != "ok" }
@@ -175,7 +179,7 @@ final class SQLiteDatabase: SQLDatabase {
             if message.contains("devices.credential_hash") { return .exists(.credential) }
             return .exists(.secret)
         case .SQLITE_CONSTRAINT_FOREIGNKEY: return .notFound
-        default: return .unavailable("the database: \(error.message ?? "error \(error.extendedResultCode)")")
+        default: return .unavailable("the database has failed: \(error.message ?? "error \(error.extendedResultCode)")")
         }
     }
 }

@@ -3,7 +3,7 @@
 
 import GRDB
 
-/// The statements of a transaction of SQLite.
+/// The statements of an SQLite transaction.
 struct SQLiteSession: SQLSession {
     let connection: Database
 
@@ -24,7 +24,8 @@ struct SQLiteSession: SQLSession {
         return connection.changesCount
     }
 
-    /// The statement and its values. It is prepared once for each connection, unless its text depends on the length of a list.
+    /// The prepared statement and its values. Each connection prepares a statement once, unless its text depends on
+    /// the length of a list.
     private func prepared(_ sql: SQL) throws -> (Statement, StatementArguments) {
         let (text, values) = sql.text { _ in "?" }
         let statement = try sql.hasList ? connection.makeStatement(sql: text) : connection.cachedStatement(sql: text)

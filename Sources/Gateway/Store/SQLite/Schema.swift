@@ -3,7 +3,7 @@
 
 import GRDB
 
-/// The tables. A migration that was given out never changes; a later one changes what it made.
+/// The tables and their migrations. A released migration never changes: a later migration changes its result.
 enum Schema {
     static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
@@ -16,8 +16,8 @@ enum Schema {
         return migrator
     }
 
-    // Times are milliseconds since 1970 in UTC, ids text, keys, hashes and addresses bytes. Nothing here counts rows for others to
-    // see: the numbers of changes and of the log's entries say in what order they came, and name nothing.
+    // Times are milliseconds since 1970 in UTC. IDs are text; keys, hashes and addresses are bytes. No row number is
+    // visible to a client: the numbers of changes and of audit entries give an order, and identify nothing else.
     private static let first = """
         CREATE TABLE users (
             id TEXT NOT NULL PRIMARY KEY,

@@ -6,14 +6,14 @@ import NetworkAddresses
 import Provisioning
 import TunnelServer
 
-/// Relations between the members of requests. The bounds of one member are in its declaration.
-enum Check {
+/// Checks relations between the members of requests. The declaration of a member has its own bounds.
+enum InputValidation {
     static func end(_ end: Date?, after now: Date) throws(GatewayError) {
         guard let end else { return }
-        guard end > now else { throw .invalid(field: "expiresAt", problem: "it is over already") }
-        // Four digits, as RFC 3339 has them.
+        guard end > now else { throw .invalid(field: "expiresAt", problem: "must be in the future") }
+        // RFC 3339 has four digits for the year.
         guard end.timeIntervalSince1970 < 253_402_300_800 else {
-            throw .invalid(field: "expiresAt", problem: "it is after the year 9999")
+            throw .invalid(field: "expiresAt", problem: "must not be after the year 9999")
         }
     }
 
@@ -31,7 +31,7 @@ enum Check {
 
     static func addresses(_ addresses: [IPAddress]) throws(GatewayError) {
         guard addresses.count(where: \.isIPv6) <= 1, addresses.count(where: { !$0.isIPv6 }) <= 1 else {
-            throw .invalid(field: "addresses", problem: "there is one of each family at most")
+            throw .invalid(field: "addresses", problem: "must not contain more than one address of each family")
         }
     }
 
@@ -44,7 +44,7 @@ enum Check {
         }
         for (index, subnet) in subnets.enumerated() {
             if subnets[..<index].contains(where: { $0.contains(subnet) || subnet.contains($0) }) {
-                throw .invalid(field: "subnets", problem: "\(subnet) is there twice")
+                throw .invalid(field: "subnets", problem: "\(subnet) overlaps another subnet of the list")
             }
         }
     }
@@ -57,7 +57,7 @@ enum Check {
             do throws(ContractError) { try rule.check(.create) } catch { throw GatewayError(error) }
             let transport = rule[dynamicMember: \.access.transport]
             guard rule[dynamicMember: \.access.ports]?.isEmpty ?? true || transport == .tcp || transport == .udp else {
-                throw .invalid(field: "rules", problem: "ports are for tcp and udp")
+                throw .invalid(field: "rules", problem: "ports need the transport tcp or udp")
             }
         }
     }

@@ -4,8 +4,8 @@
 import FoundationEssentials
 package import Provisioning
 
-/// Where invitations lead: what stands in all of them beside the secret.
-package struct InvitationPlace: Sendable {
+/// The fields that all invitations of the gateway share.
+package struct InvitationTemplate: Sendable {
     package var host: String
     package var port: UInt16
     package var pins: [ServerKeyPin]
@@ -18,14 +18,14 @@ package struct InvitationPlace: Sendable {
         self.label = label
     }
 
-    /// The line that makes a device.
+    /// The text of an invitation with this secret.
     func text(_ secret: BearerSecret, until end: Date) throws(GatewayError) -> String {
         do throws(ContractError) {
             return try Invitation(
                 host: host, port: port, token: secret, expires: end, pins: pins, gateway: label.isEmpty ? nil : label
             ).exportedText
         } catch {
-            throw .unavailable("no invitation can be written: \(error)")
+            throw .unavailable("cannot write the invitation: \(error)")
         }
     }
 }

@@ -7,12 +7,12 @@ import Provisioning
 import TunnelServer
 import WireGuardCore
 
-// The conversions of values. The file with the statements of a table converts its rows.
+// Conversions of values. Rows are converted in the file with the statements of their table.
 
 extension Date {
     /// Milliseconds since 1970, rounded down. A time outside of the range becomes its lower or upper bound.
     ///
-    /// A whole number of milliseconds stays itself, although a floating-point number may be less than it by a few ten-thousandths.
+    /// A whole number of milliseconds is unchanged, even if floating point makes it smaller by a few ten-thousandths.
     package var milliseconds: Int64 {
         let value = (timeIntervalSince1970 * 1000 + 0.001).rounded(.down)
         return Int64(exactly: value) ?? (value < 0 ? .min : .max)
@@ -58,14 +58,14 @@ extension Data: SQLConvertible {
 }
 
 extension SQLConvertible {
-    /// For a type whose values are written like those of another type.
+    /// Reads a type whose values are stored like those of another type.
     fileprivate init?<Written: SQLConvertible>(_ value: SQLValue, _ read: (Written) -> Self?) {
         guard let written = Written(sql: value), let result = read(written) else { return nil }
         self = result
     }
 }
 
-// Numbers that do not fit become the nearest one that does.
+// Numbers out of range become the nearest bound.
 
 extension Int: SQLConvertible {
     init?(sql value: SQLValue) { self.init(value) { (number: Int64) in Int(clamping: number) } }

@@ -4,13 +4,13 @@
 package import NetworkAddresses
 package import Provisioning
 
-/// How full a pool is.
+/// The use of an address pool.
 package struct PoolFigures: Hashable, Sendable {
     package let network: IPPrefix
-    /// How many devices there is room for; `Int.max` for more than can be counted.
+    /// The largest number of devices; `Int.max` if it does not fit.
     package let capacity: Int
     package let inUse: Int
-    /// Given back less than the rest ago.
+    /// The number of addresses in cooldown.
     package let resting: Int
 
     package init(network: IPPrefix, capacity: Int, inUse: Int, resting: Int) {

@@ -1,4 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-// Copyright (c) 2026 The Culvert Authors
-
-// A gateway is on Linux.
