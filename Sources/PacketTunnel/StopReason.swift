@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Why a tunnel stops.
+/// The reason that a tunnel stops.
 public enum StopReason: String, Codable, Hashable, Sendable, CaseIterable {
     /// The user asked for it.
     case userInitiated

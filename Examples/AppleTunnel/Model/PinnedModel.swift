@@ -47,7 +47,7 @@ public final class PinnedModel {
         defer { isBusy = false }
         do {
             guard let url = URL(string: address), let host = url.host, !host.isEmpty else {
-                outcome = Outcome(isTrusted: false, text: "'\(address)' is no address of a page")
+                outcome = Outcome(isTrusted: false, text: "'\(address)' is not the address of a page")
                 return
             }
             // The first is in use, the others are for the day when it is not.

@@ -4,7 +4,7 @@
 public import Logging
 import TunnelSystem
 
-/// Asks a tunnel's host for lines of its log. The host answers by itself, whatever its provider is, and also while the tunnel
+/// Asks a tunnel's host for lines of its log. The host answers itself, with any provider, even while the tunnel
 /// starts or fails.
 ///
 /// ```swift
@@ -47,7 +47,7 @@ public struct LogSubscription: TunnelSubscription {
     /// The name of the subscription.
     public static let name = "culvert.log.follow"
 
-    /// The ``LogPage/position`` after which it begins; 0 begins with the oldest line that is there.
+    /// The ``LogPage/position`` to continue from; 0 begins with the oldest line.
     public var after: UInt64
     /// The least level that is wanted.
     public var minimumLevel: Logger.Level
@@ -63,7 +63,7 @@ public struct LogSubscription: TunnelSubscription {
 public struct LogPage: Codable, Hashable, Sendable {
     /// The lines.
     public var records: [LogRecord]
-    /// Where the next page begins.
+    /// The position of the next page.
     public var position: UInt64
     /// Whether there is more already.
     public var hasMore: Bool
@@ -95,12 +95,12 @@ extension LogPage {
 }
 
 extension RingLogFile {
-    /// The lines after a position; all of them where the log has begun anew since.
+    /// Returns the lines after a position, or all lines if the log was recreated since.
     func page(after position: UInt64, minimumLevel: Logger.Level) -> LogPage {
         let after = position > content.lastSequence ? 0 : position
         let new = records().filter { $0.sequence > after }
         var page = LogPage(new.filter { $0.level >= minimumLevel }[...], after: after)
-        // What is not wanted is not looked at again.
+        // Lines of lower levels are not read again.
         if !page.hasMore { page.position = max(after, new.last?.sequence ?? 0) }
         return page
     }
@@ -109,8 +109,8 @@ extension RingLogFile {
 extension MessageRouter {
     /// Answers ``LogRequest`` and ``LogSubscription`` with the lines of a log.
     /// - Parameters:
-    ///   - log: the log.
-    ///   - interval: how often it is looked at for those who subscribe.
+    ///   - log: The log.
+    ///   - interval: The polling interval for subscribers.
     public func on(_ log: RingLogFile, every interval: Duration = .milliseconds(250)) {
         let clock = clock
         on(LogRequest.self) { request in

@@ -20,12 +20,12 @@ import Logging
 extension LogRecord {
     private static let fixedByteCount = 24
 
-    /// The record in at most `limit` bytes: the end of what is too long is cut, which the message says.
+    /// The record in at most `limit` bytes: text that is too long is cut at its end, which the message states.
     func encoded(limit: Int) -> [UInt8] {
         let label = Self.prefix(of: label, byteCount: min(255, max(0, (limit - Self.fixedByteCount) / 4)))
         let fieldsByteCount = fields.reduce(0) { $0 + 4 + $1.key.utf8.count + $1.value.utf8.count }
         let room = max(0, limit - Self.fixedByteCount - label.count)
-        // Fields may take a quarter, and what the message leaves.
+        // Fields may use a quarter, and the bytes that the message leaves.
         let messageRoom = max(room - min(fieldsByteCount, room / 4), 0)
         var isCut = isCut || label.count < self.label.utf8.count
         var text = Array(message.utf8)
@@ -67,7 +67,7 @@ extension LogRecord {
         return bytes
     }
 
-    /// Reads a record; nil when the bytes are none.
+    /// Decodes a record. Returns `nil` if the bytes are not one.
     init?(decoding bytes: [UInt8], sequence: UInt64) {
         var reader = Reader(bytes: bytes)
         guard reader.integer(UInt8.self) == 1, let level = reader.integer(UInt8.self),

@@ -10,7 +10,7 @@ import TunnelSystem
     import Foundation
 #endif
 
-/// Which process wrote a line of the log.
+/// The kind of the process that wrote a line of the log.
 public enum LogOrigin: UInt8, Hashable, Sendable, CaseIterable {
     /// Another one.
     case other = 0
@@ -53,17 +53,17 @@ public struct LogRecord: Hashable, Sendable {
 
     /// The position in the log, counted from 1 over all processes; later lines have greater ones, with gaps.
     public internal(set) var sequence: UInt64 = 0
-    /// When it was written: nanoseconds since 1970-01-01 00:00:00 UTC.
+    /// The time of writing: nanoseconds since 1970-01-01 00:00:00 UTC.
     public var time: Int64
     /// How much it matters.
     public var level: Logger.Level
-    /// Which process wrote it.
+    /// The kind of the process that wrote it.
     public var origin: LogOrigin
-    /// That process's number.
+    /// The process ID of the writer.
     public var processID: Int32
     /// The label of the logger.
     public var label: String
-    /// The message; what was cut off at its end is said there.
+    /// The message; if it was cut, its end states this.
     public var message: String
     /// The metadata, in order of its keys.
     public var fields: [Field]

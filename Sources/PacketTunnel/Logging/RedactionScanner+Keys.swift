@@ -18,7 +18,7 @@ extension RedactionScanner {
         case urlSafe
     }
 
-    /// Finds what may be 32 bytes or more of base64 or hexadecimal digits.
+    /// Finds text that may be 32 bytes or more of base64 or hexadecimal digits.
     mutating func findKeys() {
         var index = 0
         while index < bytes.count {
@@ -56,12 +56,12 @@ extension RedactionScanner {
         return false
     }
 
-    /// Signs do not count: they stand between the words of paths and names.
+    /// Punctuation does not count: it separates the words of paths and names.
     private func isChange(_ first: Digit, _ second: Digit) -> Bool {
         first != second && first != .sign && first != .urlSafe && second != .sign && second != .urlSafe
     }
 
-    /// Whether 64 hexadecimal digits stand in a row.
+    /// Whether there are 64 consecutive hexadecimal digits.
     private func isHexadecimal(_ range: Range<Int>) -> Bool {
         var count = 0
         for byte in bytes[range] {
@@ -76,7 +76,7 @@ extension RedactionScanner {
         return false
     }
 
-    /// A digit of base64 and the bytes that it takes, as it is or escaped for a URL or in JSON.
+    /// A base64 digit and its length in bytes, plain or escaped for a URL or in JSON.
     private func digit(at index: Int) -> (kind: Digit, length: Int)? {
         guard index < bytes.count else { return nil }
         switch bytes[index] {

@@ -10,7 +10,7 @@ struct RedactionScanner {
         self.bytes = bytes
     }
 
-    /// The text without what was found; nil when nothing was.
+    /// The text without the found secrets, or `nil` if there are none.
     mutating func redacted() -> String? {
         findNamedValues()
         findUserInformation()
@@ -22,7 +22,7 @@ struct RedactionScanner {
         output.reserveCapacity(bytes.count)
         var position = 0
         for (range, isKey) in found where range.upperBound > position {
-            // Those that overlap are one.
+            // Overlapping ranges are one.
             if range.lowerBound >= position {
                 output += bytes[position..<range.lowerBound]
                 output += (isKey ? Redactor.keyPlaceholder : Redactor.placeholder).utf8
@@ -55,7 +55,7 @@ struct RedactionScanner {
         }
     }
 
-    /// Where the value after a name begins; nil when nothing says that there is one.
+    /// The beginning of the value after a name, or `nil` if there is no value.
     private func valueStart(after end: Int, name: ArraySlice<UInt8>) -> Int? {
         let isOption = name.starts(with: Array("--".utf8))
         // A name may be in quotes itself, and those may be escaped.
@@ -141,7 +141,7 @@ struct RedactionScanner {
         return index
     }
 
-    /// Whether `prefix`, in upper case, stands at `index`, in either.
+    /// Whether `prefix`, which is in upper case, is at `index` in any case.
     func hasPrefix(_ prefix: StaticString, at index: Int) -> Bool {
         let prefix = "\(prefix)".utf8
         guard index >= 0, bytes.count - index >= prefix.count else { return false }

@@ -3,21 +3,21 @@
 
 public import Logging
 
-/// Takes keys, tokens and passwords out of text before it is kept anywhere.
+/// Removes keys, tokens and passwords from text before it is stored.
 ///
-/// What it looks for:
-/// - keys: 32 bytes as base64, padded or not, standard or URL-safe, also with `%2B`, `%2F` and `\/`; as 64 hexadecimal
-///   digits or more; and blocks of PEM that hold a private key. Public keys look the same and go as well.
-/// - values of names such as `PrivateKey`, `preshared_key`, `token`, `pt`, `password` and `Authorization`, after `=`, `:`
-///   or as the argument of an option, whatever the value looks like.
-/// - what follows `Bearer`.
+/// It looks for:
+/// - keys: 32 bytes as base64, padded or not, standard or URL-safe, with `%2B`, `%2F` and `\/` too; 64 hexadecimal digits or
+///   more; and PEM blocks with a private key. Public keys look the same and are removed as well.
+/// - values of names such as `PrivateKey`, `preshared_key`, `token`, `pt`, `password` and `Authorization`, after `=`, `:` or
+///   as the argument of an option, in any form.
+/// - the text after `Bearer`.
 /// - the user's part of a URL: `https://user:password@host`.
 ///
-/// It prefers to take too much: text that only looks like a key goes too.
+/// It removes too much rather than too little: text that only resembles a key is removed too.
 public enum Redactor {
-    /// What stands in the place of a value.
+    /// The replacement of a value.
     public static let placeholder = "[redacted]"
-    /// What stands in the place of what looks like a key.
+    /// The replacement of text that resembles a key.
     public static let keyPlaceholder = "[redacted key]"
 
     /// `text` without secrets.
@@ -26,7 +26,7 @@ public enum Redactor {
         return scanner.redacted() ?? text
     }
 
-    /// `metadata` without secrets: every value is looked at, and that of a name such as `token` goes whole.
+    /// `metadata` without secrets: every value is redacted, and that of a name such as `token` is removed.
     public static func redact(_ metadata: Logger.Metadata) -> Logger.Metadata {
         var redacted: Logger.Metadata = [:]
         for (key, value) in metadata { redacted[redact(key)] = redact(value, named: key) }
@@ -45,9 +45,9 @@ public enum Redactor {
     }
 }
 
-/// Which names stand before secrets.
+/// The names of secrets.
 enum SensitiveName {
-    /// Those whose value is the rest of the line, since it may have spaces.
+    /// The names whose value is the rest of the line, because it may contain spaces.
     private static let wholeLine = ["privatekey", "presharedkey", "authorization", "setcookie"]
     private static let endings =
         wholeLine + [
@@ -70,7 +70,7 @@ enum SensitiveName {
         endings.contains { name.hasSuffix($0) || name.hasSuffix($0 + "s") }
     }
 
-    /// nil for what is too short to be one, which most words of a log are not looked at further for.
+    /// Returns `nil` for a word that is too short, so that most words of a log need no further check.
     private static func normalize(_ name: ArraySlice<UInt8>) -> String? {
         guard name.count >= 2 else { return nil }
         var letters: [UInt8] = []

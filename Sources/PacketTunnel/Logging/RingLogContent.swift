@@ -7,9 +7,9 @@ import TunnelSystem
 
 /// The bytes of an open log file, which several processes change at the same time.
 ///
-/// The file is read and written by system calls and never mapped. Another program may truncate it at any time, as logrotate's
-/// `copytruncate` does, and an access to a mapped page behind the new end of the file would kill the process with SIGBUS.
-/// A writer that finds the file truncated restores it before its next record.
+/// The file is read and written by system calls and never mapped. Another program may truncate it at any time, like
+/// logrotate's `copytruncate`, and an access to a mapped page behind the new end of the file would kill the process with
+/// SIGBUS. A writer that finds the file truncated restores its size before its next record.
 final class RingLogContent: Sendable {
     /// The numbers in the header that change.
     struct Counters: Equatable {

@@ -3,11 +3,11 @@
 
 import TunnelSystem
 
-/// Why a log file cannot be used.
+/// The error of an unusable log file.
 public enum RingLogError: Error, Hashable, Sendable, CustomStringConvertible {
     /// There is something else than a file.
     case notAFile(path: String)
-    /// The file is no log: it begins with something else.
+    /// The file is not a log: it has another header.
     case foreign(path: String)
     /// The file is a log whose header or size is damaged.
     case corrupt(path: String, reason: String)
@@ -16,7 +16,7 @@ public enum RingLogError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The system refused a step.
     case system(path: String, operation: String, errno: Int32)
 
-    /// What is wrong, and with which file.
+    /// The error, with the file.
     public var description: String {
         switch self {
         case .notAFile(let path): "\(path) is not a file"

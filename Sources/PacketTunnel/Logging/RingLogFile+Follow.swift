@@ -2,15 +2,14 @@
 // Copyright (c) 2026 The Culvert Authors
 
 extension RingLogFile {
-    /// The records of the log as they are written, by whichever process.
+    /// Returns the records of the log as they are written, by any process.
     ///
-    /// It looks at the log at an interval, which costs one read of memory when there is nothing new. A reader that is so
-    /// slow that the log comes round misses records, and goes on with the oldest that is left. It ends when its task is
-    /// cancelled.
+    /// It polls the log, which costs one read of memory if there is nothing new. A reader that is slower than the ring misses
+    /// records, and continues with the oldest that remains. The sequence ends when its task is cancelled.
     /// - Parameters:
-    ///   - includesPast: whether it begins with the records that are there, or with the next.
-    ///   - interval: how often it looks.
-    ///   - clock: measures the interval.
+    ///   - includesPast: Whether it begins with the present records, or with the next.
+    ///   - interval: The polling interval.
+    ///   - clock: The clock of the interval.
     public func follow(
         includingPast includesPast: Bool = false, every interval: Duration = .milliseconds(200),
         clock: any Clock<Duration> = ContinuousClock()
@@ -72,7 +71,7 @@ public struct RingLogRecords: AsyncSequence, Sendable {
     }
 }
 
-/// Where a reader of the log is.
+/// The position of a reader of the log.
 struct RingLogCursor {
     /// How often a number that was handed out is waited for. Its writer is about to write, or has died.
     private static let patience = 5
@@ -88,7 +87,7 @@ struct RingLogCursor {
         self.position = position
     }
 
-    /// What is new, as far as it is whole; at most the content of the log.
+    /// Returns the new complete records; at most the content of the log.
     mutating func read() -> [LogRecord] {
         // Without counters the file is truncated, until the next record is written.
         guard let counters = file.content.counters else { return [] }

@@ -3,16 +3,16 @@
 
 import Synchronization
 
-/// A log of bounded size in a file that several processes write to and read from at the same time.
+/// A log of bounded size in a file that several processes write and read at the same time.
 ///
-/// The newest records push out the oldest. A process that dies in the middle of a record, or a page that never reached
-/// the disk, costs the records it hits and no others: they are left out, and never read as something else. The file has
-/// mode 0600 and its whole size from the beginning. A file that another program truncates gets its size again with the next
-/// record, and loses the records before.
+/// New records replace the oldest. If a process dies in the middle of a record, or a page never reaches the disk, only the
+/// affected records are lost: they are omitted, and never read as other text. The file has mode 0600 and its full size from
+/// the beginning. A file that another program truncates gets its size again with the next record, and loses the records
+/// before.
 ///
 /// Records are appended unchanged. ``RedactingLogHandler`` removes secrets from its records.
 public final class RingLogFile: Sendable {
-    /// What to do with a file that is no log or a damaged one.
+    /// The treatment of a file that is not a log or is damaged.
     public enum InvalidFilePolicy: Hashable, Sendable {
         /// Throw.
         case fail
@@ -22,7 +22,7 @@ public final class RingLogFile: Sendable {
 
     /// The file.
     public let path: String
-    /// Its size. That of a file that was there already counts, whatever was asked for.
+    /// Its size. An existing file keeps its size, whatever was requested.
     public let geometry: RingLogGeometry
     /// Whether records can be appended.
     public let isWritable: Bool
@@ -30,12 +30,12 @@ public final class RingLogFile: Sendable {
     let content: RingLogContent
     private let appending = Mutex(())
 
-    /// Opens the log at `path` for reading and writing, and makes it when there is none.
+    /// Opens the log at `path` for reading and writing, and creates it if it does not exist.
     /// - Parameters:
-    ///   - path: where the file is.
-    ///   - geometry: the size of a new file.
-    ///   - policy: what to do with a file that cannot be used.
-    /// - Throws: what is wrong with the file, or what the system refused.
+    ///   - path: The path of the file.
+    ///   - geometry: The size of a new file.
+    ///   - policy: The treatment of an unusable file.
+    /// - Throws: The error in the file, or of the system.
     public init(
         path: String, geometry: RingLogGeometry = .standard, ifInvalid policy: InvalidFilePolicy = .fail
     ) throws(RingLogError) {
@@ -52,8 +52,9 @@ public final class RingLogFile: Sendable {
         repair()
     }
 
-    /// Opens the log at `path` for reading only. An empty file, as a truncation leaves it, is a log of the standard size without records.
-    /// - Throws: what is wrong with the file, or what the system refused, such as `ENOENT`.
+    /// Opens the log at `path` for reading only. An empty file, as after a truncation, is a log of the standard size without
+    /// records.
+    /// - Throws: The error in the file, or of the system, such as `ENOENT`.
     public init(readingFrom path: String) throws(RingLogError) {
         self.path = path
         (content, geometry) = try RingLogStorage.openForReading(path)
@@ -90,7 +91,7 @@ public final class RingLogFile: Sendable {
         return slots.compactMap { assembly.add($0) }
     }
 
-    /// Hides every record that is there now, in every process.
+    /// Hides every present record, in every process.
     public func clear() {
         guard isWritable else { return }
         content.setCleared(content.lastSequence)
@@ -108,7 +109,7 @@ public final class RingLogFile: Sendable {
 
     // MARK: - Slots
 
-    /// What is in the slot of a sequence number, if that is whole.
+    /// The contents of the slot of a sequence number, if they are complete.
     func slot(of sequence: UInt64) -> RingLogSlot? {
         RingLogSlot(decoding: content.read(geometry.slotByteCount, at: geometry.slotOffset(sequence)))
     }
@@ -131,13 +132,13 @@ public final class RingLogFile: Sendable {
         }
     }
 
-    /// Makes sure that new records come after those that are there, should the header have been damaged.
+    /// Makes new records follow the present ones, even if the header was damaged.
     private func repair() {
         var last: UInt64 = 0
         forEachSlot { last = max(last, $0.sequence) }
         guard var counters = content.counters else { return }
         let before = counters
-        // A number that is far ahead is no harm, unless it is so far that it would overflow one day.
+        // A number that is far ahead does no harm, unless it could overflow.
         if counters.last < last || counters.last > last + (1 << 48) { counters.last = last }
         if counters.cleared > counters.last { counters.cleared = 0 }
         if counters != before { content.setCounters(counters) }

@@ -91,12 +91,12 @@ public struct RingLogGeometry: Hashable, Sendable {
             throw .corrupt(path: path, reason: "its header states an impossible size")
         }
         guard fileByteCount == self.fileByteCount else {
-            throw .corrupt(path: path, reason: "it has \(fileByteCount) bytes and should have \(self.fileByteCount)")
+            throw .corrupt(path: path, reason: "has \(fileByteCount) bytes and should have \(self.fileByteCount)")
         }
     }
 }
 
-/// What tells a whole record from a torn one. Not for secrecy: who may write the file may write anything.
+/// The checksum that detects torn records. It does not protect against a writer of the file.
 enum RingLogChecksum {
     /// Eight bytes at a time, each mixed into all 64 bits.
     static func of(_ bytes: ArraySlice<UInt8>) -> UInt64 {
@@ -127,7 +127,7 @@ extension [UInt8] {
         }
     }
 
-    /// The caller has checked that it is there.
+    /// The caller must have checked the bounds.
     func littleEndian<Integer: FixedWidthInteger>(_ type: Integer.Type, at offset: Int) -> Integer {
         var value: Integer = 0
         for byte in self[offset..<offset + Integer.bitWidth / 8].reversed() {

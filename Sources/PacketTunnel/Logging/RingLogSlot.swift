@@ -4,7 +4,7 @@
 /// The content of one slot.
 struct RingLogSlot {
     var sequence: UInt64
-    /// Which part of its record this is.
+    /// The position of the slot in its record.
     var part: UInt8
     /// How many parts that record has.
     var parts: UInt8

@@ -10,7 +10,7 @@ enum RingLogStorage {
     /// The time to wait for the lock of a file.
     private static let lockLimit = Duration.seconds(5)
 
-    /// Opens the file, or makes it, under its lock: of two processes that come first, one makes it.
+    /// Opens the file, or creates it, under its lock: of two concurrent processes, one creates it.
     static func open(
         _ path: String, _ geometry: RingLogGeometry
     ) throws(RingLogError) -> (RingLogContent, RingLogGeometry) {
@@ -32,18 +32,18 @@ enum RingLogStorage {
         return (RingLogContent(file, present ?? geometry), present ?? geometry)
     }
 
-    /// Opens the file, which must be there.
+    /// Opens the file, which must exist.
     static func openForReading(_ path: String) throws(RingLogError) -> (RingLogContent, RingLogGeometry) {
         let file = try descriptor(path, O_RDONLY)
         let geometry = try presentGeometry(file.number, path) ?? .standard
         return (RingLogContent(file, geometry), geometry)
     }
 
-    /// Puts a new file in the place of the one that is there. That one is not changed: another process may have it open.
+    /// Replaces the file with a new one. The old file is not changed: another process may have it open.
     static func replace(
         _ path: String, _ geometry: RingLogGeometry
     ) throws(RingLogError) -> (RingLogContent, RingLogGeometry) {
-        // Whoever else found it unusable waits here, and then finds what we put there.
+        // Another process that found it unusable waits here, and then finds the new file.
         let old = try descriptor(path, O_RDWR)
         let lockResult = FileLock.acquire(old.number, within: lockLimit)
         guard lockResult == 0 else { throw .system(path: path, operation: "flock", errno: lockResult) }

@@ -15,13 +15,13 @@ public final class FileProfileStore: ProfileStore {
 
     private let directory: PrivateDirectory<TunnelError>
 
-    /// A store in `path`, an absolute path, which is made where it is missing.
-    /// - Throws: `.storage`; `.permissionDenied` when others may write to it.
+    /// Creates a store in `path`, an absolute path; a missing folder is created.
+    /// - Throws: `.storage`; `.permissionDenied` if other users may write to it.
     public init(path: String) throws(TunnelError) {
         directory = try PrivateDirectory(path: path, access: .readableByAll)
     }
 
-    /// All profiles, and what is wrong with those that cannot be read.
+    /// Returns all profiles, and the errors of those that cannot be read.
     public func loadAll() async throws(TunnelError) -> LoadedProfiles {
         var loaded = LoadedProfiles(profiles: [])
         for name in try directory.names() where name.hasSuffix(Self.suffix) {
@@ -41,7 +41,7 @@ public final class FileProfileStore: ProfileStore {
             profile = try JSONDecoder().decode(TunnelProfile.self, from: Data(bytes))
         } catch {
             throw TunnelError(
-                .storage, "'\(name)' is no profile: \(error)", fix: "remove it, or set the profile up again")
+                .storage, "'\(name)' is not a profile: \(error)", fix: "remove it, or set the profile up again")
         }
         guard name == profile.id + Self.suffix else {
             throw TunnelError(.storage, "'\(name)' holds the profile '\(profile.id)'", fix: "rename or remove it")

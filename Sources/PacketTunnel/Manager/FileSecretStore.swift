@@ -5,12 +5,13 @@ import TunnelSystem
 
 /// Secrets in files that only their owner, usually root, can read: a directory for each profile, a file for each secret.
 ///
-/// Directories have mode 0700 and files 0600. What others could read, or what belongs to somebody else, is refused.
+/// Directories have mode 0700 and files 0600. A file that other users could read, or that belongs to another user, is
+/// refused.
 public final class FileSecretStore: SecretStore {
     private let directory: PrivateDirectory<TunnelError>
 
-    /// A store in `path`, an absolute path, which is made where it is missing.
-    /// - Throws: `.storage`; `.permissionDenied` when others may enter it.
+    /// Creates a store in `path`, an absolute path; a missing folder is created.
+    /// - Throws: `.storage`; `.permissionDenied` if other users may enter it.
     public init(path: String) throws(TunnelError) {
         directory = try PrivateDirectory(path: path, access: .ownerOnly)
     }
@@ -27,7 +28,7 @@ public final class FileSecretStore: SecretStore {
     /// Keeps a secret, instead of the one before.
     public func write(_ secret: SecretBytes, _ name: String, of profile: String) async throws(TunnelError) {
         guard let inner = try directory.directory(profile, makingIt: true) else {
-            throw TunnelError(.storage, "the directory of profile '\(profile)' went away", fix: "try again")
+            throw TunnelError(.storage, "the directory of profile '\(profile)' was removed", fix: "try again")
         }
         var bytes = secret.bytes
         defer { wipe(&bytes) }

@@ -63,7 +63,7 @@ public enum JSONValue: Codable, Hashable, Sendable {
         }
     }
 
-    /// What `value` encodes as.
+    /// Encodes `value`.
     /// - Throws: `.configurationInvalid`.
     public init(encoding value: some Encodable) throws(TunnelError) {
         do {

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// When a tunnel is brought up and taken down by itself.
+/// The rules by which a tunnel starts and stops automatically.
 ///
-/// The first rule that matches the way to the network decides. Where none does, everything stays as it is.
+/// The first rule that matches the network path decides. Without a match, nothing changes.
 public struct OnDemandRules: Codable, Hashable, Sendable {
-    /// What to do.
+    /// The action of a rule.
     public enum Action: String, Codable, Hashable, Sendable, CaseIterable {
         /// Bring the tunnel up.
         case connect
         /// Take it down.
         case disconnect
-        /// Leave it as it is.
+        /// Leave the tunnel unchanged.
         case ignore
     }
 
-    /// Which networks a rule is about.
+    /// The networks of a rule.
     public enum Interface: String, Codable, Hashable, Sendable, CaseIterable {
         /// All of them.
         case any
@@ -29,12 +29,12 @@ public struct OnDemandRules: Codable, Hashable, Sendable {
 
     /// A rule.
     public struct Rule: Codable, Hashable, Sendable {
-        /// What to do.
+        /// The action.
         public var action: Action
-        /// On which networks.
+        /// The networks.
         public var interface: Interface
-        /// Names of Wi-Fi networks, of which one must match, byte by byte; empty for any. A network whose name the system
-        /// does not tell matches no name.
+        /// Names of Wi-Fi networks, one of which must match, byte by byte; empty for any. A network whose name the system
+        /// does not report matches no name.
         public var ssids: [String]
 
         /// A rule.
@@ -79,8 +79,8 @@ public struct OnDemandRules: Codable, Hashable, Sendable {
         OnDemandRules((ssids.isEmpty ? [] : [Rule(.disconnect, on: .wifi, ssids: ssids)]) + [Rule(.connect)])
     }
 
-    /// What to do on this way to the network. Without one, everything stays as it is: nothing could connect, and a tunnel
-    /// that is up waits better for the network than it starts again.
+    /// Returns the action for this network path. Without a network, nothing changes: nothing could connect, and a tunnel that
+    /// is up should wait for the network rather than restart.
     public func decision(for path: NetworkPath) -> Action {
         guard path.status != .unsatisfied else { return .ignore }
         return rules.first { $0.matches(path) }?.action ?? .ignore

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The folder of profiles and their secrets, as the programs keep them: nobody but its owner can read it.
+/// The folder of profiles and their secrets that the programs use: only its owner can read it.
 package struct ProfileDirectory: Sendable {
-    /// Where it is unless stated.
+    /// The default folder.
     package static let standard = "/etc/culvert"
 
     package var path: String
@@ -16,7 +16,7 @@ package struct ProfileDirectory: Sendable {
     /// The profiles.
     package func profiles() throws(TunnelError) -> FileProfileStore { try FileProfileStore(path: path + "/profiles") }
 
-    /// A manager of the profiles, which have been read, and what is wrong with those that cannot be.
+    /// Returns a manager with the profiles, which were read, and the errors of those that cannot be.
     package func manager() async throws(TunnelError) -> (manager: TunnelManager, errors: [TunnelError]) {
         let secrets = try secrets()
         let manager = TunnelManager(store: try profiles(), secrets: secrets, runsOneAtATime: false) {

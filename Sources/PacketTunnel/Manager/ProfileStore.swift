@@ -3,9 +3,9 @@
 
 import Synchronization
 
-/// Where profiles are kept.
+/// A store of profiles.
 public protocol ProfileStore: Sendable {
-    /// All profiles, and what is wrong with those that cannot be read: one of them does not hide the others.
+    /// Returns all profiles, and the errors of those that cannot be read: one of them does not hide the others.
     func loadAll() async throws(TunnelError) -> LoadedProfiles
 
     /// Keeps a profile, instead of the one with its id.
@@ -50,11 +50,11 @@ public struct UnreadableProfile: Hashable, Sendable, Identifiable {
     }
 }
 
-/// What a ``ProfileStore`` holds.
+/// The contents of a ``ProfileStore``.
 public struct LoadedProfiles: Hashable, Sendable {
     /// The profiles, in no particular order.
     public var profiles: [TunnelProfile]
-    /// What is wrong with the others.
+    /// The errors of the others.
     public var errors: [TunnelError]
     /// The profiles that exist and cannot be read; ``errors`` has an error for each.
     public var unreadable: [UnreadableProfile] = []

@@ -3,13 +3,14 @@
 
 // Typed messages to the providers of a manager's tunnels.
 extension TunnelManager {
-    /// A client of the provider of a profile's tunnel, to be kept for as long as there is something to ask.
+    /// Returns a client of the provider of a profile's tunnel, to be kept for several messages.
     ///
-    /// While the tunnel is not up, a message ends with ``MessageError/closed``; without such a profile with `.channelFailed`.
+    /// While the tunnel is not up, a message fails with ``MessageError/closed``; without such a profile with
+    /// `.channelFailed`.
     /// - Parameters:
-    ///   - id: the profile's id.
-    ///   - timeout: how long a message may take.
-    ///   - clock: measures that.
+    ///   - id: The profile's ID.
+    ///   - timeout: The time limit of a message.
+    ///   - clock: The clock of the limit.
     public nonisolated func client(
         for id: String, timeout: Duration = MessageClient.defaultTimeout,
         clock: any Clock<Duration> = ContinuousClock()
@@ -20,10 +21,10 @@ extension TunnelManager {
 
     /// Sends a message to the provider of a profile's tunnel and waits for its reply.
     /// - Parameters:
-    ///   - message: what to ask.
-    ///   - id: the profile's id.
-    ///   - timeout: how long that may take.
-    /// - Throws: why there is no reply: ``MessageError/closed`` when the tunnel is not up.
+    ///   - message: The message.
+    ///   - id: The profile's ID.
+    ///   - timeout: The time limit.
+    /// - Throws: The reason for a missing reply: ``MessageError/closed`` if the tunnel is not up.
     public nonisolated func send<Message: TunnelMessage>(
         _ message: Message, to id: String, timeout: Duration = MessageClient.defaultTimeout
     ) async throws(MessageError) -> Message.Reply {

@@ -71,14 +71,14 @@ public actor TunnelManager {
         init(_ changed: Set<String>) { self.changed = changed }
     }
 
-    /// A manager that knows no profile until ``load()`` or ``create(_:secrets:)``.
+    /// Creates a manager without profiles until ``load()`` or ``create(_:secrets:)``.
     ///
     /// - Parameters:
-    ///   - store: where profiles are.
-    ///   - secrets: where their secrets are.
-    ///   - runsOneAtATime: whether starting a tunnel stops the others first, with ``StopReason/superseded``.
-    ///   - logger: where it writes what it does, and what comes of that.
-    ///   - makeTunnel: makes the tunnel of a profile.
+    ///   - store: The store of profiles.
+    ///   - secrets: The store of their secrets.
+    ///   - runsOneAtATime: Whether starting a tunnel first stops the others, with ``StopReason/superseded``.
+    ///   - logger: Logs the operations and their results.
+    ///   - makeTunnel: Makes the tunnel of a profile.
     public init(
         store: any ProfileStore, secrets: any SecretStore, runsOneAtATime: Bool = true,
         logger: Logger = Logger(label: "tunnel.manager") { _ in SwiftLogNoOpLogHandler() },
@@ -91,11 +91,11 @@ public actor TunnelManager {
         self.makeTunnel = makeTunnel
     }
 
-    /// A manager for one tunnel in this process: for tests, previews and simulators. Nothing is kept, and every profile starts in
-    /// `host`, one at a time.
+    /// Creates a manager for one tunnel in this process: for tests, previews and simulators. Nothing is stored, and every
+    /// profile starts in `host`, one at a time.
     /// - Parameters:
-    ///   - host: the tunnel.
-    ///   - secrets: where the secrets of profiles are. Nil: where the host looks for them, so that the provider finds them.
+    ///   - host: The tunnel.
+    ///   - secrets: The store of the profiles' secrets. `nil`: the host's store, so that the provider finds them.
     public init(_ host: any TunnelHost, secrets: (any SecretStore)? = nil) {
         self.init(store: MemoryProfileStore(), secrets: secrets ?? host.secrets ?? MemorySecretStore()) { _ in host }
     }
@@ -125,11 +125,11 @@ public actor TunnelManager {
         }.sorted { ($0.name, $0.id) < ($1.name, $1.id) }
     }
 
-    /// Reads the profiles that are stored. Those that have gone from the store are forgotten, without stopping their tunnels.
+    /// Reads the stored profiles. Profiles that were removed from the store are forgotten, without stopping their tunnels.
     ///
-    /// A profile that cannot be read keeps its last value, and is among ``unreadableProfiles``. A load does not change a profile that
-    /// is created, changed or removed while it runs.
-    /// - Returns: the errors of the profiles that cannot be read, and other problems that the store has found.
+    /// A profile that cannot be read keeps its last value, and is among ``unreadableProfiles``. A load does not change a
+    /// profile that is created, changed or removed while it runs.
+    /// - Returns: The errors of the profiles that cannot be read, and other problems of the store.
     @discardableResult
     public func load() async throws(TunnelError) -> [TunnelError] {
         let run = LoadRun(Set(changing.keys))
@@ -200,7 +200,7 @@ public actor TunnelManager {
     }
 
     /// Adds a profile. It can be started when this returns.
-    /// - Throws: `.settingsInvalid` with all that is wrong with it; what the stores throw. Then nothing is kept.
+    /// - Throws: `.settingsInvalid` with all problems; the errors of the stores. Then nothing is stored.
     public func create(
         _ profile: TunnelProfile, secrets new: [String: SecretBytes] = [:]
     ) async throws(TunnelError) {
@@ -225,19 +225,19 @@ public actor TunnelManager {
             do throws(TunnelError) {
                 try await secrets.removeAll(of: profile.id)
             } catch {
-                // What failed first is what the caller needs to know.
+                // The caller needs the first error.
             }
             throw error
         }
         publish()
     }
 
-    /// Changes a profile. A tunnel that is up goes on as it is until it starts again.
+    /// Changes a profile. A tunnel that is up continues unchanged until its next start.
     ///
     /// - Parameters:
-    ///   - profile: what replaces the profile with the same id.
-    ///   - changes: secrets to change; a nil value forgets one. The others stay.
-    /// - Throws: `.profileNotFound`, `.settingsInvalid`; what the stores throw. Then all is as before, secrets included.
+    ///   - profile: The replacement of the profile with the same ID.
+    ///   - changes: Secrets to change; a `nil` value removes one. The others stay.
+    /// - Throws: `.profileNotFound`, `.settingsInvalid`; the errors of the stores. Then nothing changes, including secrets.
     public func update(
         _ profile: TunnelProfile, secrets changes: [String: SecretBytes?] = [:]
     ) async throws(TunnelError) {
@@ -269,7 +269,7 @@ public actor TunnelManager {
                 do throws(TunnelError) {
                     try await set(secret, name, of: profile.id)
                 } catch {
-                    // What failed first is what the caller needs to know.
+                    // The caller needs the first error.
                 }
             }
             throw error
@@ -302,7 +302,7 @@ public actor TunnelManager {
             entry.isRemoving = false
             throw error
         }
-        // Who follows sees it go down before it sees it gone.
+        // Followers must see the tunnel go down before its profile is removed.
         for await update in entry.status.follow() where update == entry.tunnel.status { break }
         forget(id)
         publish()
@@ -322,7 +322,7 @@ public actor TunnelManager {
             problems.append(
                 SettingsProblem(
                     field: "name", value: profile.name, problem: "is the name of another profile",
-                    fix: "use another one"))
+                    fix: "use another name"))
         }
         if isNew, entries[profile.id] != nil {
             problems.append(
@@ -353,7 +353,7 @@ public actor TunnelManager {
     /// Starts the tunnel of a profile; returns once it is up.
     /// - Throws: `.profileNotFound`, `.profileDisabled`; what ``Tunnel/start(_:)`` throws.
     public func start(_ id: String) async throws(TunnelError) {
-        logger.info("the tunnel is to start", metadata: ["profile": "\(id)"])
+        logger.info("starting the tunnel", metadata: ["profile": "\(id)"])
         try await noting("the tunnel did not start", id) { () throws(TunnelError) in try await launch(id) }
     }
 
@@ -393,7 +393,7 @@ public actor TunnelManager {
     public func stop(_ id: String, reason: StopReason = .userInitiated) async throws(TunnelError) {
         let entry = try entry(id)
         entry.stops += 1
-        logger.info("the tunnel is to stop: \(reason)", metadata: ["profile": "\(id)"])
+        logger.info("stopping the tunnel: \(reason)", metadata: ["profile": "\(id)"])
         try await noting("the tunnel did not stop", id) { () throws(TunnelError) in
             try await entry.tunnel.stop(reason)
         }
@@ -437,9 +437,9 @@ public actor TunnelManager {
         try await entry(id).tunnel.exchange(request)
     }
 
-    /// Starts and stops tunnels as their on-demand rules want it on this way to the network. A profile whose tunnel is up
-    /// keeps it as long as its rules agree; else the first that wants to connect, by name, does.
-    /// - Returns: what went wrong, by profile.
+    /// Starts and stops tunnels by their on-demand rules for this network path. A profile whose tunnel is up keeps it while
+    /// its rules agree; otherwise the first one, by name, that wants to connect does.
+    /// - Returns: The errors, by profile.
     @discardableResult
     public func followPath(_ path: NetworkPath) async -> [String: TunnelError] {
         var errors: [String: TunnelError] = [:]
@@ -452,11 +452,11 @@ public actor TunnelManager {
                 errors[profile.id] = error
             }
         }
-        // Those that fail below are on their way down and in nobody's way.
+        // Tunnels that fail below are stopping and do not block others.
         let active = Set(entries.filter { $0.value.tunnel.status.status.isActive }.keys)
         for profile in candidates where profile.onDemand.decision(for: path) == .connect {
             let status = status(profile.id).status
-            // One that is blocked may find its way on another network. Another profile's guard is not taken away for it.
+            // A blocked tunnel may connect on another network. Another profile's guard is not removed for it.
             guard !status.isActive || status == .blocked else { continue }
             if runsOneAtATime, !active.subtracting([profile.id]).isEmpty { continue }
             do throws(TunnelError) {

@@ -5,11 +5,11 @@ import TunnelSystem
 
 /// A tunnel as the user has set it up. Secrets are not in it: they are in a ``SecretStore``, under the profile's id.
 public struct TunnelProfile: Hashable, Sendable, Identifiable {
-    /// What names it for good: 32 hexadecimal digits.
+    /// The permanent ID: 32 hexadecimal digits.
     public let id: String
-    /// What the user calls it. No two profiles of a manager have the same name.
+    /// The user's name for it, unique within a manager.
     public var name: String
-    /// Which provider runs it, by a word that app and service agree on.
+    /// The provider, by a word that app and service agree on.
     public var provider: String
     /// The server, as it is shown to the user.
     public var serverAddress: String
@@ -19,14 +19,14 @@ public struct TunnelProfile: Hashable, Sendable, Identifiable {
     public var leakPolicy: LeakPolicy
     /// Whether it can be started.
     public var isEnabled: Bool
-    /// When it starts and stops by itself.
+    /// The rules for automatic starts and stops.
     public var onDemand: OnDemandRules
     /// Whether it does.
     public var isOnDemandEnabled: Bool
-    /// The names of the users, besides root, who may look at the tunnel and stop it, on hosts that know users.
+    /// The names of the users, besides root, who may query the tunnel and stop it, on hosts with users.
     public var permittedUsers: [String] = []
 
-    /// A profile with an id of its own.
+    /// Creates a profile with a new ID.
     public init(
         name: String, provider: String, serverAddress: String = "", configuration: JSONValue = .object([:]),
         leakPolicy: LeakPolicy = .routeBased, isEnabled: Bool = true, onDemand: OnDemandRules = OnDemandRules(),
@@ -38,8 +38,8 @@ public struct TunnelProfile: Hashable, Sendable, Identifiable {
             isOnDemandEnabled: isOnDemandEnabled)
     }
 
-    /// A profile with an id of its own, and a provider's configuration as a value. The rest is set afterwards.
-    /// - Throws: `.configurationInvalid` when it does not encode.
+    /// Creates a profile with a new ID, and a provider's configuration as a value. Set the rest afterwards.
+    /// - Throws: `.configurationInvalid` if it does not encode.
     public init(
         name: String, provider: String, serverAddress: String = "", encoding configuration: some Encodable
     ) throws(TunnelError) {
@@ -100,7 +100,7 @@ public struct TunnelProfile: Hashable, Sendable, Identifiable {
         if !FileName.isValid(provider) {
             problems.append(
                 SettingsProblem(
-                    field: "provider", value: String(provider.prefix(40)), problem: "is no word",
+                    field: "provider", value: String(provider.prefix(40)), problem: "is not a word",
                     fix: "use letters, digits, '-', '_' or '.'"))
         }
         return problems + onDemand.validate()
@@ -117,7 +117,7 @@ extension TunnelProfile: Codable {
         case permittedUsers
     }
 
-    /// Decodes; what is left out has its default.
+    /// Decodes; omitted members have their defaults.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         let id = try container.decode(String.self, forKey: .id)

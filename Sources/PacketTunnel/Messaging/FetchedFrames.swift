@@ -4,10 +4,10 @@
 import Synchronization
 import TunnelSystem
 
-/// The frames of a subscription over a channel that carries one answer to each request: every frame is asked for.
+/// The frames of a subscription over a channel with one answer to each request: every frame is requested.
 final class FetchedFrames: MessageFrames {
     private struct State {
-        /// What answered the opening, where that was an error.
+        /// The answer to the opening, if it was an error.
         var first: [UInt8]?
         /// The number of the next frame.
         var next: UInt64 = 1
@@ -16,7 +16,7 @@ final class FetchedFrames: MessageFrames {
         var work: Task<Void, Never>?
     }
 
-    /// The other side answers sooner than this, if it is to say that there is nothing yet.
+    /// The other side answers sooner than this, even without an element.
     private static let limit = FetchedSubscriptions.patience * 3
 
     private let channel: any MessageChannel
@@ -26,14 +26,14 @@ final class FetchedFrames: MessageFrames {
     private let state: Mutex<State>
 
     /// Opens a subscription.
-    /// - Throws: `.subscriptionsUnsupported` when there is no answer, and what the channel throws.
+    /// - Throws: `.subscriptionsUnsupported` if there is no answer, and the errors of the channel.
     init(
         opening bytes: [UInt8], on channel: any MessageChannel, limit: Int, clock: any Clock<Duration>
     ) async throws {
         request = try MessageContainer(decoding: bytes, limit: limit)
         (self.channel, byteLimit, self.clock) = (channel, limit, clock)
         guard let answer = try await channel.exchange(bytes) else { throw MessageError.subscriptionsUnsupported }
-        // Whatever is no reply is for who decodes frames.
+        // The decoder of frames handles everything that is not a reply.
         state = Mutex(State(first: Self.isReply(answer, limit) ? nil : answer))
     }
 

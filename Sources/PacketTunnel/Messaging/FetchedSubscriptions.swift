@@ -14,7 +14,7 @@ final class FetchedSubscriptions: Sendable {
 
     /// How long a request for an element is held.
     static let patience: Duration = .seconds(10)
-    /// How long a subscription is kept that nobody fetches from.
+    /// The time after which a subscription without fetches ends.
     static let idleLimit: Duration = .seconds(60)
 
     private struct State {
@@ -46,7 +46,7 @@ final class FetchedSubscriptions: Sendable {
         for entry in entries.values { entry.end() }
     }
 
-    /// One subscription: what was fetched last is kept, since its answer may have been lost.
+    /// One subscription: the last fetched element is kept, because its answer may have been lost.
     final class Entry: Sendable {
         private struct State {
             var count: UInt64 = 0
@@ -86,7 +86,7 @@ final class FetchedSubscriptions: Sendable {
             return frame
         }
 
-        /// Notes that somebody fetches.
+        /// Records the start of a fetch.
         func enter() {
             state.withLock { state in
                 state.requests += 1
@@ -96,7 +96,7 @@ final class FetchedSubscriptions: Sendable {
             }
         }
 
-        /// Notes that he has his answer. Should nobody fetch again, `expire` is called.
+        /// Records the end of a fetch. If no other follows, `expire` is called.
         func leave(_ clock: any Clock<Duration>, expire: @escaping @Sendable () -> Void) {
             state.withLock { state in
                 state.waiting -= 1
@@ -137,7 +137,7 @@ extension MessageRouter {
         return empty(.reply, request)
     }
 
-    /// The next element, or what there is instead.
+    /// Returns the next element, or its replacement.
     func take(_ request: MessageContainer) async -> [UInt8] {
         let key = FetchedSubscriptions.Key(name: request.name, correlation: request.correlation)
         guard let entry = fetched.entry(key) else { return refuse(.closed, request) }
@@ -168,6 +168,6 @@ extension MessageRouter {
         do throws(MessageError) { return try encode(kind, request, []) } catch { return refuse(error, request) }
     }
 
-    /// What asks for an element by its number.
+    /// Encodes a request for an element by its number.
     static func take(_ number: UInt64) throws -> [UInt8] { try MessageCoding.encode(Take(number: number)) }
 }

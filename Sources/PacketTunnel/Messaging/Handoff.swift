@@ -3,7 +3,7 @@
 
 import Synchronization
 
-/// Hands elements from tasks that have them to one that takes them; who has one more than that waits.
+/// Passes elements from producers to one consumer; a producer with one more element waits.
 package final class Handoff<Element: Sendable>: Sendable {
     private struct State {
         var element: Element?
@@ -30,8 +30,9 @@ package final class Handoff<Element: Sendable>: Sendable {
     /// An empty one.
     package init() {}
 
-    /// Puts an element there; returns when there is room for another.
-    /// - Returns: false when nobody will take it, since it was cancelled or finished, or the calling task is cancelled.
+    /// Adds an element; returns when there is room for another.
+    /// - Returns: `false` if the element will not be consumed, because the handoff was cancelled or finished, or the calling
+    ///   task is cancelled.
     package func send(_ element: Element) async -> Bool {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
@@ -62,7 +63,7 @@ package final class Handoff<Element: Sendable>: Sendable {
         }
     }
 
-    /// Takes the next element; nil when there are none left and none will come. One task at a time.
+    /// Returns the next element, or `nil` if none is left and none will be added. One task at a time.
     package func next() async -> Element? {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
@@ -85,7 +86,7 @@ package final class Handoff<Element: Sendable>: Sendable {
         }
     }
 
-    /// Nothing more will come; what is there can still be taken. Safe to repeat.
+    /// Ends production; present elements can still be consumed. It may be called repeatedly.
     package func finish() {
         let taker = state.withLock { state in
             state.isFinished = true
@@ -95,7 +96,7 @@ package final class Handoff<Element: Sendable>: Sendable {
         taker?.resume(returning: nil)
     }
 
-    /// Nothing more will be taken: what is there is dropped, and who waits goes on. Safe to repeat.
+    /// Ends consumption: present elements are dropped, and waiting producers continue. It may be called repeatedly.
     package func cancel() {
         let (taker, senders) = state.withLock { state in
             state.isCancelled = true

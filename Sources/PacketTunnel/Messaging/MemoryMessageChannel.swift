@@ -20,8 +20,8 @@ public final class MemoryMessageChannel: SubscribableChannel {
         self.router = router
     }
 
-    /// Asks the router.
-    /// - Throws: ``MessageError/closed`` once the channel is closed, also when that happens in between.
+    /// Sends a request to the router.
+    /// - Throws: ``MessageError/closed`` after the channel was closed, even during the call.
     public func exchange(_ request: [UInt8]) async throws -> [UInt8]? {
         let reply = OneShot<[UInt8]?>()
         let key = try enter { reply.finish(nil) }
@@ -54,7 +54,7 @@ public final class MemoryMessageChannel: SubscribableChannel {
         return frames
     }
 
-    /// Ends what is under way and refuses the rest, as a tunnel that stops. Safe to repeat.
+    /// Ends requests in progress and refuses later ones, like a tunnel that stops. It may be called repeatedly.
     public func close() {
         let closers = state.withLock { state in
             state.isClosed = true

@@ -5,21 +5,21 @@
 ///
 /// Several requests may be under way. A channel need not know time-outs: a ``MessageClient`` cancels the task that waits.
 public protocol MessageChannel: Sendable {
-    /// Delivers a request and waits for the reply; nil when there is none.
-    /// - Throws: a ``MessageError``, which the sender gets as it is, or any other error, which becomes `.channelFailed`.
+    /// Delivers a request and waits for the reply; returns `nil` if there is none.
+    /// - Throws: A ``MessageError``, which the sender gets unchanged, or any other error, which becomes `.channelFailed`.
     func exchange(_ request: [UInt8]) async throws -> [UInt8]?
 }
 
 /// A channel that also carries a request with many answers.
 public protocol SubscribableChannel: MessageChannel {
-    /// Delivers a request and returns the frames that come back.
-    /// - Throws: as ``MessageChannel/exchange(_:)``.
+    /// Delivers a request and returns the resulting frames.
+    /// - Throws: Like ``MessageChannel/exchange(_:)``.
     func open(_ request: [UInt8]) async throws -> any MessageFrames
 }
 
 /// The frames that answer a subscription, taken one at a time. The other side waits while they are not taken.
 public protocol MessageFrames: AnyObject, Sendable {
-    /// The next frame; nil when the other side is gone.
+    /// The next frame, or `nil` if the other side has closed.
     func next() async throws -> [UInt8]?
 
     /// Ends it: the other side stops sending, and ``next()`` gives nil. Safe to repeat.
@@ -27,7 +27,7 @@ public protocol MessageFrames: AnyObject, Sendable {
 }
 
 extension MessageError {
-    /// What a sender learns of any error of a channel.
+    /// Converts any error of a channel for the sender.
     init(ofChannel error: any Error) {
         switch error {
         case let error as MessageError: self = error
@@ -47,8 +47,7 @@ extension MessageError {
         }
     }
 
-    /// What a sender learns of a tunnel that did not take its message, whichever way the message went: ``closed`` where there is
-    /// no provider at work.
+    /// Converts the error of a tunnel that refused a message, the same for each channel: ``closed`` if no provider runs.
     package init(_ error: TunnelError) {
         self =
             switch error.code {

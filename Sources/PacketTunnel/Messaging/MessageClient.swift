@@ -5,12 +5,12 @@ public import Logging
 import Synchronization
 import TunnelSystem
 
-/// Sends messages over a channel and gives their replies, or says exactly why there is none.
+/// Sends messages over a channel and returns their replies, or the exact reason for a missing reply.
 ///
-/// Each request ends once: with its reply, when its time is up or when the sending task is cancelled. What the channel
-/// still delivers after that is dropped.
+/// Each request ends once: with its reply, at its timeout or when the sending task is cancelled. Later deliveries of the
+/// channel are dropped.
 public final class MessageClient: Sendable {
-    /// How long a request may take unless its sender says otherwise.
+    /// The default timeout of a request.
     public static let defaultTimeout: Duration = .seconds(10)
 
     private let channel: any MessageChannel
@@ -20,13 +20,13 @@ public final class MessageClient: Sendable {
     private let logger: Logger
     private let correlation = Atomic<UInt64>(UInt64.random(in: 1...UInt64.max / 2))
 
-    /// A client of whoever answers on `channel`.
+    /// Creates a client of the router on `channel`.
     /// - Parameters:
-    ///   - channel: the way to it.
-    ///   - timeout: how long a request may take.
-    ///   - maximumByteCount: the largest request that is sent and the largest reply that is read.
-    ///   - clock: measures time-outs.
-    ///   - logger: where it writes what it asks and what comes of it, without what messages say.
+    ///   - channel: The channel.
+    ///   - timeout: The time limit of a request.
+    ///   - maximumByteCount: The largest request to send and the largest reply to read.
+    ///   - clock: The clock of timeouts.
+    ///   - logger: Logs requests and their results, without their contents.
     public init(
         channel: any MessageChannel, timeout: Duration = defaultTimeout,
         maximumByteCount: Int = MessageContainer.defaultMaximumByteCount,
@@ -42,9 +42,9 @@ public final class MessageClient: Sendable {
 
     /// Sends `message` and waits for its reply.
     /// - Parameters:
-    ///   - message: what to ask.
-    ///   - timeout: how long that may take; nil: what the client was made with.
-    /// - Throws: why there is no reply.
+    ///   - message: The message.
+    ///   - timeout: The time limit; `nil` for that of the client.
+    /// - Throws: The reason for a missing reply.
     public func send<Message: TunnelMessage>(
         _ message: Message, timeout: Duration? = nil
     ) async throws(MessageError) -> Message.Reply {
@@ -78,12 +78,13 @@ public final class MessageClient: Sendable {
         return try decode(Message.Reply.self, container.payload)
     }
 
-    /// Asks for elements, which come until either side ends it.
+    /// Subscribes to elements until either side ends the subscription.
     ///
-    /// Whatever the other side says against it is thrown by the sequence. It waits while nobody takes its elements. Where the
-    /// channel carries no more than one answer to a request, each element is fetched by a request of its own, which waits at the
-    /// other side until there is one.
-    /// - Throws: `.subscriptionsUnsupported` when the other side cannot do it, or why the request could not be sent.
+    /// The sequence throws the other side's errors. The other side waits while no elements are consumed. If the channel has
+    /// only one answer to a request, each element is fetched with a separate request, which waits at the other side until
+    /// there is one.
+    /// - Throws: `.subscriptionsUnsupported` if the other side does not support it, or the reason that the request could not
+    ///   be sent.
     public func subscribe<Subscription: TunnelSubscription>(
         to subscription: Subscription
     ) async throws(MessageError) -> MessageStream<Subscription.Element> {
@@ -117,7 +118,9 @@ public final class MessageClient: Sendable {
         _ kind: MessageContainer.Kind, _ message: Message, name: String, version: UInt16
     ) throws(MessageError) -> (bytes: [UInt8], correlation: UInt64) {
         let payload: [UInt8]
-        do { payload = try MessageCoding.encode(message) } catch { throw .unencodableMessage("'\(name)' is no JSON") }
+        do { payload = try MessageCoding.encode(message) } catch {
+            throw .unencodableMessage("'\(name)' does not encode as JSON")
+        }
         let number = correlation.wrappingAdd(1, ordering: .relaxed).newValue
         let container = MessageContainer(
             kind: kind, name: name, version: version, correlation: number, payload: payload)
@@ -158,8 +161,8 @@ public final class MessageClient: Sendable {
 
 /// The elements of a subscription.
 ///
-/// It ends when the other side says so, and throws when that side goes away without a word. One task may iterate it,
-/// once; when that task is cancelled or the sequence is let go of, the other side is told to stop.
+/// It ends when the other side ends it, and throws if that side closes without an end. One task may iterate it, once; when
+/// that task is cancelled or the sequence is released, the other side is told to stop.
 public struct MessageStream<Element: Sendable>: AsyncSequence, Sendable {
     private let source: Source
 
@@ -173,8 +176,8 @@ public struct MessageStream<Element: Sendable>: AsyncSequence, Sendable {
     public struct AsyncIterator: AsyncIteratorProtocol {
         fileprivate let source: Source
 
-        /// The next element; nil when the other side ended it or the task is cancelled.
-        /// - Throws: `.closed` when the other side went away, or what it said.
+        /// The next element, or `nil` if the other side ended it or the task is cancelled.
+        /// - Throws: `.closed` if the other side closed, or its error.
         public mutating func next() async throws(MessageError) -> Element? {
             try await source.next()
         }
@@ -246,7 +249,7 @@ extension DeadlineOutcome {
 }
 
 extension DeadlineOutcome<Result<any MessageFrames, MessageError>> {
-    /// How it went, for the log.
+    /// The result, for the log.
     fileprivate var word: String {
         switch self {
         case .timedOut: "no answer in time"

@@ -22,27 +22,28 @@
 /// | 18 | 4 | length of the payload |
 /// | 22 | | name, then payload, and nothing after it |
 public struct MessageContainer: Hashable, Sendable {
-    /// What a container carries.
+    /// The content of a container.
     public enum Kind: UInt8, Sendable, CaseIterable {
         /// A message that wants one reply.
         case request = 1
         /// The reply.
         case reply = 2
-        /// Why there is no reply, or no further element.
+        /// The reason for a missing reply, or for the end of elements.
         case error = 3
         /// A request for elements.
         case subscribe = 4
-        /// One of them.
+        /// One element.
         case element = 5
         /// There are no more of them.
         case end = 6
-        /// A request for the next element, from who can only ask. It has the number of the request for elements, and so has
-        /// the answer: an element, the end, an error, or a reply without payload while nothing has come yet.
+        /// A request for the next element, over a channel with single answers. It has the number of the subscription's
+        /// request, and so has the answer: an element, the end, an error, or a reply without payload if there is no element
+        /// yet.
         case take = 7
-        /// Whoever asked for elements wants no more of them.
+        /// The subscriber ends the subscription.
         case leave = 8
 
-        /// Whether it is to be answered.
+        /// Whether it must be answered.
         var isAnswered: Bool {
             switch self {
             case .request, .subscribe, .take, .leave: true
@@ -51,7 +52,7 @@ public struct MessageContainer: Hashable, Sendable {
         }
     }
 
-    /// What it carries.
+    /// Its content.
     public var kind: Kind
     /// The registered name of the message.
     public var name: String
@@ -66,7 +67,7 @@ public struct MessageContainer: Hashable, Sendable {
     public static let formatVersion: UInt8 = 1
     /// The length of what precedes the name.
     public static let headerByteCount = 22
-    /// The size that both sides keep to unless told otherwise: 1 MiB, header and name included.
+    /// The default size limit of both sides: 1 MiB, with header and name.
     public static let defaultMaximumByteCount = 1 << 20
 
     /// The size of messages between the processes of one machine's tunnel: 32 MiB, enough for 20,000 peers with 130,000 networks.
@@ -105,8 +106,8 @@ public struct MessageContainer: Hashable, Sendable {
         return bytes
     }
 
-    /// Reads a container; every byte sequence gives one or an error.
-    /// - Throws: what is wrong with `bytes`.
+    /// Decodes a container; every byte sequence results in one or an error.
+    /// - Throws: The error in `bytes`.
     public init(decoding bytes: [UInt8], limit: Int = defaultMaximumByteCount) throws(MessageContainerError) {
         guard bytes.count <= limit else { throw .tooLarge(byteCount: bytes.count, limit: limit) }
         guard bytes.count >= Self.headerByteCount else { throw .truncated(byteCount: bytes.count) }
@@ -125,7 +126,7 @@ public struct MessageContainer: Hashable, Sendable {
             correlation: bytes.bigEndian(UInt64.self, at: 8), payload: Array(bytes[nameEnd...]))
     }
 
-    /// The name in bytes that begin as a container does, without a look at the rest; nil for others.
+    /// The name in bytes with a container's header, without a check of the rest; `nil` for others.
     static func name(in bytes: [UInt8]) -> String? {
         guard bytes.count > headerByteCount, bytes.starts(with: magic), bytes[4] == formatVersion else { return nil }
         let end = headerByteCount + Int(bytes.bigEndian(UInt16.self, at: 16))
@@ -147,28 +148,28 @@ public struct MessageContainer: Hashable, Sendable {
     }
 }
 
-/// Why bytes are no ``MessageContainer``, or a container cannot be sent.
+/// The error of bytes that are not a ``MessageContainer``, or of a container that cannot be sent.
 public enum MessageContainerError: Error, Hashable, Sendable, CustomStringConvertible {
     /// They end within the header.
     case truncated(byteCount: Int)
     /// They begin with something else.
     case notAMessage
-    /// They are of another version of the format.
+    /// The version of the format is not supported.
     case unsupportedFormat(UInt8)
-    /// They are of no known kind.
+    /// The kind is unknown.
     case unknownKind(UInt8)
     /// The name is empty, too long or has a character that names do not have.
     case invalidName
-    /// The lengths in the header do not add up to the bytes that are there.
+    /// The lengths in the header do not match the number of bytes.
     case lengthMismatch(stated: Int, actual: Int)
     /// There are more bytes than agreed.
     case tooLarge(byteCount: Int, limit: Int)
 
-    /// What is wrong, with figures.
+    /// The error, with figures.
     public var description: String {
         switch self {
         case .truncated(let byteCount): "\(byteCount) bytes are too few for a message"
-        case .notAMessage: "the bytes are no message"
+        case .notAMessage: "the bytes are not a message"
         case .unsupportedFormat(let version): "message format version \(version) is not supported"
         case .unknownKind(let kind): "message kind \(kind) is not known"
         case .invalidName: "the message's name is not valid"
@@ -186,7 +187,7 @@ extension [UInt8] {
         }
     }
 
-    /// The integer at `offset`, most significant byte first; the caller has checked that it is there.
+    /// The integer at `offset`, most significant byte first; the caller must have checked the bounds.
     func bigEndian<Integer: FixedWidthInteger & UnsignedInteger>(_ type: Integer.Type, at offset: Int) -> Integer {
         var value: Integer = 0
         for byte in self[offset..<offset + Integer.bitWidth / 8] { value = value << 8 | Integer(byte) }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Why a message got no reply, as its sender learns it.
+/// The reason for a missing reply, as its sender gets it.
 public enum MessageError: Error, Hashable, Sendable {
-    /// Whose bytes were too many.
+    /// The message that was too large.
     public enum Direction: String, Hashable, Sendable {
         /// The request's.
         case request
@@ -11,19 +11,19 @@ public enum MessageError: Error, Hashable, Sendable {
         case reply
     }
 
-    /// No reply came in time. A reply that comes later is dropped.
+    /// No reply arrived in time. A later reply is dropped.
     case timeout
     /// The other side's handler took longer than that side allows.
     case handlerTimeout
     /// The sending task was cancelled.
     case cancelled
-    /// The tunnel, or whoever answers for it, is not there or went away.
+    /// The tunnel, or the process that serves it, does not exist or has ended.
     case closed
     /// The channel delivered the message and gave nothing back.
     case noReply
     /// The other side has as many requests or clients as it takes.
     case busy
-    /// Nobody answers messages of this name.
+    /// There is no handler for messages of this name.
     case noHandler(name: String)
     /// Messages of this name are answered, but not in this version.
     case unsupportedVersion(name: String, version: UInt16, supported: [UInt16])
@@ -31,7 +31,7 @@ public enum MessageError: Error, Hashable, Sendable {
     case handlerFailed(HandlerFailure)
     /// The other side could not read the message.
     case undecodableMessage(String)
-    /// The reply is not what the message's type says.
+    /// The reply does not have the message's reply type.
     case undecodableReply(String)
     /// The message cannot be written as JSON.
     case unencodableMessage(String)
@@ -45,7 +45,7 @@ public enum MessageError: Error, Hashable, Sendable {
     case channelFailed(String)
 }
 
-/// What a handler threw, as far as it can be told across processes.
+/// A handler's error, in a form for other processes.
 public struct HandlerFailure: Error, Hashable, Sendable, Codable {
     /// A code for programs; `failed` when the handler's error has none.
     public var code: String
@@ -64,7 +64,7 @@ public struct HandlerFailure: Error, Hashable, Sendable, Codable {
 
 /// An error with a code that the other process can act on.
 public protocol HandlerFailureConvertible: Error {
-    /// What to tell the other process.
+    /// The error for the other process.
     var handlerFailure: HandlerFailure { get }
 }
 
@@ -72,7 +72,7 @@ extension HandlerFailure: HandlerFailureConvertible {
     /// Itself.
     public var handlerFailure: HandlerFailure { self }
 
-    /// What to tell of any error. Keys and tokens in its text are taken out.
+    /// Describes any error. Keys and tokens in its text are removed.
     init(of error: any Error) {
         let told =
             (error as? any HandlerFailureConvertible)?.handlerFailure
@@ -82,7 +82,7 @@ extension HandlerFailure: HandlerFailureConvertible {
 }
 
 extension MessageError: CustomStringConvertible {
-    /// What happened, with which message.
+    /// The error, with the message's name.
     public var description: String {
         switch self {
         case .timeout: "no reply came in time"

@@ -7,18 +7,18 @@ import TunnelSystem
 
 /// Answers messages with the handler that is registered for their name and version.
 ///
-/// Every request gets exactly one answer: the reply, or an error that says why there is none. Any thread may register
-/// handlers and hand over requests; handlers run at the same time, each in a task of its own.
+/// Every request gets exactly one answer: the reply, or an error with the reason. Any thread may register handlers and pass
+/// requests; handlers run concurrently, each in its own task.
 public final class MessageRouter: Sendable {
-    /// What a router allows.
+    /// The limits of a router.
     public struct Limits: Sendable {
         /// The largest request that is read and the largest reply that is sent.
         public var maximumByteCount: Int
         /// The largest reply that is sent, where a reply may be larger than a request.
         package var maximumReplyByteCount: Int?
-        /// How long a handler may take. One that takes longer is cancelled, and its reply dropped; nil: any time.
+        /// The time limit of a handler. A slower one is cancelled, and its reply dropped; `nil` for no limit.
         public var handlerTimeout: Duration?
-        /// How many handlers may run at a time, those included whose time was up and that go on; more are told `busy`.
+        /// The largest number of concurrent handlers, including those beyond their time limit that continue; more get `busy`.
         public var maximumRequests: Int
         /// How many subscriptions there may be at a time.
         public var maximumSubscriptions: Int
@@ -67,11 +67,11 @@ public final class MessageRouter: Sendable {
     private let requests: Admission
     private let subscriptions: Admission
 
-    /// A router without handlers.
+    /// Creates a router without handlers.
     /// - Parameters:
-    ///   - limits: how much clients may ask of it.
-    ///   - clock: measures the handlers' time.
-    ///   - logger: where it writes what it answers and why it does not, without what messages say.
+    ///   - limits: The limits for clients.
+    ///   - clock: The clock of the handlers' time limit.
+    ///   - logger: Logs answers and refusals, without the contents of messages.
     public init(
         limits: Limits = Limits(), clock: any Clock<Duration> = ContinuousClock(),
         logger: Logger = Logger(label: "tunnel.messages") { _ in SwiftLogNoOpLogHandler() }
@@ -94,10 +94,10 @@ public final class MessageRouter: Sendable {
         set(Message.name, Message.version, handler.map { Handler.request(Self.erase($0)) })
     }
 
-    /// Answers subscriptions of this type with the elements that `handler` sends to the sink, until it returns or throws; in place
-    /// of an earlier handler. `nil` removes it. Subscriptions that run continue.
+    /// Answers subscriptions of this type with the elements that `handler` sends to the sink, until it returns or throws;
+    /// replaces an earlier handler. `nil` removes it. Present subscriptions continue.
     ///
-    /// The handler's task is cancelled when the subscriber goes away.
+    /// The handler's task is cancelled when the subscriber closes.
     public func on<Subscription: TunnelSubscription>(
         _ type: Subscription.Type,
         _ handler: (@Sendable (Subscription, SubscriptionSink<Subscription.Element>) async throws -> Void)?
@@ -118,14 +118,14 @@ public final class MessageRouter: Sendable {
     /// Whether the router has no handler. A closed router does not count as unused: it answers.
     var isUnused: Bool { state.withLock { $0.handlers.isEmpty && $0.otherwise == nil && !$0.isClosed } }
 
-    /// What is answered, in order of name and version.
+    /// The registered messages, in order of name and version.
     public var registrations: [Registration] {
         state.withLock(\.handlers)
             .flatMap { name, versions in versions.keys.map { Registration(name: name, version: $0) } }
             .sorted { ($0.name, $0.version) < ($1.name, $1.version) }
     }
 
-    /// Tells every request from here on that the tunnel is closed, and lets go of the handlers.
+    /// Answers every later request with "closed", and releases the handlers.
     public func close() {
         state.withLock { state in
             state.isClosed = true
@@ -134,7 +134,7 @@ public final class MessageRouter: Sendable {
         fetched.close()
     }
 
-    /// Where it writes what it answers, and why it does not. What messages say is not written.
+    /// Logs answers and refusals, without the contents of messages.
     public var logger: Logger {
         get { state.withLock { $0.logger } }
         set { state.withLock { $0.logger = newValue } }
@@ -142,12 +142,12 @@ public final class MessageRouter: Sendable {
 
     // MARK: - Answering
 
-    /// The answer to a request: always one, also to bytes that are no request.
+    /// Answers a request: always once, even bytes that are not a request.
     ///
-    /// A subscription can be asked for in this way too: each of its elements is then the answer to a request of its own, as a
-    /// ``MessageClient`` makes them where its channel carries no more than that.
+    /// A subscription can be requested in this way too: each of its elements is then the answer to a separate request, which
+    /// a ``MessageClient`` makes if its channel has only single answers.
     ///
-    /// When the calling task is cancelled, so is the handler, and an answer comes at once.
+    /// When the calling task is cancelled, so is the handler, and the answer is immediate.
     public func respond(to bytes: [UInt8]) async -> [UInt8] { await answer(bytes) { begin($0) } }
 
     /// Answers a request or a subscription with calls of `send`, which returns when there is room for more.
@@ -155,7 +155,7 @@ public final class MessageRouter: Sendable {
     /// It returns when everything was sent, and before that when `send` throws or the calling task is cancelled.
     public func serve(_ bytes: [UInt8], send: @escaping @Sendable ([UInt8]) async throws -> Void) async {
         let answer = await answer(bytes) { await serve(subscription: $0, send: send) }
-        // Whoever does not take the answer any more is gone.
+        // The subscriber no longer accepts answers.
         do { try await send(answer) } catch {}
     }
 
@@ -180,7 +180,7 @@ public final class MessageRouter: Sendable {
 
     private func respond(to request: MessageContainer) async -> [UInt8] {
         do throws(MessageError) {
-            guard request.kind == .request else { throw .undecodableMessage("it is no request") }
+            guard request.kind == .request else { throw .undecodableMessage("it is not a request") }
             guard case .request(let handler) = try handler(for: request) else {
                 throw .noHandler(name: request.name)
             }
@@ -285,12 +285,12 @@ public final class MessageRouter: Sendable {
         }
     }
 
-    /// An error as the answer to `request`, or to bytes that were none.
+    /// An error as the answer to `request`, or to bytes that are not a request.
     func failure(_ error: MessageError, of request: MessageContainer?) -> [UInt8] {
         MessageRouter.failure(error, of: request)
     }
 
-    /// The answer to a request for which there is no provider; nil for bytes that are no request.
+    /// The answer to a request without a provider, or `nil` for bytes that are not a request.
     package static func refusal(_ error: TunnelError, of bytes: [UInt8]) -> [UInt8]? {
         do throws(MessageContainerError) {
             let request = try MessageContainer(decoding: bytes, limit: .max)
@@ -374,19 +374,21 @@ public final class MessageRouter: Sendable {
     }
 }
 
-/// Where a subscription's handler puts its elements.
+/// The output of a subscription's handler.
 public struct SubscriptionSink<Element: Codable & Sendable>: Sendable {
     let write: @Sendable ([UInt8]) async throws -> Void
 
     /// Sends one element; returns when there is room for the next.
-    /// - Throws: `.closed` when the subscriber is gone, `.tooLarge` when the element is larger than allowed.
+    /// - Throws: `.closed` if the subscriber has closed, `.tooLarge` if the element exceeds the limit.
     public func send(_ element: Element) async throws(MessageError) {
         let payload: [UInt8]
-        do { payload = try MessageCoding.encode(element) } catch { throw .unencodableMessage("an element is no JSON") }
+        do { payload = try MessageCoding.encode(element) } catch {
+            throw .unencodableMessage("an element does not encode as JSON")
+        }
         do { try await write(payload) } catch { throw MessageError(ofChannel: error) }
     }
 
-    /// Sends what a sequence gives, until it ends or the subscriber is gone.
+    /// Sends the elements of a sequence, until it ends or the subscriber closes.
     public func send<Elements: AsyncSequence>(contentsOf elements: Elements) async throws
     where Elements.Element == Element {
         for try await element in elements { try await send(element) }
@@ -402,7 +404,7 @@ final class Admission: Sendable {
         self.limit = limit
     }
 
-    /// A place, free again when the last reference to it goes; nil when all are taken.
+    /// Occupies a place, which is free when its last reference is released; returns `nil` if all are occupied.
     func enter() -> Slot? {
         let isAdmitted = count.withLock { count in
             guard count < limit else { return false }

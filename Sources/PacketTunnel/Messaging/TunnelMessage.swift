@@ -14,7 +14,7 @@
 /// }
 /// ```
 public protocol TunnelMessage: Codable, Sendable {
-    /// What the other side answers with.
+    /// The type of the reply.
     associatedtype Reply: Codable & Sendable
 
     /// The name that it is registered under: 1 to 255 of the characters `A-Z a-z 0-9 . _ -`.
@@ -33,7 +33,7 @@ extension TunnelMessage {
 ///
 /// It is registered and found like a ``TunnelMessage``.
 public protocol TunnelSubscription: Codable, Sendable {
-    /// What the other side sends.
+    /// The type of the elements.
     associatedtype Element: Codable & Sendable
 
     /// The name that it is registered under: 1 to 255 of the characters `A-Z a-z 0-9 . _ -`.

@@ -3,7 +3,7 @@
 
 import Synchronization
 
-/// One iteration of a ``TunnelMonitor``: what it has to tell, and the tasks that find out.
+/// One iteration of a ``TunnelMonitor``: its events, and the tasks that produce them.
 final class MonitorRun<Status: Equatable & Sendable, Reply: Sendable>: Sendable {
     typealias Event = TunnelMonitorEvent<Status, Reply>
 
@@ -50,7 +50,7 @@ final class MonitorRun<Status: Equatable & Sendable, Reply: Sendable>: Sendable 
         }
     }
 
-    /// Ends it: nothing more comes, and nobody polls.
+    /// Ends the iteration and its polls.
     func finish(dropping: Bool = false) {
         let (reader, tasks) = state.withLock { state in
             state.isFinished = true

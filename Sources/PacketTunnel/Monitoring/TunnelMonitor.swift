@@ -3,19 +3,19 @@
 
 import Synchronization
 
-/// What a ``TunnelMonitor`` does while the tunnel has a status.
+/// The activity of a ``TunnelMonitor`` in a status of the tunnel.
 public enum MonitoringPhase: Hashable, Sendable {
     /// It polls.
     case polling
     /// It waits for the next status.
     case waiting
-    /// It ends: the tunnel is gone for good.
+    /// The monitor ends: the tunnel was removed.
     case ended
 }
 
 extension MonitoringPhase {
-    /// What there is to do in a tunnel's status: to poll while it is up, be it that it carries nothing for the present; to end
-    /// once its profile is gone; else to wait.
+    /// The activity in a tunnel's status: poll while it is up, with or without a connection; end when its profile was
+    /// removed; otherwise wait.
     public init(_ update: TunnelStatusUpdate) {
         self =
             switch update.status {
@@ -26,9 +26,9 @@ extension MonitoringPhase {
     }
 }
 
-/// What a ``TunnelMonitor`` gives.
+/// The events of a ``TunnelMonitor``.
 public enum TunnelMonitorEvent<Status: Sendable, Reply: Sendable>: Sendable {
-    /// The tunnel's status is another one.
+    /// The tunnel's status changed.
     case status(Status)
     /// A poll was answered.
     case reply(Reply)
@@ -36,28 +36,28 @@ public enum TunnelMonitorEvent<Status: Sendable, Reply: Sendable>: Sendable {
     case failure(any Error)
 }
 
-/// Asks a tunnel the same thing again and again while it is connected, and follows its status.
+/// Polls a tunnel while it is connected, and follows its status.
 ///
-/// The first poll is made as soon as the tunnel is connected; the others at the interval, counted from the beginning of
-/// one to that of the next. Polls never overlap: one that takes longer than the interval makes the next wait for its
-/// place in the rhythm. When the status says so, polling pauses, and the poll under way is cancelled and its answer
-/// dropped; it begins again at once when the tunnel is back.
+/// The first poll starts when the tunnel is connected; the others follow at the interval, from the beginning of one to that
+/// of the next. Polls never overlap: one that takes longer than the interval delays the next to its place in the rhythm. In
+/// other statuses polling pauses, and the poll in progress is cancelled and its answer dropped; it starts again immediately
+/// when the tunnel is back.
 ///
-/// A slow reader gets every status, but of answers the latest only. The sequence ends after a status that is the end,
-/// after the last status, or when the iterating task is cancelled. Each iteration polls for itself.
+/// A slow reader gets every status, but only the latest answer. The sequence ends after a final status, after the last
+/// status, or when the iterating task is cancelled. Each iteration polls separately.
 public struct TunnelMonitor<Status: Equatable & Sendable, Reply: Sendable>: AsyncSequence, Sendable {
-    /// What the sequence gives.
+    /// The events of the sequence.
     public typealias Element = TunnelMonitorEvent<Status, Reply>
 
     private let makeRun: @Sendable () -> MonitorRun<Status, Reply>
 
-    /// A monitor.
+    /// Creates a monitor.
     /// - Parameters:
-    ///   - statuses: the tunnel's statuses, the present one first.
-    ///   - interval: how often to poll; at least a millisecond.
-    ///   - clock: measures the interval.
-    ///   - phase: what to do in a status.
-    ///   - poll: asks the tunnel, for example with a ``MessageClient``. It should have a time-out.
+    ///   - statuses: The tunnel's statuses, the present one first.
+    ///   - interval: The polling interval; at least a millisecond.
+    ///   - clock: The clock of the interval.
+    ///   - phase: Returns the activity in a status.
+    ///   - poll: Asks the tunnel, for example with a ``MessageClient``. It should have a timeout.
     public init<Statuses: AsyncSequence<Status, Never> & Sendable, C: Clock<Duration>>(
         following statuses: Statuses, every interval: Duration = .seconds(1), clock: C = ContinuousClock(),
         phase: @escaping @Sendable (Status) -> MonitoringPhase, poll: @escaping @Sendable () async throws -> Reply
@@ -93,17 +93,17 @@ public struct TunnelMonitor<Status: Equatable & Sendable, Reply: Sendable>: Asyn
 }
 
 extension TunnelMonitor where Status == TunnelStatusUpdate {
-    /// A monitor of a profile's tunnel, which sends its provider a message again and again while the tunnel is up, also after it
-    /// was stopped and started. It ends when the profile is removed.
+    /// Creates a monitor of a profile's tunnel, which sends its provider a message repeatedly while the tunnel is up, across
+    /// stops and starts. It ends when the profile is removed.
     ///
     /// A message without a reply is a ``TunnelMonitorEvent/failure(_:)`` with a ``MessageError``.
     /// - Parameters:
-    ///   - manager: knows the tunnel.
-    ///   - id: the profile's id.
-    ///   - interval: how often to ask; at least a millisecond.
-    ///   - timeout: how long an answer may take.
-    ///   - clock: measures both.
-    ///   - message: what to ask.
+    ///   - manager: The manager of the tunnel.
+    ///   - id: The profile's ID.
+    ///   - interval: The polling interval; at least a millisecond.
+    ///   - timeout: The time limit of an answer.
+    ///   - clock: The clock of both.
+    ///   - message: The message.
     public init<Message: TunnelMessage, C: Clock<Duration>>(
         _ manager: TunnelManager, _ id: String, every interval: Duration = .seconds(1),
         timeout: Duration = MessageClient.defaultTimeout, clock: C = ContinuousClock(), asking message: Message
@@ -121,7 +121,7 @@ extension TunnelMonitor where Status == TunnelStatusUpdate {
     }
 }
 
-/// Ends a run when nobody iterates any more. The run's own tasks hold on to the run only.
+/// Ends a run when it is no longer iterated. The run's own tasks refer only to the run.
 private final class MonitorLifetime<Status: Equatable & Sendable, Reply: Sendable>: Sendable {
     let run: MonitorRun<Status, Reply>
 

@@ -3,9 +3,9 @@
 
 import Synchronization
 
-/// A value that changes and that any number of tasks follow: each gets the value there is and every one after it.
+/// A value that changes and that any number of tasks follow: each gets the present value and every later one.
 ///
-/// What a follower has not read yet is kept for it, 1024 values at most; then the oldest go.
+/// Unread values of a follower are kept, 1024 at most; then the oldest are dropped.
 package final class Broadcast<Value: Sendable>: Sendable {
     private struct State {
         var current: Value
@@ -15,7 +15,7 @@ package final class Broadcast<Value: Sendable>: Sendable {
     }
 
     private let state: Mutex<State>
-    /// Followers that have gone. They are told of with locks of the runtime held, which passing a value to a follower takes
+    /// Followers that have ended. They are reported with locks of the runtime held, which passing a value to a follower takes
     /// too: so this lock is taken last, and nothing is called under it.
     private let departed = Mutex<[UInt64]>([])
 

@@ -3,11 +3,11 @@
 
 import Logging
 
-/// The messages that a host answers by itself, whatever its provider is and whether or not it runs: those about its log.
+/// The messages that a host answers itself, with any provider, running or not: those about its log.
 final class HostMessages: Sendable {
     private let router: MessageRouter
 
-    /// - Parameter log: the log that requests are answered from; with nil, whoever asks is told that the host keeps no log.
+    /// - Parameter log: The log for requests; with `nil`, they fail with the error that the host has no log.
     init(log: RingLogFile?, clock: any Clock<Duration>, logger: Logger) {
         router = MessageRouter(clock: clock, logger: logger)
         if let log {
@@ -21,7 +21,7 @@ final class HostMessages: Sendable {
     deinit { router.close() }
 
     private static let noLog = HandlerFailure(
-        code: "no-log", message: "the tunnel keeps no log that can be asked for; give its host a log file")
+        code: "no-log", message: "the tunnel has no log file; give its host one")
 
     /// The answer to a message that is the host's own; nil for the provider's.
     func answer(_ message: [UInt8]) async -> [UInt8]? {

@@ -5,7 +5,7 @@ public import NetworkAddresses
 
 /// The machine's way to the network, outside of the tunnel, at one moment.
 public struct NetworkPath: Codable, Hashable, Sendable {
-    /// Whether packets can be sent.
+    /// The state of the network path.
     public enum Status: String, Codable, Hashable, Sendable, CaseIterable {
         /// Yes.
         case satisfied
@@ -15,7 +15,7 @@ public struct NetworkPath: Codable, Hashable, Sendable {
         case requiresConnection
     }
 
-    /// What an interface is.
+    /// The kind of an interface.
     public enum InterfaceKind: String, Codable, Hashable, Sendable, CaseIterable {
         /// IEEE 802.11.
         case wifi
@@ -25,7 +25,7 @@ public struct NetworkPath: Codable, Hashable, Sendable {
         case ethernet
         /// The machine itself.
         case loopback
-        /// Another tunnel, or what is not known.
+        /// Another tunnel, or an unknown kind.
         case other
     }
 
@@ -33,9 +33,9 @@ public struct NetworkPath: Codable, Hashable, Sendable {
     public struct Interface: Codable, Hashable, Sendable {
         /// The system's name for it.
         public var name: String
-        /// What it is.
+        /// The kind.
         public var kind: InterfaceKind
-        /// The system's number for it; zero where that is not known.
+        /// The system's number; zero if unknown.
         public var index: UInt32
 
         /// An interface.
@@ -46,7 +46,7 @@ public struct NetworkPath: Codable, Hashable, Sendable {
         }
     }
 
-    /// Whether packets can be sent.
+    /// The state of the path.
     public var status: Status
     /// The interfaces in use, the preferred one first.
     public var interfaces: [Interface]
@@ -64,12 +64,12 @@ public struct NetworkPath: Codable, Hashable, Sendable {
     public var isExpensive: Bool
     /// Whether the user asked to save data.
     public var isConstrained: Bool
-    /// The networks that can be reached in a family without a default route, those with the shortest prefixes first: on a network
-    /// that leads nowhere else, or beside another tunnel. When they are many, not all of them. Empty if both families have a default
+    /// The networks that can be reached in a family without a default route, those with the shortest prefixes first: on an
+    /// isolated network, or next to another tunnel. If they are many, not all of them. Empty if both families have a default
     /// route, or the system does not list the networks.
     public var attachedNetworks: [IPPrefix]
-    /// The machine's own addresses on the interfaces in use, and the routers there, sorted: another one of either is another
-    /// way, though the interfaces are the same. None where the system does not tell.
+    /// The machine's own addresses on the interfaces in use, and the routers there, sorted: a change of either is another
+    /// path, though the interfaces are the same. Empty if the system does not report them.
     public var endsOfWay: [IPAddress]
     /// The number of changes to another network that the host has seen, where nothing else in the path differs: one Wi-Fi
     /// network after another on the same interface. It is not encoded.
@@ -100,7 +100,7 @@ public struct NetworkPath: Codable, Hashable, Sendable {
         case isConstrained, attachedNetworks, endsOfWay
     }
 
-    /// Decodes; what was added later may be left out.
+    /// Decodes; members of later versions may be missing.
     public init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: CodingKeys.self)
         self.init(
@@ -120,7 +120,7 @@ public struct NetworkPath: Codable, Hashable, Sendable {
     /// No network.
     public static let unsatisfied = NetworkPath(status: .unsatisfied, supportsIPv4: false, supportsIPv6: false)
 
-    /// What the preferred interface is; nil without one.
+    /// The kind of the preferred interface, or `nil` if there is none.
     public var primaryKind: InterfaceKind? { interfaces.first?.kind }
 
     /// Whether there is no way to anything.
@@ -132,7 +132,7 @@ public struct NetworkPath: Codable, Hashable, Sendable {
             || addresses.contains { address in attachedNetworks.contains { $0.contains(address) } }
     }
 
-    /// Whether there may be a way to a host: one that is known by name may be anywhere.
+    /// Whether a host may be reachable: the address of a name is unknown.
     package func mayReach(host: String) -> Bool {
         guard let address = try? IPAddress(host) else { return !isCutOff }
         return mayReach([address])

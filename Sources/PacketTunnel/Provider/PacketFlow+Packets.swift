@@ -4,20 +4,21 @@
 import TunnelIO
 
 extension PacketFlow {
-    /// Packets as the system sends them into the tunnel, one at a time, until the tunnel ends, the task is cancelled or a data
-    /// plane takes the interface: then the sequence ends.
+    /// The packets that the system sends into the tunnel, one at a time, until the tunnel ends, the task is cancelled or a
+    /// data plane takes the interface.
     ///
-    /// Several tasks may iterate it; each packet goes to one of them. What nobody takes stays in the interface's own queue.
+    /// Several tasks may iterate it; each packet is returned to one of them. Unread packets stay in the interface's own
+    /// queue.
     public var packets: Packets { Packets(flow: self) }
 
-    /// Packets of a flow as they come.
+    /// The packets of a flow as they arrive.
     public struct Packets: AsyncSequence, Sendable {
         let flow: PacketFlow
 
         /// Takes packets one at a time.
         public struct AsyncIterator: AsyncIteratorProtocol {
             let flow: PacketFlow
-            /// Of one packet: what waits beyond it stays with the interface, so that nothing is lost with an iterator.
+            /// A batch of one packet: further packets stay with the interface, so that releasing an iterator loses none.
             private var batch: PacketBatch?
 
             init(flow: PacketFlow) { self.flow = flow }

@@ -4,14 +4,15 @@
 import Synchronization
 public import TunnelIO
 
-/// The packets of a tunnel: what the system sends into it is read here, and what came out of it is written here.
+/// The packets of a tunnel: packets that the system sends into it are read here, and packets that leave it are written here.
 ///
-/// A provider uses it in one of three ways. ``packets`` and ``write(_:)-([UInt8])`` move one packet at a time in tasks, which is
-/// the least to know. ``read(into:)`` and ``write(_:)-(PacketBatch)`` move batches, which is faster. ``takeDevice()`` gives
-/// the interface itself, for a `PacketPort` or a data plane with threads of its own such as a `Lane` or a `WireGuardDevice`.
+/// A provider uses it in one of three ways. ``packets`` and ``write(_:)-([UInt8])`` transfer single packets in tasks, which
+/// is the simplest. ``read(into:)`` and ``write(_:)-(PacketBatch)`` transfer batches, which is faster. ``takeDevice()``
+/// returns the interface itself, for a `PacketPort` or a data plane with its own threads such as a `Lane` or a
+/// `WireGuardDevice`.
 ///
-/// All need settings in force: before, reading waits and the others throw `.settingsMissing`. Nothing is queued here:
-/// what is not read stays in the interface's own bounded queue, and a batch is written as far as there is room.
+/// All need applied settings: before, reading waits and the others throw `.settingsMissing`. The flow has no queue: unread
+/// packets stay in the interface's own bounded queue, and a batch is written as far as there is room.
 public final class PacketFlow: Sendable {
     private struct State {
         var device: (any TunDevice)?
@@ -22,7 +23,7 @@ public final class PacketFlow: Sendable {
 
     private let state = Mutex(State())
     private let waiters = Waiters<TunnelError> { PacketFlow.failure($0) }
-    /// What single packets are written with; nil before the first.
+    /// The writer of single packets, or `nil` before the first.
     private let outbox = Mutex<Outbox?>(nil)
 
     private struct Outbox: ~Copyable, @unchecked Sendable {
@@ -42,8 +43,8 @@ public final class PacketFlow: Sendable {
 
     // MARK: - For hosts
 
-    /// Gives the flow its interface; the flow closes it when it is closed. Another time, or on a flow that is closed, it
-    /// changes nothing and the device stays the caller's.
+    /// Attaches the interface, which the flow closes when it is closed. A second call, or a call on a closed flow, has no
+    /// effect and the caller still owns the device.
     package func attach(_ device: any TunDevice) {
         let isAttached = state.withLock { state in
             guard !state.isClosed, state.device == nil else { return false }
@@ -55,7 +56,7 @@ public final class PacketFlow: Sendable {
         waiters.watch([device.readiness])
     }
 
-    /// Ends the flow and closes its interface: who waits gets `.closed`, and so does a data plane. Safe to repeat.
+    /// Ends the flow and closes its interface: waiting readers and a data plane get `.closed`. It may be called repeatedly.
     package func close() {
         let (device, lease) = state.withLock { state in
             defer { (state.isClosed, state.device, state.lease) = (true, nil, nil) }
@@ -101,10 +102,10 @@ public final class PacketFlow: Sendable {
         }
     }
 
-    /// Hands packets to the system, from the front of the batch for as long as there is room. Does not wait.
+    /// Writes packets to the system, from the front of the batch while there is room. Does not wait.
     ///
-    /// Packets that were taken, dropped ones among them, have length zero afterwards; write the batch again for the rest.
-    /// - Returns: how many were taken.
+    /// Written and dropped packets have length zero afterwards; write the batch again for the rest.
+    /// - Returns: The number of packets that were accepted.
     /// - Throws: `.settingsMissing`, `.closed`.
     @discardableResult
     public func write(_ batch: PacketBatch) throws(TunnelError) -> Int {
@@ -115,7 +116,7 @@ public final class PacketFlow: Sendable {
                 if result.dropped > 0 { state.withLock { $0.dropped += result.dropped } }
                 return result.sent + result.dropped
             }
-            // A kernel's interface has a queue of its own and takes or drops everything at once.
+            // A kernel's interface has its own queue and accepts or drops every packet immediately.
             let result = try device.send(batch)
             if result.dropped > 0 { state.withLock { $0.dropped += result.dropped } }
             for index in 0..<batch.count { batch[index].length = 0 }
@@ -123,9 +124,9 @@ public final class PacketFlow: Sendable {
         }
     }
 
-    /// Hands one packet to the system, and waits while the system has no room. A packet that the system refuses, such as one
+    /// Writes one packet to the system, and waits while there is no room. A packet that the system refuses, such as one
     /// longer than the MTU, is dropped and counted.
-    /// - Throws: `.settingsMissing`, `.closed`; also when the task is cancelled.
+    /// - Throws: `.settingsMissing`; `.closed`, for a cancelled task too.
     public func write(_ packet: [UInt8]) async throws(TunnelError) {
         try await waiters.next(isReader: false, unless: mayHaveRoom) { () throws(TunnelError) -> Void? in
             try writeNow(packet) ? () : nil
@@ -151,8 +152,8 @@ public final class PacketFlow: Sendable {
         }
     }
 
-    /// Hands all packets to the system, and waits while the system has no room.
-    /// - Throws: `.settingsMissing`, `.closed`; also when the task is cancelled.
+    /// Writes all packets to the system, and waits while there is no room.
+    /// - Throws: `.settingsMissing`; `.closed`, for a cancelled task too.
     public func writeAll(_ batch: PacketBatch) async throws(TunnelError) {
         var next = 0
         try await waiters.next(isReader: false, unless: mayHaveRoom) { () throws(TunnelError) -> Void? in

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// A tunnel: what makes it, keeps it and ends it. Written once, it runs in every host.
+/// A tunnel protocol. Written once, it runs in every host.
 ///
 /// A host makes a provider for each start, and calls it in this order:
 ///
-/// - ``start(_:context:)`` once. When it throws, or the host gives up on it, nothing else is called, so it leaves nothing
-///   behind when it throws. The host cancels its task when the tunnel is stopped meanwhile or its deadline passes: it
-///   should then throw soon.
+/// - ``start(_:context:)`` once. If it throws, or the host cancels it, nothing else is called, so it must not leave anything
+///   behind when it throws. The host cancels its task if the tunnel is stopped meanwhile or its deadline passes: it should
+///   then throw soon.
 /// - After it returned, ``sleep()``, ``wake()`` and ``pathChanged(_:)``, one at a time and in the order of events, and
-///   ``handleAppMessage(_:)``, which passes messages to the ``router``, at any time from the start on, also concurrently.
-/// - ``stop(_:)`` once, after ``start(_:context:)`` returned and while none of the others was newly called; those that run
-///   may still be running.
+///   ``handleAppMessage(_:)``, which passes messages to the ``router``, at any time from the start on, concurrently too.
+/// - ``stop(_:)`` once, after ``start(_:context:)`` returned and after the last call of the others; earlier calls may still
+///   be running.
 ///
-/// A start that returns although its tunnel was given up is followed by a stop, so that nothing leaks.
+/// A start that returns although its tunnel was cancelled is followed by a stop, so that nothing leaks.
 public protocol PacketTunnelProvider: AnyObject, Sendable {
-    /// What this provider needs to know to start. Secrets are not in it, but names of secrets
+    /// The settings that this provider needs to start. Secrets are not in it, only names of secrets
     /// (``ProviderContext/secret(_:)``).
     associatedtype Configuration: Codable & Sendable
 
@@ -29,7 +29,7 @@ public protocol PacketTunnelProvider: AnyObject, Sendable {
     /// Ends the tunnel. The host undoes the settings and closes the packet flow afterwards.
     func stop(_ reason: StopReason) async
 
-    /// The device is about to sleep. The host waits for a few seconds at most.
+    /// Called when the device is about to sleep. The host waits a few seconds at most.
     func sleep() async
 
     /// The device woke up.

@@ -4,12 +4,12 @@
 public import Logging
 public import NetworkAddresses
 
-/// What a host gives a provider for one start. All of it may be used from any task, and does nothing, or throws
-/// `.notRunning`, once the tunnel ends.
+/// The services of a host for one start of a provider. All of it may be used from any task, and does nothing, or throws
+/// `.notRunning`, after the tunnel ends.
 public struct ProviderContext: Sendable {
-    /// The packets of the tunnel, once settings are in force.
+    /// The packets of the tunnel, after settings were applied.
     public let packetFlow: PacketFlow
-    /// Where the provider writes what it does. Never a secret.
+    /// The log of the provider, which must never contain a secret.
     public let logger: Logger
     /// The time. Deadlines and intervals are slept on it, so that tests decide when they pass.
     public let clock: any Clock<Duration>
@@ -18,8 +18,8 @@ public struct ProviderContext: Sendable {
     public let path: NetworkPath
     /// The least that the tunnel's profile demands; the host applies the stricter of this and the settings'.
     public let leakPolicy: LeakPolicy
-    /// The mark that the provider's own sockets need (`SO_MARK` on Linux), by which their packets get past the tunnel's
-    /// routes and leak guard; nil where they need none.
+    /// The mark that the provider's own sockets need (`SO_MARK` on Linux) to bypass the tunnel's routes and leak guard; `nil`
+    /// if they need none.
     public let socketMark: UInt32?
 
     private let host: any ProviderHost
@@ -38,19 +38,19 @@ public struct ProviderContext: Sendable {
         self.host = host
     }
 
-    /// The same context with another host between: for a provider that runs another one.
+    /// The context with another host in between: for a provider that runs another one.
     package func passing(through host: any ProviderHost) -> ProviderContext {
         ProviderContext(
             packetFlow: packetFlow, logger: logger, clock: clock, path: path, leakPolicy: leakPolicy,
             socketMark: socketMark, host: host)
     }
 
-    /// Brings settings into force, instead of those before. Returns once they are.
+    /// Applies settings in place of the previous ones. Returns when they are in effect.
     ///
     /// Calls are carried out one after the other.
-    /// - Throws: `.settingsInvalid`, `.settingsFailed`, `.settingsTimedOut`, `.notRunning`. After `.settingsFailed` those
-    ///   before are in force as far as the host could keep them; after `.settingsTimedOut` that is not known, and the provider
-    ///   applies settings again or gives up.
+    /// - Throws: `.settingsInvalid`, `.settingsFailed`, `.settingsTimedOut`, `.notRunning`. After `.settingsFailed` the
+    ///   previous settings are in effect as far as the host could keep them; after `.settingsTimedOut` that is unknown, and
+    ///   the provider must apply settings again or fail.
     public func apply(_ settings: TunnelSettings) async throws(TunnelError) {
         try await host.apply(settings)
     }
@@ -66,8 +66,8 @@ public struct ProviderContext: Sendable {
         host.cancel(error)
     }
 
-    /// The name servers of the network outside of the tunnel, as of now: whom to ask for the name of the tunnel's own server,
-    /// over sockets with ``socketMark``. None where the host does not know them.
+    /// Returns the present name servers of the network outside the tunnel, for resolving the name of the tunnel's own server,
+    /// over sockets with ``socketMark``. Empty if the host does not know them.
     public func outsideNameServers() async -> [IPAddress] {
         await host.outsideNameServers()
     }
@@ -78,8 +78,8 @@ public struct ProviderContext: Sendable {
         try await host.secret(name)
     }
 
-    /// Keeps a secret of the tunnel's profile, instead of the one before: what a server has given out, or a key that was made
-    /// here, for later starts.
+    /// Stores a secret of the tunnel's profile, in place of the previous one: for example an assignment of a server, or a
+    /// generated key, for later starts.
     /// - Throws: `.secretUnavailable`, `.storage`.
     public func keepSecret(_ secret: SecretBytes, _ name: String) async throws(TunnelError) {
         try await host.keepSecret(secret, name)

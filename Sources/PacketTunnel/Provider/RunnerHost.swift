@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// A host that is a ``TunnelRunner`` on a platform of its own: all that a ``TunnelHost`` does is the runner's.
+/// A host that is a ``TunnelRunner`` on its own platform: the runner implements all functions of a ``TunnelHost``.
 public protocol RunnerHost: TunnelHost {
-    /// What runs in the host.
+    /// The provider in the host.
     associatedtype Provider: PacketTunnelProvider
 
-    /// What runs the provider.
+    /// The runner of the provider.
     var runner: TunnelRunner<Provider> { get }
 }
 
 extension RunnerHost {
-    /// Where the host finds the secrets of profiles.
+    /// The store of the profiles' secrets.
     public var secrets: (any SecretStore)? { runner.secrets }
 
     /// Starts the tunnel; returns once it is up. Cancelling the task stops the tunnel.
@@ -24,11 +24,11 @@ extension RunnerHost {
         try await runner.start(configuration, leakPolicy: leakPolicy, profileID: profileID)
     }
 
-    /// Runs the tunnel for as long as it lives: starts it with a configuration of this process, and returns once it has ended and
-    /// everything is undone. Cancelling the task stops it, which is no failure.
+    /// Runs the tunnel for its whole life: starts it with a configuration of this process, and returns when it has ended and
+    /// everything is undone. Cancelling the task stops it, which is not an error.
     ///
     /// A tunnel that fails under a leak policy that blocks stays blocked until the task is cancelled.
-    /// - Throws: what starting throws; what ended the tunnel, when somebody else than the user did.
+    /// - Throws: The errors of the start; the error that ended the tunnel, unless the user did.
     public func run(
         _ configuration: Provider.Configuration, leakPolicy: LeakPolicy = .routeBased, profileID: String? = nil
     ) async throws(TunnelError) {
@@ -42,7 +42,8 @@ extension RunnerHost {
         } catch {
             if !Task.isCancelled || error.code != .stopped { failure = error }
         }
-        // A start that fails says so before everything is undone, which is when this returns. Nobody cancels this task.
+        // A failed start reports its error before everything is undone, which is when this returns. This task is never
+        // cancelled.
         await Task { await self.stop(.userInitiated) }.value
         if let failure { throw failure }
     }

@@ -3,13 +3,14 @@
 
 import TunnelSystem
 
-/// Bytes that nobody should see: zeroed when they go, and never in a description. ``bytes`` is a copy; ``withBytes(_:)`` lends them.
+/// Secret bytes: zeroed when they are released, and never in a description. ``bytes`` is a copy; ``withBytes(_:)`` lends
+/// them.
 @safe
 public final class SecretBytes: @unchecked Sendable, CustomStringConvertible {
     // Written at init and deinit only, so sharing it is safe.
     private let storage: UnsafeMutableRawBufferPointer
 
-    /// A copy of `bytes`. The caller's copy is the caller's to forget.
+    /// Copies `bytes`. The caller must wipe its own copy.
     public init(_ bytes: some Collection<UInt8>) {
         unsafe storage = .allocate(byteCount: max(bytes.count, 1), alignment: 1)
         unsafe storage.initializeMemory(as: UInt8.self, repeating: 0)

@@ -3,7 +3,7 @@
 
 package import TunnelSystem
 
-/// What went wrong in a tunnel, for a program to decide on and for a person to act on. It travels between processes.
+/// An error of a tunnel, for decisions of a program and for actions of a person. It can be sent between processes.
 public struct TunnelError: Error, Codable, Hashable, Sendable {
     /// The kinds of failure. A kind that this version does not know decodes as ``unknown``.
     public enum Code: String, Codable, Hashable, Sendable, CaseIterable {
@@ -19,11 +19,11 @@ public struct TunnelError: Error, Codable, Hashable, Sendable {
         case configurationInvalid
         /// The provider's settings are wrong; ``TunnelError/problems`` has all of it.
         case settingsInvalid
-        /// The host could not bring the settings into force.
+        /// The host could not apply the settings.
         case settingsFailed
-        /// The host did not bring the settings into force by its deadline.
+        /// The host did not apply the settings by its deadline.
         case settingsTimedOut
-        /// This needs settings in force, and none are yet.
+        /// The operation needs settings, and none are applied yet.
         case settingsMissing
         /// A secret is missing or cannot be read.
         case secretUnavailable
@@ -45,11 +45,11 @@ public struct TunnelError: Error, Codable, Hashable, Sendable {
         case authenticationFailed
         /// There is no network.
         case networkUnavailable
-        /// Nothing comes through the tunnel any more, and healing did not help.
+        /// No data arrives through the tunnel any more, and healing did not help.
         case connectivityLost
         /// A batch to read packets into has no room for a packet of any size.
         case batchTooSmall
-        /// The packet flow, or what it belongs to, is closed.
+        /// The packet flow, or its owner, is closed.
         case closed
         /// The provider failed in another way.
         case providerFailed
@@ -65,16 +65,16 @@ public struct TunnelError: Error, Codable, Hashable, Sendable {
 
     /// The kind of failure.
     public var code: Code
-    /// What happened, with which input, as a sentence without a full stop. Never a secret.
+    /// The failure and its input, as a sentence without a full stop. Never a secret.
     public var message: String
-    /// What to do about it, in the same form; empty where there is nothing to say.
+    /// The remedy, in the same form; empty if there is none.
     public var fix: String
     /// The fields that are wrong, for ``Code/settingsInvalid``.
     public var problems: [SettingsProblem]
-    /// What the tunnel's end is recorded as when this error ends it.
+    /// The stop reason of a tunnel that this error ends.
     public var stopReason: StopReason
 
-    /// An error. Without a reason of its own, it ends a tunnel with the one that fits `code`.
+    /// Creates an error. Without a stop reason, it ends a tunnel with the one that matches `code`.
     public init(
         _ code: Code, _ message: String, fix: String = "", problems: [SettingsProblem] = [],
         stopReason: StopReason? = nil

@@ -6,7 +6,7 @@ public protocol TunnelHost: Tunnel, AnyObject {
     /// Stops the tunnel; returns once it is down, and immediately if it is. Also ends blocking.
     func stop(_ reason: StopReason) async
 
-    /// Where the host finds the secrets of profiles; nil where it has none.
+    /// The store of the profiles' secrets, or `nil` if the host has none.
     var secrets: (any SecretStore)? { get }
 
     /// Tells the provider that the device is about to sleep; returns when it is ready, or the deadline has passed.
@@ -19,11 +19,11 @@ public protocol TunnelHost: Tunnel, AnyObject {
     func pathChanged(_ path: NetworkPath)
 }
 
-/// What a tunnel is started with.
+/// The parameters of a start.
 public struct TunnelStartRequest: Codable, Hashable, Sendable {
     /// The provider's configuration as JSON.
     public var configuration: [UInt8]
-    /// The least that may be held back; the stricter of this and the settings' policy is in force.
+    /// The minimum policy; the stricter of this and the settings' policy is in effect.
     public var leakPolicy: LeakPolicy
     /// The profile whose secrets the provider may read; nil when it needs none.
     public var profileID: String?

@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The life of a tunnel as a value: what happened goes in, what to do comes out. It has no clock, task or lock, so that
-/// every host lives the same life and a table of all of it can be tested.
+/// The life cycle of a tunnel as a value: events in, effects out. It has no clock, task or lock, so that every host has the
+/// same life cycle and a table can test all of it.
 ///
-/// Each call of start has a number, its run. A start ends once, with ``Effect/endStart(_:_:)``. What comes for a run that is
-/// over is ignored. The documentation's "Life of a tunnel" has the table of states and events.
+/// Each call of start has a number, its run. A start ends once, with ``Effect/endStart(_:_:)``. Events of an ended run are
+/// ignored. The documentation's "Life of a tunnel" has the table of states and events.
 package struct TunnelLifecycle: Sendable {
     /// The number of a start.
     package typealias Run = UInt64
 
-    /// What can take too long.
+    /// The operations with a deadline.
     package enum Deadline: Hashable, Sendable, CaseIterable {
         /// Until the start succeeded.
         case start
-        /// Until the provider stopped, a start that was given up included.
+        /// The provider's stop, with the wait for a cancelled start.
         case stop
         /// Until everything is undone.
         case tearDown
     }
 
-    /// What happened.
+    /// The events.
     package enum Event: Hashable, Sendable {
-        /// Somebody wants the tunnel up, under this policy at least.
+        /// A caller wants the tunnel up, under this policy at least.
         case start(Run, LeakPolicy)
         /// The provider's start returned, with success or an error; or it could not be called.
         case startReturned(Run, TunnelError?)
-        /// Settings with this policy are in force.
+        /// Settings with this policy are in effect.
         case settingsInForce(Run, LeakPolicy)
         /// The provider says whether it is carrying nothing for the present.
         case reasserting(Run, Bool)
         /// The provider gives up.
         case cancel(Run, TunnelError)
-        /// Somebody wants the tunnel down.
+        /// A caller wants the tunnel down.
         case stop(StopReason)
         /// The provider's stop returned.
         case stopReturned(Run)
@@ -42,7 +42,7 @@ package struct TunnelLifecycle: Sendable {
         case deadline(Run, Deadline)
     }
 
-    /// What to do, in order.
+    /// The effects, in order.
     package enum Effect: Hashable, Sendable {
         /// Prepare the platform, make a provider and start it.
         case begin(Run, LeakPolicy)
@@ -56,13 +56,13 @@ package struct TunnelLifecycle: Sendable {
         case stopProvider(Run, StopReason)
         /// Leave the provider to itself.
         case abandon(Run)
-        /// Close the packet flow and undo everything but, where it says so, the leak guard.
+        /// Close the packet flow and undo everything, except the leak guard if requested.
         case tearDown(Run, leavingBlocked: Bool)
         /// Begin to wait for a deadline.
         case arm(Run, Deadline)
         /// Stop waiting for it.
         case disarm(Run, Deadline)
-        /// Tell everybody.
+        /// Publish the status.
         case publish(TunnelStatusUpdate)
         /// Tell who started this run how it ended; nil is success.
         case endStart(Run, TunnelError?)
@@ -99,10 +99,10 @@ package struct TunnelLifecycle: Sendable {
     private var policy = LeakPolicy.routeBased
     private var hasSettings = false
     private var isReasserting = false
-    /// Whether this run began blocked: what an earlier one carried is held back until there are new settings.
+    /// Whether this run began blocked: the packets of an earlier one are blocked until there are new settings.
     private var beganBlocked = false
     private var blocksWhenEnded = false
-    /// What ended the run; nil when the user did.
+    /// The error that ended the run, or `nil` if the user stopped it.
     private var error: TunnelError?
     private var stopReason = StopReason.userInitiated
     private var queued: Queued?
@@ -116,7 +116,7 @@ package struct TunnelLifecycle: Sendable {
         return lastRun
     }
 
-    // MARK: - What can be seen
+    // MARK: - State
 
     /// The status.
     package var status: TunnelStatus {
@@ -129,7 +129,7 @@ package struct TunnelLifecycle: Sendable {
         }
     }
 
-    /// The status, and what the tunnel failed with.
+    /// The status, and the tunnel's error.
     package var update: TunnelStatusUpdate { TunnelStatusUpdate(status, error: error) }
 
     /// The row of the leak policy's table that holds.
@@ -138,7 +138,7 @@ package struct TunnelLifecycle: Sendable {
         case .down: .off
         case .starting: hasSettings ? .up : beganBlocked ? .blocked : .connecting
         case .up: isReasserting ? .reasserting : .up
-        // Before there were settings nothing was known to be the tunnel's, but to a policy that holds back everything.
+        // Before there were settings the tunnel's networks were unknown, except to a policy that blocks everything.
         case .ending, .blocked: hasSettings || beganBlocked || policy.holdsBeforeSettings ? .blocked : .connecting
         }
     }
@@ -158,7 +158,7 @@ package struct TunnelLifecycle: Sendable {
     /// Whether the start of `run` has not ended yet.
     package func isStarting(_ run: Run) -> Bool { run == self.run && state == .starting || run == queued?.run }
 
-    // MARK: - What happens
+    // MARK: - Events
 
     /// Takes an event and says what to do.
     package mutating func handle(_ event: Event) -> [Effect] {
@@ -203,7 +203,7 @@ package struct TunnelLifecycle: Sendable {
 
     private mutating func begin(_ run: Run, _ policy: LeakPolicy) -> [Effect] {
         beganBlocked = state == .blocked
-        // A guard that is in place is not loosened before the user says so.
+        // A loaded guard is not relaxed before the user does so.
         self.policy = beganBlocked ? max(policy, self.policy) : policy
         self.run = run
         (hasSettings, isReasserting, error, blocksWhenEnded) = (false, false, nil, false)
@@ -220,14 +220,14 @@ package struct TunnelLifecycle: Sendable {
                 return leave() + [.disarm(run, .start), .endStart(run, error)] + tearDown()
             }
             guard hasSettings else {
-                // Without settings nothing is carried, whatever the provider thinks.
+                // Without settings no packet passes, whatever the provider reports.
                 return fail(Self.noSettings, blocks: policy.blocksAfterFailure)
                     + [.endStart(run, Self.noSettings), .arm(run, .stop)] + stopProvider()
             }
             state = .up
             return [.disarm(run, .start), .publish(update), .deliverEvents(run), .endStart(run, nil)]
         case .ending(.awaitingStart):
-            // It threw, so it has cleaned up; or it did not notice that it was given up.
+            // It threw, so it has cleaned up; or it did not notice its cancellation.
             if error != nil { return [.disarm(run, .stop)] + tearDown() }
             return stopProvider()
         default: return []
@@ -279,7 +279,7 @@ package struct TunnelLifecycle: Sendable {
 
     private mutating func tornDown() -> [Effect] {
         guard case .ending(.tearingDown(let leftBlocked)) = state else { return [] }
-        // The user stopped it meanwhile: the guard goes as well.
+        // The user stopped it meanwhile: the guard is removed as well.
         if leftBlocked, !blocksWhenEnded {
             state = .ending(.tearingDown(leavingBlocked: false))
             return [.tearDown(run, leavingBlocked: false)]
@@ -302,7 +302,7 @@ package struct TunnelLifecycle: Sendable {
         return leave() + [.disarm(run, .start)]
     }
 
-    /// The start is over for who waits for it; the provider may take until the stop's deadline to notice.
+    /// The caller's start has ended; the provider may take until the stop's deadline to notice.
     private mutating func giveUpStart(_ error: TunnelError, recorded: TunnelError?, blocks: Bool) -> [Effect] {
         self.error = recorded
         stopReason = error.stopReason
@@ -341,7 +341,7 @@ package struct TunnelLifecycle: Sendable {
     private static let startTimedOut = TunnelError(
         .startTimedOut, "the tunnel did not come up in time", fix: "check the server's address and the network")
     private static let noSettings = TunnelError(
-        .settingsMissing, "the provider started without bringing settings into force",
+        .settingsMissing, "the provider started without applying settings",
         fix: "call apply(_:) before start returns")
     private static let tearDownTimedOut = TunnelError(
         .hostFailed, "the system's network settings were not restored in time", fix: "start or clean up again")

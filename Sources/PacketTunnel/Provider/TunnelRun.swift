@@ -4,9 +4,9 @@
 import Synchronization
 import TunnelSystem
 
-/// What belongs to one start of a tunnel: its provider, its tasks, and who waits for it.
+/// The state of one start of a tunnel: its provider, its tasks, and its waiters.
 final class TunnelRun<Provider: PacketTunnelProvider>: Sendable {
-    /// What the host tells the provider about, in order.
+    /// The host's events for the provider, in order.
     enum Event: Sendable {
         case sleep(OneShot<Void>)
         case wake

@@ -6,7 +6,7 @@ import Synchronization
 import TunnelIO
 import TunnelSystem
 
-// What takes long: the platform's and the provider's work.
+// The slow operations: the work of platform and provider.
 extension TunnelRunner {
     /// Prepares the platform, makes the provider and starts it.
     func begin(_ run: Run, _ policy: LeakPolicy) {
@@ -14,7 +14,7 @@ extension TunnelRunner {
             let result = await self.start(run, policy)
             let error: TunnelError? = if case .failure(let error) = result { error } else { nil }
             let isAwaited = self.handle(.startReturned(run.number, error)) { $0.awaitsReturn(of: run.number) }
-            // Nobody knows of it any more.
+            // Its caller has abandoned it.
             if !isAwaited, case .success(let provider) = result { await provider.stop(.connectionFailed) }
         }
         let isCancelled = run.state.withLock { state in
@@ -41,7 +41,7 @@ extension TunnelRunner {
             do throws(TunnelError) {
                 try await provider.start(configuration, context: context)
             } catch {
-                // It has cleaned up; nothing more is asked of it.
+                // It has cleaned up; it gets no more calls.
                 run.state.withLock { $0.provider = nil }
                 throw error
             }
@@ -52,7 +52,7 @@ extension TunnelRunner {
     }
 
     private static func checkCancelled() throws(TunnelError) {
-        if Task.isCancelled { throw TunnelError(.stopped, "the start was given up") }
+        if Task.isCancelled { throw TunnelError(.stopped, "the start was cancelled") }
     }
 
     /// Closes the flow and undoes the platform's work.
@@ -83,7 +83,7 @@ extension TunnelRunner {
         state.withLock { $0.lingering.removeAll(where: tasks.contains) }
     }
 
-    /// Brings a provider's settings into force.
+    /// Applies a provider's settings.
     func apply(_ settings: TunnelSettings, _ run: Run) async throws(TunnelError) {
         var settings = settings
         // Stricter is possible at any time, laxer is not before the tunnel ends.
@@ -98,7 +98,7 @@ extension TunnelRunner {
         let outcome = await withDeadline(
             deadlines.settings, clock: clock, started: { task in run.state.withLock { $0.applyWork = task } }
         ) { () async -> Result<any TunDevice, TunnelError> in
-            // One that timed out may still be at work.
+            // A call that timed out may still run.
             await before?.value
             if Task.isCancelled { return .failure(Self.notRunning) }
             do throws(TunnelError) {

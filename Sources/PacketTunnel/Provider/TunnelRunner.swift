@@ -11,10 +11,10 @@ import TunnelSystem
     import Foundation
 #endif
 
-/// Runs providers on a platform: what all hosts have in common.
+/// Runs providers on a platform: the common part of all hosts.
 ///
-/// It carries out what `TunnelLifecycle` decides, with a task for each thing that can take long and a deadline for each of
-/// those. Any task may use it. A tunnel that is not down keeps its runner.
+/// It carries out the decisions of `TunnelLifecycle`, with a task and a deadline for each slow operation. Any task may use
+/// it. A tunnel that is not down keeps its runner.
 public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
     typealias Run = TunnelRun<Provider>
 
@@ -41,24 +41,24 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
     let deadlines: TunnelDeadlines
     let clock: any Clock<Duration>
     let logger: Logger
-    /// Where the secrets of profiles are.
+    /// The store of the profiles' secrets.
     public let secrets: (any SecretStore)?
     let makeProvider: @Sendable () -> Provider
     let state: Mutex<State>
     private let messages: HostMessages
     private let updates = Broadcast(TunnelStatusUpdate(.disconnected))
 
-    /// A runner for a tunnel that is down.
+    /// Creates a runner for a tunnel that is down.
     ///
     /// - Parameters:
-    ///   - platform: brings settings into force.
-    ///   - path: the way to the network now.
-    ///   - secrets: where the secrets of profiles are.
-    ///   - deadlines: how long things may take.
-    ///   - clock: what deadlines are measured on. It should count while the machine sleeps.
-    ///   - logger: where the runner and its providers write.
-    ///   - log: the file that `logger` writes to, for apps that ask for its lines (``LogRequest``, ``LogSubscription``).
-    ///   - makeProvider: makes a provider, once for each start.
+    ///   - platform: Applies settings.
+    ///   - path: The present network path.
+    ///   - secrets: The store of the profiles' secrets.
+    ///   - deadlines: The time limits.
+    ///   - clock: The clock of deadlines. It should continue while the machine sleeps.
+    ///   - logger: The log of the runner and its providers.
+    ///   - log: The file that `logger` writes to, for apps that ask for its lines (``LogRequest``, ``LogSubscription``).
+    ///   - makeProvider: Makes a provider, once for each start.
     public init(
         platform: any TunnelPlatform, path: NetworkPath = NetworkPath(), secrets: (any SecretStore)? = nil,
         deadlines: TunnelDeadlines = TunnelDeadlines(), clock: any Clock<Duration> = ContinuousClock(),
@@ -152,7 +152,7 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
     /// The status now and every change from now on.
     public func statusUpdates() -> AsyncStream<TunnelStatusUpdate> { updates.follow() }
 
-    /// Which row of the leak policy's table holds, and for which policy; nil while there is no tunnel.
+    /// The policy and its phase in the leak policy's table, or `nil` while there is no tunnel.
     public var leakState: (policy: LeakPolicy, phase: LeakPolicy.Phase)? {
         state.withLock { state in
             let phase = state.lifecycle.leakPhase
@@ -249,9 +249,9 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
 
     // MARK: - Events and effects
 
-    /// Takes an event and carries out what follows. Effects are carried out in order, by one thread at a time, and
-    /// without the lock: a cancelled task may call right back.
-    /// - Returns: what `check` says of the moment right before.
+    /// Handles an event and carries out its effects. Effects are carried out in order, by one thread at a time, and without
+    /// the lock: a cancelled task may call back immediately.
+    /// - Returns: The value of `check` right before the event.
     @discardableResult
     func handle(
         _ event: TunnelLifecycle.Event, check: (TunnelLifecycle) -> Bool = { _ in true }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// What a tunnel is doing.
+/// The status of a tunnel.
 public enum TunnelStatus: String, Codable, Hashable, Sendable, CaseIterable {
     /// There is no such tunnel: its profile is missing or was removed.
     case invalid
@@ -11,11 +11,11 @@ public enum TunnelStatus: String, Codable, Hashable, Sendable, CaseIterable {
     case connecting
     /// Up, and proven to be: its provider's start succeeded.
     case connected
-    /// Up, but carrying nothing until it has found its way again. What the leak policy holds back stays held back.
+    /// Up, but without a connection until it has reconnected. The leak policy's packets stay blocked.
     case reasserting
     /// Stopping.
     case disconnecting
-    /// Failed under a leak policy that blocks: down, and what it carried is held back until the user stops or starts it.
+    /// Failed under a leak policy that blocks: down, and its packets are blocked until the user stops or starts it.
     case blocked
 
     /// Whether there is a tunnel that can be stopped.
@@ -25,12 +25,12 @@ public enum TunnelStatus: String, Codable, Hashable, Sendable, CaseIterable {
     public var isRunning: Bool { self == .connecting || self == .connected || self == .reasserting }
 }
 
-/// A tunnel's status, and what it failed with when it did.
+/// A tunnel's status, and its error if it failed.
 public struct TunnelStatusUpdate: Codable, Hashable, Sendable {
     /// The status.
     public var status: TunnelStatus
-    /// What ended the tunnel, for ``TunnelStatus/disconnected``, ``TunnelStatus/disconnecting`` and
-    /// ``TunnelStatus/blocked``; nil when the user did, or there was none.
+    /// The error that ended the tunnel, for ``TunnelStatus/disconnected``, ``TunnelStatus/disconnecting`` and
+    /// ``TunnelStatus/blocked``; `nil` if the user ended it, or there was none.
     public var error: TunnelError?
 
     /// An update.

@@ -22,25 +22,25 @@ public struct TunnelBypass: Sendable {
     }
 }
 
-/// Asks name servers for a name's addresses, over sockets that get past the tunnel. It waits: for a thread of its own.
+/// Queries name servers for a name's addresses, over sockets that bypass the tunnel. It blocks, so it needs its own thread.
 ///
-/// One server is asked after the other, each for ``patience``, and an answer that comes late still counts.
+/// The servers are queried one after the other, each for ``patience``, and a late answer still counts.
 struct BypassLookup {
     let name: String
     let bypass: TunnelBypass
-    /// How long a server has until the next one is asked as well, in nanoseconds.
+    /// The time until the next server is queried as well, in nanoseconds.
     var patience: Int64 = 1_000_000_000
-    /// How often all servers are asked.
+    /// The number of rounds over all servers.
     var rounds = 3
 
-    /// What is known so far.
+    /// The results so far.
     private struct Progress {
         var questions: [DNSMessage]
         var asked: Set<IPAddress> = []
-        /// By question; nil while there is none.
+        /// By question; `nil` without an answer.
         var answers: [[IPAddress]?]
         var hasNoSuchName = false
-        /// The refusal of the server that was asked last.
+        /// The refusal of the last queried server.
         var lastCode: UInt8?
 
         var isDone: Bool { hasNoSuchName || answers.allSatisfy { $0 != nil } }
@@ -51,7 +51,7 @@ struct BypassLookup {
     func run() throws(TunnelError) -> [IPAddress] {
         var random = SystemRandomNumberGenerator()
         let questions = [false, true].compactMap { DNSMessage(name: name, wantsIPv6: $0, using: &random) }
-        guard questions.count == 2 else { throw failure("it is no host name") }
+        guard questions.count == 2 else { throw failure("it is not a host name") }
         guard !bypass.servers.isEmpty else { throw failure("no name server is known outside of the tunnel") }
         var progress = Progress(questions: questions, answers: questions.map { _ in nil })
         do throws(TunnelIOError) {
@@ -68,7 +68,7 @@ struct BypassLookup {
         let batch = try PacketBatch(packetCapacity: 8, byteCapacity: 1 << 16)
         for _ in 0..<rounds {
             for server in bypass.servers {
-                // Some servers never answer for one of the families: that is no reason to ask others.
+                // Some servers never answer for one of the families: that is not a reason to query others.
                 guard !progress.isDone, progress.found.isEmpty else { return }
                 ask(server, sockets, batch, &progress)
                 wait(for: server, sockets, batch, &progress)
@@ -100,11 +100,12 @@ struct BypassLookup {
         for (question, answer) in zip(progress.questions, progress.answers) where answer == nil {
             batch.append(copying: question.query, endpoint: Endpoint(address: server, port: DNSMessage.port))
         }
-        // What is not sent has no answer, and is sent again.
+        // An unsent query has no answer, and is sent again.
         _ = try? socket.send(batch, in: 0..<batch.count)
     }
 
-    /// Reads answers until all are there, this server refuses, or patience ends. A late refusal of another server does not end the wait.
+    /// Reads answers until all have arrived, this server refuses, or patience ends. A late refusal of another server does not
+    /// end the wait.
     private func wait(
         for server: IPAddress, _ sockets: DatagramSockets, _ batch: PacketBatch, _ progress: inout Progress
     ) {
@@ -118,7 +119,7 @@ struct BypassLookup {
             guard count > 0 else { continue }
             for socket in sockets.all {
                 batch.removeAll()
-                // A refusal by ICMP is an error of the socket, and says nothing of other servers.
+                // A refusal by ICMP is an error of the socket, and does not concern other servers.
                 guard (try? socket.receive(into: batch)) ?? 0 > 0 else { continue }
                 for index in 0..<batch.count {
                     take(batch.copy(of: index), batch[endpoint: index], asking: server, &progress)

@@ -5,13 +5,13 @@ package import NetworkAddresses
 
 /// One question for a name's addresses of one family, and its answer, as they are on the wire (RFC 1035).
 package struct DNSMessage: Hashable, Sendable {
-    /// What a server says.
+    /// The answer of a server.
     package enum Answer: Hashable, Sendable {
         /// The addresses; none when the name has none of this family.
         case addresses([IPAddress])
         /// There is no such name.
         case noSuchName
-        /// The server cannot say: another one may.
+        /// The server cannot answer: another one may.
         case refused(code: UInt8)
     }
 
@@ -22,7 +22,7 @@ package struct DNSMessage: Hashable, Sendable {
     let isIPv6: Bool
     package let identifier: UInt16
 
-    /// A question; nil where `name` is no host name.
+    /// Creates a question. Returns `nil` if `name` is not a host name.
     package init?(name: String, wantsIPv6: Bool, using random: inout some RandomNumberGenerator) {
         let labels = name.split(separator: ".", omittingEmptySubsequences: true)
         guard !labels.isEmpty, name.utf8.count <= 253, labels.allSatisfy({ (1...63).contains($0.utf8.count) }) else {
@@ -48,7 +48,7 @@ package struct DNSMessage: Hashable, Sendable {
         [UInt8(identifier >> 8), UInt8(identifier & 0xff), 1, 0, 0, 1, 0, 0, 0, 0, 0, 0] + question
     }
 
-    /// What `message` answers; nil when it is no answer to this question.
+    /// Parses the answer in `message`. Returns `nil` if it does not answer this question.
     package func answer(in message: [UInt8]) -> Answer? {
         let reader = Reader(bytes: message)
         guard reader.word(0) == identifier, let flags = reader.word(2), flags & 0x8000 != 0, reader.word(4) == 1,
@@ -66,7 +66,7 @@ package struct DNSMessage: Hashable, Sendable {
         bytes.map { (0x41...0x5a).contains($0) ? $0 | 0x20 : $0 }
     }
 
-    /// The addresses of all records of the type, whatever name an alias has led to.
+    /// The addresses of all records of the type, for any name that an alias leads to.
     private func addresses(in reader: Reader, from start: Int) -> [IPAddress] {
         guard let answers = reader.word(6) else { return [] }
         var found: [IPAddress] = []

@@ -4,12 +4,12 @@
 package import NetworkAddresses
 import TunnelSystem
 
-/// Where a peer can be reached over a path: names resolved, IPv4 addresses mapped where there is only IPv6.
+/// Finds the addresses of a peer on a path: resolves names, and maps IPv4 addresses if there is only IPv6.
 package struct EndpointLookup: Sendable {
     var resolver: any EndpointResolver
     var clock: any Clock<Duration>
     var timeout: Duration
-    /// The way past a tunnel that is up or holds everything back; nil where none is needed.
+    /// The bypass around a tunnel that is up or blocks everything; `nil` if none is needed.
     var bypass: TunnelBypass?
 
     package init(
@@ -72,8 +72,8 @@ package struct EndpointLookup: Sendable {
         }
     }
 
-    /// The addresses that a path has a way to: IPv4 first, since its headers are smaller. On a path with IPv6 only, IPv4
-    /// addresses are mapped with the network's prefixes, behind the IPv6 addresses that there are.
+    /// The reachable addresses on a path: IPv4 first, because its headers are smaller. On a path with only IPv6, IPv4
+    /// addresses are mapped with the network's prefixes, after the IPv6 addresses.
     static func order(
         _ addresses: [IPAddress], on path: NetworkPath, prefixes: () async -> [NAT64Prefix]
     ) async -> [IPAddress] {

@@ -7,13 +7,13 @@ import TunnelIO
 
 /// Turns host names into addresses.
 public protocol EndpointResolver: Sendable {
-    /// The addresses of `name` in both families, the preferred ones first. Who asks bounds the time, and leaves a lookup that
-    /// takes too long to itself.
+    /// Returns the addresses of `name` in both families, the preferred ones first. The caller bounds the time, and abandons a
+    /// slow lookup.
     /// - Throws: `.nameResolutionFailed`.
     func resolve(_ name: String) async throws(TunnelError) -> [IPAddress]
 
-    /// The same while a tunnel is up or holds everything back, past which `bypass` leads. Who does not ask the system may answer
-    /// as ``resolve(_:)`` does; the system would ask through the tunnel.
+    /// Resolves while a tunnel is up or blocks everything, with `bypass`. A resolver that does not use the system's may
+    /// answer like ``resolve(_:)``; the system's would ask through the tunnel.
     func resolve(_ name: String, around bypass: TunnelBypass) async throws(TunnelError) -> [IPAddress]
 }
 

@@ -11,7 +11,7 @@ import NetworkAddresses
 
 /// The machine's own table of names (hosts(5)), which comes before any name server.
 enum HostsFile {
-    /// The table's text; empty where there is none.
+    /// The table's text; empty if there is none.
     static var text: String {
         do { return try String(contentsOfFile: "/etc/hosts", encoding: .utf8) } catch { return "" }
     }

@@ -10,7 +10,7 @@ package struct NAT64Prefix: Hashable, Sendable {
     package static let discoveryName = "ipv4only.arpa"
     /// The IPv4 addresses of that name.
     package static let wellKnown: [UInt32] = [0xc000_00aa, 0xc000_00ab]
-    /// The lengths that there are (RFC 6052 section 2.2), the most usual first.
+    /// The possible lengths (RFC 6052 section 2.2), the most usual first.
     package static let lengths = [96, 64, 56, 48, 40, 32]
 
     /// The address with the bits behind the prefix zero.
@@ -35,7 +35,7 @@ package struct NAT64Prefix: Hashable, Sendable {
         if length == 96 {
             mapped = bits
         } else {
-            // Those before the skipped byte, and those behind it.
+            // The bytes before and after the skipped one.
             let before = min(32, 64 - length)
             let high = before == 0 ? 0 : (bits >> UInt128(32 - before)) << UInt128(128 - length - before)
             let rest = 32 - before

@@ -3,13 +3,13 @@
 
 public import NetworkAddresses
 
-/// Who answers name lookups while the tunnel is up, and which names.
+/// The name servers while the tunnel is up, and the names that they answer.
 public struct DNSSettings: Hashable, Sendable {
     /// The servers, the preferred one first.
     public var servers: [IPAddress]
     /// Domains that complete names of one label.
     public var searchDomains: [String]
-    /// Split DNS: the servers are asked for names in these domains only. Empty: for every name.
+    /// Split DNS: the servers get queries for names in these domains only. Empty: for every name.
     public var matchDomains: [String]
     /// Whether ``matchDomains`` complete names as well.
     public var searchesMatchDomains: Bool
@@ -25,7 +25,7 @@ public struct DNSSettings: Hashable, Sendable {
         self.searchesMatchDomains = searchesMatchDomains
     }
 
-    /// Whether the servers are asked for `name`. Case and a final dot do not matter.
+    /// Whether the servers get queries for `name`. Case and a final dot do not matter.
     public func answers(_ name: String) -> Bool {
         guard !servers.isEmpty else { return false }
         guard !matchDomains.isEmpty else { return true }
@@ -47,7 +47,7 @@ extension DNSSettings: Codable {
         case servers, searchDomains, matchDomains, searchesMatchDomains
     }
 
-    /// Decodes; what is left out has its default.
+    /// Decodes; omitted members have their defaults.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         self.init(

@@ -25,28 +25,28 @@
 public enum LeakPolicy: String, Codable, Hashable, Sendable, CaseIterable, Comparable {
     /// The routing table decides. A program that binds to another interface gets around the tunnel.
     case routeBased
-    /// What is routed into the tunnel goes through it or nowhere, from the moment the settings are in force until the
-    /// user ends the tunnel, whatever interface a program binds to.
+    /// Packets routed into the tunnel pass through it or are dropped, from the moment when the settings are in effect until
+    /// the user ends the tunnel, whichever interface a program binds to.
     case enforcedRoutes
     /// Everything goes through the tunnel or nowhere, from the start of the tunnel until the user ends it. Routes do not
     /// matter.
     case everything
 
-    /// What a packet is, seen from the tunnel.
+    /// The class of a packet, seen from the tunnel.
     ///
-    /// ``TunnelSettings/trafficClass(of:onLink:isBoundElsewhere:)`` tells for a destination.
+    /// ``TunnelSettings/trafficClass(of:onLink:isBoundElsewhere:)`` returns it for a destination.
     public enum TrafficClass: String, Codable, Hashable, Sendable, CaseIterable {
         /// The provider's own packets to its server, and its lookups of the server's name.
         case tunnelTransport
-        /// What does not leave the machine.
+        /// Packets that do not leave the machine.
         case loopback
-        /// What the link needs to work: DHCP, ARP, neighbour and router discovery.
+        /// Packets that the link needs: DHCP, ARP, neighbour and router discovery.
         case linkConfiguration
         /// To a network that is attached directly, where ``TunnelSettings/allowsLocalNetwork`` is set.
         case localNetwork
-        /// To a destination that is in one of ``TunnelSettings/allowedNetworks``.
+        /// To a destination in one of ``TunnelSettings/allowedNetworks``.
         case allowedNetwork
-        /// To a destination that is in an excluded route.
+        /// To a destination in an excluded route.
         case excluded
         /// To a destination in neither an included nor an excluded route.
         case unrouted
@@ -60,18 +60,18 @@ public enum LeakPolicy: String, Codable, Hashable, Sendable, CaseIterable, Compa
         case otherDNS
     }
 
-    /// How far the tunnel is, as far as leaks are concerned.
+    /// The phase of the tunnel for leaks.
     public enum Phase: String, Codable, Hashable, Sendable, CaseIterable {
         /// There is no tunnel: never started, stopped by the user, or failed under a policy that does not block.
         case off
-        /// From the start until the provider's settings are in force, and after a start that failed before that. With
-        /// settings it counts as ``up``, proof or not.
+        /// From the start until the provider's settings are in effect, and after a start that failed before. With settings it
+        /// counts as ``up``, proven or not.
         case connecting
-        /// The settings are in force.
+        /// The settings are in effect.
         case up
-        /// The settings are in force or being replaced, and the tunnel carries nothing at present.
+        /// The settings are in effect or being replaced, and the tunnel has no connection at present.
         case reasserting
-        /// The tunnel failed after its settings were in force, or its provider is being taken down.
+        /// The tunnel failed after its settings were in effect, or its provider is stopping.
         case blocked
     }
 

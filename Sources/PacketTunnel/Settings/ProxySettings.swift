@@ -3,7 +3,7 @@
 
 /// Proxies for programs that ask the system for them, while the tunnel is up.
 public struct ProxySettings: Hashable, Sendable {
-    /// Where a proxy listens.
+    /// The address of a proxy.
     public struct Server: Codable, Hashable, Sendable {
         /// A name or an address.
         public var host: String
@@ -21,7 +21,7 @@ public struct ProxySettings: Hashable, Sendable {
     public var http: Server?
     /// For `https:` URLs.
     public var https: Server?
-    /// Where the script is that picks a proxy for each URL (PAC); `http:` or `https:`.
+    /// The address of the script that selects a proxy for each URL (PAC); `http:` or `https:`.
     public var autoConfigurationURL: String?
     /// Hosts that are reached without a proxy: names, addresses, or `*.` and a domain.
     public var exceptions: [String]
@@ -46,7 +46,7 @@ extension ProxySettings: Codable {
         case http, https, autoConfigurationURL, exceptions, excludesSimpleHostnames
     }
 
-    /// Decodes; what is left out has its default.
+    /// Decodes; omitted members have their defaults.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         self.init(

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// What is wrong with one field of ``TunnelSettings``.
+/// The error in one field of ``TunnelSettings``.
 public struct SettingsProblem: Codable, Hashable, Sendable, CustomStringConvertible {
     /// The path of the field, such as `dns.servers[1]`.
     public var field: String
-    /// What it holds.
+    /// Its value.
     public var value: String
-    /// What is wrong, as a clause.
+    /// The error, as a clause.
     public var problem: String
-    /// What to do.
+    /// The remedy.
     public var fix: String
 
     /// A problem.

@@ -58,7 +58,8 @@ extension TunnelSettings {
             let address = prefix.address
             if address.isUnspecified || address.isLoopback || address.isMulticast || address.isBroadcast {
                 report.add(
-                    field, prefix, "is no address that an interface can have", fix: "use the one the server assigned")
+                    field, prefix, "is not a valid address for an interface",
+                    fix: "use the address that the server assigned")
             } else if prefix.peer != nil {
                 report.add(
                     field, prefix, "has another end", fix: "write the interface's own address, and a route to the other"
@@ -100,7 +101,7 @@ extension TunnelSettings {
             guard network.length > 1 else {
                 // Two halves are everything too.
                 report.add(
-                    field, network, "lets everything pass beside the tunnel",
+                    field, network, "lets everything pass outside the tunnel",
                     fix: "name the networks that are meant, such as \(network.isIPv6 ? "fd00::/8" : "192.168.0.0/16")")
                 continue
             }
@@ -134,13 +135,14 @@ extension TunnelSettings {
     private func check(_ dns: DNSSettings, _ report: inout Report) {
         for (index, server) in dns.servers.enumerated()
         where server.isUnspecified || server.isMulticast || server.isBroadcast {
-            report.add("dns.servers[\(index)]", server, "is no address of a server", fix: "use the server's address")
+            report.add(
+                "dns.servers[\(index)]", server, "is not a valid address for a server", fix: "use the server's address")
         }
         report.addRepeats("dns.servers", of: dns.servers)
         for (name, domains) in [("searchDomains", dns.searchDomains), ("matchDomains", dns.matchDomains)] {
             for (index, domain) in domains.enumerated() where !Self.isDomain(domain) {
                 report.add(
-                    "dns.\(name)[\(index)]", domain, "is no domain name",
+                    "dns.\(name)[\(index)]", domain, "is not a domain name",
                     fix:
                         "labels of 1 to 63 letters, digits, '-' or '_', with dots between; a server needs an IP address"
                 )
@@ -166,7 +168,7 @@ extension TunnelSettings {
         }
         if let url = proxy.autoConfigurationURL, !Self.isWebURL(url) {
             report.add(
-                "proxy.autoConfigurationURL", url, "is no http or https URL", fix: "write https://host/path.pac")
+                "proxy.autoConfigurationURL", url, "is not an http or https URL", fix: "write https://host/path.pac")
         }
         for (index, exception) in proxy.exceptions.enumerated() {
             let host = exception.hasPrefix("*.") ? String(exception.dropFirst(2)) : exception

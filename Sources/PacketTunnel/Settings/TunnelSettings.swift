@@ -3,22 +3,23 @@
 
 public import NetworkAddresses
 
-/// What a tunnel wants of the system: addresses, routes, DNS, MTU, proxies, and what may leave outside of it.
+/// The settings that a tunnel requests from the system: addresses, routes, DNS, MTU, proxies, and the packets that may leave
+/// outside it.
 ///
-/// A plain value that a provider makes and a host brings into force. In JSON, whatever has a default may be left out.
+/// A plain value that a provider makes and a host applies. In JSON, members with a default may be omitted.
 public struct TunnelSettings: Hashable, Sendable {
-    /// The server, as it is shown to the user; the end that listens gives a name of its own.
+    /// The server, as it is shown to the user; the end that listens uses its own name.
     public var remoteAddress: String
     /// The interface's addresses, each with the length of its on-link network.
     public var addresses: [InterfaceAddress]
     /// The networks that are reached through the tunnel.
     public var includedRoutes: [IPPrefix]
-    /// The networks that are not, although an included route holds them. Only routes know of them: a policy that holds
-    /// everything back has none. What is to be let through whatever the policy is one of ``allowedNetworks``.
+    /// The networks that are not routed into it, although an included route contains them. They concern routes only: a policy
+    /// that blocks everything does not respect them. For exceptions under every policy use ``allowedNetworks``.
     public var excludedRoutes: [IPPrefix]
-    /// Whether networks that are attached directly are reached directly, whatever the routes and the leak policy say.
+    /// Whether attached networks are reached directly, regardless of the routes and the leak policy.
     public var allowsLocalNetwork: Bool
-    /// Who answers name lookups; nil leaves the system's servers.
+    /// The name servers; `nil` keeps the system's.
     public var dns: DNSSettings?
     /// The most bytes of one IP packet in the tunnel; nil makes it the path's less ``overhead``.
     public var mtu: Int?
@@ -26,17 +27,17 @@ public struct TunnelSettings: Hashable, Sendable {
     public var overhead: Int
     /// Proxies for programs that ask the system for them; nil leaves the system's.
     public var proxy: ProxySettings?
-    /// What may leave outside of the tunnel.
+    /// The packets that may leave outside the tunnel.
     public var leakPolicy: LeakPolicy
-    /// The networks that are reached beside the tunnel, whatever the routes and the leak policy say, and wherever they are:
-    /// on the local network or behind a router. No included route lies within one. Name lookups that the tunnel should
-    /// answer do not pass to them either.
+    /// The networks that are reached outside the tunnel, regardless of the routes and the leak policy, on the local network
+    /// or behind a router. No included route may be inside one. Name lookups that the tunnel should answer do not pass to
+    /// them either.
     public var allowedNetworks: [IPPrefix]
     /// Where the tunnel's servers are, as far as the provider knows. A host whose routes would lead a server's own packets into the
     /// tunnel has them go around it.
     public var serverAddresses: [IPAddress]
 
-    /// Settings. ``validate()`` says what is wrong with them.
+    /// Creates settings. ``validate()`` returns their problems.
     public init(
         remoteAddress: String, addresses: [InterfaceAddress], includedRoutes: [IPPrefix] = [],
         excludedRoutes: [IPPrefix] = [], allowsLocalNetwork: Bool = false, dns: DNSSettings? = nil,
@@ -57,7 +58,7 @@ public struct TunnelSettings: Hashable, Sendable {
         self.serverAddresses = serverAddresses
     }
 
-    /// What WireGuard adds over IPv6: 40 bytes of IP, 8 of UDP, 32 of its own.
+    /// WireGuard's overhead over IPv6: 40 bytes of IP, 8 of UDP, 32 of its own.
     public static let defaultOverhead = 80
 
     /// The MTU for a path that takes IP packets of `pathMTU` bytes: ``mtu``, or what ``overhead`` leaves, but at least what IP
@@ -77,7 +78,7 @@ public struct TunnelSettings: Hashable, Sendable {
     /// The routes that hold one of these addresses, other than everything and its halves.
     package func routes(holding addresses: some Sequence<IPAddress>) -> Set<IPPrefix> {
         let routes = Set(effectiveRoutes.filter { $0.length > 1 })
-        // However many of both there are, each address is looked up once for each length.
+        // With any number of both, each address is looked up once for each length.
         let lengths = [false, true].map { isIPv6 in Set(routes.lazy.filter { $0.isIPv6 == isIPv6 }.map(\.length)) }
         var found: Set<IPPrefix> = []
         for address in addresses {
@@ -88,13 +89,13 @@ public struct TunnelSettings: Hashable, Sendable {
         return found
     }
 
-    /// What a packet to `destination` is, other than the provider's own, the link's own and name lookups. The local network
-    /// and allowed networks come before all routes; of these, the most specific one counts, and of equal ones the excluded.
+    /// The class of a packet to `destination`, except the provider's own, the link's own and name lookups. The local network
+    /// and allowed networks precede all routes; of these, the most specific one counts, and of equal ones the excluded.
     ///
     /// - Parameters:
-    ///   - destination: the packet's destination.
-    ///   - onLink: whether the destination is in a network that is attached directly.
-    ///   - isBoundElsewhere: whether the sender binds to another interface than the tunnel's.
+    ///   - destination: The packet's destination.
+    ///   - onLink: Whether the destination is in an attached network.
+    ///   - isBoundElsewhere: Whether the sender binds to another interface than the tunnel's.
     public func trafficClass(
         of destination: IPAddress, onLink: Bool = false, isBoundElsewhere: Bool = false
     ) -> LeakPolicy.TrafficClass {
@@ -110,7 +111,7 @@ public struct TunnelSettings: Hashable, Sendable {
         return isBoundElsewhere ? .includedBoundElsewhere : .included
     }
 
-    /// What a lookup of `name` is.
+    /// The class of a lookup of `name`.
     public func trafficClass(ofLookup name: String) -> LeakPolicy.TrafficClass {
         dns?.answers(name) == true ? .tunnelDNS : .otherDNS
     }
@@ -122,7 +123,7 @@ extension TunnelSettings: Codable {
         case leakPolicy, allowedNetworks, serverAddresses
     }
 
-    /// Decodes; what is left out has its default.
+    /// Decodes; omitted members have their defaults.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         self.init(

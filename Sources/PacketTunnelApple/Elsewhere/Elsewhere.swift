@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-// What a build on another system has of this module: nothing.
+// A build for another system has an empty module.

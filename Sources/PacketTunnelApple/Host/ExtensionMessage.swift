@@ -4,32 +4,32 @@
 import NetworkExtension
 import PacketTunnel
 
-/// What app and extension say to each other around the provider's own messages.
+/// The messages between app and extension around the provider's own.
 ///
-/// The system gives one call each way, a message and an answer that may be missing. So that an error of the host is no
-/// missing answer, and the status in words is to be had, messages of a ``NetworkExtensionChannel`` begin with a mark.
-/// Others reach the provider as they are, and its answers go back as they are.
+/// The system provides one call in each direction, a message and an optional answer. To distinguish an error of the host from
+/// a missing answer, and to query the full status, messages of a ``NetworkExtensionChannel`` begin with a mark. Others reach
+/// the provider unchanged, and so do its answers.
 enum ExtensionMessage {
     /// The first bytes of a marked message. No text and no JSON begins with them.
     static let mark: [UInt8] = [0x00, 0x63, 0x76, 0x74]
 
-    /// What the app asks.
+    /// The app's request.
     enum Request: Hashable, Sendable {
         /// The provider's answer to a message.
         case message([UInt8])
         /// The status, with the error.
         case status
-        /// Another start out of ``TunnelStatus/blocked``, of which the system knows nothing.
+        /// Another start from ``TunnelStatus/blocked``, which the system does not see.
         case restart
     }
 
-    /// What the extension answers.
+    /// The extension's reply.
     enum Reply: Hashable, Sendable {
-        /// What the provider answered; nil is nothing.
+        /// The provider's answer, or `nil` for none.
         case answer([UInt8]?)
         /// The status.
         case status(TunnelStatusUpdate)
-        /// Why there is no answer.
+        /// The reason for a missing answer.
         case failure(TunnelError)
     }
 
@@ -64,7 +64,7 @@ enum ExtensionMessage {
         Data(mark + [kind.rawValue] + payload)
     }
 
-    /// A text that every value of ours has; empty is what the other side cannot read.
+    /// Encodes a value, which always succeeds for these types; the other side refuses an empty text.
     private static func json(_ value: some Encodable) -> [UInt8] {
         (try? JSONEncoder().encode(value)).map(Array.init) ?? []
     }

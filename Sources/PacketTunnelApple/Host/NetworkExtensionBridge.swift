@@ -7,10 +7,10 @@ public import PacketTunnel
 import Synchronization
 import TunnelSystem
 
-/// Everything that happens between the system's tunnel provider and a ``TunnelRunner``.
+/// Connects the system's tunnel provider with a ``TunnelRunner``.
 ///
-/// ``NetworkExtensionHost`` has one and forwards to it. A tunnel provider of another ancestry can have one as well.
-/// Each completion handler is called exactly once, also when the runner gives up on a provider that does not answer.
+/// ``NetworkExtensionHost`` has one and forwards to it. A tunnel provider with another superclass can have one as well. Each
+/// completion handler is called exactly once, even if the runner abandons a provider that does not answer.
 public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unchecked Sendable {
     /// A start of the system, until the system stops it or the bridge reports its end.
     private struct Session {
@@ -34,7 +34,7 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
     /// The time that a start waits for the first update of the network path.
     static var pathDeadline: Duration { .seconds(5) }
 
-    /// What runs the provider.
+    /// The runner of the provider.
     public let runner: TunnelRunner<Provider>
     // "Instances of this class are thread safe", says the system's documentation. It has the bridge.
     private weak let provider: NEPacketTunnelProvider?
@@ -46,12 +46,12 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
     /// Requests a call of ``follow()``.
     private let looks: AsyncStream<Void>.Continuation
 
-    /// A bridge whose tunnel is down.
+    /// Creates a bridge whose tunnel is down.
     ///
     /// - Parameters:
-    ///   - provider: the system's tunnel provider, which keeps the bridge.
-    ///   - options: how the provider is run.
-    ///   - makeProvider: makes a provider, once for each start.
+    ///   - provider: The system's tunnel provider, which owns the bridge.
+    ///   - options: The options of the provider.
+    ///   - makeProvider: Makes a provider, once for each start.
     public init(
         _ provider: NEPacketTunnelProvider, options: NetworkExtensionOptions = NetworkExtensionOptions(),
         makeProvider: @escaping @Sendable () -> Provider = { Provider() }
@@ -183,7 +183,7 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
         TunnelError(.stopped, "the tunnel was stopped while it was starting")
     }
 
-    /// Tells the system what it can be told: that the tunnel carries nothing for now, or that it has ended by itself.
+    /// Reports to the system that the tunnel has no connection at present, or that it has ended by itself.
     private func follow() {
         let update = state.withLock { state -> TunnelStatusUpdate? in
             // Not while it starts or stops: then the system waits for a completion handler.
@@ -248,8 +248,8 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
         return begun
     }
 
-    /// The answer to a message that does not come from a channel: the provider's bytes, or nothing. A `MessageClient` that gets
-    /// no answer is told why.
+    /// Answers a message that does not come from a channel, with the provider's bytes or nothing. A `MessageClient` without
+    /// an answer gets the reason.
     private func answerPlain(_ data: Data) async -> Data? {
         do throws(TunnelError) {
             return try await runner.sendMessage(Array(data)).map { Data($0) }

@@ -22,13 +22,13 @@ open class NetworkExtensionHost<Provider: PacketTunnelProvider>: NEPacketTunnelP
     /// A host whose tunnel is down.
     public override init() { super.init() }
 
-    /// How the provider is run. Asked for once, before the first start.
+    /// The options of the provider. Read once, before the first start.
     open var options: NetworkExtensionOptions { NetworkExtensionOptions() }
 
     /// Makes a provider, once for each start.
     open func makeProvider() -> Provider { Provider() }
 
-    /// What runs the provider.
+    /// The bridge to the provider's runner.
     public final var bridge: NetworkExtensionBridge<Provider> {
         if let bridge = shared.withLock({ $0 }) { return bridge }
         let made = NetworkExtensionBridge<Provider>(self, options: options) { [weak self] in

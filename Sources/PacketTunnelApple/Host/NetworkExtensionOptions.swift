@@ -5,11 +5,11 @@ public import Logging
 public import PacketTunnel
 package import TunnelIO
 
-/// How a ``NetworkExtensionHost`` runs its provider.
+/// The options of a ``NetworkExtensionHost``.
 public struct NetworkExtensionOptions: Sendable {
-    /// How packets come and go.
+    /// The way the host reads and writes packets.
     public enum PacketAccess: Hashable, Sendable {
-        /// Through the system's packet flow: the documented way.
+        /// The system's packet flow: the documented way.
         case packetFlow
         /// Through the descriptor of the utun interface, which no documentation promises.
         ///
@@ -17,7 +17,7 @@ public struct NetworkExtensionOptions: Sendable {
         case descriptor
     }
 
-    /// How packets come and go.
+    /// The way the host reads and writes packets.
     public var packetAccess = PacketAccess.packetFlow
     /// The most packets that one read passes to the provider. The system decides how many packets it delivers: more than this
     /// number are passed in pieces, and none is dropped. While packets wait, no more are requested, so that the system's own queue
@@ -27,18 +27,18 @@ public struct NetworkExtensionOptions: Sendable {
     public var byteCapacity = 1 << 18
     /// How long the parts of a tunnel's life may take.
     public var deadlines = TunnelDeadlines()
-    /// What deadlines are measured on. It should count while the device sleeps.
+    /// The clock of deadlines. It should continue while the device sleeps.
     public var clock: any Clock<Duration> = ContinuousClock()
-    /// Where the host and its providers write.
+    /// The log of the host and its providers.
     public var logger = Logger(label: "tunnel")
     /// The file that ``logger`` writes to, for apps that ask the tunnel for its lines (`LogRequest`, `LogSubscription`); nil when
     /// lines go to no file. ``keep(_:)`` sets both.
     public var log: RingLogFile?
-    /// Where the secrets of profiles are; nil when start options bring all that is needed.
+    /// The store of the profiles' secrets, or `nil` if the start options contain everything.
     public var secrets: (any SecretStore)?
     /// Where profiles are that start without the app, on demand; nil when they are in the provider's configuration.
     public var profiles: (any ReferencedProfiles)?
-    /// Whether the provider hears of changes of the network from the system.
+    /// Whether the provider is notified of the system's network changes.
     public var watchesPath = true
 
     /// Makes the interface of a descriptor; a test has its own.
@@ -51,7 +51,7 @@ public struct NetworkExtensionOptions: Sendable {
     public init() {}
 }
 
-/// Profiles by what a system's configuration refers to them with: the persistent reference of a keychain item.
+/// Profiles by the reference in a system's configuration: the persistent reference of a keychain item.
 public protocol ReferencedProfiles: Sendable {
     /// The profile of a reference.
     /// - Throws: `.configurationInvalid`, `.secretUnavailable`.

@@ -10,10 +10,10 @@ import Synchronization
 import TunnelIO
 import TunnelSystem
 
-/// Brings settings into force through the system's tunnel provider.
+/// Applies settings through the system's tunnel provider.
 ///
-/// The system undoes everything when the tunnel ends, crash included. What it holds back it holds back by the profile's
-/// own switches, which a running tunnel cannot change: so a policy is refused that the profile does not ask for.
+/// The system undoes everything when the tunnel ends, after a crash too. It blocks packets by the profile's own switches,
+/// which a running tunnel cannot change: so a policy that the profile does not contain is refused.
 @safe
 final class NetworkExtensionPlatform: TunnelPlatform, @unchecked Sendable {
     private struct State {
@@ -32,13 +32,13 @@ final class NetworkExtensionPlatform: TunnelPlatform, @unchecked Sendable {
         self.options = options
     }
 
-    /// The name of the interface, once settings are in force.
+    /// The name of the interface, after settings were applied.
     var interfaceName: String? { provider?.virtualInterface?.name }
 
     /// The system keeps the tunnel's own sockets out of it.
     var socketMark: UInt32? { nil }
 
-    /// Not known.
+    /// Unknown.
     func outsideNameServers() async -> [IPAddress] { [] }
 
     func prepare(_ policy: LeakPolicy) async throws(TunnelError) {
@@ -46,7 +46,7 @@ final class NetworkExtensionPlatform: TunnelPlatform, @unchecked Sendable {
     }
 
     private func requireProvider() throws(TunnelError) -> NEPacketTunnelProvider {
-        guard let provider else { throw TunnelError(.hostFailed, "the system has let go of the tunnel") }
+        guard let provider else { throw TunnelError(.hostFailed, "the system has released the tunnel") }
         return provider
     }
 
@@ -70,7 +70,7 @@ final class NetworkExtensionPlatform: TunnelPlatform, @unchecked Sendable {
                 fix: "save the profile without 'allowsLocalNetwork', or allow it in the settings")
         }
         try await set(settings)
-        // Nobody waits any more.
+        // The caller no longer waits.
         if Task.isCancelled { throw Self.cancelled }
         do throws(TunnelIOError) {
             return try device(mtu: settings.effectiveMTU())
@@ -81,7 +81,7 @@ final class NetworkExtensionPlatform: TunnelPlatform, @unchecked Sendable {
 
     private static let cancelled = TunnelError(.closed, "the task was cancelled")
 
-    /// Returns when the system says so, or the task is cancelled: it may never say so.
+    /// Returns when the system completes, or when the task is cancelled: the system may never complete.
     private func set(_ settings: TunnelSettings) async throws(TunnelError) {
         let provider = try requireProvider()
         let done = OneShot<TunnelError?>()
@@ -124,8 +124,7 @@ final class NetworkExtensionPlatform: TunnelPlatform, @unchecked Sendable {
         }
     }
 
-    /// Lets go of the interface. Settings stay in force until the system ends the tunnel: what is routed into it then goes
-    /// nowhere.
+    /// Releases the interface. Settings stay in effect until the system ends the tunnel: packets routed into it are dropped.
     func tearDown(leavingBlocked: Bool) async {
         let (tun, other) = state.withLock { state in
             defer { (state.tun, state.other) = (nil, nil) }
@@ -137,7 +136,7 @@ final class NetworkExtensionPlatform: TunnelPlatform, @unchecked Sendable {
 }
 
 extension NEVPNProtocol {
-    /// What the system holds back for this configuration.
+    /// The packets that the system blocks for this configuration.
     var leakPolicy: LeakPolicy { includeAllNetworks ? .everything : enforceRoutes ? .enforcedRoutes : .routeBased }
 
     /// Makes the system hold back what `policy` says.

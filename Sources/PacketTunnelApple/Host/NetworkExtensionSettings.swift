@@ -6,16 +6,16 @@ public import NetworkExtension
 public import PacketTunnel
 
 extension TunnelSettings {
-    /// These settings as the system takes them, for `setTunnelNetworkSettings(_:completionHandler:)`.
+    /// Returns these settings for `setTunnelNetworkSettings(_:completionHandler:)`.
     ///
-    /// - `remoteAddress` has to be an address there, so that a name becomes the loopback address, as nothing depends on it.
-    /// - The network of each address is routed into the tunnel, as an interface's network is elsewhere.
-    /// - Routes of a family without an address get one (``NetworkExtensionSettings/placeholderIPv4`` and its like): without
-    ///   it the system installs no routes, and what they were to hold would leave outside of the tunnel.
-    /// - The interface's IPv6 prefix is at most 120: the system ignores longer ones. Routes are not touched.
-    /// - Allowed networks become excluded routes, under every leak policy. A profile that includes all networks does not
-    ///   promise to heed them: there the system decides.
-    /// - Without `mtu` the system is told the overhead and makes the MTU from the path's.
+    /// - `remoteAddress` must be an address there, so a name becomes the loopback address; nothing depends on it.
+    /// - The network of each address is routed into the tunnel, like an interface's network elsewhere.
+    /// - Routes of a family without an address get one (``NetworkExtensionSettings/placeholderIPv4`` and the like): without
+    ///   it the system installs no routes, and their packets would leave outside the tunnel.
+    /// - The interface's IPv6 prefix is at most 120: the system ignores longer ones. Routes are unchanged.
+    /// - Allowed networks become excluded routes, under every leak policy. With a profile that includes all networks the
+    ///   system decides whether to respect them.
+    /// - Without `mtu` the system gets the overhead and derives the MTU from the path's.
     public func makeNetworkExtensionSettings() -> NEPacketTunnelNetworkSettings {
         NetworkExtensionSettings(self).make()
     }
@@ -23,9 +23,9 @@ extension TunnelSettings {
 
 /// Translates settings.
 struct NetworkExtensionSettings {
-    /// What an interface is addressed with whose settings have routes of IPv4 but no address (RFC 5737).
+    /// The address of an interface whose settings have routes of IPv4 but no address (RFC 5737).
     static let placeholderIPv4 = InterfaceAddress(host: .v4(192, 0, 2, 1))
-    /// The same for IPv6: a local address that nobody has (RFC 4193).
+    /// The placeholder for IPv6: an unused local address (RFC 4193).
     static let placeholderIPv6 = InterfaceAddress(host: .v6(0xfd63_756c_7665_7274, 1))
     /// The longest prefix of an interface's IPv6 address that has an effect.
     static let longestIPv6Prefix = 120
@@ -51,14 +51,14 @@ struct NetworkExtensionSettings {
         return result
     }
 
-    /// The routes of a family: what is wanted, and the networks of the interface itself.
+    /// The routes of a family: the settings' routes, and the networks of the interface itself.
     private func routes(isIPv6: Bool) -> (
         own: [InterfaceAddress], included: [IPPrefix], excluded: [IPPrefix]
     ) {
         let own = settings.addresses.filter { $0.isIPv6 == isIPv6 && $0.prefixLength < $0.address.bitWidth }
         let included = settings.effectiveRoutes.filter { $0.isIPv6 == isIPv6 }
         let ownNetworks = own.filter { !included.contains($0.network) }
-        // Under this policy nothing is let out but what is allowed, and validation has refused such routes.
+        // Under this policy only allowed networks are excluded, and validation has refused other excluded routes.
         let excluded =
             (settings.leakPolicy.allowsExcludedRoutes ? settings.excludedRoutes : []) + settings.allowedNetworks
         return (ownNetworks, included, excluded.filter { $0.isIPv6 == isIPv6 })
@@ -112,7 +112,7 @@ struct NetworkExtensionSettings {
         let result = NEDNSSettings(servers: dns.servers.map(\.description))
         if !dns.searchDomains.isEmpty { result.searchDomains = dns.searchDomains }
         if !dns.servers.isEmpty {
-            // The empty domain holds every name; without it the servers are one more of the system's.
+            // The empty domain matches every name; without it the servers are only added to the system's.
             result.matchDomains = dns.matchDomains.isEmpty ? [""] : dns.matchDomains
             result.matchDomainsNoSearch = !dns.searchesMatchDomains
         }

@@ -5,7 +5,7 @@ import NetworkExtension
 import PacketTunnel
 import Synchronization
 
-/// What a start is told: by the app in the start options, or by the system's configuration when it starts on demand or
+/// The parameters of a start: from the app in the start options, or from the system's configuration if it starts on demand or
 /// from the system's settings.
 struct NetworkExtensionStart {
     /// The request as JSON, in start options.
@@ -57,7 +57,7 @@ struct NetworkExtensionStart {
     private static func profile(
         _ configuration: NEVPNProtocol?, _ profiles: (any ReferencedProfiles)?
     ) throws(TunnelError) -> TunnelProfile {
-        guard let configuration else { throw TunnelError(.hostFailed, "the system has let go of the tunnel") }
+        guard let configuration else { throw TunnelError(.hostFailed, "the system has released the tunnel") }
         if let profiles, let reference = configuration.passwordReference {
             return try profiles.profile(reference: Array(reference))
         }
@@ -77,7 +77,7 @@ struct NetworkExtensionStart {
             return try JSONDecoder().decode(type, from: json)
         } catch {
             throw TunnelError(
-                .configurationInvalid, "what is in \(place) does not decode: \(error)",
+                .configurationInvalid, "the data in \(place) does not decode: \(error)",
                 fix: "use the same version in app and extension")
         }
     }

@@ -5,10 +5,10 @@ import NetworkExtension
 import PacketTunnel
 import Synchronization
 
-/// Asks a packet flow for packets, once at a time, for whichever device reads now.
+/// Requests packets from a packet flow, one request at a time, for the device that reads now.
 ///
-/// What was asked for cannot be taken back, and outlives the device that asked: it goes to the one that reads by then, and
-/// nowhere if there is none.
+/// A request cannot be withdrawn, and outlives its device: its packets go to the device that reads then, or are dropped if
+/// there is none.
 @safe
 final class PacketFlowReader: @unchecked Sendable {
     private struct State {
@@ -33,7 +33,7 @@ final class PacketFlowReader: @unchecked Sendable {
         }
         guard isNew else { return }
         flow.readPackets { [weak self] packets, _ in
-            // Packets may come for hours: what each callback leaves behind goes with it.
+            // Packets may arrive for hours: each callback releases its own objects.
             autoreleasepool { self?.deliver(packets) }
         }
     }

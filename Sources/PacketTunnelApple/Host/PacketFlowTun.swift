@@ -33,7 +33,7 @@ final class PacketFlowTun: TunDevice {
     private let report: @Sendable (String) -> Void
     private let arrived: WakeSignal
     private let links: WakeSignal
-    /// What goes out in one call of the system; so much is copied and waits for it.
+    /// The number of packets in one call of the system; this many are copied and wait for it.
     private static let writeCount = 64
 
     /// - Parameters:
@@ -58,7 +58,7 @@ final class PacketFlowTun: TunDevice {
     /// Begins to read.
     func start() { reader.ask(for: self) }
 
-    // MARK: - What the system sends into the tunnel
+    // MARK: - Packets from the system into the tunnel
 
     /// Adds the packets of one read of the system.
     func accept(_ packets: [Data]) {
@@ -89,7 +89,7 @@ final class PacketFlowTun: TunDevice {
                 state.next += 1
             }
             guard state.next == state.packets.count else { return false }
-            // Now, so that their memory goes.
+            // Immediately, to free their memory.
             state.packets = []
             arrived.clear()
             return true
@@ -120,14 +120,14 @@ final class PacketFlowTun: TunDevice {
     /// The number of packets out of the tunnel that the system refused.
     var refusedWriteCount: UInt64 { state.withLock { $0.refusedWrites } }
 
-    // MARK: - What comes out of the tunnel
+    // MARK: - Packets out of the tunnel
 
     func send(_ batch: PacketBatch) throws(TunnelIOError) -> TunSendResult {
         if state.withLock({ $0.isClosed }) { throw TunnelIOError(.closed) }
         var result = TunSendResult(sent: 0, dropped: 0)
         var next = 0
         while next < batch.count {
-            // The system makes objects of its own of each packet.
+            // The system creates its own objects for each packet.
             autoreleasepool { write(batch, from: &next, &result) }
         }
         return result
@@ -190,7 +190,7 @@ final class PacketFlowTun: TunDevice {
         return state.withLock { LinkState(isUp: true, mtu: $0.mtu) }
     }
 
-    /// Other settings are in force.
+    /// Called when other settings are in effect.
     func setMTU(_ mtu: Int) {
         state.withLock { state in
             guard state.mtu != mtu else { return }
@@ -221,7 +221,7 @@ final class PacketFlowTun: TunDevice {
             state.isClosed = true
             (state.packets, state.next) = ([], 0)
         }
-        // Who waits sees that it is closed.
+        // Waiting readers find that it is closed.
         arrived.raise()
     }
 }

@@ -100,7 +100,8 @@ extension NWPath {
 }
 
 extension NetworkPath {
-    /// The system's path. It has neither the name of a Wi-Fi network nor name servers, which an extension is not told.
+    /// Converts the system's path. It has neither the name of a Wi-Fi network nor name servers, which an extension does not
+    /// get.
     init(_ path: NWPath, without ownInterface: String? = nil) {
         let status: Status =
             switch path.status {

@@ -21,10 +21,10 @@ extension TunnelError {
         return NSError(domain: Self.nsErrorDomain, code: number + 1, userInfo: information)
     }
 
-    /// The error that the system passed on.
+    /// Converts the error that the system passed on.
     ///
-    /// One of ours is what it was; where the system kept only its number, so is its code. One of the system's is
-    /// `fallback`, with the system's text, but for those that have a code of their own.
+    /// One of ours is unchanged; if the system kept only its number, the code is kept. An error of the system becomes
+    /// `fallback` with the system's text, except those with their own code.
     public init(_ error: any Error, fallback: Code = .hostFailed) {
         if let error = error as? TunnelError {
             self = error

@@ -9,7 +9,7 @@ import Security
 ///
 /// They stay on the device, and can be read from the first unlock after a start on, as a tunnel that starts on demand needs.
 struct KeychainItems: Hashable, Sendable {
-    /// What they have in common.
+    /// Their common service name.
     var service: String
     /// The group of programs that may read them; nil for this program only.
     var accessGroup: String?
@@ -36,7 +36,7 @@ struct KeychainItems: Hashable, Sendable {
         return try data(found)
     }
 
-    /// The bytes of the item that a persistent reference names; nil when it is gone.
+    /// Returns the bytes of the item with a persistent reference, or `nil` if it does not exist.
     /// - Throws: `.storage`.
     static func read(reference: [UInt8]) throws(TunnelError) -> [UInt8]? {
         let query = NSMutableDictionary()

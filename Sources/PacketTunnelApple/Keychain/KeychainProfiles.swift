@@ -17,7 +17,7 @@ public struct KeychainProfiles: ReferencedProfiles {
     public func profile(reference: [UInt8]) throws(TunnelError) -> TunnelProfile {
         guard let json = try KeychainItems.read(reference: reference) else {
             throw TunnelError(
-                .secretUnavailable, "the keychain item of the profile is gone", fix: "save the profile again")
+                .secretUnavailable, "the keychain item of the profile was removed", fix: "save the profile again")
         }
         return try Self.decode(json)
     }
@@ -32,7 +32,7 @@ public struct KeychainProfiles: ReferencedProfiles {
         }
     }
 
-    /// The profile's item as it is; nil when there is none.
+    /// Returns the profile's raw item, or `nil` if there is none.
     func read(_ id: String) throws(TunnelError) -> [UInt8]? { try items.read(id) }
 
     /// Keeps a profile's item.
@@ -41,7 +41,7 @@ public struct KeychainProfiles: ReferencedProfiles {
         try items.write(json, profile.id, label: "Tunnel: \(profile.name)")
     }
 
-    /// Puts back what was there before.
+    /// Restores the previous item.
     func restore(_ json: [UInt8]?, of profile: TunnelProfile) throws(TunnelError) {
         if let json { _ = try write(json, of: profile) } else { try items.remove(profile.id) }
     }

@@ -11,11 +11,11 @@ import TunnelSystem
 public final class KeychainSecretStore: SecretStore {
     private let items: KeychainItems
 
-    /// A store.
+    /// Creates a store.
     ///
     /// - Parameters:
-    ///   - service: what the items are found by; the same in app and extension.
-    ///   - accessGroup: the keychain access group of both; nil for this program only.
+    ///   - service: The service name of the items; the same in app and extension.
+    ///   - accessGroup: The keychain access group of both; `nil` for this program only.
     public init(service: String = "culvert.secrets", accessGroup: String? = nil) {
         items = KeychainItems(service: service, accessGroup: accessGroup)
     }

@@ -20,17 +20,17 @@ public import PacketTunnel
 public struct SharedLog: Sendable {
     /// The file; nil when there is a ``problem``.
     public let file: RingLogFile?
-    /// Why there is no file.
+    /// The reason for a missing file.
     public let problem: TunnelError?
     private let subsystem: String
 
     /// The name of the file in its folder.
     public static let fileName = "tunnel-log.ring"
 
-    /// The log in the container of an app group.
+    /// Opens the log in the container of an app group.
     /// - Parameters:
-    ///   - appGroup: the group, which both have among their entitlements; nil for none, and then there is no file.
-    ///   - subsystem: the name that the unified log has both by, such as the app's bundle identifier.
+    ///   - appGroup: The group, which both have among their entitlements; `nil` for none, and then there is no file.
+    ///   - subsystem: The name of both in the unified log, such as the app's bundle identifier.
     public init(appGroup: String?, subsystem: String) {
         let folder = appGroup.flatMap {
             FileManager.default.containerURL(forSecurityApplicationGroupIdentifier: $0)?.path
@@ -46,7 +46,7 @@ public struct SharedLog: Sendable {
         self.init(folder: folder, subsystem: subsystem)
     }
 
-    /// The log in another folder, which is there: for a system extension, which shares none with its app.
+    /// Opens the log in another, existing folder: for a system extension, which shares none with its app.
     public init(folder: String, subsystem: String) {
         do throws(RingLogError) {
             let file = try RingLogFile(path: "\(folder)/\(Self.fileName)", ifInvalid: .recreate)
@@ -61,11 +61,11 @@ public struct SharedLog: Sendable {
         if let problem { logger("log", origin: .other).error("there is no log file: \(problem)") }
     }
 
-    /// A logger that writes to it.
+    /// Returns a logger that writes to it.
     /// - Parameters:
-    ///   - label: what the lines are about.
-    ///   - origin: the kind of this process, whose tag the lines have.
-    ///   - level: the least level that is written.
+    ///   - label: The topic of the lines.
+    ///   - origin: The kind of this process, whose tag the lines have.
+    ///   - level: The least severe level that is logged.
     public func logger(_ label: String, origin: LogOrigin, level: Logger.Level = .info) -> Logger {
         Logger(label: label) { label in
             var sinks: [any LogSink] = [UnifiedLogSink(subsystem: subsystem, category: label)]

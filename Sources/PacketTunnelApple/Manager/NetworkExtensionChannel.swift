@@ -51,13 +51,13 @@ final class NetworkExtensionChannel: Tunnel {
 
     private var follower: SessionFollower { link.withLock { $0.follower } }
 
-    /// Looks at the status again: it may be the first time that there is one. Returns once it is told.
+    /// Reads the status, possibly for the first time. Returns when it was reported.
     func refresh() async { await follower.look() }
 
     /// The number of statuses that the system reported so far.
     var statusCount: Int { record.steps.current.count }
 
-    /// There is no such tunnel any more.
+    /// Called when the tunnel was removed.
     func end() { record.finish() }
 
     var status: TunnelStatusUpdate { record.updates.current }
@@ -199,11 +199,11 @@ final class NetworkExtensionChannel: Tunnel {
         }
     }
 
-    /// Asks the system to start; what it has to read again first, it gets.
+    /// Asks the system to start, and reloads the configuration first if necessary.
     private func launch(_ options: [String: NSObject], _ attempt: StartAttempt) async throws(TunnelError) {
         let configuration = configuration
         guard let session = configuration.session else {
-            throw TunnelError(.channelFailed, "the connection is no tunnel provider's")
+            throw TunnelError(.channelFailed, "the connection does not belong to a tunnel provider")
         }
         do {
             guard try attempt.launch({ try session.startTunnel(options: options) }) else { throw StartAttempt.stopped }
@@ -273,7 +273,7 @@ final class NetworkExtensionChannel: Tunnel {
     }
 
     func sendMessage(_ message: [UInt8]) async throws(TunnelError) -> [UInt8]? {
-        // Where it blocks, its provider does not run, but the extension does, and has a log.
+        // If the tunnel is blocked, its provider does not run, but the extension does, and has a log.
         guard status.status.isRunning || status.status == .blocked else {
             throw TunnelError(.notRunning, "the tunnel is not up", fix: "start it first")
         }

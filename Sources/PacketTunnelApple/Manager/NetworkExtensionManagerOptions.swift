@@ -4,21 +4,21 @@
 public import Logging
 import PacketTunnel
 
-/// How profiles are kept and started through the system.
+/// The options for storing and starting profiles through the system.
 public struct NetworkExtensionManagerOptions: Sendable {
-    /// Where the profile's own data is.
+    /// The place of the profile's own data.
     public enum Placement: Hashable, Sendable {
-        /// In a keychain item that the system's configuration refers to. For app extensions.
+        /// A keychain item that the system's configuration refers to. For app extensions.
         case keychain
-        /// In the system's configuration itself. For a macOS system extension, which cannot read the user's keychain.
+        /// The system's configuration itself. For a macOS system extension, which cannot read the user's keychain.
         case systemConfiguration
     }
 
     /// The bundle identifier of the extension.
     public var providerBundleIdentifier: String
-    /// The keychain access group that app and extension share; nil for none.
+    /// The keychain access group that app and extension share, or `nil`.
     public var accessGroup: String?
-    /// Where the profile's own data is.
+    /// The place of the profile's own data.
     public var placement = Placement.keychain
     /// Whether the app's secrets go to the extension with each start, in memory. A tunnel that starts without the app, on
     /// demand, then has none. They have priority over the secrets of the extension's own store: a provider gets a secret that it
@@ -33,10 +33,10 @@ public struct NetworkExtensionManagerOptions: Sendable {
     public var startTimeout = Duration.seconds(90)
     /// How long a stop may take.
     public var stopTimeout = Duration.seconds(30)
-    /// What those are measured on.
+    /// The clock of these limits.
     public var clock: any Clock<Duration> = ContinuousClock()
 
-    /// Where the manager writes what it does, and what comes of that. A ``SharedLog`` has one.
+    /// Logs the manager's operations and their results. A ``SharedLog`` has a logger for it.
     public var logger = Logger(label: "tunnel.manager") { _ in SwiftLogNoOpLogHandler() }
 
     /// Options for an extension in this app.

@@ -7,8 +7,8 @@ import Synchronization
 
 /// Profiles as VPN configurations of the system, one for each, and the channels to their tunnels.
 ///
-/// The system keeps name, extension, on-demand rules and leak switches; the profile itself is a keychain item that the
-/// configuration refers to. Configurations of others, and those that this did not make, are left alone.
+/// The system stores name, extension, on-demand rules and leak switches; the profile itself is a keychain item that the
+/// configuration refers to. Configurations of other apps, and those that this store did not create, are left alone.
 public final class NetworkExtensionProfileStore: ProfileStore {
     private let options: NetworkExtensionManagerOptions
     private let keychain: KeychainProfiles
@@ -23,11 +23,11 @@ public final class NetworkExtensionProfileStore: ProfileStore {
         var removed: Set<String> = []
     }
 
-    /// A store.
+    /// Creates a store.
     ///
     /// - Parameters:
-    ///   - options: which extension, and how.
-    ///   - secrets: where the secrets are that go with each start, where the options say so.
+    ///   - options: The extension and its options.
+    ///   - secrets: The store of the secrets that each start passes, if the options request it.
     public init(_ options: NetworkExtensionManagerOptions, secrets: (any SecretStore)? = nil) {
         self.options = options
         self.secrets = secrets
@@ -177,7 +177,7 @@ public final class NetworkExtensionProfileStore: ProfileStore {
             throw TunnelError(
                 .secretUnavailable,
                 "the keychain item of the profile '\(configuration.manager.localizedDescription ?? id)' "
-                    + "is gone", fix: "remove the profile, and create it again")
+                    + "was removed", fix: "remove the profile, and create it again")
         }
         var profile = try KeychainProfiles.decode(json)
         // The user can switch that in the system's settings.
@@ -187,8 +187,8 @@ public final class NetworkExtensionProfileStore: ProfileStore {
 
     // MARK: - Saving
 
-    /// Saves a profile; the first time the system asks the user. A tunnel that is up goes on.
-    /// - Throws: `.permissionDenied` when the user refuses; `.storage`. Then all is as before.
+    /// Saves a profile; the first time the system asks the user. A tunnel that is up continues.
+    /// - Throws: `.permissionDenied` if the user refuses; `.storage`. Then nothing changes.
     public func save(_ profile: TunnelProfile) async throws(TunnelError) { try await save(profile, replacing: nil) }
 
     /// Saves a profile that was edited.
@@ -246,7 +246,7 @@ public final class NetworkExtensionProfileStore: ProfileStore {
                 do throws(TunnelError) {
                     try keychain.restore(before, of: profile)
                 } catch {
-                    // What failed first is what the caller needs to know.
+                    // The caller needs the first error.
                 }
                 throw error
             }

@@ -7,7 +7,7 @@ import PacketTunnel
     import NetworkExtension
 
     extension OnDemandRules.Interface {
-        /// The system's word; nil where it has none.
+        /// The system's value, or `nil` if it has none.
         var networkExtensionType: NEOnDemandRuleInterfaceType? {
             switch self {
             case .any: .any

@@ -5,10 +5,10 @@ public import NetworkExtension
 public import PacketTunnel
 
 extension OnDemandRules {
-    /// These rules as the system takes them, which then acts by them also while the app does not run.
+    /// Returns these rules for the system, which follows them while the app does not run too.
     ///
-    /// A rule about a kind of network that this platform has no word for could never match, and is left out. A last rule
-    /// says what ours mean without one: everything stays as it is.
+    /// A rule about a kind of network that this platform does not have could never match, and is omitted. A final rule keeps
+    /// everything unchanged, which is the meaning of no match.
     public func makeNetworkExtensionRules() -> [NEOnDemandRule] {
         guard !rules.isEmpty else { return [] }
         return rules.compactMap(\.networkExtensionRule) + [NEOnDemandRuleIgnore()]

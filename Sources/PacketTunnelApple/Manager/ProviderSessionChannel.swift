@@ -29,7 +29,7 @@ public struct ProviderSessionChannel: MessageChannel {
     /// Delivers a request to the provider and waits for its reply; nil when it has none.
     /// - Throws: `MessageError.closed` when the tunnel is not up, `.channelFailed`.
     public func exchange(_ request: [UInt8]) async throws -> [UInt8]? {
-        // The system delivers nothing to a provider that does not run, and need not say so.
+        // The system delivers nothing to a provider that does not run, and need not report it.
         guard TunnelStatus(held.session.status).isRunning else { throw MessageError.closed }
         do throws(TunnelError) {
             return try await held.session.exchange(Data(request)).map { Array($0) }

@@ -6,11 +6,11 @@ import PacketTunnel
 import Synchronization
 import TunnelSystem
 
-/// Follows one connection of the system, and tells what it is in our words, with the error that ended it.
+/// Follows one connection of the system, and reports its status, with the error that ended it.
 ///
-/// It listens to its own connection only: the system tells of all of them.
+/// It ignores notifications of other connections.
 final class SessionFollower: Sendable {
-    /// A status, and who waits until everybody knows of it.
+    /// A status, and the waiters for its report.
     private struct Told: Sendable {
         /// The status; nil: only those before it are waited for.
         var status: NEVPNStatus?
@@ -46,7 +46,7 @@ final class SessionFollower: Sendable {
         task.cancel()
     }
 
-    /// Takes the status that there is now; returns once it is told, after those before it.
+    /// Reads the present status; returns when it was reported, after the earlier ones.
     func look() async {
         let status = configuration.status
         reader.expect(status)
@@ -61,7 +61,7 @@ final class SessionFollower: Sendable {
         if case .enqueued = statuses.yield(Told(status: status, done: done)) { await done.value }
     }
 
-    /// The tunnel is about to end because somebody here wants it to, which is no failure.
+    /// Announces a stop of the tunnel by this process, which is not a failure.
     func expectStop() { reader.expectStop() }
 
     /// Turns statuses into updates, one after the other.

@@ -35,7 +35,7 @@ final class SystemConfiguration: @unchecked Sendable {
         return try await done.value.get()
     }
 
-    /// Reads what is saved.
+    /// Loads the saved configuration.
     func load() async throws(TunnelError) {
         await turns.begin()
         defer { turns.end() }
@@ -124,7 +124,7 @@ final class SystemConfiguration: @unchecked Sendable {
         return await done.value
     }
 
-    // MARK: - What it says
+    // MARK: - Contents
 
     private var configuration: NETunnelProviderProtocol? {
         manager.protocolConfiguration as? NETunnelProviderProtocol
@@ -150,7 +150,7 @@ final class SystemConfiguration: @unchecked Sendable {
 
     var status: NEVPNStatus { manager.connection.status }
 
-    /// What ended the tunnel last; nil when nothing did, or the system does not tell.
+    /// Returns the error that ended the tunnel last, or `nil` if there was none or the system does not report it.
     func lastError() async -> TunnelError? {
         let done = OneShot<TunnelError?>()
         manager.connection.fetchLastDisconnectError {
@@ -159,10 +159,12 @@ final class SystemConfiguration: @unchecked Sendable {
         return await done.value
     }
 
-    /// Sends a message to the extension; returns what it answers.
-    /// - Throws: `.channelFailed`, `.closed` when the task is cancelled.
+    /// Sends a message to the extension; returns its answer.
+    /// - Throws: `.channelFailed`, `.closed` if the task is cancelled.
     func send(_ message: Data) async throws(TunnelError) -> Data? {
-        guard let session else { throw TunnelError(.channelFailed, "the connection is no tunnel provider's") }
+        guard let session else {
+            throw TunnelError(.channelFailed, "the connection does not belong to a tunnel provider")
+        }
         return try await session.exchange(message)
     }
 }

@@ -4,21 +4,21 @@
 public import PacketTunnel
 
 extension TunnelManager {
-    /// A manager of tunnels in an extension: profiles are the system's VPN configurations.
-    /// - Parameter options: which extension, and how.
+    /// Returns a manager of tunnels in an extension: profiles are the system's VPN configurations.
+    /// - Parameter options: The extension and its options.
     public static func networkExtension(_ options: NetworkExtensionManagerOptions) -> TunnelManager {
         let secrets = KeychainSecretStore(accessGroup: options.accessGroup)
         let store = NetworkExtensionProfileStore(options, secrets: secrets)
         return TunnelManager(store: store, secrets: secrets, logger: options.logger) { store.channel(for: $0) }
     }
 
-    /// The manager for where the app runs: tunnels in an extension on a device, and in this process on a simulator, which
-    /// has no extensions for packet tunnels.
+    /// Returns the manager for this device: tunnels in an extension, or in this process on a simulator, which has no
+    /// extensions for packet tunnels.
     ///
     /// - Parameters:
-    ///   - options: which extension, and how.
-    ///   - isSimulator: whether this is a simulator.
-    ///   - makeProvider: makes the provider there, once for each start.
+    ///   - options: The extension and its options.
+    ///   - isSimulator: Whether this is a simulator.
+    ///   - makeProvider: Makes the provider there, once for each start.
     public static func `default`<Provider: PacketTunnelProvider>(
         _ options: NetworkExtensionManagerOptions, isSimulator: Bool = SimulatorCheck.isSimulator,
         makeProvider: @escaping @Sendable () -> Provider
@@ -31,7 +31,7 @@ extension TunnelManager {
     }
 }
 
-/// Where this was built for.
+/// The platform of this build.
 public enum SimulatorCheck {
     #if targetEnvironment(simulator)
         /// Whether this runs on a simulator.

@@ -217,7 +217,7 @@ struct MessagingLogTests {
         let lines = sink.lines
         for expected in [
             "info manager: the profile was created", "info manager: the profile was changed",
-            "info manager: the tunnel is to start", "info manager: the tunnel is to stop: userInitiated",
+            "info manager: starting the tunnel", "info manager: stopping the tunnel: userInitiated",
             "error manager: the tunnel did not start: no answer", "info manager: the profile was removed",
         ] {
             #expect(lines.contains(expected), "\(expected) is not in \(lines)")

@@ -142,7 +142,7 @@ struct RingLogDamageTests {
         try directory.write(Array(bytes.dropLast()), to: "short")
         #expect(
             outcome("short")
-                == .corrupt(path: directory.file("short"), reason: "it has 6143 bytes and should have 6144"))
+                == .corrupt(path: directory.file("short"), reason: "has 6143 bytes and should have 6144"))
         var later = bytes
         later[8] = 2
         try directory.write(later, to: "later")

@@ -184,7 +184,7 @@ struct MessageClientTests {
         let client = MessageClient(channel: ScriptedChannel { _ in nil })
         #expect(
             await caught { try await client.send(Figure(value: .infinity)) }
-                == .unencodableMessage("'test.figure' is no JSON"))
+                == .unencodableMessage("'test.figure' does not encode as JSON"))
     }
 
     @Test(

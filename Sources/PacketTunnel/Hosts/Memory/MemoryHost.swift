@@ -11,7 +11,7 @@ public import Logging
 public final class MemoryHost<Provider: PacketTunnelProvider>: RunnerHost {
     /// The system's side.
     public let platform: MemoryPlatform
-    /// What runs the provider.
+    /// The runner of the provider.
     public let runner: TunnelRunner<Provider>
 
     /// A host whose tunnel is down. The parameters are those of ``TunnelRunner``; without a logger nothing is logged, and
@@ -29,7 +29,7 @@ public final class MemoryHost<Provider: PacketTunnelProvider>: RunnerHost {
             log: log, makeProvider: makeProvider)
     }
 
-    /// Wires the tunnels of two hosts: what is written to the packet flow of one is read from the other's.
+    /// Connects the tunnels of two hosts: packets written to the packet flow of one are read from the other's.
     public static func connect<Other: PacketTunnelProvider>(_ one: MemoryHost, _ two: MemoryHost<Other>) {
         MemoryPlatform.connect(one.platform, two.platform)
     }

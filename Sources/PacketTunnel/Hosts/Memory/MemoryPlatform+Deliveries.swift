@@ -4,13 +4,14 @@
 import TunnelIO
 
 extension MemoryPlatform {
-    /// What comes out of the tunnel and goes nowhere, oldest first, as it comes: ``takeDelivered()`` for tasks.
+    /// The packets that leave the tunnel without a destination, oldest first, as they arrive: ``takeDelivered()`` for tasks.
     ///
-    /// It goes on from one start to the next, and ends when the task that reads it is cancelled. What is not read stays in the
-    /// interface's bounded queue, and holds the provider up once that is full. Several may iterate it: each packet goes to one.
+    /// The sequence continues across starts, and ends when its reading task is cancelled. Unread packets stay in the
+    /// interface's bounded queue, and block the provider when it is full. Several tasks may iterate it: each packet is
+    /// returned to one.
     public var deliveries: Deliveries { Deliveries(platform: self) }
 
-    /// What comes out of a tunnel in memory.
+    /// The packets that leave a tunnel in memory.
     public struct Deliveries: AsyncSequence, Sendable {
         let platform: MemoryPlatform
 
@@ -21,7 +22,7 @@ extension MemoryPlatform {
 
             init(platform: MemoryPlatform) {
                 self.platform = platform
-                // From here on, so that nothing is missed between looking and waiting.
+                // Follow before the first check, so that no arrival is missed.
                 arrivals = platform.arrivals.follow().makeAsyncIterator()
             }
 

@@ -5,11 +5,11 @@ public import NetworkAddresses
 import Synchronization
 public import TunnelIO
 
-/// A platform that keeps settings in memory, and fails where a test wants it to.
+/// A platform that stores settings in memory, and fails at a test's command.
 ///
-/// It changes nothing on the machine, needs no privileges, and shows what would be in force.
+/// It changes nothing on the machine, needs no privileges, and shows the settings that would be in effect.
 public final class MemoryPlatform: TunnelPlatform {
-    /// How a step of the platform goes.
+    /// The behaviour of a step of the platform.
     public enum Behaviour: Sendable {
         /// It succeeds.
         case succeed
@@ -40,26 +40,26 @@ public final class MemoryPlatform: TunnelPlatform {
     let arrivals = Broadcast<Void>(())
     private let state = Mutex(State())
 
-    /// A platform with nothing in force.
+    /// Creates a platform without settings.
     public init(clock: any Clock<Duration> = ContinuousClock()) {
         script = PlatformScript(clock: clock)
     }
 
-    // MARK: - What a test sets
+    // MARK: - Settings of a test
 
-    /// How ``prepare(_:)`` goes from now on.
+    /// Sets the behaviour of ``prepare(_:)``.
     public func setPrepare(_ behaviour: Behaviour) { script.set(.prepare, behaviour) }
 
-    /// How ``apply(_:)`` goes from now on.
+    /// Sets the behaviour of ``apply(_:)``.
     public func setApply(_ behaviour: Behaviour) { script.set(.apply, behaviour) }
 
-    /// How ``tearDown(leavingBlocked:)`` goes from now on.
+    /// Sets the behaviour of ``tearDown(leavingBlocked:)``.
     public func setTearDown(_ behaviour: Behaviour) { script.set(.tearDown, behaviour) }
 
     /// Lets everything return that hangs.
     public func releaseAll() { script.releaseAll() }
 
-    /// Sends what the tunnel's system side is sent to `network`, now and after each start.
+    /// Sends the packets that leave the tunnel to `network`, now and after each start.
     public func connect(to network: VirtualNetwork) {
         let device = state.withLock { state in
             (state.network, state.peer) = (network, nil)
@@ -68,7 +68,7 @@ public final class MemoryPlatform: TunnelPlatform {
         device?.connect(to: network)
     }
 
-    /// Wires two platforms: what is written to the packet flow of one is read from the other's, now and after each start.
+    /// Connects two platforms: packets written to the packet flow of one are read from the other's, now and after each start.
     public static func connect(_ one: MemoryPlatform, _ two: MemoryPlatform) {
         one.state.withLock { ($0.network, $0.peer) = (nil, two) }
         two.state.withLock { ($0.network, $0.peer) = (nil, one) }
@@ -88,12 +88,12 @@ public final class MemoryPlatform: TunnelPlatform {
         if let other = peer?.state.withLock({ $0.device }) { MemoryTun.connect(device, other) }
     }
 
-    // MARK: - What a test sees
+    // MARK: - View of a test
 
-    /// The settings that are in force; nil while there are none.
+    /// The settings in effect, or `nil` if there are none.
     public var settings: TunnelSettings? { state.withLock { $0.settings } }
 
-    /// All settings that were brought into force, the first ones first.
+    /// All applied settings, the first ones first.
     public var history: [TunnelSettings] { state.withLock { $0.history } }
 
     /// The policy of the leak guard that is in place; nil while there is none.
@@ -108,15 +108,15 @@ public final class MemoryPlatform: TunnelPlatform {
     /// The tunnel's interface; nil without settings.
     package var device: MemoryTun? { state.withLock { $0.device } }
 
-    /// Gives the tunnel a packet, as a program of this machine does that sends one.
-    /// - Returns: false when it was dropped: no settings are in force, or there is no room.
+    /// Sends a packet into the tunnel, like a program of this machine.
+    /// - Returns: `false` if it was dropped: there are no settings, or there is no room.
     @discardableResult
     public func inject(_ packet: [UInt8]) -> Bool { device?.inject(packet) ?? false }
 
-    /// What came out of the tunnel and went nowhere, oldest first.
+    /// Returns and removes the packets that left the tunnel without a destination, oldest first.
     public func takeDelivered() -> [[UInt8]] { device?.takeDelivered() ?? [] }
 
-    /// Sets what is called when there is something for ``takeDelivered()``, now and after each start.
+    /// Sets the handler for available packets of ``takeDelivered()``, now and after each start.
     package func setDeliveryHandler(_ handler: (@Sendable () -> Void)?) {
         state.withLock { $0.deliveryHandler = handler }
         wire()
@@ -143,7 +143,7 @@ public final class MemoryPlatform: TunnelPlatform {
     /// Remembers the settings, and makes an interface the first time.
     public func apply(_ settings: TunnelSettings) async throws(TunnelError) -> any TunDevice {
         try await script.play(.apply)
-        // Nobody waits any more, and everything may be undone by now.
+        // The caller no longer waits, and the settings may already be undone.
         if Task.isCancelled { throw TunnelError(.closed, "the task was cancelled") }
         let mtu = settings.effectiveMTU()
         let device: MemoryTun

@@ -4,14 +4,14 @@
 import Synchronization
 import TunnelSystem
 
-/// What a platform does for a tunnel (``TunnelPlatform``).
+/// The steps of a platform (``TunnelPlatform``).
 package enum PlatformStep: Hashable, Sendable, CaseIterable {
     case prepare
     case apply
     case tearDown
 }
 
-/// How each of a platform's steps goes, where a test decides that.
+/// The behaviour of each of a platform's steps, under the control of a test.
 package final class PlatformScript: Sendable {
     private struct State {
         var behaviours: [PlatformStep: MemoryPlatform.Behaviour] = [:]
@@ -26,7 +26,7 @@ package final class PlatformScript: Sendable {
         self.clock = clock
     }
 
-    /// How a step goes from now on.
+    /// Sets the behaviour of a step.
     package func set(_ step: PlatformStep, _ behaviour: MemoryPlatform.Behaviour) {
         state.withLock { $0.behaviours[step] = behaviour }
     }

@@ -7,7 +7,7 @@ package import TunnelIO
 
 /// A small network in memory: every address in it answers ping (RFC 792, RFC 4443) and echoes UDP (RFC 862).
 public final class VirtualNetwork: Sendable {
-    /// What has happened in a network.
+    /// The counters of a network.
     public struct Statistics: Hashable, Sendable {
         /// Packets that came in.
         public var packetsReceived = 0
@@ -41,7 +41,7 @@ public final class VirtualNetwork: Sendable {
         self.echoPort = echoPort
     }
 
-    /// What has happened so far.
+    /// The counters so far.
     public var statistics: Statistics { state.withLock { $0.statistics } }
 
     /// Whether anything answers; switched off, the network is a hole.

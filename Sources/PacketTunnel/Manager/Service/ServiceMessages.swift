@@ -7,7 +7,7 @@
     import Foundation
 #endif
 
-// What a `UnixTunnelChannel` says to a `TunnelService`.
+// The messages of a `UnixTunnelChannel` to a `TunnelService`.
 
 /// Asks for the tunnel's status, now and whenever it changes.
 struct TunnelStatusSubscription: TunnelSubscription {
@@ -17,9 +17,9 @@ struct TunnelStatusSubscription: TunnelSubscription {
 
 /// Starts the tunnel.
 struct TunnelStartMessage: TunnelMessage {
-    /// What came of it.
+    /// The result.
     struct Reply: Codable, Sendable {
-        /// Why it did not start; nil when it is up.
+        /// The error of the start; `nil` when the tunnel is up.
         var error: TunnelError?
     }
 
@@ -28,7 +28,7 @@ struct TunnelStartMessage: TunnelMessage {
     var request: TunnelStartRequest
 }
 
-/// Stops the tunnel. The answer comes when it is down.
+/// Stops the tunnel. The reply arrives when it is down.
 struct TunnelStopMessage: TunnelMessage {
     /// It is down.
     struct Reply: Codable, Sendable {}
@@ -40,11 +40,11 @@ struct TunnelStopMessage: TunnelMessage {
 
 /// A message for the tunnel's provider.
 struct TunnelProviderMessage: TunnelMessage {
-    /// What the provider answered.
+    /// The provider's reply.
     struct Reply: Codable, Sendable {
         /// Its answer; nil when it had none.
         var answer: Data?
-        /// Why it was not asked.
+        /// The error of a message that was not delivered.
         var error: TunnelError?
     }
 
@@ -54,7 +54,7 @@ struct TunnelProviderMessage: TunnelMessage {
 }
 
 extension TunnelError {
-    /// What a caller learns of a message to a service that got no reply.
+    /// The error of a message to a service without a reply.
     init(_ error: MessageError, service path: String) {
         switch error {
         case .closed: self = .noService(path)

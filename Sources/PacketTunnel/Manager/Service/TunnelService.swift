@@ -13,20 +13,20 @@ import Synchronization
 ///
 /// Only root, the user of this process and those named may connect.
 public final class TunnelService: Sendable {
-    /// What answers; handlers of the service's own messages may be added.
+    /// The router of the service; handlers may be added.
     public let router: MessageRouter
     private let guestRouter: MessageRouter
     private let server: UnixMessageServer
     private let isClosing: Broadcast<Bool>
 
-    /// Serves `host` at `path`, whose folder is made when it is missing, with mode 0700.
+    /// Serves `host` at `path`; a missing folder is created with mode 0700.
     /// - Parameters:
-    ///   - host: the tunnel.
-    ///   - path: the socket.
-    ///   - permittedUsers: who may connect, besides root and the user of this process.
-    ///   - register: adds handlers to the router before the socket exists. Messages without a handler go to the provider. A
+    ///   - host: The tunnel.
+    ///   - path: The socket.
+    ///   - permittedUsers: The users who may connect, besides root and the user of this process.
+    ///   - register: Adds handlers to the router before the socket exists. Messages without a handler go to the provider. A
     ///     handler with the name of one of the service's own messages (`culvert.tunnel.stop`) is never called.
-    /// - Throws: `.alreadyRunning` when another process serves the socket, `.permissionDenied`, `.hostFailed`.
+    /// - Throws: `.alreadyRunning` if another process serves the socket, `.permissionDenied`, `.hostFailed`.
     public convenience init(
         host: any TunnelHost, path: String, permittedUsers: Set<UInt32> = [],
         register: (MessageRouter) -> Void = { _ in }
@@ -36,8 +36,8 @@ public final class TunnelService: Sendable {
             registerForGuests: { _ in })
     }
 
-    /// The same, with users who may follow the status, stop the tunnel, and send what is registered for them; they start
-    /// nothing, and say nothing to the provider.
+    /// Also permits users to follow the status, stop the tunnel, and send the messages that are registered for them; they
+    /// cannot start it or send messages to the provider.
     package init(
         host: any TunnelHost, path: String, permittedUsers: Set<UInt32> = [], guests: Set<UInt32>,
         register: (MessageRouter) -> Void, registerForGuests: (MessageRouter) -> Void
@@ -49,7 +49,7 @@ public final class TunnelService: Sendable {
         let router = MessageRouter(limits: limits)
         let guestRouter = MessageRouter(limits: limits)
         let isClosing = Broadcast(false)
-        // The service's own handlers come last: they replace others of the same name.
+        // The service's own handlers are registered last: they replace others of the same name.
         register(router)
         registerForGuests(guestRouter)
         for router in [router, guestRouter] { Self.registerForAll(router, host, isClosing) }
@@ -79,7 +79,7 @@ public final class TunnelService: Sendable {
     ) {
         router.on(TunnelStatusSubscription.self) { _, sink in
             let told = try await tell(host.statusUpdates(), to: sink, until: isClosing)
-            // The last one may not have been told when it was time to end.
+            // The last status may not have been sent before the end.
             if let told, told != host.status { try await sink.send(host.status) }
         }
         router.on(TunnelStopMessage.self) { message in
@@ -114,8 +114,8 @@ public final class TunnelService: Sendable {
         }
     }
 
-    /// Tells every status until there are no more of them, or the service closes.
-    /// - Returns: the last one that was told.
+    /// Sends every status until there are no more, or the service closes.
+    /// - Returns: The last sent status.
     private static func tell(
         _ statuses: AsyncStream<TunnelStatusUpdate>, to sink: SubscriptionSink<TunnelStatusUpdate>,
         until isClosing: Broadcast<Bool>
@@ -134,7 +134,7 @@ public final class TunnelService: Sendable {
                 return nil
             }
             var last: TunnelStatusUpdate?
-            // Whichever task is first ends the other one.
+            // The first task that ends cancels the other.
             while let update = try await group.next() {
                 group.cancelAll()
                 last = update ?? last
@@ -143,9 +143,9 @@ public final class TunnelService: Sendable {
         }
     }
 
-    /// Ends the service: removes its socket, tells the last status to everyone who follows it, and answers what was asked.
-    /// Who is not served by then is cut off. Safe to repeat.
-    /// - Parameter limit: how long that may take.
+    /// Ends the service: removes its socket, sends the last status to every follower, and answers pending requests. Clients
+    /// that are not served by then are disconnected. It may be called repeatedly.
+    /// - Parameter limit: The time limit.
     public func close(within limit: Duration = .seconds(5)) async {
         isClosing.finish(with: true)
         await server.close(within: limit)

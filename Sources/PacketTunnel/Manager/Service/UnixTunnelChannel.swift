@@ -12,8 +12,8 @@ import TunnelSystem
 
 /// A channel to a tunnel that a ``TunnelService`` in another process runs.
 ///
-/// The service may come and go: while nobody serves the socket the tunnel is ``TunnelStatus/disconnected``, and the channel
-/// looks for a new one from time to time.
+/// The service may start and end: while no process serves the socket the tunnel is ``TunnelStatus/disconnected``, and the
+/// channel tries to connect at intervals.
 public final class UnixTunnelChannel: Tunnel {
     /// The service's socket.
     public let path: String
@@ -21,12 +21,12 @@ public final class UnixTunnelChannel: Tunnel {
     private let client: MessageClient
     private let follower: StatusFollower
 
-    /// A channel; nothing is connected before it is used.
+    /// Creates a channel, which connects when it is used.
     /// - Parameters:
-    ///   - path: the service's socket.
-    ///   - trustedUsers: who may serve it, besides root and the user of this process.
-    ///   - retryInterval: how often a service is looked for while there is none.
-    ///   - clock: measures that, and time-outs.
+    ///   - path: The service's socket.
+    ///   - trustedUsers: The users who may serve it, besides root and the user of this process.
+    ///   - retryInterval: The interval between attempts to find a service.
+    ///   - clock: The clock of this interval, and of timeouts.
     public init(
         path: String, trustedUsers: Set<UInt32> = [], retryInterval: Duration = .seconds(1),
         clock: any Clock<Duration> = ContinuousClock()
@@ -44,14 +44,14 @@ public final class UnixTunnelChannel: Tunnel {
     /// need `MessageClient(channel: channel)`, with this channel.
     public var messages: MessageClient { client }
 
-    /// Starts the tunnel; returns once it is up.
+    /// Starts the tunnel; returns when it is up.
     ///
     /// Cancelling the task stops the tunnel.
-    /// - Throws: what the host's start throws; `.notRunning` without a service, `.permissionDenied`, `.channelFailed`.
+    /// - Throws: The errors of the host's start; `.notRunning` without a service, `.permissionDenied`, `.channelFailed`.
     public func start(_ request: TunnelStartRequest) async throws(TunnelError) {
         let reply: TunnelStartMessage.Reply
         do throws(MessageError) {
-            // The host has a deadline of its own.
+            // The host has its own deadline.
             reply = try await client.send(TunnelStartMessage(request: request), timeout: .seconds(600))
         } catch {
             throw TunnelError(error, service: path)
@@ -60,24 +60,24 @@ public final class UnixTunnelChannel: Tunnel {
         _ = await refresh()
     }
 
-    /// Stops the tunnel; returns once it is down, and at once where nobody serves the socket.
+    /// Stops the tunnel; returns when it is down, and immediately if no process serves the socket.
     public func stop(_ reason: StopReason) async throws(TunnelError) {
         do throws(MessageError) {
             _ = try await client.send(TunnelStopMessage(reason: reason), timeout: .seconds(600))
         } catch {
-            // Where nobody serves the socket there is no tunnel.
+            // If no process serves the socket, there is no tunnel.
             guard error == .closed else { throw TunnelError(error, service: path) }
         }
         _ = await refresh()
     }
 
-    /// Waits until the service that answers now has given up its socket; returns at once where there is none.
+    /// Waits until the present service has closed its socket; returns immediately if there is none.
     public func serviceEnd() async {
         do throws(MessageError) {
             var statuses = try await client.subscribe(to: TunnelStatusSubscription()).makeAsyncIterator()
             while try await statuses.next() != nil {}
         } catch {
-            // It is gone.
+            // The service has ended.
         }
     }
 
@@ -86,7 +86,7 @@ public final class UnixTunnelChannel: Tunnel {
     /// itself does not reach the provider; a subscription always does.
     /// - Throws: a ``MessageError`` or a ``TunnelError``.
     public func exchange(_ request: [UInt8]) async throws -> [UInt8]? {
-        // What belongs to a subscription is wrapped: the service may have one of the same name.
+        // Messages of a subscription are wrapped: the service may have one of the same name.
         if let container = try? MessageContainer(decoding: request, limit: .max), container.kind == .request {
             let answer = try await transport.exchange(request)
             if !(answer.map(Self.isRefusal) ?? false) { return answer }
@@ -117,7 +117,7 @@ public final class UnixTunnelChannel: Tunnel {
         return reply.answer.map { Array($0) }
     }
 
-    /// The status as it was last heard of; ``refresh()`` asks.
+    /// The last known status; ``refresh()`` requests it.
     public var status: TunnelStatusUpdate { follower.updates.current }
 
     /// The status and every change from now on. It ends when the channel does.
@@ -132,7 +132,7 @@ public final class UnixTunnelChannel: Tunnel {
     }
 }
 
-/// Follows the status that a service tells, whichever process that is.
+/// Follows the status that a service sends, in whichever process.
 private final class StatusFollower: Sendable {
     let updates = Broadcast(TunnelStatusUpdate(.disconnected))
     private let client: MessageClient
@@ -153,7 +153,7 @@ private final class StatusFollower: Sendable {
         }
     }
 
-    /// Begins anew, and waits for the first answer, be it that nobody answers.
+    /// Starts again, and waits for the first answer, or for the failure to get one.
     func refresh() async -> TunnelStatusUpdate {
         let answered = OneShot<Void>()
         let isFollowing = state.withLock { state in
@@ -202,7 +202,7 @@ private final class StatusFollower: Sendable {
                 last = update
             }
         } catch {
-            // Whatever it was: nobody answers.
+            // After any error there is no service.
         }
         guard !Task.isCancelled else { return }
         if let last, last.status.isActive {
@@ -211,7 +211,7 @@ private final class StatusFollower: Sendable {
                     .disconnected,
                     error: TunnelError(
                         .hostFailed, "the tunnel's service ended without a word",
-                        fix: "clean up what it left, or start it again")))
+                        fix: "clean up its changes, or start it again")))
         } else if last == nil {
             tell(TunnelStatusUpdate(.disconnected))
         }

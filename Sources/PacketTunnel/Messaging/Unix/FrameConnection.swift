@@ -8,16 +8,16 @@ import TunnelSystem
 
 /// Frames over a stream socket: each is its length, four bytes big-endian, and that many bytes.
 ///
-/// Frames are read ahead by one only, so that a peer which sends more has to wait. One task may read and one may write
-/// at a time; closing may come from anywhere, and whoever waits goes on.
+/// Only one frame is read ahead, so a peer that sends more must wait. One task may read and one may write at the same time;
+/// any thread may close, and waiting tasks then continue.
 final class FrameConnection: Sendable {
     private typealias Reader = CheckedContinuation<Result<[UInt8]?, MessageError>, Never>
     private typealias Writer = CheckedContinuation<Bool, Never>
 
     private enum End {
-        /// The peer is gone, or we closed.
+        /// The peer or this side has closed.
         case closed
-        /// The peer announced a frame of so many bytes.
+        /// The peer announced a frame of this size.
         case tooLarge(Int)
     }
 
@@ -29,12 +29,12 @@ final class FrameConnection: Sendable {
         var writer: Writer?
         var end: End?
         var onEnd: (@Sendable () -> Void)?
-        /// Whether the peer takes nothing any more.
+        /// Whether the peer no longer reads.
         var isDeaf = false
         var isClosed = false
     }
 
-    /// What is to be done outside of the lock.
+    /// Work to do outside the lock.
     private struct Wake {
         var reader: (Reader, Result<[UInt8]?, MessageError>)?
         var writer: (Writer, Bool)?
@@ -73,7 +73,7 @@ final class FrameConnection: Sendable {
         return UnixSocket.peerUser(descriptor.number)
     }
 
-    /// Calls `body` once when the connection has ended, by whichever side; at once when it has.
+    /// Calls `body` once when the connection has ended, from either side; immediately if it has.
     func onEnd(_ body: @escaping @Sendable () -> Void) {
         let hasEnded = state.withLock { state in
             if state.end == nil { state.onEnd = body }
@@ -98,9 +98,9 @@ final class FrameConnection: Sendable {
         return try result.get()
     }
 
-    /// Puts a frame on its way.
-    /// - Returns: whether all of it has gone; otherwise ``drained()`` waits for that.
-    /// - Throws: `.closed` when the connection has ended.
+    /// Sends a frame.
+    /// - Returns: Whether all of it was sent; otherwise ``drained()`` waits for that.
+    /// - Throws: `.closed` if the connection has ended.
     func send(_ frame: [UInt8]) throws(MessageError) -> Bool {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(frame.count + 4)
@@ -118,7 +118,7 @@ final class FrameConnection: Sendable {
         return isSent
     }
 
-    /// Waits until everything has gone; false when the connection ended before.
+    /// Waits until everything was sent; returns `false` if the connection ended before.
     func drained() async -> Bool {
         await withCheckedContinuation { (continuation: Writer) in
             let result = state.withLock { state -> Bool? in
@@ -131,7 +131,7 @@ final class FrameConnection: Sendable {
         }
     }
 
-    /// Ends it. What was not sent is lost. Safe to repeat.
+    /// Ends the connection. Unsent bytes are lost. It may be called repeatedly.
     func close() {
         let (registration, wake) = state.withLock { state -> (EventLoop.Registration?, Wake) in
             guard !state.isClosed else { return (nil, Wake()) }
@@ -168,7 +168,7 @@ final class FrameConnection: Sendable {
 
     // MARK: - Under the lock
 
-    /// Reads until a frame is there that nobody has taken, or there is nothing more.
+    /// Reads until there is an unread frame, or no more bytes.
     private func fill(_ state: inout State) -> Wake {
         var wake = deliver(&state)
         while state.end == nil, !hasFrame(state.input), (announced(state.input) ?? 0) <= maximumByteCount {
@@ -187,7 +187,7 @@ final class FrameConnection: Sendable {
         return wake
     }
 
-    /// Gives the reader what there is for it: a frame, or after the last whole one the end.
+    /// Passes the next frame to the reader, or the end after the last whole one.
     private func deliver(_ state: inout State) -> Wake {
         var wake = Wake()
         if let count = announced(state.input), count > maximumByteCount, state.end == nil {
@@ -216,7 +216,7 @@ final class FrameConnection: Sendable {
             wake.reader = (reader, .success(nil))
             state.reader = nil
         }
-        // A peer that announced too much is still there, and is told so.
+        // A peer that announced too much is still connected, and gets the error.
         if case .closed = end {
             wake.onEnd = state.onEnd
             state.onEnd = nil
@@ -224,7 +224,7 @@ final class FrameConnection: Sendable {
         return wake
     }
 
-    /// Sends what fits; what does not waits until the socket is writable.
+    /// Sends the bytes that fit; the rest waits until the socket is writable.
     private func flush(_ state: inout State) -> Wake {
         while !state.output.isEmpty {
             let count = unsafe state.output.withUnsafeBytes { unsafe UnixSocket.send(descriptor.number, $0) }
@@ -233,7 +233,7 @@ final class FrameConnection: Sendable {
                 continue
             }
             if count < 0, errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS { return Wake() }
-            // Nobody will read the rest. What the peer said before it went can still be read, and then the end is found.
+            // The peer will not read the rest. Its earlier bytes can still be read, and then the end is found.
             state.output = []
             state.isDeaf = true
             guard let writer = state.writer else { return Wake() }
@@ -246,7 +246,7 @@ final class FrameConnection: Sendable {
         return Wake(writer: (writer, true))
     }
 
-    /// Watches for what can be done now.
+    /// Watches for the possible operations.
     private func update(_ state: State) {
         guard let registration = state.registration, !state.isClosed else { return }
         var interest: EventLoop.Interest = []

@@ -6,9 +6,9 @@ import Synchronization
 import TunnelIO
 import TunnelSystem
 
-/// A channel to a ``UnixMessageServer`` in another process, by a socket in the file system.
+/// A channel to a ``UnixMessageServer`` in another process, over a socket in the file system.
 ///
-/// Each request and each subscription has a connection of its own: one that is slow or given up never holds another.
+/// Each request and each subscription has a separate connection: a slow or cancelled one does not block others.
 public final class UnixMessageChannel: SubscribableChannel {
     /// The socket.
     public let path: String
@@ -16,11 +16,11 @@ public final class UnixMessageChannel: SubscribableChannel {
     private let trustedUsers: Set<UInt32>
     private let loop = Mutex<EventLoop?>(nil)
 
-    /// A channel; nothing is connected before the first request.
+    /// Creates a channel, which connects at the first request.
     /// - Parameters:
-    ///   - path: the server's socket.
-    ///   - maximumByteCount: the largest reply that is read.
-    ///   - trustedUsers: who may serve the socket, besides root and the user of this process.
+    ///   - path: The server's socket.
+    ///   - maximumByteCount: The largest reply to read.
+    ///   - trustedUsers: The users who may serve the socket, besides root and the user of this process.
     public init(
         path: String, maximumByteCount: Int = MessageContainer.defaultMaximumByteCount, trustedUsers: Set<UInt32> = []
     ) {
@@ -34,7 +34,7 @@ public final class UnixMessageChannel: SubscribableChannel {
     }
 
     /// Sends a request on a new connection and waits for the reply.
-    /// - Throws: a ``MessageError``: `.closed` when nobody serves the socket or the server went away, `.notPermitted`,
+    /// - Throws: A ``MessageError``: `.closed` if no process serves the socket or the server has closed, `.notPermitted`,
     ///   `.busy`, `.tooLarge`.
     public func exchange(_ request: [UInt8]) async throws -> [UInt8]? {
         let connection = try connect()
@@ -65,7 +65,7 @@ public final class UnixMessageChannel: SubscribableChannel {
         return UnixFrames(connection)
     }
 
-    /// A server that refuses may close before it has read: what it said is still there to be read.
+    /// A server that refuses may close before it has read: its answer can still be read.
     private static func send(_ request: [UInt8], on connection: FrameConnection) async {
         do throws(MessageError) {
             if try !connection.send(request) { _ = await connection.drained() }

@@ -8,22 +8,22 @@ import TunnelSystem
 
 /// Answers messages on a socket in the file system with a ``MessageRouter``.
 ///
-/// Only root, the user of this process and those named may connect: the file's mode says so, and the system is asked who
-/// each peer is. A client that sends nothing or does not read is cut off after a while; one that goes away has its handler
-/// cancelled. The socket of a process that died is replaced, that of one that lives is not.
+/// Only root, the user of this process and the named users may connect: the file's mode restricts this, and the kernel
+/// reports each peer's user. A client that sends nothing or does not read is disconnected after a time limit; one that
+/// disconnects has its handler cancelled. The socket of a dead process is replaced, that of a live one is not.
 public final class UnixMessageServer: Sendable {
-    /// What a server is made of.
+    /// The configuration of a server.
     public struct Configuration: Sendable {
         /// The socket. Its folder is made when it is missing, with mode 0700.
         public var path: String
-        /// Who may connect, besides root and the user of this process. Unless it is empty, the socket's mode is 0666 and
-        /// only this check stands between other users and the router.
+        /// The users who may connect, besides root and the user of this process. Unless it is empty, the socket's mode is
+        /// 0666 and only this check keeps other users from the router.
         public var permittedUsers: Set<UInt32>
-        /// How many connections there may be at a time; more are told `busy`.
+        /// The largest number of concurrent connections; more get `busy`.
         public var maximumClients: Int
         /// The largest request that is read.
         public var maximumByteCount: Int
-        /// How long a client may take to send its request, and to take what is sent to it.
+        /// The time limit for a client to send its request, and to read its answers.
         public var stallTimeout: Duration
 
         /// A configuration; by default for 32 clients, of root and of this user only, and 10 s.
@@ -44,7 +44,7 @@ public final class UnixMessageServer: Sendable {
         var users: Set<UInt32>
         /// Answers them.
         var router: MessageRouter
-        /// How many connections they may have at a time, so that they keep nobody else out.
+        /// The largest number of their concurrent connections, so that they do not block other users.
         var maximumClients = 8
     }
 
@@ -70,19 +70,19 @@ public final class UnixMessageServer: Sendable {
     private let counts = Broadcast(0)
     private let acceptor = Mutex<UnixAcceptor?>(nil)
 
-    /// Binds the socket and begins to answer.
+    /// Binds the socket and starts to answer.
     /// - Parameters:
-    ///   - configuration: where the socket is, and what clients may do.
-    ///   - router: answers requests.
-    ///   - clock: measures how long clients stall.
-    /// - Throws: why the socket cannot be served.
+    ///   - configuration: The socket, and the limits of clients.
+    ///   - router: Answers requests.
+    ///   - clock: The clock of the clients' time limits.
+    /// - Throws: The reason that the socket cannot be served.
     public convenience init(
         configuration: Configuration, router: MessageRouter, clock: any Clock<Duration> = ContinuousClock()
     ) throws(UnixSocketError) {
         try self.init(configuration: configuration, router: router, guests: nil, clock: clock)
     }
 
-    /// The same, with users who may ask for less.
+    /// Also accepts users with fewer permissions.
     init(
         configuration: Configuration, router: MessageRouter, guests: Guests?,
         clock: any Clock<Duration> = ContinuousClock()
@@ -119,7 +119,7 @@ public final class UnixMessageServer: Sendable {
     /// How many clients are connected.
     public var clientCount: Int { state.withLock(\.clients.count) }
 
-    /// The same, now and whenever somebody came or went.
+    /// The number of clients, now and after each change.
     package func clientCounts() -> AsyncStream<Int> { counts.follow() }
 
     /// Cuts off all clients, removes the socket and refuses new ones. Safe to repeat.
@@ -191,7 +191,7 @@ public final class UnixMessageServer: Sendable {
         connection.onEnd { task.cancel() }
     }
 
-    /// A word fits into the buffer of a fresh socket; nobody waits for it to be read.
+    /// An error fits into the buffer of a fresh socket, so no one waits until it is read.
     private func refuse(_ connection: FrameConnection, _ error: MessageError) {
         do throws(MessageError) { _ = try connection.send(MessageRouter.failure(error, of: nil)) } catch {}
         connection.close()

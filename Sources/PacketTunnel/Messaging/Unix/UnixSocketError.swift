@@ -3,20 +3,20 @@
 
 import TunnelSystem
 
-/// Why a socket in the file system cannot be served.
+/// The error of a socket in the file system that cannot be served.
 public enum UnixSocketError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The path has more bytes than a socket's address holds, none, or a zero byte.
     case invalidPath(String)
     /// Another process serves it.
     case alreadyRunning(path: String)
-    /// There is a file that is no socket; nobody removes it for you.
+    /// The file is not a socket; it is never removed automatically.
     case notASocket(path: String)
-    /// Others may change what is in the folder, so that anyone could put a socket of theirs there.
+    /// Other users may change the folder, so they could put their own socket there.
     case unsafeFolder(path: String)
     /// The system refused a step.
     case system(path: String, operation: String, errno: Int32)
 
-    /// What is wrong, and with which path.
+    /// The error, with the path.
     public var description: String {
         switch self {
         case .invalidPath(let path): "'\(path)' cannot be the path of a socket"
