@@ -3,36 +3,37 @@
 
 public import PacketTunnel
 
-/// Why no tunnel was given out, or why a device's request was not carried out.
+/// The error of a request to a gateway or server.
 public enum ProvisioningError: Error, Hashable, Sendable {
-    /// The server does not want this client.
+    /// The server refuses this client.
     case refused(String)
-    /// The gateway does not want this device, for a reason that programs know (``ProblemDetails/Code``).
+    /// The gateway refuses the request with a problem document, which has a code for programs
+    /// (``ProblemDetails/Code``).
     case problem(ProblemDetails)
     /// The server may answer later.
     case busy(String)
-    /// A field of the reply is wrong.
+    /// A field of the reply is not valid.
     case reply(field: String, problem: String)
     /// There was no reply.
     case transport(ProvisioningTransportError)
-    /// No server answered as it should within the deadline.
+    /// No server gave a valid answer within the deadline.
     case timedOut(after: Duration, last: String?)
     /// The calling task was cancelled.
     case cancelled
-    /// There is no server to ask.
+    /// No server is configured.
     case noServers
 
-    /// Whether another server may do better.
+    /// Whether another server may succeed.
     var concernsServerOnly: Bool {
         switch self {
-        // A clock does not get better by asking somebody else.
+        // Another server does not set this machine's clock.
         case .transport(.clockUnset): false
         case .busy, .reply, .transport: true
         case .refused, .problem, .timedOut, .cancelled, .noServers: false
         }
     }
 
-    /// Whether the gateway could not be asked, so that what it said last may still hold.
+    /// Whether the gateway could not be reached, so that its last grant may still be valid.
     var isOutage: Bool {
         switch self {
         case .busy, .reply, .transport, .timedOut: true
@@ -40,31 +41,31 @@ public enum ProvisioningError: Error, Hashable, Sendable {
         }
     }
 
-    /// The error that ends a start, with what to do.
+    /// The error that ends a start, with its remedy.
     public var tunnelError: TunnelError {
         switch self {
         case .refused(let reason):
-            TunnelError(.authenticationFailed, reason, fix: "sign in again, so that there is a new token")
+            TunnelError(.authenticationFailed, reason, fix: "sign in again to get a new token")
         case .problem(let problem): problem.tunnelError
         case .busy(let reason): TunnelError(.serverUnreachable, reason, fix: "try again later")
         case .reply(let field, let problem):
             TunnelError(
-                .serverUnreachable, "the server's reply cannot be used: '\(field)': \(problem)",
+                .serverUnreachable, "the server's reply is not valid: '\(field)': \(problem)",
                 fix: "choose another server, and report this one")
         case .transport(let error): error.tunnelError
         case .timedOut(let limit, let last):
             TunnelError(
                 .serverUnreachable,
-                "no server has answered as it should within \(limit)" + (last.map { "; last: \($0)" } ?? ""),
+                "no server gave a valid answer within \(limit)" + (last.map { "; last: \($0)" } ?? ""),
                 fix: "check the network and the servers")
-        case .cancelled: TunnelError(.stopped, "the start was given up")
-        case .noServers: TunnelError(.configurationInvalid, "there is no server to ask", fix: "name one")
+        case .cancelled: TunnelError(.stopped, "the start was cancelled")
+        case .noServers: TunnelError(.configurationInvalid, "no server is configured", fix: "add a server")
         }
     }
 }
 
 extension ProvisioningError: CustomStringConvertible {
-    /// The error, and what to do.
+    /// The error and its remedy.
     public var description: String { "\(tunnelError)" }
 }
 
@@ -73,41 +74,41 @@ extension ProvisioningTransportError {
         switch self {
         case .untrusted(let reason):
             TunnelError(
-                .serverUnreachable, "what answered is not the server: \(reason)",
+                .serverUnreachable, "the host that answered is not the server: \(reason)",
                 fix: "do not trust this network; check the server's name, pins and authorities")
         case .clockUnset(let reason):
             TunnelError(
                 .serverUnreachable, "this machine's clock is not set: \(reason)", fix: "set the clock, and try again")
         case .unreachable(let reason):
-            TunnelError(.serverUnreachable, "the server cannot be reached: \(reason)", fix: "check the network")
+            TunnelError(.serverUnreachable, "cannot reach the server: \(reason)", fix: "check the network")
         case .tooLong(let limit):
             TunnelError(.serverUnreachable, "the server's reply is longer than \(limit) bytes")
         case .unsupported(let reason):
-            TunnelError(.configurationInvalid, "the request cannot be sent: \(reason)")
+            TunnelError(.configurationInvalid, "cannot send the request: \(reason)")
         }
     }
 }
 
 extension ProblemDetails {
-    /// What the gateway said.
+    /// The gateway's reason.
     private var reason: String { detail ?? (title.isEmpty ? "HTTP \(status)" : title) }
 
     fileprivate var tunnelError: TunnelError {
         func refused(_ fix: String) -> TunnelError {
-            TunnelError(.authenticationFailed, "the gateway says no: \(reason)", fix: fix)
+            TunnelError(.authenticationFailed, "the gateway refuses the request: \(reason)", fix: fix)
         }
         return switch code {
         case .unauthorized?: refused("ask for a new invitation, and enrol again")
         case .invitationUsed?:
-            refused("if another device of yours used it, ask for one for this device; if not, tell the administrator")
+            refused("if another device of yours used it, ask for another one; otherwise inform the administrator")
         case .invitationExpired?: refused("ask for a new invitation")
-        case .deviceLimit?: refused("revoke a device that is not in use any more, or ask for more devices")
+        case .deviceLimit?: refused("revoke a device that is no longer in use, or ask for more devices")
         case .keyInUse?: refused("enrol again, with a new key")
         case .deviceUnknown?: refused("the device was revoked; ask for an invitation to enrol it again")
         case .deviceDisabled?: refused("ask the administrator to enable the device")
         case .deviceExpired?: refused("ask the administrator, or enrol again with a new invitation")
         case .poolFull?:
-            TunnelError(.serverUnreachable, "the gateway has no free address", fix: "tell the administrator")
+            TunnelError(.serverUnreachable, "the gateway has no free address", fix: "inform the administrator")
         default: refused("ask the administrator")
         }
     }

@@ -2,7 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if canImport(Darwin)
-    /// What this machine is called.
+    /// The name and the platform of this machine.
     enum MachineName {
         static let platform = "macos"
 

@@ -4,7 +4,7 @@
 #if os(Linux) || os(Android)
     import CTunnelSystem
 
-    /// What this machine is called.
+    /// The name and the platform of this machine.
     enum MachineName {
         static let platform = "linux"
 

@@ -9,13 +9,14 @@ import Provisioning
 import Synchronization
 import TunnelSystem
 
-/// The end of the pipe that has TLS: one request on standard input, one reply on standard output, and that is all.
+/// The end of the pipe that uses TLS: it reads one request from standard input, and writes one reply to standard
+/// output.
 enum PipeEnd {
     static func run() async -> Int32 {
         guard let line = SystemCall.readAll(0, limit: PipeMessages.requestLimit + 1),
             let request = PipeMessages.request(line)
         else {
-            StandardStream.write("this is for 'culvert up', which says on standard input what is to be sent\n", to: 2)
+            StandardStream.write("this command is for 'culvert up', which writes a request to standard input\n", to: 2)
             return ExitStatus.usage
         }
         let notes = Notes()
@@ -30,7 +31,7 @@ enum PipeEnd {
         return SystemCall.writeAll(1, PipeMessages.line(outcome)) ? ExitStatus.success : ExitStatus.failure
     }
 
-    /// What the log of the other end should say.
+    /// The messages for the log of the other end.
     private final class Notes: Sendable {
         let lines = Mutex<[String]>([])
 

@@ -12,14 +12,14 @@ enum Program {
     }
 
     /// Parses and runs one command line.
-    /// - Returns: the exit status.
+    /// - Returns: The exit status.
     static func run(_ arguments: [String], console: Console) async -> Int32 {
-        // Whatever else is wrong, it is not said with the secret in it.
+        // Check for secrets first, so that no other error message repeats one.
         guard !arguments.contains(where: SecretText.isSecret) else {
             console.problem(
                 """
                 error: an argument is an invitation or a token, which every user of this machine can see there
-                  fix: put it into a file that only you can read, or give it on standard input: culvert enroll -
+                  fix: put it into a file that only you can read, or pass it on standard input: culvert enroll -
                 """)
             return ExitStatus.usage
         }
@@ -27,7 +27,7 @@ enum Program {
     }
 }
 
-/// Secrets among what was typed.
+/// Detects secrets in arguments.
 enum SecretText {
     static func isSecret(_ argument: String) -> Bool {
         argument.contains("culvert-invitation:")

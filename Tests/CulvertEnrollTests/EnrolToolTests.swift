@@ -70,12 +70,12 @@ struct EnrolToolTests {
         #expect(!captured.error.contains(invitation.token.exportedText))
     }
 
-    @Test("A refusal leaves nothing, and a profile that was to be replaced as it was")
+    @Test("A refusal leaves no new profile, and an existing profile unchanged")
     func refused() async throws {
         defer { clean() }
         #expect(await enrol(name: "office") == 0)
         let (_, before) = try #require(await kept("office"))
-        #expect(await enrol(name: "office") == ExitStatus.usage, "the name is taken")
+        #expect(await enrol(name: "office") == ExitStatus.usage, "the name exists")
         gateway.set { (_) throws(ProvisioningTransportError) in ScriptedGateway.problem(.invitationUsed) }
         #expect(await enrol(name: "office", replaces: true) == ExitStatus.failure)
         #expect(try await kept("office")?.1 == before)
@@ -130,7 +130,7 @@ struct EnrolToolTests {
             !SecretText.isSecret("ci_1") && !SecretText.isSecret("invitation.txt") && !SecretText.isSecret("--name"))
     }
 
-    @Test("A file that is missing, is no invitation, or has no pins says so")
+    @Test("A missing file, a file without an invitation and one without pins are reported")
     func files() throws {
         defer { clean() }
         #expect(throws: EnrolProblem.self) { try InvitationSource.read(folder.path + "/none", captured.console()) }
@@ -161,7 +161,7 @@ struct EnrolToolTests {
         }
     }
 
-    @Test("Profiles are named after the gateway, as an interface may be")
+    @Test("Profiles are named after the gateway, within the rules for interface names")
     func names() throws {
         for (gateway, host, name) in [
             ("Example Office", "vpn.example.com", "example-office"), (nil, "vpn.example.com", "vpn"),
@@ -204,7 +204,7 @@ struct PipeMessagesTests {
     private let server = ProvisioningServer(
         name: "vpn.example.com", address: .v4(127, 0, 0, 1), port: 8443, trust: .authorities("PEM"))
 
-    @Test("Requests and outcomes come back as they were, and nothing else is read")
+    @Test("Requests and outcomes are decoded with the values that were encoded, and other text is refused")
     func roundTrip() throws {
         let request = ProvisioningRequest(
             server: server, method: .post, target: "/v1/enrolments", bearer: SecretBytes([1, 2, 3]), body: [4, 5],

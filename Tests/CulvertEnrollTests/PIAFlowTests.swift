@@ -17,8 +17,8 @@ import WireGuardCore
 import WireGuardDevice
 import WireGuardTunnel
 
-/// A stand-in of one of PIA's servers, made from what it is documented to answer: addKey over TLS, with a certificate of PIA's
-/// own authority that has a common name only, and WireGuard with a network behind it.
+/// A stand-in of one of PIA's servers, made from its documentation: addKey over TLS, with a certificate of PIA's own
+/// authority that has only a common name, and WireGuard with a network behind it.
 private final class PIAServer: Sendable {
     static let inner = IPAddress.v4(10, 9, 3, 7)
     static let token = "to+ken/=="
@@ -98,7 +98,7 @@ struct PIAFlowTests {
                 "server402", at: .v4(198, 51, 100, 2), on: internet, authority: authority, seed: 62),
         ]
         let secrets = MemorySecretStore()
-        // As PIA's app gives it to its extension.
+        // PIA's app passes this to its extension.
         var (configuration, token) = try AddKeyConfiguration.fromProviderConfiguration(
             [
                 "token": .string(PIAServer.token), "use_ip": .bool(true), "cn": .string("server401"),
@@ -156,7 +156,7 @@ struct PIAFlowTests {
     }
 
     @Test(
-        "A token that is refused ends the start with the server's reason, and a wrong name is refused before anything is sent"
+        "A refused token ends the start with the server's reason, and a wrong name is refused before a request is sent"
     )
     func refused() async throws {
         let internet = MemoryInternet()

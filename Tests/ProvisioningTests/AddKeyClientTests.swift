@@ -11,7 +11,7 @@ import WireGuardCore
 
 @testable import Provisioning
 
-/// A transport that answers as it is told, and remembers what it was asked.
+/// A transport with scripted answers, which records the requests.
 final class ScriptedTransport: ProvisioningTransport {
     typealias Answer = @Sendable (ProvisioningRequest) async throws(ProvisioningTransportError) -> ProvisioningReply
 
@@ -60,7 +60,7 @@ struct AddKeyClientTests {
             .server
     }
 
-    /// The same, while the clock moves on whenever so many wait for it.
+    /// Registers a key while the clock advances whenever this number of tasks waits for it.
     private func register(_ transport: ScriptedTransport, sleepers: Int) async throws(ProvisioningError) -> Int {
         let clock = clock
         let driver = Task {
@@ -73,7 +73,7 @@ struct AddKeyClientTests {
         return try await register(transport)
     }
 
-    @Test("The request is as the server documents it, and its description has no token")
+    @Test("The request is as the server documents it, and its description contains no token")
     func request() async throws {
         let good = good
         let transport = ScriptedTransport { _ throws(ProvisioningTransportError) in good }
@@ -84,7 +84,7 @@ struct AddKeyClientTests {
         #expect(request.description == "GET https://one.example:1337/addKey")
     }
 
-    @Test("Servers that fail are passed over, beginning at any of them")
+    @Test("Registration skips failing servers, from any index")
     func failover() async throws {
         let good = good
         let transport = ScriptedTransport { request throws(ProvisioningTransportError) in
@@ -100,7 +100,7 @@ struct AddKeyClientTests {
         #expect(transport.asked.dropFirst(3).map(\.server.name) == ["two.example", "three.example"])
     }
 
-    @Test("A refusal ends it: no other server is asked")
+    @Test("A refusal ends the registration without a request to another server")
     func refused() async {
         let transport = ScriptedTransport { _ throws(ProvisioningTransportError) in
             ProvisioningReply(status: 401, body: [])
@@ -110,11 +110,11 @@ struct AddKeyClientTests {
         #expect(transport.asked.count == 1)
     }
 
-    @Test("All are asked again and again, ever slower, until the deadline, which tells the last failure")
+    @Test("All servers are tried with increasing pauses until the deadline, whose error contains the last failure")
     func deadline() async {
         let transport = ScriptedTransport { _ throws(ProvisioningTransportError) in throw .untrusted("another name") }
         let error = await #expect(throws: ProvisioningError.self) {
-            // The deadline's, and the pause's.
+            // One sleep is for the deadline, and one for the pause.
             try await register(transport, sleepers: 2)
         }
         guard case .timedOut(.seconds(30), let last) = error else {
@@ -126,19 +126,19 @@ struct AddKeyClientTests {
         #expect(clock.now.offset == .seconds(30))
     }
 
-    @Test("A silent server uses up no more than its share of the time")
+    @Test("A silent server uses only its share of the time")
     func silent() async throws {
         let (good, clock) = (good, clock)
         let transport = ScriptedTransport { request throws(ProvisioningTransportError) in
             if request.server.name == "one.example" { try? await clock.sleep(for: .seconds(1000)) }
             return good
         }
-        // The deadline's, the request's, and the server's own.
+        // The sleeps are for the deadline, the request and the server.
         #expect(try await register(transport, sleepers: 3) == 1)
         #expect(clock.now.offset == .seconds(10))
     }
 
-    @Test("A reply that is too long is another server's turn")
+    @Test("After a reply that is too long, the next server is tried")
     func tooLong() async throws {
         let good = good
         let transport = ScriptedTransport { request throws(ProvisioningTransportError) in
@@ -148,7 +148,7 @@ struct AddKeyClientTests {
         #expect(try await register(transport) == 1)
     }
 
-    @Test("Without servers there is nobody to ask")
+    @Test("Without servers, the registration fails")
     func none() async {
         let transport = ScriptedTransport { _ throws(ProvisioningTransportError) in throw .unreachable("") }
         await #expect(throws: ProvisioningError.noServers) {

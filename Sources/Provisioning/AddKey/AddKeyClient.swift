@@ -5,9 +5,9 @@ package import Logging
 package import PacketTunnel
 package import WireGuardCore
 
-/// Registers keys, at several servers in turn (``ServerRounds``).
+/// Registers keys at several servers in turn (``ServerRounds``).
 ///
-/// The API is that of PIA's servers: `GET /addKey?pubkey=KEY&pt=TOKEN`, answered with JSON.
+/// The API is that of PIA's servers: `GET /addKey?pubkey=KEY&pt=TOKEN`, with a JSON reply.
 package struct AddKeyClient: Sendable {
     private let rounds: ServerRounds
 
@@ -21,11 +21,11 @@ package struct AddKeyClient: Sendable {
 
     /// Registers a key.
     /// - Parameters:
-    ///   - servers: who is asked, the first one first.
-    ///   - first: the place in the list to begin at.
+    /// - servers: The servers, in the order of the requests.
+    /// - first: The index of the first server to use.
     /// - Returns: The reply, and the index of the server that gave it.
-    /// - Throws: `.refused` at once, since no other server would say otherwise; what the last server failed with is told with
-    ///   `.timedOut`.
+    /// - Throws: `.refused` immediately, because other servers would refuse too. `.timedOut` contains the last
+    ///   server's failure.
     package func register(
         _ publicKey: PublicKey, token: SecretBytes, at servers: [ProvisioningServer], from first: Int = 0,
         socketMark: UInt32? = nil
@@ -38,7 +38,7 @@ package struct AddKeyClient: Sendable {
         return (reply, server)
     }
 
-    /// The path and query, each value encoded once.
+    /// The path and the query, with each value encoded once.
     static func target(_ publicKey: PublicKey, _ token: SecretBytes) -> String {
         "/addKey?pubkey=\(QueryText.encode(publicKey.base64.utf8))&pt=\(QueryText.encode(token.bytes))"
     }

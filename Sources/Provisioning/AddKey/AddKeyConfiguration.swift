@@ -6,33 +6,33 @@ public import PacketTunnel
 import WireGuardCore
 public import WireGuardTunnel
 
-/// What a tunnel needs whose server is asked for it at each start, by `addKey`. Without secrets: the token is in the
-/// profile's secret store.
+/// The configuration of a tunnel that registers a key with `addKey` at each start. It contains no secrets: the token
+/// is in the profile's secret store.
 public struct AddKeyConfiguration: Codable, Hashable, Sendable {
-    /// Who is asked, in turn.
+    /// The servers, which are used in turn.
     public var servers: [ProvisioningServer]
-    /// The name of the secret that holds the token.
+    /// The name of the secret with the token.
     public var tokenName: String
-    /// Name servers in place of the server's.
+    /// Name servers that replace the server's.
     public var customDNSServers: [IPAddress]
-    /// The most bytes of one IP packet in the tunnel.
+    /// The largest size of an IP packet in the tunnel, in bytes.
     public var packetSize: Int
     /// Seconds between keepalives.
     public var keepalive: UInt16
-    /// What is routed into the tunnel.
+    /// The networks that are routed into the tunnel.
     public var routes: [IPPrefix]
-    /// Whether networks that are attached directly are reached directly.
+    /// Whether directly attached networks are reached outside the tunnel.
     public var allowsLocalNetwork: Bool
-    /// What may leave outside of the tunnel.
+    /// The traffic that may leave outside the tunnel.
     public var leakPolicy: LeakPolicy
-    /// How a dead server is noticed. Where it ends the tunnel (`ConnectivityOptions.endWhenDead`), the next server is
-    /// asked first.
+    /// The detection of a dead server. If it ends the tunnel (`ConnectivityOptions.endWhenDead`), the next start uses
+    /// the next server first.
     public var connectivity: ConnectivityOptions
 
     /// The port of PIA's API.
     public static let defaultPort: UInt16 = 1337
 
-    /// A configuration, with PIA's values.
+    /// Makes a configuration with PIA's default values.
     public init(
         servers: [ProvisioningServer], tokenName: String = "token", customDNSServers: [IPAddress] = [],
         packetSize: Int = 1280, keepalive: UInt16 = 25, routes: [IPPrefix] = [.allIPv4, .allIPv6],
@@ -50,17 +50,17 @@ public struct AddKeyConfiguration: Codable, Hashable, Sendable {
         self.connectivity = connectivity
     }
 
-    /// A configuration from the keys that PIA's library has in its provider configuration, and the token that is among them:
-    /// keep it in the secret store, under ``tokenName``.
+    /// Makes a configuration from the provider configuration of PIA's library, and returns the token in it, which
+    /// belongs in the secret store under ``tokenName``.
     ///
-    /// `use_ip` connects to the address in `serverAddress` and verifies the name in `cn`. `serial` and
-    /// `activationAttemptId` have no meaning here.
+    /// With `use_ip`, the tunnel connects to the address in `serverAddress` and verifies the name in `cn`. `serial`
+    /// and `activationAttemptId` are ignored.
     /// - Parameters:
-    ///   - values: the provider configuration.
-    ///   - serverAddress: the address that stands beside it.
-    ///   - trust: why the server is believed. PIA's have certificates of PIA's own authority, with a common name only:
-    ///     `.authorities(pem, acceptsCommonName: true)`.
-    /// - Throws: `.configurationInvalid`, with each key that is wrong.
+    /// - values: The provider configuration.
+    /// - serverAddress: The server address of the same profile.
+    /// - trust: The trust in the server. PIA's servers have certificates of PIA's own authority with only a common
+    ///   name: `.authorities(pem, acceptsCommonName: true)`.
+    /// - Throws: `.configurationInvalid`, with each key that is not valid.
     public static func fromProviderConfiguration(
         _ values: [String: JSONValue], serverAddress: String, trust: ServerTrust = .system
     ) throws(TunnelError) -> (configuration: AddKeyConfiguration, token: SecretBytes) {
@@ -71,8 +71,8 @@ public struct AddKeyConfiguration: Codable, Hashable, Sendable {
         func value<Value>(_ key: String, _ kind: String, _ read: (JSONValue) -> Value?) -> Value? {
             guard let found = values[key], found != .null else { return nil }
             guard let value = read(found) else {
-                // It may be the token.
-                problem(key, "", "it is not \(kind)", fix: "give \(kind)")
+                // The value may be the token.
+                problem(key, "", "must be \(kind)", fix: "set \(kind)")
                 return nil
             }
             return value
@@ -81,19 +81,19 @@ public struct AddKeyConfiguration: Codable, Hashable, Sendable {
             value(key, "a text") { if case .string(let text) = $0 { text } else { nil } }
         }
         let token = text("token")
-        if token?.isEmpty ?? true { problem("token", "", "it is missing", fix: "give the account's token") }
+        if token?.isEmpty ?? true { problem("token", "", "must be present", fix: "set the account's token") }
         let usesAddress =
             value("use_ip", "true or false") { if case .bool(let flag) = $0 { flag } else { nil } } ?? false
         let (name, address) = (text("cn"), try? IPAddress(serverAddress))
         if usesAddress {
             if address == nil {
-                problem("serverAddress", serverAddress, "it is no IP address", fix: "give one, or leave out 'use_ip'")
+                problem("serverAddress", serverAddress, "must be an IP address", fix: "set one, or omit 'use_ip'")
             }
             if name?.isEmpty ?? true {
-                problem("cn", "", "it is missing", fix: "give the name that the server's certificate is for")
+                problem("cn", "", "must be present", fix: "set the name in the server's certificate")
             }
         } else if serverAddress.isEmpty || address != nil {
-            problem("serverAddress", serverAddress, "it is no host name", fix: "give one, or say 'use_ip' and 'cn'")
+            problem("serverAddress", serverAddress, "must be a host name", fix: "set one, or use 'use_ip' and 'cn'")
         }
         let servers = value("customDNSServers", "a list of IP addresses") { list -> [IPAddress]? in
             guard case .array(let items) = list else { return nil }
@@ -107,8 +107,8 @@ public struct AddKeyConfiguration: Codable, Hashable, Sendable {
         }
         guard problems.isEmpty, let token else {
             throw TunnelError(
-                .configurationInvalid, "the provider configuration cannot be used",
-                fix: "correct the keys that are listed", problems: problems)
+                .configurationInvalid, "the provider configuration is not valid",
+                fix: "correct the listed keys", problems: problems)
         }
         var configuration = AddKeyConfiguration(
             servers: [
@@ -121,7 +121,7 @@ public struct AddKeyConfiguration: Codable, Hashable, Sendable {
         return (configuration, SecretBytes(Array(token.utf8)))
     }
 
-    /// The tunnel that a server has given out.
+    /// The tunnel configuration for a server's reply.
     func tunnel(_ reply: AddKeyReply) -> WireGuardTunnelConfiguration {
         let servers = customDNSServers.isEmpty ? reply.nameServers : customDNSServers
         return WireGuardTunnelConfiguration(
@@ -133,7 +133,7 @@ public struct AddKeyConfiguration: Codable, Hashable, Sendable {
                     persistentKeepalive: keepalive)
             ],
             connectivity: connectivity,
-            // With others to go to, two handshakes' time.
+            // With other servers left, the time of two handshakes is sufficient.
             handshakeTimeout: self.servers.count > 1 ? 10 : 30)
     }
 }

@@ -11,17 +11,17 @@ package import WireGuardCore
     import Foundation
 #endif
 
-/// What a server answers to `addKey`, every field checked.
+/// A checked reply to `addKey`.
 package struct AddKeyReply: Hashable, Sendable {
     /// The server's key.
     package var serverKey: PublicKey
-    /// Where it listens for WireGuard.
+    /// The endpoint of WireGuard.
     package var endpoint: Endpoint
     /// The client's address in the tunnel.
     package var address: InterfaceAddress
     /// Name servers inside the tunnel.
     package var nameServers: [IPAddress]
-    /// The server's own address inside the tunnel, where it says one.
+    /// The server's address inside the tunnel, if the reply contains it.
     package var innerAddress: IPAddress?
 
     private struct Fields: Decodable {
@@ -47,10 +47,10 @@ package struct AddKeyReply: Hashable, Sendable {
         }
     }
 
-    /// Reads a reply.
+    /// Decodes a reply.
     /// - Parameters:
-    ///   - publicKey: the key that was registered, which the server has to repeat.
-    ///   - allowsLoopback: whether the server may have a loopback address: it runs on this machine.
+    /// - publicKey: The registered key, which the server must repeat.
+    /// - allowsLoopback: Whether the server may have a loopback address, because it runs on this machine.
     package init(
         _ reply: ProvisioningReply, for publicKey: PublicKey, allowsLoopback: Bool = false
     ) throws(ProvisioningError) {
@@ -58,17 +58,19 @@ package struct AddKeyReply: Hashable, Sendable {
         guard reply.status == 200, fields?.status == "OK" else {
             throw Self.refusal(reply.status, fields.map { [$0.status, $0.message].compactMap { $0 } } ?? [])
         }
-        guard let fields else { throw .reply(field: "body", problem: "it is not the JSON that was expected") }
-        // Readers differ in which of two members with one name they take.
+        guard let fields else { throw .reply(field: "body", problem: "must be the expected JSON object") }
+        // JSON readers differ in which of two members with one name they use.
         do throws(ContractError) { _ = try JSON.read(contract: reply.body) } catch {
             throw .reply(field: error.field, problem: error.problem)
         }
         let echoed = try Self.key(fields.peerPublicKey, "peer_pubkey")
         guard echoed == publicKey else {
-            throw .reply(field: "peer_pubkey", problem: "it is not the key that was sent")
+            throw .reply(field: "peer_pubkey", problem: "must be the key that was sent")
         }
         serverKey = try Self.key(fields.serverKey, "server_key")
-        guard serverKey != publicKey else { throw .reply(field: "server_key", problem: "it is the client's own key") }
+        guard serverKey != publicKey else {
+            throw .reply(field: "server_key", problem: "must not be the client's own key")
+        }
         let host = try Self.parse(fields.serverIP, "server_ip") { (text) throws(AddressTextError) in
             try IPAddress(text)
         }
@@ -76,7 +78,7 @@ package struct AddKeyReply: Hashable, Sendable {
         guard let port = fields.serverPort, let number = UInt16(exactly: port), number != 0 else {
             throw .reply(
                 field: "server_port",
-                problem: fields.serverPort.map { "\($0) is not in 1...65535" } ?? "it is missing")
+                problem: fields.serverPort.map { "\($0) is not in 1...65535" } ?? "must be present")
         }
         endpoint = Endpoint(address: host, port: number)
         address = try Self.parse(fields.peerIP, "peer_ip") { (text) throws(AddressTextError) in
@@ -101,9 +103,9 @@ package struct AddKeyReply: Hashable, Sendable {
     }
 
     private static func key(_ text: String?, _ field: String) throws(ProvisioningError) -> PublicKey {
-        guard let text else { throw .reply(field: field, problem: "it is missing") }
+        guard let text else { throw .reply(field: field, problem: "must be present") }
         guard let key = PublicKey(base64: text), !key.isZero else {
-            throw .reply(field: field, problem: "it is no key of 32 bytes in base64")
+            throw .reply(field: field, problem: "must be a key of 32 bytes in Base64")
         }
         return key
     }
@@ -111,7 +113,7 @@ package struct AddKeyReply: Hashable, Sendable {
     private static func parse<Value>(
         _ text: String?, _ field: String, _ read: (String) throws(AddressTextError) -> Value
     ) throws(ProvisioningError) -> Value {
-        guard let text else { throw .reply(field: field, problem: "it is missing") }
+        guard let text else { throw .reply(field: field, problem: "must be present") }
         do throws(AddressTextError) {
             return try read(text)
         } catch {
@@ -123,10 +125,10 @@ package struct AddKeyReply: Hashable, Sendable {
         let said = words.joined(separator: ": ").filter { !$0.isNewline }.prefix(200)
         let reason = said.isEmpty ? "" : ": \(said)"
         switch status {
-        case 401, 403: return .refused("the server does not take the token (HTTP \(status)\(reason))")
+        case 401, 403: return .refused("the server does not accept the token (HTTP \(status)\(reason))")
         case 408, 425, 429, 500...599: return .busy("the server cannot answer now (HTTP \(status)\(reason))")
-        case 200: return .refused("the server says no\(reason)")
-        default: return .refused("the server does not answer as expected (HTTP \(status)\(reason))")
+        case 200: return .refused("the server refuses the request\(reason)")
+        default: return .refused("the server's answer is unexpected (HTTP \(status)\(reason))")
         }
     }
 }

@@ -6,14 +6,15 @@ import PacketTunnel
 import Synchronization
 import TunnelSystem
 
-/// Asks several servers in turn, again and again, ever slower, within one deadline, until one answers as it should.
+/// Sends a request to several servers in turn, with increasing pauses between rounds and within one deadline, until a
+/// server gives a valid answer.
 struct ServerRounds: Sendable {
     let transport: any ProvisioningTransport
     let clock: any Clock<Duration>
     let logger: Logger
-    /// How long all of it may take.
+    /// The time limit of all requests together.
     var deadline: Duration = .seconds(30)
-    /// How long each request may take, so that a silent server does not use up the time of the others.
+    /// The time limit of each request, so that a silent server does not use up the time of the others.
     var patience: Duration = .seconds(10)
     let random: @Sendable () -> any RandomNumberGenerator
 
@@ -21,14 +22,16 @@ struct ServerRounds: Sendable {
         let text = Mutex<String?>(nil)
     }
 
-    /// Asks until one answers.
+    /// Sends requests until a server gives a valid answer.
     /// - Parameters:
-    ///   - servers: who is asked, the first one first.
-    ///   - first: the place in the list to begin at.
-    ///   - request: what is asked. The same each time, so that a reply that was lost harms nobody.
-    ///   - read: reads the reply of a server.
-    /// - Returns: The value of the first good reply, and the index of its server.
-    /// - Throws: at once what is no other server's to mend; what the last server failed with is told with `.timedOut`.
+    /// - servers: The servers, in the order of the requests.
+    /// - first: The index of the first server to use.
+    /// - request: Makes the request to a server. The content must be the same each time, so that a lost reply causes
+    ///   no harm.
+    /// - read: Decodes the reply of a server.
+    /// - Returns: The value of the first valid reply, and the index of its server.
+    /// - Throws: An error that no other server could avoid, immediately. `.timedOut` contains the last server's
+    ///   failure.
     func ask<Value: Sendable>(
         _ servers: [ProvisioningServer], from first: Int = 0,
         request: @escaping @Sendable (ProvisioningServer) -> ProvisioningRequest,
@@ -65,7 +68,8 @@ struct ServerRounds: Sendable {
                     logger.warning("\(text)")
                 }
             }
-            // Half a second, doubled each time up to eight, and up to as much again, so that many clients do not come at once.
+            // Half a second, doubled each time up to eight seconds, plus a random time up to the same length, so that
+            // many clients do not send together.
             let pause = Duration.milliseconds(500 << min(round, 4))
             do {
                 try await clock.sleep(for: pause + pause * Double.random(in: 0..<1, using: &generator))

@@ -11,33 +11,32 @@ public import WireGuardCore
     public import Foundation
 #endif
 
-/// What a device keeps of its enrolment, in one secret, so that it is never kept in part.
+/// The stored state of a device's enrolment, in one secret, so that it is never stored in part.
 ///
-/// An app puts an invitation there, as its text. The first start makes key and credential, keeps them in its place before anything is
-/// sent, and enrols; from then on the secret is JSON.
+/// An app stores an invitation there, as text. The first start makes key and credential, replaces the invitation by
+/// them before a request is sent, and enrols. From then on, the secret is JSON.
 public struct DeviceEnrolment: Sendable, Equatable {
     /// The device's key.
     public var privateKey: PrivateKey
-    /// What the device shows.
+    /// The device's credential.
     public var credential: BearerSecret
-    /// The invitation's token, until the gateway has taken it.
+    /// The invitation's token, until the gateway has accepted it.
     public var token: BearerSecret?
-    /// What people call the device, until the gateway knows it.
+    /// The display name of the device, until the gateway knows it.
     public var name: String?
-    /// What it runs on, until the gateway knows it.
+    /// The platform, until the gateway knows it.
     public var platform: String?
-    /// The key that a rotation is about to put in place of ``privateKey``; who has the last word is the gateway.
-    ///
-    /// It is kept until the gateway knows it, or until no request of the rotation can be accepted any longer.
+    /// The new key of an unfinished rotation of ``privateKey``; the gateway decides which key is valid.
+    /// \ It is stored until the gateway knows it, or until the gateway can no longer accept a request of the rotation.
     public var nextKey: PrivateKey?
     /// The time for which ``nextKey`` must be kept.
     var nextKeyWait: RotationWait?
-    /// What the gateway gave last.
+    /// The last grant of the gateway.
     public var grant: EnrolmentGrant?
-    /// When that was, by this machine's clock.
+    /// The time of ``grant`` on this machine's clock.
     public var grantedAt: Date?
 
-    /// An enrolment that is about to begin, with a new key and credential.
+    /// Makes an enrolment with a new key and credential.
     public init(
         token: BearerSecret, name: String? = nil, platform: String? = nil,
         using generator: inout some RandomNumberGenerator
@@ -49,13 +48,13 @@ public struct DeviceEnrolment: Sendable, Equatable {
         self.platform = platform
     }
 
-    /// Reads what ``secret`` wrote.
-    /// - Throws: ``ContractError``; also for an invitation, which is no enrolment yet.
+    /// Reads the content of ``secret``.
+    /// - Throws: ``ContractError``, even for an invitation, which is not an enrolment yet.
     public init(_ secret: SecretBytes) throws(ContractError) {
         var bytes = secret.bytes
         defer { wipe(&bytes) }
         guard let json = try? JSON.read(bytes) else {
-            throw ContractError(field: "enrolment", problem: "it is neither an invitation nor an enrolment")
+            throw ContractError(field: "enrolment", problem: "must be an invitation or an enrolment")
         }
         self = try Self.message.decode(json, .reply)
     }
@@ -78,7 +77,7 @@ public struct DeviceEnrolment: Sendable, Equatable {
         self.grantedAt = grantedAt
     }
 
-    /// The members of ``secret``. A later version can store more.
+    /// The members of ``secret``. A later version can add members.
     private static let message = CompleteMessage<DeviceEnrolment>(
         DeviceEnrolment.init(
             privateKey:credential:token:name:platform:nextKey:nextKeyWait:grant:grantedAt:),
@@ -92,7 +91,7 @@ public struct DeviceEnrolment: Sendable, Equatable {
         TypedField("grant", \.grant, .optional(.object(EnrolmentGrant.message, .reply))),
         TypedField("grantedAt", \.grantedAt, .optional(.time)))
 
-    /// Whether a secret is an invitation that nobody has used yet.
+    /// Whether a secret is an unused invitation.
     static func isInvitation(_ secret: SecretBytes) -> Bool {
         secret.withBytes { span in
             let first = span.indices.first { span[$0] > UInt8(ascii: " ") }
@@ -100,18 +99,19 @@ public struct DeviceEnrolment: Sendable, Equatable {
         }
     }
 
-    /// Whether what the gateway gave last may still be used without asking it.
+    /// Whether the last grant may still be used without the gateway.
     func hasUsableGrant(at now: Date) -> Bool {
         guard let grant, let grantedAt else { return false }
-        // An earlier version may have stored it unchecked; whether the gateway is on this machine is not known here.
+        // An earlier version may have stored a grant unchecked. It is not known here whether the gateway is on this
+        // machine.
         do throws(ContractError) { try grant.checkAddresses(allowsLoopback: true) } catch { return false }
         guard let seconds = grant.device.expiresInSeconds else { return true }
-        // A clock that was set back since says nothing; the gateway's is what counts in the end.
+        // If the clock was set back, this check may pass too long; the gateway decides in the end.
         return now < grantedAt.addingTimeInterval(Double(seconds))
     }
 
-    /// How long it is until the gateway should be asked again: when the grant says so, and well before it, or a key that is
-    /// in use, comes to its end.
+    /// The time until the gateway should be contacted again: the time in the grant, or earlier, well before the grant
+    /// or an active server key expires.
     func timeToRenewal(at now: Date) -> Duration {
         guard let grant, let grantedAt else { return .zero }
         let ends = [grant.device.expiresInSeconds].compactMap(\.self) + grant.servers.compactMap(\.notAfterSeconds)
@@ -122,7 +122,7 @@ public struct DeviceEnrolment: Sendable, Equatable {
 }
 
 extension DeviceEnrolment: CustomStringConvertible, CustomReflectable {
-    /// Without secrets.
+    /// A description without secrets.
     public var description: String { "(enrolment of \(privateKey.publicKey))" }
     /// Shows nothing to `dump` and debuggers.
     public var customMirror: Mirror { Mirror(self, children: []) }

@@ -5,26 +5,27 @@ public import Logging
 import PacketTunnel
 public import WireGuardCore
 
-/// A device's side of a gateway's API: becomes a device, asks what it is given, renews, changes its key, and looks after the
-/// user's other devices.
+/// A client of a gateway's device API: enrols a device, requests its grant, renews it, rotates its key, and manages
+/// the user's other devices.
 ///
-/// Each call asks several servers in turn, again and again, ever slower, within one deadline. Requests are the same each time, and the
-/// gateway answers an identical request identically, so a reply that was lost harms nobody.
+/// Each call sends its request to several servers in turn, with increasing pauses between rounds and within one
+/// deadline. The request is the same each time, and the gateway answers an identical request identically, so that a
+/// lost reply causes no harm.
 public struct EnrolmentClient: Sendable {
-    /// Who is asked, in turn: the gateway, under each of its names and addresses.
+    /// The servers, which are used in turn: the gateway, at each of its names and addresses.
     public let servers: [ProvisioningServer]
     private let rounds: ServerRounds
     private let socketMark: UInt32?
 
-    /// A client.
+    /// Makes a client.
     /// - Parameters:
-    ///   - servers: who is asked, in turn.
-    ///   - transport: sends requests.
-    ///   - deadline: how long each call may take.
-    ///   - clock: what deadlines and pauses pass on.
-    ///   - logger: hears why servers are passed over.
-    ///   - socketMark: the mark that sockets need to get around a tunnel that is up.
-    ///   - random: draws pauses.
+    /// - servers: The servers, which are used in turn.
+    /// - transport: Sends requests.
+    /// - deadline: The time limit of each call.
+    /// - clock: The clock of deadlines and pauses.
+    /// - logger: Logs the failures of servers.
+    /// - socketMark: The mark with which sockets bypass a running tunnel.
+    /// - random: The source of random pauses.
     public init(
         servers: [ProvisioningServer], transport: any ProvisioningTransport, deadline: Duration = .seconds(30),
         clock: any Clock<Duration> = ContinuousClock(), logger: Logger = Logger(label: "enrolment"),
@@ -37,40 +38,41 @@ public struct EnrolmentClient: Sendable {
             transport: transport, clock: clock, logger: logger, deadline: deadline, random: random)
     }
 
-    /// Makes a device of an invitation. Keep key and credential before, and repeat with the same ones when it fails: they are
-    /// the device from the moment the gateway has heard of them.
+    /// Enrols a device with an invitation. Store key and credential before the call, and repeat the call with the same
+    /// ones if it fails: they belong to the device as soon as the gateway has received them.
     public func enrol(
         _ request: EnrolmentRequest, with invitation: BearerSecret
     ) async throws(ProvisioningError) -> EnrolmentGrant {
         try await grant(.post, EnrolmentPath.enrolments, invitation, body: request.body, for: [request.publicKey])
     }
 
-    /// What the device is given, as of now.
+    /// Requests the device's current grant.
     /// - Parameters:
-    ///   - credential: the device's own secret.
-    ///   - publicKey: the device's key, which the gateway has to know it by.
-    ///   - nextKey: the key of an unfinished rotation, which the gateway may have instead.
+    /// - credential: The device's credential.
+    /// - publicKey: The device's key, which the gateway must have.
+    /// - nextKey: The key of an unfinished rotation, which the gateway may have instead.
     public func grant(
         credential: BearerSecret, publicKey: PublicKey, nextKey: PublicKey? = nil
     ) async throws(ProvisioningError) -> EnrolmentGrant {
         try await grant(.get, EnrolmentPath.device, credential, for: [publicKey, nextKey])
     }
 
-    /// Moves the device's expiry on.
+    /// Extends the device's expiry.
     /// - Parameters:
-    ///   - credential: the device's own secret.
-    ///   - publicKey: the device's key, which the gateway has to know it by.
-    ///   - nextKey: the key of an unfinished rotation, which the gateway may have instead.
+    /// - credential: The device's credential.
+    /// - publicKey: The device's key, which the gateway must have.
+    /// - nextKey: The key of an unfinished rotation, which the gateway may have instead.
     public func renew(
         credential: BearerSecret, publicKey: PublicKey, nextKey: PublicKey? = nil
     ) async throws(ProvisioningError) -> EnrolmentGrant {
         try await grant(.post, EnrolmentPath.renewal, credential, for: [publicKey, nextKey])
     }
 
-    /// Gives the device another key. Keep the new key before: from the moment the gateway has heard of it, only it works.
+    /// Replaces the device's key. Store the new key before the call: once the gateway has received it, only this key
+    /// is valid.
     ///
-    /// After a failure it is not known which key the gateway has: ask for the grant, which says it. A request that was delayed can still
-    /// change the key for the lifetime of its nonce (a minute): keep both keys for that time.
+    /// After a failure, it is not known which key the gateway has: request the grant, which contains it. A delayed
+    /// request can still change the key for the lifetime of its nonce (a minute): keep both keys for that time.
     public func rotate(
         from old: PrivateKey, to new: PublicKey, credential: BearerSecret
     ) async throws(ProvisioningError) -> EnrolmentGrant {
@@ -85,17 +87,17 @@ public struct EnrolmentClient: Sendable {
         }
     }
 
-    /// Gives the device another key, with a nonce that was requested before.
+    /// Replaces the device's key with a nonce that was requested before.
     func rotate(
         from old: PrivateKey, to new: PublicKey, answering nonce: RotationNonce, credential: BearerSecret
     ) async throws(ProvisioningError) -> EnrolmentGrant {
         guard let request = RotationRequest(from: old, to: new, answering: nonce) else {
-            throw .reply(field: "serverKey", problem: "it is no key")
+            throw .reply(field: "serverKey", problem: "must be a valid key")
         }
         return try await grant(.post, EnrolmentPath.rotations, credential, body: request.body, for: [new])
     }
 
-    /// The user's devices.
+    /// Lists the user's devices.
     public func devices(credential: BearerSecret) async throws(ProvisioningError) -> [DeviceListEntry] {
         try await ask(.get, EnrolmentPath.devices, credential, replyLimit: 8 << 20) {
             (body) throws(ContractError) in try DeviceList(body: body)
@@ -103,12 +105,12 @@ public struct EnrolmentClient: Sendable {
         .devices
     }
 
-    /// Revokes one of the user's devices, this one perhaps. One that is no more is fine.
+    /// Revokes one of the user's devices, which may be this one. Revoking a removed device succeeds.
     public func revoke(_ device: RandomID, credential: BearerSecret) async throws(ProvisioningError) {
         do throws(ProvisioningError) {
             _ = try await ask(.delete, EnrolmentPath.device(device), credential) { (_) throws(ContractError) in true }
         } catch {
-            // Somebody else's is none of this user's, and so is one that has gone.
+            // A device of another user is reported like one that was removed.
             guard case .problem(let problem) = error, problem.code == .notFound || problem.code == .deviceUnknown else {
                 throw error
             }
@@ -117,7 +119,7 @@ public struct EnrolmentClient: Sendable {
 
     // MARK: - Requests
 
-    /// - Parameter publicKeys: The keys of which the grant must name one.
+    /// - Parameter publicKeys: The allowed keys of the grant's device.
     private func grant(
         _ method: ProvisioningRequest.Method, _ path: String, _ secret: BearerSecret, body: [UInt8]? = nil,
         for publicKeys: [PublicKey?]
@@ -127,10 +129,10 @@ public struct EnrolmentClient: Sendable {
             let grant = try EnrolmentGrant(body: body)
             try grant.checkAddresses(allowsLoopback: allowsLoopback)
             guard publicKeys.contains(grant.device.publicKey) else {
-                throw ContractError(field: "device.publicKey", problem: "it is not this device's key")
+                throw ContractError(field: "device.publicKey", problem: "must be this device's key")
             }
             guard !grant.servers.contains(where: { publicKeys.contains($0.publicKey) }) else {
-                throw ContractError(field: "servers", problem: "one has the device's own key")
+                throw ContractError(field: "servers", problem: "must not have the device's own key")
             }
             return grant
         }
@@ -161,15 +163,15 @@ public struct EnrolmentClient: Sendable {
         let reason = problem.map { ": \($0.detail ?? $0.title)" } ?? ""
         switch reply.status {
         case 400..<500 where ![408, 425, 429].contains(reply.status):
-            // What is not a problem's JSON is not the API: somebody else answers there.
+            // A reply that is not a problem document is not from this API: another server answers.
             guard let problem, problem.code != nil else {
-                return .reply(field: "status", problem: "HTTP \(reply.status), and no reason that can be read")
+                return .reply(field: "status", problem: "HTTP \(reply.status) without a readable reason")
             }
             return .problem(problem)
         case 408, 425, 429, 500...599:
             if let problem, problem.code == .poolFull { return .problem(problem) }
             return .busy("the gateway cannot answer now (HTTP \(reply.status)\(reason))")
-        default: return .reply(field: "status", problem: "HTTP \(reply.status) is no answer of this API")
+        default: return .reply(field: "status", problem: "HTTP \(reply.status) is not an answer of this API")
         }
     }
 }

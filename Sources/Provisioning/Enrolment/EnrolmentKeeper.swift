@@ -11,14 +11,14 @@ import WireGuardCore
     package import Foundation
 #endif
 
-/// Carries an enrolment from one state to the next, and keeps each before the gateway hears of it: whatever is lost on the way,
-/// a reply or the process, the same is said again.
+/// Advances an enrolment from one state to the next, and stores each state before the gateway is contacted. If a reply
+/// or the process is lost, the same request is sent again.
 package struct EnrolmentKeeper: Sendable {
     package let client: EnrolmentClient
     let logger: Logger
     let now: @Sendable () -> Date
     let random: @Sendable () -> any RandomNumberGenerator
-    /// Keeps the enrolment's secret.
+    /// Stores the enrolment's secret.
     let keep: @Sendable (SecretBytes) async throws(TunnelError) -> Void
 
     package init(
@@ -33,10 +33,10 @@ package struct EnrolmentKeeper: Sendable {
         self.keep = keep
     }
 
-    /// The enrolment that a secret holds; of an invitation a new one, which is kept in its place.
+    /// The enrolment in a secret. For an invitation, a new enrolment, which replaces the invitation in the store.
     /// - Parameters:
-    ///   - name: what people are to call a new device.
-    ///   - platform: what it runs on.
+    /// - name: The display name of a new device.
+    /// - platform: The platform of a new device.
     package func read(
         _ secret: SecretBytes, name: String?, platform: String?
     ) async throws(TunnelError) -> DeviceEnrolment {
@@ -48,7 +48,7 @@ package struct EnrolmentKeeper: Sendable {
             enrolment = DeviceEnrolment(token: invitation.token, name: name, platform: platform, using: &generator)
         } catch {
             throw TunnelError(
-                .secretUnavailable, "the enrolment that is kept cannot be used: \(error)",
+                .secretUnavailable, "the stored enrolment cannot be used: \(error)",
                 fix: "enrol again, with a new invitation")
         }
         do throws(TunnelError) { try await keep(enrolment.secret) } catch {
@@ -60,14 +60,14 @@ package struct EnrolmentKeeper: Sendable {
         return enrolment
     }
 
-    /// The enrolment with what the gateway gives now: it is enrolled first if it is not yet, and renewed where that is due.
-    /// - Parameter renewing: whether to renew in any case.
+    /// The enrolment with the gateway's current grant. It is enrolled first if necessary, and renewed if that is due.
+    /// - Parameter renewing: Whether to renew in any case.
     package func refreshed(
         _ enrolment: DeviceEnrolment, renewing: Bool = false
     ) async throws(ProvisioningError) -> DeviceEnrolment {
         var enrolment = enrolment
         let publicKey = enrolment.privateKey.publicKey
-        // The gateway has either key while a rotation is unfinished.
+        // During an unfinished rotation, the gateway has either key.
         let nextKey = enrolment.nextKey?.publicKey
         let grant: EnrolmentGrant
         if let token = enrolment.token {
@@ -86,20 +86,20 @@ package struct EnrolmentKeeper: Sendable {
         return enrolment
     }
 
-    /// The enrolment with another key.
+    /// The enrolment with a new key.
     package func rotated(_ enrolment: DeviceEnrolment) async throws(ProvisioningError) -> DeviceEnrolment {
-        // An unfinished enrolment or rotation is finished first.
+        // An unfinished enrolment or rotation is completed first.
         var enrolment =
             enrolment.nextKey == nil && enrolment.token == nil ? enrolment : try await refreshed(enrolment)
         let nonce = try await client.rotationNonce(credential: enrolment.credential)
         var generator = random()
-        // A request of an earlier attempt may still arrive. It names the same key then, so its arrival does no harm.
+        // A request of an earlier attempt may still arrive. It has the same key, so it causes no harm.
         let next = enrolment.nextKey ?? PrivateKey(using: &generator)
         enrolment.nextKey = next
         enrolment.nextKeyWait = RotationWait(
             lifetimeSeconds: max(nonce.lifetimeSeconds, enrolment.nextKeyWait?.lifetimeSeconds ?? 0))
         do throws(TunnelError) { try await keep(enrolment.secret) } catch {
-            throw .transport(.unsupported("the new key cannot be kept: \(error.message)"))
+            throw .transport(.unsupported("cannot store the new key: \(error.message)"))
         }
         let grant = try await client.rotate(
             from: enrolment.privateKey, to: next.publicKey, answering: nonce, credential: enrolment.credential)
@@ -108,18 +108,19 @@ package struct EnrolmentKeeper: Sendable {
         return enrolment
     }
 
-    /// What can be made anew by asking again need not end what it is for.
+    /// Stores an enrolment, and logs a failure. The gateway can give the data again, so a failure does not end the
+    /// operation.
     private func keepLogging(_ enrolment: DeviceEnrolment) async {
         do throws(TunnelError) { try await keep(enrolment.secret) } catch {
-            logger.error("what the gateway gave cannot be kept: \(error)")
+            logger.error("cannot store the gateway's grant: \(error)")
         }
     }
 }
 
 extension DeviceEnrolment {
-    /// Takes on what the gateway gave, and the key that it knows.
+    /// Adopts a grant and the key in it.
     mutating func adopt(_ grant: EnrolmentGrant, at now: Date) {
-        // To the second, as it is kept.
+        // The secret stores whole seconds.
         let now = Date(timeIntervalSince1970: now.timeIntervalSince1970.rounded(.down))
         if let nextKey {
             var wait = nextKeyWait ?? RotationWait()

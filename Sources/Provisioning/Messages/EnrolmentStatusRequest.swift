@@ -4,43 +4,43 @@
 public import NetworkAddresses
 public import PacketTunnel
 
-/// Asks the provider of an enrolled tunnel what it was given.
+/// Requests the grant of an enrolled tunnel from its provider.
 public struct EnrolmentStatusRequest: TunnelMessage {
-    /// What it was given.
+    /// The grant, and the connection that uses it.
     public struct Reply: Codable, Hashable, Sendable {
-        /// The device, as the gateway knows it.
+        /// The device's ID at the gateway.
         public var deviceID: RandomID
-        /// What people call it.
+        /// The display name of the device.
         public var deviceName: String
-        /// Whose it is.
+        /// The login of the device's user.
         public var user: String
-        /// Its key.
+        /// The device's key.
         public var publicKey: String
-        /// Its addresses in the tunnel.
+        /// The device's addresses in the tunnel.
         public var addresses: [IPAddress]
-        /// What is routed into the tunnel.
+        /// The networks that are routed into the tunnel.
         public var routes: [IPPrefix]
         /// Name servers inside the tunnel.
         public var dns: [IPAddress]
-        /// Names that are tried behind a short one.
+        /// The search domains for short names.
         public var searchDomains: [String]
-        /// The most bytes of one IP packet in the tunnel.
+        /// The largest size of an IP packet in the tunnel, in bytes.
         public var mtu: Int
-        /// The server that the tunnel leads to.
+        /// The key of the tunnel's server.
         public var serverKey: String
-        /// Where that is.
+        /// The endpoint of the tunnel's server.
         public var endpoint: String
         /// Seconds between keepalives.
         public var keepaliveSeconds: UInt16
-        /// How long the device may be used from now on, unless it renews; nil for ever.
+        /// The time until the device expires unless it renews; `nil` for no expiry.
         public var expiresInSeconds: Double?
-        /// How long ago the gateway gave all that.
+        /// The time since the gateway gave the grant.
         public var givenSecondsAgo: Double
     }
 
     /// The name of the message.
     public static let name = "culvert.enrolment.status"
 
-    /// A request.
+    /// Makes a request.
     public init() {}
 }

@@ -10,16 +10,16 @@ import PacketTunnel
     import Foundation
 #endif
 
-/// What a program without TLS and `culvert-enroll transport` say to each other over a pipe: one request, one reply, a line of JSON
-/// each. The request is on standard input, so that no other user of the machine sees it.
+/// The messages between a program without TLS and `culvert-enroll transport` over a pipe: one request and one reply,
+/// each a line of JSON. The request is on standard input, so that no other user of the machine sees it.
 package enum PipeMessages {
-    /// The most bytes of a request's line: a pipe takes as many at once.
+    /// The largest size of a request's line in bytes. A pipe accepts this number without a reader.
     package static let requestLimit = 60_000
 
-    /// The most bytes that a reply's line has, beside the body.
+    /// The largest size of a reply's line without the body, in bytes.
     package static let replyOverhead = 16_384
 
-    /// A reply, or why there is none, and what the log should say.
+    /// A reply or its error, and the messages for the log.
     package struct Outcome: Sendable {
         package var result: Result<ProvisioningReply, ProvisioningTransportError>
         package var notes: [String]
@@ -48,7 +48,7 @@ package enum PipeMessages {
         var notes: [String]
     }
 
-    /// A request's line; nil for one that is too long for a pipe.
+    /// The line of a request; `nil` if it is too long for a pipe.
     package static func line(_ request: ProvisioningRequest) -> [UInt8]? {
         let message = Request(
             server: request.server, method: request.method, target: request.target,
@@ -59,7 +59,7 @@ package enum PipeMessages {
         return Array(line) + [UInt8(ascii: "\n")]
     }
 
-    /// The request of a line; nil where it is none.
+    /// The request in a line; `nil` if the line is not valid.
     package static func request(_ line: [UInt8]) -> ProvisioningRequest? {
         guard let message = try? JSONDecoder().decode(Request.self, from: Data(line)),
             (0.001...3600).contains(message.timeoutSeconds), message.replyLimit > 0
@@ -70,7 +70,7 @@ package enum PipeMessages {
             replyLimit: message.replyLimit, timeout: .seconds(message.timeoutSeconds), socketMark: message.socketMark)
     }
 
-    /// An outcome's line.
+    /// The line of an outcome.
     package static func line(_ outcome: Outcome) -> [UInt8] {
         var message = Reply(notes: outcome.notes)
         switch outcome.result {
@@ -80,7 +80,7 @@ package enum PipeMessages {
         return Array((try? JSONEncoder().encode(message)) ?? Data()) + [UInt8(ascii: "\n")]
     }
 
-    /// The outcome of a line; nil where it is none.
+    /// The outcome in a line; `nil` if the line is not valid.
     package static func outcome(_ line: some Sequence<UInt8>) -> Outcome? {
         guard let message = try? JSONDecoder().decode(Reply.self, from: Data(Array(line))) else { return nil }
         switch (message.status, message.body, message.error) {

@@ -4,29 +4,29 @@
 public import NetworkAddresses
 public import PacketTunnel
 
-/// Sends requests to the servers that give out tunnels. `PinnedProvisioning` has one; an app may have its own, over the HTTPS
-/// client that it has.
+/// Sends requests to gateways and servers. `PinnedProvisioning` has an implementation; an app may use its own HTTPS
+/// client.
 ///
-/// Only a server that ``ProvisioningServer`` describes may get the request: the transport verifies it as ``ServerTrust`` says,
-/// and follows no redirection.
+/// Only a server that ``ProvisioningServer`` describes may get the request: the transport verifies it by its
+/// ``ServerTrust``, and follows no redirection.
 public protocol ProvisioningTransport: Sendable {
-    /// Sends a request, and returns the whole reply, whatever its status.
-    /// - Throws: also when the calling task was cancelled.
+    /// Sends a request, and returns the whole reply with any status.
+    /// - Throws: ``ProvisioningTransportError``, even if the calling task was cancelled.
     func send(_ request: ProvisioningRequest) async throws(ProvisioningTransportError) -> ProvisioningReply
 }
 
-/// Where a request goes, and who may answer it.
+/// The server of a request, and the trust in it.
 public struct ProvisioningServer: Hashable, Sendable, Codable {
-    /// The name that the server's certificate has to be for: a DNS name or an IP address.
+    /// The name in the server's certificate: a DNS name or an IP address.
     public var name: String
-    /// Where to connect; nil looks the name up.
+    /// The address to connect to; `nil` to resolve the name.
     public var address: IPAddress?
     /// The TCP port.
     public var port: UInt16
-    /// Why it is believed to be the server.
+    /// The trust in the server.
     public var trust: ServerTrust
 
-    /// A server.
+    /// Makes a server.
     public init(name: String, address: IPAddress? = nil, port: UInt16, trust: ServerTrust = .system) {
         self.name = name
         self.address = address
@@ -34,7 +34,7 @@ public struct ProvisioningServer: Hashable, Sendable, Codable {
         self.trust = trust
     }
 
-    /// What the field `Host` says.
+    /// The value of the field `Host`.
     public var authority: String {
         let host = name.utf8.contains(UInt8(ascii: ":")) ? "[\(name)]" : name
         return port == 443 ? host : "\(host):\(port)"
@@ -44,7 +44,7 @@ public struct ProvisioningServer: Hashable, Sendable, Codable {
         case name, address, port, trust
     }
 
-    /// Decodes; without trust it is the system's.
+    /// Decodes a server. If the trust is missing, it is the system's.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         self.init(
@@ -57,7 +57,7 @@ public struct ProvisioningServer: Hashable, Sendable, Codable {
 
 /// A request over HTTPS.
 public struct ProvisioningRequest: Sendable {
-    /// What is done.
+    /// The HTTP method.
     public enum Method: String, Sendable, Codable {
         case get = "GET"
         case post = "POST"
@@ -66,21 +66,22 @@ public struct ProvisioningRequest: Sendable {
 
     /// The server.
     public var server: ProvisioningServer
-    /// What is done.
+    /// The HTTP method.
     public var method: Method
-    /// The path, and behind a question mark what is asked, each value encoded once. It may hold a token: it belongs in no log.
+    /// The path, and the query after a question mark, with each value encoded once. It may contain a token, so it must
+    /// not be logged.
     public var target: String
-    /// Header fields, `Host` among them, but for `Authorization`.
+    /// The header fields, including `Host` but without `Authorization`.
     public var fields: [(name: String, value: String)]
-    /// What `Authorization: Bearer` says.
+    /// The secret of `Authorization: Bearer`.
     public var bearer: SecretBytes?
-    /// The body; it may hold a secret.
+    /// The body, which may contain a secret.
     public var body: [UInt8]?
-    /// The most bytes that the reply's body may have.
+    /// The largest size of the reply's body in bytes.
     public var replyLimit: Int
-    /// The longest that it may take, from connecting to the end of the reply.
+    /// The time limit from the connection to the end of the reply.
     public var timeout: Duration
-    /// The mark that the sockets need on Linux to get around a tunnel that is up and carries nothing.
+    /// The mark with which sockets on Linux bypass a tunnel that is up but carries nothing.
     public var socketMark: UInt32?
 
     package init(
@@ -101,23 +102,23 @@ public struct ProvisioningRequest: Sendable {
 }
 
 extension ProvisioningRequest: CustomStringConvertible, CustomReflectable {
-    /// Without what may be secret.
+    /// A description without secrets.
     public var description: String {
         "\(method.rawValue) https://\(server.authority)\(target.prefix { $0 != "?" })"
     }
 
-    /// Shows what ``description`` does.
+    /// Contains only ``description``.
     public var customMirror: Mirror { Mirror(self, children: ["request": description]) }
 }
 
-/// What a server answered.
+/// The reply of a server.
 public struct ProvisioningReply: Sendable {
     /// The HTTP status.
     public var status: Int
     /// The body.
     public var body: [UInt8]
 
-    /// A reply.
+    /// Makes a reply.
     public init(status: Int, body: [UInt8]) {
         self.status = status
         self.body = body
@@ -125,28 +126,28 @@ public struct ProvisioningReply: Sendable {
 }
 
 extension ProvisioningReply: CustomStringConvertible, CustomReflectable {
-    /// Without the body, which may hold a key.
+    /// A description without the body, which may contain a key.
     public var description: String { "HTTP \(status), \(body.count) bytes" }
 
-    /// Shows what ``description`` does.
+    /// Contains only ``description``.
     public var customMirror: Mirror { Mirror(self, children: ["reply": description]) }
 }
 
-/// Why there is no reply.
+/// The reason of a missing reply.
 public enum ProvisioningTransportError: Error, Hashable, Sendable, Codable {
     /// The server could not be reached, or the connection ended before the reply did.
     case unreachable(String)
-    /// What answered is not the server that was asked for: its name, its pins or its authorities are others.
+    /// The host that answered is not the requested server: its name, pins or authorities differ.
     case untrusted(String)
-    /// The server's certificate is not valid yet, and this machine's clock, which says so, was never set.
+    /// The server's certificate is not valid yet according to this machine's clock, which was never set.
     case clockUnset(String)
     /// The reply is longer than the request allows.
     case tooLong(limit: Int)
-    /// The request cannot be sent by this transport.
+    /// This transport cannot send the request.
     case unsupported(String)
 }
 
-/// Values of a query (RFC 3986, section 3.4): each byte that is not unreserved is encoded, once.
+/// Encodes values of a query (RFC 3986 section 3.4): each byte that is not unreserved is encoded once.
 enum QueryText {
     private static let unreserved = Set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~".utf8)
 

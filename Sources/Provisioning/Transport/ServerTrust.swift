@@ -3,19 +3,19 @@
 
 import PacketTunnel
 
-/// Why a server is believed to be the one that was asked for. In each case its certificate has to be for the server's name,
-/// valid on the day, and for servers.
+/// The trust in a server. In each case, its certificate must be for the server's name, valid on the day, and for
+/// servers.
 ///
 /// In JSON it is `{"system":true}`, `{"pins":["sha256/…","sha256/…"]}` or `{"authorities":"PEM","acceptsCommonName":true}`.
 public enum ServerTrust: Hashable, Sendable {
-    /// The system's authorities vouch for it.
+    /// The system's authorities verify the server.
     case system
-    /// Its key is one of these, of which there are at least two: no authority is asked.
+    /// The server's key is one of these pins, of which there are at least two. No authority is used.
     case pins([ServerKeyPin])
-    /// The authorities with these certificates (PEM) vouch for it, and no others.
+    /// Only the authorities with these certificates (PEM) verify the server.
     ///
-    /// `acceptsCommonName` takes certificates without alternative names for their common name, which today's rules forbid (RFC 9525,
-    /// section 2). It is for authorities that issue no others, and the log says when it was used.
+    /// `acceptsCommonName` accepts certificates without alternative names by their common name, which current rules
+    /// forbid (RFC 9525 section 2). It is for authorities that issue no other certificates. Each use is logged.
     case authorities(String, acceptsCommonName: Bool = false)
 }
 
@@ -35,14 +35,14 @@ extension ServerTrust: Codable {
             TypedField("acceptsCommonName", \.acceptsCommonName, .optional(.flag)))
     }
 
-    /// Decodes; anything but the three forms is an error, since what is not understood must not become trust.
+    /// Decodes one of the three forms. Anything else is an error, because unknown data must not become trust.
     public init(from decoder: any Decoder) throws {
         let members = try Members.message.decode(JSONValue(from: decoder).ordered, .create, at: "trust")
         switch (members.system, members.pins, members.authorities) {
         case (true?, nil, nil) where members.acceptsCommonName == nil: self = .system
         case (nil, let pins?, nil) where members.acceptsCommonName == nil: self = .pins(pins)
         case (nil, nil, let text?): self = .authorities(text, acceptsCommonName: members.acceptsCommonName ?? false)
-        default: throw ContractError(field: "trust", problem: "it is one of 'system', 'pins' and 'authorities'")
+        default: throw ContractError(field: "trust", problem: "must be one of 'system', 'pins' and 'authorities'")
         }
     }
 

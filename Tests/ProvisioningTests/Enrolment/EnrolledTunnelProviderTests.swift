@@ -106,13 +106,13 @@ final class EnrolledScene: Sendable {
         try DeviceEnrolment(try await secrets.read(EnrolledTunnelConfiguration.defaultSecretName, of: "test"))
     }
 
-    /// Cuts a server off.
+    /// Makes a server unreachable.
     func kill(_ index: Int) {
         let dead = servers[index].address
         internet.setFilter { $0.source != dead && $0.destination != dead }
     }
 
-    /// Whether a ping through the tunnel comes back.
+    /// Whether a ping through the tunnel is answered.
     func passes() async -> Bool {
         let request = PacketBuilder.icmpEcho(
             from: Self.inner, to: Self.target, identifier: 99, sequence: 1, payload: [1, 2, 3])
@@ -128,9 +128,9 @@ final class EnrolledScene: Sendable {
     }
 }
 
-@Suite("A tunnel whose gateway gives out its settings", .timeLimit(.minutes(2)))
+@Suite("A tunnel with settings from a gateway", .timeLimit(.minutes(2)))
 struct EnrolledTunnelProviderTests {
-    @Test("The first start enrols with the invitation, later ones with what was kept")
+    @Test("The first start enrols with the invitation, and later ones use the stored enrolment")
     func start() async throws {
         let scene = try await EnrolledScene()
         try await scene.start()
@@ -149,7 +149,7 @@ struct EnrolledTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("A start whose reply is lost, and one that is killed before, end in the same device")
+    @Test("A start whose reply is lost and one that is killed before result in the same device")
     func lostReplies() async throws {
         let scene = try await EnrolledScene()
         scene.gateway.change { $0.losesRepliesOf = EnrolmentPath.enrolments }
@@ -165,7 +165,7 @@ struct EnrolledTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("Without the gateway what it gave last is used, until it ends")
+    @Test("Without the gateway, the last grant is used until it expires")
     func outage() async throws {
         let scene = try await EnrolledScene(expiresInSeconds: 600)
         try await scene.start()
@@ -180,7 +180,7 @@ struct EnrolledTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("A device that was revoked does not start, and says so")
+    @Test("The start of a revoked device fails with that reason")
     func revoked() async throws {
         let scene = try await EnrolledScene()
         try await scene.start()
@@ -205,7 +205,7 @@ struct EnrolledTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("A start whose first server is silent goes to the next one")
+    @Test("A start with a silent first server uses the next one")
     func silentServer() async throws {
         let scene = try await EnrolledScene()
         scene.kill(0)
@@ -215,7 +215,7 @@ struct EnrolledTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("When nothing comes through any more, the tunnel moves to the next server without going down")
+    @Test("If packets no longer arrive, the tunnel moves to the next server without going down")
     func failover() async throws {
         let scene = try await EnrolledScene()
         try await scene.start()
@@ -227,7 +227,7 @@ struct EnrolledTunnelProviderTests {
         #expect(await scene.passes())
         #expect(scene.servers[1].behind.statistics.pingsAnswered > 0)
         #expect(await scene.changes.wait { scene.host.status.status == .connected })
-        // And back, with the gateway asked once round.
+        // The tunnel moves back, and requests the grant once for each round.
         scene.kill(1)
         #expect(await scene.passes())
         #expect(await scene.changes.wait { scene.host.status.status == .connected })
@@ -236,7 +236,7 @@ struct EnrolledTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("A tunnel through which nothing passes asks the gateway for its servers and tries the next one")
+    @Test("A tunnel that carries no packets requests the servers from the gateway and tries the next one")
     func inquiry() async throws {
         let scene = try await EnrolledScene()
         try await scene.start()
@@ -262,7 +262,7 @@ struct EnrolledTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("A device that is revoked while its tunnel is up is told so when the tunnel dies")
+    @Test("A device that is revoked while its tunnel is up gets that reason when the tunnel fails")
     func revokedMeanwhile() async throws {
         let scene = try await EnrolledScene()
         try await scene.start()
@@ -273,12 +273,12 @@ struct EnrolledTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("It renews in time, and takes on what the gateway gives then")
+    @Test("A running tunnel renews in time, and adopts the new grant")
     func renewal() async throws {
         let scene = try await EnrolledScene(renewAfterSeconds: 1)
         try await scene.start()
         #expect(await scene.passes())
-        // The gateway takes its first server away.
+        // The gateway removes its first server.
         scene.gateway.change { $0.templateGrant.servers.removeFirst() }
         #expect(await scene.changes.wait { scene.gateway.asked.contains("POST /v1/device/renew") })
         scene.kill(0)
@@ -306,7 +306,7 @@ struct EnrolledTunnelProviderTests {
         #expect(try await scene.secrets.names(of: "test") == [])
     }
 
-    @Test("What cannot be used is said field by field, and without a transport nothing starts")
+    @Test("Invalid values are reported by field, and a start without a transport fails")
     func validation() async throws {
         var configuration = EnrolledTunnelConfiguration(gateways: [])
         #expect(configuration.validate().map(\.field) == ["gateways"])
@@ -327,7 +327,7 @@ struct EnrolledTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("Trust is one of three forms, and nothing that is not understood becomes trust")
+    @Test("Trust has one of three forms, and unknown data never becomes trust")
     func trust() throws {
         let pins = (1...2).compactMap { ServerKeyPin(bytes: [UInt8](repeating: $0, count: 32)) }
         for trust in [

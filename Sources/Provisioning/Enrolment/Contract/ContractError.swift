@@ -3,11 +3,11 @@
 
 package import TunnelSystem
 
-/// What is wrong with a text of the enrolment API, or with an invitation. It repeats no secret.
+/// An error in a message of the enrolment API, or in an invitation. It contains no secret.
 public struct ContractError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The field, as in `servers[0].publicKey`; `body` for the whole.
+    /// The field, such as `servers[0].publicKey`; `body` for the whole message.
     public var field: String
-    /// What is wrong with it.
+    /// The problem with the field.
     public var problem: String
 
     /// An error.

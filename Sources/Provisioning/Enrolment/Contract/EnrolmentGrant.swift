@@ -10,24 +10,24 @@ public import WireGuardCore
     public import Foundation
 #endif
 
-/// What a device is given, by enrolling, asking again, renewing or rotating.
+/// The settings of a device, which it gets by enrolling, requesting them, renewing or rotating its key.
 public struct EnrolmentGrant: ContractMessage {
-    /// The device that the gateway knows.
+    /// The device in the gateway's records.
     public struct Device: Hashable, Sendable {
-        /// Its id.
+        /// The device's ID.
         public var id: RandomID
-        /// What people call it.
+        /// The display name.
         public var name: String
-        /// Whose it is.
+        /// The login of the device's user.
         public var user: String
-        /// Its key.
+        /// The device's key.
         public var publicKey: PublicKey
-        /// When it enrolled.
+        /// The time of the enrolment.
         public var createdAt: Date
-        /// How long it may be used from now on, unless it renews; nil for ever.
+        /// The time until the device expires unless it renews; `nil` for no expiry.
         public var expiresInSeconds: Int64?
 
-        /// A device.
+        /// Makes a device.
         public init(
             id: RandomID, name: String, user: String, publicKey: PublicKey, createdAt: Date,
             expiresInSeconds: Int64? = nil
@@ -41,16 +41,16 @@ public struct EnrolmentGrant: ContractMessage {
         }
     }
 
-    /// A WireGuard server that takes the device.
+    /// A WireGuard server that accepts the device.
     public struct Server: Hashable, Sendable {
-        /// Its key.
+        /// The server's key.
         public var publicKey: PublicKey
-        /// Where it listens, the best first.
+        /// The endpoints of WireGuard, the preferred one first.
         public var endpoints: [EndpointAddress]
-        /// How long the key is going to be in use; nil where no end is planned.
+        /// The time until the key is replaced; `nil` if no replacement is planned.
         public var notAfterSeconds: Int64?
 
-        /// A server.
+        /// Makes a server.
         public init(publicKey: PublicKey, endpoints: [EndpointAddress], notAfterSeconds: Int64? = nil) {
             self.publicKey = publicKey
             self.endpoints = endpoints
@@ -60,28 +60,28 @@ public struct EnrolmentGrant: ContractMessage {
 
     /// The device.
     public var device: Device
-    /// Its addresses in the tunnel: at most one of each family.
+    /// The device's addresses in the tunnel, at most one of each family.
     public var addresses: [IPAddress]
-    /// The servers, the best first.
+    /// The servers, the preferred one first.
     public var servers: [Server]
     /// Name servers inside the tunnel.
     public var dns: [IPAddress]
-    /// Names that are tried behind a short one.
+    /// The search domains for short names.
     public var searchDomains: [String]
-    /// What is routed into the tunnel.
+    /// The networks that are routed into the tunnel.
     public var routes: [IPPrefix]
-    /// The most bytes of one IP packet in the tunnel.
+    /// The largest size of an IP packet in the tunnel, in bytes.
     public var mtu: Int
     /// Seconds between keepalives; 0 for none.
     public var keepaliveSeconds: UInt16
-    /// Mixed into each handshake.
+    /// The pre-shared key of the handshakes; `nil` for none.
     public var presharedKey: PresharedKey?
-    /// When to renew, from now on.
+    /// The time until the device should renew, in seconds.
     public var renewAfterSeconds: Int64
-    /// What time it is for the gateway.
+    /// The gateway's time.
     public var serverTime: Date
 
-    /// A grant.
+    /// Makes a grant.
     public init(
         device: Device, addresses: [IPAddress], servers: [Server], dns: [IPAddress] = [], searchDomains: [String] = [],
         routes: [IPPrefix], mtu: Int = 1420, keepaliveSeconds: UInt16 = 25, presharedKey: PresharedKey? = nil,
@@ -125,7 +125,7 @@ extension EnrolmentGrant {
 
     private func checkFamilies() throws(ContractError) {
         guard addresses.count == 1 || addresses[0].isIPv6 != addresses[1].isIPv6 else {
-            throw ContractError(field: "addresses", problem: "both are of one family")
+            throw ContractError(field: "addresses", problem: "must not be two addresses of one family")
         }
         // An IPv6 link has at least 1280 bytes (RFC 8200 section 5).
         guard mtu >= 1280 || !addresses.contains(where: \.isIPv6) else {

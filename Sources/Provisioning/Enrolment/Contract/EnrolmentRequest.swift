@@ -3,20 +3,20 @@
 
 public import WireGuardCore
 
-/// What a device asks for when it enrols: `POST /v1/enrolments`, with an invitation as the bearer secret.
+/// A device's request to enrol: `POST /v1/enrolments`, with an invitation as the bearer secret.
 ///
-/// The identical request gets the same answer again, so a reply that was lost harms nobody.
+/// A repeated identical request gets the same answer, so that a lost reply causes no harm.
 public struct EnrolmentRequest: ContractMessage {
     /// The device's key.
     public var publicKey: PublicKey
-    /// What the device is going to show from then on. It makes it, and the gateway keeps its hash.
+    /// The credential of the device from then on. The device makes it, and the gateway stores its hash.
     public var credential: BearerSecret
-    /// What people call the device: at most 64 characters.
+    /// The display name of the device, at most 64 characters.
     public var name: String?
-    /// What it runs on, as in `linux`: at most 32 characters.
+    /// The platform, such as `linux`, at most 32 characters.
     public var platform: String?
 
-    /// A request.
+    /// Makes a request.
     public init(publicKey: PublicKey, credential: BearerSecret, name: String? = nil, platform: String? = nil) {
         self.publicKey = publicKey
         self.credential = credential
@@ -32,6 +32,6 @@ public struct EnrolmentRequest: ContractMessage {
         TypedField("name", \.name, .optional(.line(1...64))),
         TypedField("platform", \.platform, .optional(.line(1...32))))
 
-    /// True.
+    /// `true`: the message is a request.
     public static let isRequest = true
 }

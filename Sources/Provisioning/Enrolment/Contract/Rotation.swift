@@ -10,16 +10,16 @@ public import WireGuardCore
     import Foundation
 #endif
 
-/// What a device has to answer to show that it holds its old key: the reply to `POST /v1/device/rotation-nonces`.
+/// A nonce with which a device proves that it has its old key: the reply to `POST /v1/device/rotation-nonces`.
 public struct RotationNonce: ContractMessage {
-    /// 32 random bytes of the gateway.
+    /// 32 random bytes from the gateway.
     public var nonce: [UInt8]
-    /// The key of the gateway that the proof is for.
+    /// The gateway's key for the proof.
     public var serverKey: PublicKey
-    /// How long the gateway takes it.
+    /// The time for which the gateway accepts the nonce, in seconds.
     public var lifetimeSeconds: Int64
 
-    /// A nonce.
+    /// Makes a nonce.
     public init(nonce: [UInt8], serverKey: PublicKey, lifetimeSeconds: Int64) {
         self.nonce = nonce
         self.serverKey = serverKey
@@ -34,23 +34,23 @@ public struct RotationNonce: ContractMessage {
         TypedField("lifetimeSeconds", \.lifetimeSeconds, .seconds(from: 1)))
 }
 
-/// A new key in place of the old one: `POST /v1/device/rotations`. The identical request gets the same answer again.
+/// A request to replace the key: `POST /v1/device/rotations`. A repeated identical request gets the same answer.
 public struct RotationRequest: ContractMessage {
     /// The new key.
     public var publicKey: PublicKey
     /// The gateway's nonce.
     public var nonce: [UInt8]
-    /// That the sender holds the old key.
+    /// The proof that the sender has the old key.
     public var proof: [UInt8]
 
-    /// A request from its parts.
+    /// Makes a request from its parts.
     public init(publicKey: PublicKey, nonce: [UInt8], proof: [UInt8]) {
         self.publicKey = publicKey
         self.nonce = nonce
         self.proof = proof
     }
 
-    /// A request that proves the old key; nil where the gateway's key is none (a point of low order).
+    /// Makes a request with a proof of the old key; `nil` if the gateway's key is not valid (a point of low order).
     public init?(from old: PrivateKey, to new: PublicKey, answering nonce: RotationNonce) {
         guard let proof = Self.proof(own: old, other: nonce.serverKey, nonce: nonce.nonce, newKey: new) else {
             return nil
@@ -62,7 +62,7 @@ public struct RotationRequest: ContractMessage {
     ///
     /// The device computes it with its old private key and the gateway's public key, the gateway with its private key and the
     /// device's old public key.
-    /// - Returns: nil where both keys have no secret in common (RFC 7748 section 6.1).
+    /// - Returns: `nil` if the two keys have no shared secret (RFC 7748 section 6.1).
     public static func proof(own: PrivateKey, other: PublicKey, nonce: [UInt8], newKey: PublicKey) -> [UInt8]? {
         code(own, other) { code in
             code.update(data: message(nonce, newKey))
@@ -70,8 +70,8 @@ public struct RotationRequest: ContractMessage {
         }
     }
 
-    /// Whether the proof is that of the device with the key `oldKey`, for the gateway with the key `serverKey`. It takes the
-    /// same time wherever a wrong proof differs.
+    /// Whether the proof is that of the device with the key `oldKey`, for the gateway with the key `serverKey`. The
+    /// time is independent of where a wrong proof differs.
     public func isProven(by oldKey: PublicKey, to serverKey: PrivateKey) -> Bool {
         guard let expected = Self.proof(own: serverKey, other: oldKey, nonce: nonce, newKey: publicKey),
             expected.count == proof.count
@@ -103,6 +103,6 @@ public struct RotationRequest: ContractMessage {
         TypedField("nonce", \.nonce, .bytes32),
         TypedField("proof", \.proof, .bytes32))
 
-    /// True.
+    /// `true`: the message is a request.
     public static let isRequest = true
 }
