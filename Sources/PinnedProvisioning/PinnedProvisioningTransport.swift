@@ -11,26 +11,26 @@ import TrustPinning
     package import Foundation
 #endif
 
-/// Sends provisioning requests over TLS to servers that are verified as the request says: by pins, by given authorities, or by
-/// the system's (`ServerTrust`).
+/// Sends provisioning requests over TLS, and verifies the servers by the requests' `ServerTrust`: by pins, by given
+/// authorities, or by the system's authorities.
 ///
-/// Each request has a connection of its own, to the address that it names, if any, and is judged for the server's name. Nothing of
-/// it leaves before the server was found to be the right one. No redirection is followed.
+/// Each request has a separate connection, to its address if it has one. The server is verified by its name before any
+/// part of the request is sent. No redirection is followed.
 public struct PinnedProvisioningTransport: ProvisioningTransport {
     private let logger: Logger
     private let now: @Sendable () -> Date
 
-    /// A transport.
-    /// - Parameter logger: hears when a certificate's common name was accepted.
+    /// Makes a transport.
+    /// - Parameter logger: Logs each accepted common name of a certificate.
     public init(logger: Logger = Logger(label: "provisioning")) { self.init(logger: logger, now: { Date() }) }
 
-    /// - Parameter now: the time that certificates have to be valid at.
+    /// - Parameter now: The time at which certificates must be valid.
     package init(logger: Logger, now: @escaping @Sendable () -> Date) {
         self.logger = logger
         self.now = now
     }
 
-    /// Sends a request, and returns the whole reply, whatever its status.
+    /// Sends a request, and returns the whole reply with any status.
     public func send(_ request: ProvisioningRequest) async throws(ProvisioningTransportError) -> ProvisioningReply {
         let evaluator = try request.server.evaluator(logger)
         do throws(PinnedSessionError) {
@@ -42,12 +42,12 @@ public struct PinnedProvisioningTransport: ProvisioningTransport {
 }
 
 extension ProvisioningServer {
-    /// What judges the server.
+    /// Makes the evaluator that verifies the server.
     fileprivate func evaluator(_ logger: Logger) throws(ProvisioningTransportError) -> TrustEvaluator {
         switch trust {
         case .system: return TrustEvaluator(policies: .systemTrustOnly, systemTrust: Self.systemTrust())
         case .pins(let pins):
-            return TrustEvaluator(policies: try policies(pins), systemTrust: NobodyVouches())
+            return TrustEvaluator(policies: try policies(pins), systemTrust: NoSystemTrust())
         case .authorities(let pem, let acceptsCommonName):
             let roots: RootStore
             do throws(PinError) {
@@ -55,14 +55,14 @@ extension ProvisioningServer {
             } catch {
                 throw .unsupported("the authorities of \(name): \(error)")
             }
-            // The same code on each platform: Apple's does not know common names any more.
+            // Use the same code on each platform, because Apple's no longer supports common names.
             return TrustEvaluator(
                 policies: .systemTrustOnly, systemTrust: RootStoreTrust(roots: roots, rememberedChains: 0),
                 observers: acceptsCommonName ? [commonNameObserver(logger)] : [])
         }
     }
 
-    /// Its own key decides, and nobody else: a leaf with one of these keys, for the name, for servers, valid now.
+    /// The policy for pins: only a leaf with one of these keys, for the name and for servers, and valid now.
     private func policies(_ pins: [ServerKeyPin]) throws(ProvisioningTransportError) -> PolicySet {
         do {
             let pins = try pins.enumerated().map { index, pin in
@@ -81,24 +81,24 @@ extension ProvisioningServer {
                 let leaf = evaluation.presentedChain.first,
                 let fields = try? CertificateFields(leaf), fields.alternativeNames == nil
             else { return }
-            logger.notice("the certificate of \(name) has a common name only, which its authority may be believed")
+            logger.notice("the certificate of \(name) has only a common name, which is accepted from its authority")
         }
     }
 }
 
-/// For servers whose pins alone decide.
-private struct NobodyVouches: SystemTrust {
+/// Trusts no chain, for servers that are verified only by pins.
+private struct NoSystemTrust: SystemTrust {
     func verify(_ request: SystemTrustRequest) async -> SystemTrustResult {
-        .untrusted(SystemTrustFailure(.unknownIssuer, "no authority is asked"))
+        .untrusted(SystemTrustFailure(.unknownIssuer, "no authority is trusted"))
     }
 }
 
 extension ProvisioningTransportError {
-    /// No certificate that is in use was made before this, and no clock that was set is behind it: 2025-01-01.
+    /// 2025-01-01, which is earlier than the start of any certificate in use. A clock before this time was never set.
     private static let earliestTime = Date(timeIntervalSince1970: 1_735_689_600)
 
-    /// What is known of why there is no reply.
-    /// - Parameter now: what the clock says.
+    /// Converts the error of a session.
+    /// - Parameter now: The time of this machine's clock.
     fileprivate init(_ error: PinnedSessionError, now: Date) {
         switch error {
         case .untrusted(_, let verdict):
@@ -107,7 +107,7 @@ extension ProvisioningTransportError {
             }
             self =
                 isEarly == true && now < Self.earliestTime
-                ? .clockUnset("it says \(now.formatted(.iso8601)), and the server's certificate is not valid yet")
+                ? .clockUnset("it shows \(now.formatted(.iso8601)), and the server's certificate is not valid yet")
                 : .untrusted(verdict.reason)
         case .responseTooLarge(let limit): self = .tooLong(limit: limit)
         case .invalidRequest(let reason), .bodyFailed(let reason): self = .unsupported(reason)

@@ -6,11 +6,11 @@ import PacketTunnel
 import Provisioning
 
 extension ProvisioningServer {
-    /// Where to connect, as `address:port`; nil where the name is looked up.
+    /// The address to connect to, as `address:port`; `nil` to resolve the name.
     var place: String? { address.map { Endpoint(address: $0, port: port).description } }
 }
 
 extension ProvisioningRequest {
-    /// The field `Authorization`. Nothing wipes it.
+    /// The field `Authorization`. It is not overwritten after use.
     var authorization: String? { bearer.map { "Bearer " + String(decoding: $0.bytes, as: UTF8.self) } }
 }
