@@ -21,8 +21,8 @@ package struct AddKeyClient: Sendable {
 
     /// Registers a key.
     /// - Parameters:
-    /// - servers: The servers, in the order of the requests.
-    /// - first: The index of the first server to use.
+    ///   - servers: The servers, in the order of the requests.
+    ///   - first: The index of the first server to use.
     /// - Returns: The reply, and the index of the server that gave it.
     /// - Throws: `.refused` immediately, because other servers would refuse too. `.timedOut` contains the last
     ///   server's failure.

@@ -25,8 +25,8 @@ public struct AddKeyConfiguration: Codable, Hashable, Sendable {
     public var allowsLocalNetwork: Bool
     /// The traffic that may leave outside the tunnel.
     public var leakPolicy: LeakPolicy
-    /// The detection of a dead server. If it ends the tunnel (`ConnectivityOptions.endWhenDead`), the next start uses
-    /// the next server first.
+    /// The detection of a dead server. If it ends the tunnel (`ConnectivityOptions.endWhenDead`), the next server
+    /// is tried first.
     public var connectivity: ConnectivityOptions
 
     /// The port of PIA's API.
@@ -56,10 +56,10 @@ public struct AddKeyConfiguration: Codable, Hashable, Sendable {
     /// With `use_ip`, the tunnel connects to the address in `serverAddress` and verifies the name in `cn`. `serial`
     /// and `activationAttemptId` are ignored.
     /// - Parameters:
-    /// - values: The provider configuration.
-    /// - serverAddress: The server address of the same profile.
-    /// - trust: The trust in the server. PIA's servers have certificates of PIA's own authority with only a common
-    ///   name: `.authorities(pem, acceptsCommonName: true)`.
+    ///   - values: The provider configuration.
+    ///   - serverAddress: The server address of the same profile.
+    ///   - trust: The trust in the server. PIA's servers have certificates of PIA's own authority with only a common
+    ///     name: `.authorities(pem, acceptsCommonName: true)`.
     /// - Throws: `.configurationInvalid`, with each key that is not valid.
     public static func fromProviderConfiguration(
         _ values: [String: JSONValue], serverAddress: String, trust: ServerTrust = .system

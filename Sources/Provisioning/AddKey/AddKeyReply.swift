@@ -49,8 +49,8 @@ package struct AddKeyReply: Hashable, Sendable {
 
     /// Decodes a reply.
     /// - Parameters:
-    /// - publicKey: The registered key, which the server must repeat.
-    /// - allowsLoopback: Whether the server may have a loopback address, because it runs on this machine.
+    ///   - publicKey: The registered key, which the server must repeat.
+    ///   - allowsLoopback: Whether the server may have a loopback address, because it runs on this machine.
     package init(
         _ reply: ProvisioningReply, for publicKey: PublicKey, allowsLoopback: Bool = false
     ) throws(ProvisioningError) {

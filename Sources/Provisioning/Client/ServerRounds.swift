@@ -24,11 +24,11 @@ struct ServerRounds: Sendable {
 
     /// Sends requests until a server gives a valid answer.
     /// - Parameters:
-    /// - servers: The servers, in the order of the requests.
-    /// - first: The index of the first server to use.
-    /// - request: Makes the request to a server. The content must be the same each time, so that a lost reply causes
-    ///   no harm.
-    /// - read: Decodes the reply of a server.
+    ///   - servers: The servers, in the order of the requests.
+    ///   - first: The index of the first server to use.
+    ///   - request: Makes the request to a server. The content must be the same each time, so that a lost reply causes
+    ///     no harm.
+    ///   - read: Decodes the reply of a server.
     /// - Returns: The value of the first valid reply, and the index of its server.
     /// - Throws: An error that no other server could avoid, immediately. `.timedOut` contains the last server's
     ///   failure.

@@ -19,13 +19,13 @@ public struct EnrolmentClient: Sendable {
 
     /// Makes a client.
     /// - Parameters:
-    /// - servers: The servers, which are used in turn.
-    /// - transport: Sends requests.
-    /// - deadline: The time limit of each call.
-    /// - clock: The clock of deadlines and pauses.
-    /// - logger: Logs the failures of servers.
-    /// - socketMark: The mark with which sockets bypass a running tunnel.
-    /// - random: The source of random pauses.
+    ///   - servers: The servers, which are used in turn.
+    ///   - transport: Sends requests.
+    ///   - deadline: The time limit of each call.
+    ///   - clock: The clock of deadlines and pauses.
+    ///   - logger: Logs the failures of servers.
+    ///   - socketMark: The mark with which sockets bypass a running tunnel.
+    ///   - random: The source of random pauses.
     public init(
         servers: [ProvisioningServer], transport: any ProvisioningTransport, deadline: Duration = .seconds(30),
         clock: any Clock<Duration> = ContinuousClock(), logger: Logger = Logger(label: "enrolment"),
@@ -48,9 +48,9 @@ public struct EnrolmentClient: Sendable {
 
     /// Requests the device's current grant.
     /// - Parameters:
-    /// - credential: The device's credential.
-    /// - publicKey: The device's key, which the gateway must have.
-    /// - nextKey: The key of an unfinished rotation, which the gateway may have instead.
+    ///   - credential: The device's credential.
+    ///   - publicKey: The device's key, which the gateway must have.
+    ///   - nextKey: The key of an unfinished rotation, which the gateway may have instead.
     public func grant(
         credential: BearerSecret, publicKey: PublicKey, nextKey: PublicKey? = nil
     ) async throws(ProvisioningError) -> EnrolmentGrant {
@@ -59,9 +59,9 @@ public struct EnrolmentClient: Sendable {
 
     /// Extends the device's expiry.
     /// - Parameters:
-    /// - credential: The device's credential.
-    /// - publicKey: The device's key, which the gateway must have.
-    /// - nextKey: The key of an unfinished rotation, which the gateway may have instead.
+    ///   - credential: The device's credential.
+    ///   - publicKey: The device's key, which the gateway must have.
+    ///   - nextKey: The key of an unfinished rotation, which the gateway may have instead.
     public func renew(
         credential: BearerSecret, publicKey: PublicKey, nextKey: PublicKey? = nil
     ) async throws(ProvisioningError) -> EnrolmentGrant {

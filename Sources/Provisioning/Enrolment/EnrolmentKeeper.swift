@@ -35,8 +35,8 @@ package struct EnrolmentKeeper: Sendable {
 
     /// The enrolment in a secret. For an invitation, a new enrolment, which replaces the invitation in the store.
     /// - Parameters:
-    /// - name: The display name of a new device.
-    /// - platform: The platform of a new device.
+    ///   - name: The display name of a new device.
+    ///   - platform: The platform of a new device.
     package func read(
         _ secret: SecretBytes, name: String?, platform: String?
     ) async throws(TunnelError) -> DeviceEnrolment {
