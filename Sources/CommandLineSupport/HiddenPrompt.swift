@@ -7,9 +7,9 @@ import TunnelSystem
 /// Reads a secret from the terminal, which does not show it.
 package enum HiddenPrompt {
     /// - Parameters:
-    /// - prompt: The prompt on the terminal.
-    /// - name: The name of the secret, such as `password`.
-    /// - otherwise: Another way to pass the secret, for the error's remedy.
+    ///   - prompt: The prompt on the terminal.
+    ///   - name: The name of the secret, such as `password`.
+    ///   - otherwise: Another way to pass the secret, for the error's remedy.
     /// - Returns: The line that was typed or pasted, which may be empty. The caller must overwrite it.
     /// - Throws: ``CommandFailure`` if there is no terminal, or if the user cancels with Ctrl-C or Ctrl-D.
     package static func read(

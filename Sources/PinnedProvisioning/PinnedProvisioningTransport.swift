@@ -24,7 +24,7 @@ public struct PinnedProvisioningTransport: ProvisioningTransport {
     /// - Parameter logger: Logs each accepted common name of a certificate.
     public init(logger: Logger = Logger(label: "provisioning")) { self.init(logger: logger, now: { Date() }) }
 
-    /// - Parameter now: the time that certificates have to be valid at.
+    /// - Parameter now: The time at which certificates must be valid.
     package init(logger: Logger, now: @escaping @Sendable () -> Date) {
         self.logger = logger
         self.now = now
@@ -47,7 +47,7 @@ extension ProvisioningServer {
         switch trust {
         case .system: return TrustEvaluator(policies: .systemTrustOnly, systemTrust: Self.systemTrust())
         case .pins(let pins):
-            return TrustEvaluator(policies: try policies(pins), systemTrust: NobodyVouches())
+            return TrustEvaluator(policies: try policies(pins), systemTrust: NoSystemTrust())
         case .authorities(let pem, let acceptsCommonName):
             let roots: RootStore
             do throws(PinError) {
@@ -81,20 +81,20 @@ extension ProvisioningServer {
                 let leaf = evaluation.presentedChain.first,
                 let fields = try? CertificateFields(leaf), fields.alternativeNames == nil
             else { return }
-            logger.notice("the certificate of \(name) has a common name only, which its authority may be believed")
+            logger.notice("the certificate of \(name) has only a common name, which is accepted from its authority")
         }
     }
 }
 
-/// For servers whose pins alone decide.
-private struct NobodyVouches: SystemTrust {
+/// Trusts no chain, for servers that are verified only by pins.
+private struct NoSystemTrust: SystemTrust {
     func verify(_ request: SystemTrustRequest) async -> SystemTrustResult {
         .untrusted(SystemTrustFailure(.unknownIssuer, "authorities are not used"))
     }
 }
 
 extension ProvisioningTransportError {
-    /// No certificate that is in use was made before this, and no clock that was set is behind it: 2025-01-01.
+    /// 2025-01-01, which is earlier than the start of any certificate in use. A clock before this time was never set.
     private static let earliestTime = Date(timeIntervalSince1970: 1_735_689_600)
 
     /// The reason for a missing reply, as far as it is known.

@@ -11,6 +11,6 @@ extension ProvisioningServer {
 }
 
 extension ProvisioningRequest {
-    /// The field `Authorization`. Nothing wipes it.
+    /// The field `Authorization`. It is not overwritten after use.
     var authorization: String? { bearer.map { "Bearer " + String(decoding: $0.bytes, as: UTF8.self) } }
 }

@@ -5,24 +5,25 @@ public import PacketTunnel
 
 /// The error of a tunnel that was not assigned, or of a device's request that failed.
 public enum ProvisioningError: Error, Hashable, Sendable {
-    /// The server does not want this client.
+    /// The server refuses this client.
     case refused(String)
-    /// The gateway does not want this device, for a reason that programs know (``ProblemDetails/Code``).
+    /// The gateway refuses the request with a problem document, which has a code for programs
+    /// (``ProblemDetails/Code``).
     case problem(ProblemDetails)
     /// The server may answer later.
     case busy(String)
-    /// A field of the reply is wrong.
+    /// A field of the reply is not valid.
     case reply(field: String, problem: String)
     /// There was no reply.
     case transport(ProvisioningTransportError)
-    /// No server answered as it should within the deadline.
+    /// No server gave a valid answer within the deadline.
     case timedOut(after: Duration, last: String?)
     /// The calling task was cancelled.
     case cancelled
-    /// There is no server to ask.
+    /// No server is configured.
     case noServers
 
-    /// Whether another server may do better.
+    /// Whether another server may succeed.
     var concernsServerOnly: Bool {
         switch self {
         // Another server would have the same problem with this machine's clock.
@@ -40,7 +41,7 @@ public enum ProvisioningError: Error, Hashable, Sendable {
         }
     }
 
-    /// The error that ends a start, with what to do.
+    /// The error that ends a start, with its remedy.
     public var tunnelError: TunnelError {
         switch self {
         case .refused(let reason):
@@ -49,13 +50,13 @@ public enum ProvisioningError: Error, Hashable, Sendable {
         case .busy(let reason): TunnelError(.serverUnreachable, reason, fix: "try again later")
         case .reply(let field, let problem):
             TunnelError(
-                .serverUnreachable, "the server's reply cannot be used: '\(field)': \(problem)",
+                .serverUnreachable, "the server's reply is not valid: '\(field)': \(problem)",
                 fix: "choose another server, and report this one")
         case .transport(let error): error.tunnelError
         case .timedOut(let limit, let last):
             TunnelError(
                 .serverUnreachable,
-                "no server has answered as it should within \(limit)" + (last.map { "; last: \($0)" } ?? ""),
+                "no server gave a valid answer within \(limit)" + (last.map { "; last: \($0)" } ?? ""),
                 fix: "check the network and the servers")
         case .cancelled: TunnelError(.stopped, "the start was cancelled")
         case .noServers: TunnelError(.configurationInvalid, "there is no server to ask", fix: "name one")
@@ -64,7 +65,7 @@ public enum ProvisioningError: Error, Hashable, Sendable {
 }
 
 extension ProvisioningError: CustomStringConvertible {
-    /// The error, and what to do.
+    /// The error and its remedy.
     public var description: String { "\(tunnelError)" }
 }
 
@@ -73,17 +74,17 @@ extension ProvisioningTransportError {
         switch self {
         case .untrusted(let reason):
             TunnelError(
-                .serverUnreachable, "what answered is not the server: \(reason)",
+                .serverUnreachable, "the host that answered is not the server: \(reason)",
                 fix: "do not trust this network; check the server's name, pins and authorities")
         case .clockUnset(let reason):
             TunnelError(
                 .serverUnreachable, "this machine's clock is not set: \(reason)", fix: "set the clock, and try again")
         case .unreachable(let reason):
-            TunnelError(.serverUnreachable, "the server cannot be reached: \(reason)", fix: "check the network")
+            TunnelError(.serverUnreachable, "cannot reach the server: \(reason)", fix: "check the network")
         case .tooLong(let limit):
             TunnelError(.serverUnreachable, "the server's reply is longer than \(limit) bytes")
         case .unsupported(let reason):
-            TunnelError(.configurationInvalid, "the request cannot be sent: \(reason)")
+            TunnelError(.configurationInvalid, "cannot send the request: \(reason)")
         }
     }
 }
@@ -99,7 +100,7 @@ extension ProblemDetails {
         return switch code {
         case .unauthorized?: refused("ask for a new invitation, and enrol again")
         case .invitationUsed?:
-            refused("if another device of yours used it, ask for one for this device; if not, tell the administrator")
+            refused("if another device of yours used it, ask for another one; otherwise inform the administrator")
         case .invitationExpired?: refused("ask for a new invitation")
         case .deviceLimit?: refused("revoke an unused device, or ask for more devices")
         case .keyInUse?: refused("enrol again, with a new key")
@@ -107,7 +108,7 @@ extension ProblemDetails {
         case .deviceDisabled?: refused("ask the administrator to enable the device")
         case .deviceExpired?: refused("ask the administrator, or enrol again with a new invitation")
         case .poolFull?:
-            TunnelError(.serverUnreachable, "the gateway has no free address", fix: "tell the administrator")
+            TunnelError(.serverUnreachable, "the gateway has no free address", fix: "inform the administrator")
         default: refused("ask the administrator")
         }
     }

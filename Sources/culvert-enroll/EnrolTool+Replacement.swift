@@ -11,11 +11,13 @@ import WireGuardCore
 extension EnrolTool {
     /// Replaces a profile by a new device, which is enrolled first.
     ///
-    /// Until the gateway has accepted the new device, the old profile and its secrets stay unchanged. The new secret gets another name,
-    /// and the profile's file names the secret that the profile uses. That file is replaced in one step, so a crash leaves the old
-    /// profile with its secrets, or the new one with its secret. A repetition with the same invitation sends the same key and
-    /// credential: the gateway gives the same answer if it had accepted them and the reply was lost.
-    /// - Parameter fresh: The enrolment to begin with, unless one with the same invitation was begun earlier.
+    /// Until the gateway has accepted the new device, the old profile and its secrets stay unchanged. The new secret
+    /// gets another name, and the profile's file contains the name of the secret that the profile uses. That file is
+    /// replaced in one step, so a crash leaves either the old profile with its secrets or the new one with its secret.
+    /// A repetition with the same invitation sends the same key and credential. If the gateway accepted them and only
+    /// the reply was lost, it gives the same answer.
+    /// - Parameter fresh: The enrolment to start with, unless an enrolment with the same invitation was started
+    ///   earlier.
     /// - Throws: ``TunnelError`` with a message that the profile is unchanged.
     func replace(
         _ old: TunnelProfile, with configuration: EnrolledTunnelConfiguration, _ fresh: DeviceEnrolment,
@@ -30,7 +32,8 @@ extension EnrolTool {
         let secretName = configuration.secretName
         if begun?.name == nil { try await store.write(enrolment.secret, secretName, of: old.id) }
 
-        // The secret with the invitation stays until the profile uses it: only with that can a crash be made good.
+        // The secret with the invitation stays until the profile uses it: only with that can a repetition complete
+        // after a crash.
         let keeper = try keeper(configuration, keepingFor: nil)
         let done: DeviceEnrolment
         do throws(ProvisioningError) {
@@ -51,20 +54,20 @@ extension EnrolTool {
         do throws(TunnelError) {
             try await store.write(done.secret, secretName, of: old.id)
         } catch {
-            // The next start enrols with the secret that is kept, and gets the same answer.
+            // The next start enrols with the stored secret, and gets the same answer.
             console.problem("warning: cannot store the grant: \(error); the next start requests it again")
         }
         await remove(names.filter { $0 != secretName }, of: old, store)
         return done
     }
 
-    /// Takes the lock of the folder of profiles, which is made if it is missing.
-    /// - Returns: the descriptor that holds the lock until it is closed.
+    /// Locks the folder of profiles, and makes the folder if it is missing.
+    /// - Returns: The descriptor that holds the lock until it is closed.
     /// - Throws: ``EnrolProblem`` if another program has the lock.
     func replacementLock() throws(EnrolProblem) -> Int32 {
         let folder = directory.path + "/profiles"
         do throws(TunnelError) {
-            // With it the outer folder is made as private.
+            // This also makes the outer folder, with the same mode.
             _ = try directory.secrets()
             _ = try directory.profiles()
             let opened = SystemCall.open(folder, O_RDONLY | O_DIRECTORY)
@@ -86,8 +89,8 @@ extension EnrolTool {
         }
     }
 
-    /// An enrolment with this invitation's token that was begun and has not replaced the profile.
-    /// - Returns: the enrolment, and the name of its secret, or `nil` as the name if the profile itself uses that secret.
+    /// An enrolment with this invitation's token that was started and has not replaced the profile.
+    /// - Returns: The enrolment and the name of its secret; the name is `nil` if the profile itself uses that secret.
     private func begun(
         _ token: BearerSecret?, _ profile: TunnelProfile, _ names: [String], _ store: some SecretStore
     ) async -> (name: String?, enrolment: DeviceEnrolment)? {

@@ -38,8 +38,9 @@ struct EnrolTool: Sendable {
 
     // MARK: - Enrolling
 
-    /// Makes a profile of an invitation, and enrols. A new profile is kept before the request is sent, and stays unless the gateway
-    /// refuses the device; a profile that is replaced changes only after the gateway has accepted the new device.
+    /// Makes a profile from an invitation, and enrols. A new profile is stored before the request is sent, and stays
+    /// unless the gateway refuses the device. An existing profile is replaced only after the gateway has accepted the
+    /// new device.
     func enrol(
         _ invitation: Invitation, name: String?, deviceName: String?, replaces: Bool
     ) async throws(EnrolProblem) {
@@ -50,7 +51,7 @@ struct EnrolTool: Sendable {
                 "'\(name)' is not a valid tunnel name: use 1 to 15 letters, digits and the characters _ = + . -\n  fix: name it with --name"
             )
         }
-        // Only one program at a time reads, enrols and replaces: the other one would remove its secret.
+        // Only one program at a time may read, enrol and replace: another one would remove its secret.
         let lock = replaces ? try replacementLock() : nil
         defer { if let lock { SystemCall.close(lock) } }
         let manager = try await manager()
@@ -58,7 +59,7 @@ struct EnrolTool: Sendable {
         guard old == nil || replaces else {
             throw EnrolProblem(
                 ExitStatus.usage,
-                "there is a profile '\(name)' already\n  fix: use another name with --name, or --replace")
+                "a profile '\(name)' already exists\n  fix: use another name with --name, or --replace")
         }
         var configuration = EnrolledTunnelConfiguration(
             invitation, deviceName: deviceName ?? MachineName.host, platform: MachineName.platform)
@@ -74,7 +75,7 @@ struct EnrolTool: Sendable {
                 } else {
                     try await create(name, configuration, enrolment, manager)
                 }
-            tell("enrolled", done, name)
+            printResult("enrolled", done, name)
         } catch {
             throw EnrolProblem(error)
         }
@@ -140,7 +141,7 @@ struct EnrolTool: Sendable {
     func renew(_ name: String) async throws(EnrolProblem) {
         let device = try await device(name)
         do throws(ProvisioningError) {
-            tell("renewed", try await device.keeper.refreshed(device.enrolment, renewing: true), name)
+            printResult("renewed", try await device.keeper.refreshed(device.enrolment, renewing: true), name)
         } catch {
             throw EnrolProblem(error)
         }
@@ -149,7 +150,7 @@ struct EnrolTool: Sendable {
     func rotate(_ name: String) async throws(EnrolProblem) {
         let device = try await device(name)
         do throws(ProvisioningError) {
-            tell("rotated the key of", try await device.keeper.rotated(device.enrolment), name)
+            printResult("rotated the key of", try await device.keeper.rotated(device.enrolment), name)
         } catch {
             throw EnrolProblem(error)
         }
@@ -177,7 +178,7 @@ struct EnrolTool: Sendable {
                 : "revoked \(id)")
     }
 
-    // MARK: - Help
+    // MARK: - Helpers
 
     private struct KeptDevice {
         var keeper: EnrolmentKeeper
@@ -189,7 +190,7 @@ struct EnrolTool: Sendable {
             let manager = try await directory.manager().manager
             guard let profile = await manager.profiles.first(where: { $0.name == name }) else {
                 throw TunnelError(
-                    .profileNotFound, "there is no profile '\(name)' in \(directory.path)",
+                    .profileNotFound, "the profile '\(name)' does not exist in \(directory.path)",
                     fix: "see 'culvert profile list'")
             }
             guard profile.provider == EnrolledTunnelConfiguration.provider else {
@@ -224,18 +225,18 @@ struct EnrolTool: Sendable {
         }
     }
 
-    /// A name for people, as the gateway takes it.
+    /// The display name, within the gateway's limits.
     private static func label(_ text: String?) -> String? {
         guard let text else { return nil }
         let line = String(String.UnicodeScalarView(text.unicodeScalars.filter { !$0.isControl })).prefix(64)
         return line.isEmpty ? nil : String(line)
     }
 
-    /// Names that the kernel gives to an interface or refuses, and that a label must not choose.
+    /// Interface names that the kernel uses or refuses. A label cannot select them.
     private static let reservedNames: Set<String> = ["lo", "all", "default"]
 
-    /// The gateway's label, or the first part of its host's name, as an interface may be called. A letter or digit comes first: a label
-    /// must not make a name that looks like an option or is hidden.
+    /// The name of the profile and its interface: the gateway's label, or the first part of its host's name. It starts
+    /// with a letter or digit, because a label must not make a name that looks like an option or is hidden.
     static func profileName(_ invitation: Invitation) -> String {
         let isAddress = invitation.host.contains(":") || invitation.host.allSatisfy { $0.isNumber || $0 == "." }
         let host = isAddress ? "gateway" : String(invitation.host.prefix { $0 != "." })
@@ -248,7 +249,7 @@ struct EnrolTool: Sendable {
         return "gateway"
     }
 
-    private func tell(_ done: String, _ enrolment: DeviceEnrolment, _ name: String) {
+    private func printResult(_ done: String, _ enrolment: DeviceEnrolment, _ name: String) {
         guard let grant = enrolment.grant else { return }
         let device = grant.device
         guard !json else {
@@ -294,7 +295,7 @@ struct EnrolTool: Sendable {
 }
 
 extension EnrolledTunnelConfiguration {
-    /// Makes this the configuration of a profile.
+    /// Sets the provider and the configuration of a profile.
     func set(in profile: inout TunnelProfile) throws(TunnelError) {
         profile.provider = Self.provider
         profile.serverAddress = gateways.first?.authority ?? ""
@@ -303,7 +304,7 @@ extension EnrolledTunnelConfiguration {
 }
 
 extension ProvisioningError {
-    /// Whether the same may go well later, so that the device that was begun is kept.
+    /// Whether a later attempt may succeed, so that the profile with the pending enrolment is kept.
     var isPending: Bool {
         switch tunnelError.code {
         case .serverUnreachable, .stopped: true

@@ -10,7 +10,7 @@ import Provisioning
 struct EnrollCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "culvert-enroll",
-        abstract: "Make this machine a device of a gateway, with an invitation.",
+        abstract: "Enrol this machine as a device of a gateway with an invitation.",
         discussion: """
             Examples:
               sudo culvert enroll invitation.txt        a profile named after the gateway
@@ -18,16 +18,16 @@ struct EnrollCommand: AsyncParsableCommand {
               sudo culvert enroll --name office         asks for it, without showing it
               sudo culvert up office
               sudo culvert enroll list office           the user's devices
-              sudo culvert enroll rotate office         another key
+              sudo culvert enroll rotate office         replace the key
 
-            Exit status: 0 success; 1 the gateway says no; 2 wrong usage, or an invitation that cannot be used; 3 no such \
-            profile or file; 4 not permitted; 6 no way to the gateway.
+            Exit status: 0 success; 1 refused by the gateway; 2 wrong usage or an invalid invitation; 3 profile or \
+            file not found; 4 not permitted; 6 the gateway cannot be reached.
             """,
         version: "culvert-enroll \(programVersion)",
         subcommands: [Device.self, List.self, Renew.self, Rotate.self, Revoke.self, Transport.self],
         defaultSubcommand: Device.self)
 
-    /// The option that says where profiles are.
+    /// The options for the folder of profiles and the output.
     struct ProfileOptions: ParsableArguments {
         @Option(
             name: .customLong("directory"),
@@ -52,14 +52,14 @@ struct EnrollCommand: AsyncParsableCommand {
     struct Device: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "device",
-            abstract: "Enrol: 'culvert enroll FILE' for short.",
+            abstract: "Enrol; the short form is 'culvert enroll FILE'.",
             discussion: """
-                The invitation is the line that the gateway's administrator gave, in a file or on standard input (-), or it \
-                is asked for on the terminal, which does not show it; it is never an argument. It says where the gateway is \
-                and which keys it has: nothing is trusted on first use.
+                The invitation is a line from the gateway's administrator. It is in a file or on standard input (-), or you type \
+                it at the terminal, which does not show it; it is never an argument. It contains the gateway's address and the \
+                pins of its keys: nothing is trusted on first use.
 
-                Key and credential are made here, and kept with what the gateway gives in the folder of secrets, which only \
-                its owner can read. Where the gateway cannot be reached, the profile is kept, and 'culvert up' enrols. \
+                Key and credential are made on this machine, and stored with the grant in the folder of secrets, which only \
+                its owner can read. If the gateway cannot be reached, the profile is kept, and 'culvert up' enrols. \
                 With --replace the old profile stays unchanged until the gateway has accepted the new device. If the gateway \
                 cannot be reached, run the command again with the same invitation.
 
@@ -68,8 +68,8 @@ struct EnrollCommand: AsyncParsableCommand {
                   sudo culvert enroll invitation.txt --name office --device-name "anna's laptop"
                   sudo culvert enroll - --name office --replace
 
-                Exit status: 0 enrolled; 1 the gateway says no; 2 wrong usage, or the name is taken; 3 no such file; 4 not \
-                permitted; 6 no way to the gateway.
+                Exit status: 0 enrolled; 1 refused by the gateway; 2 wrong usage or the name exists; 3 file not found; 4 not \
+                permitted; 6 the gateway cannot be reached.
                 """)
 
         @Argument(
@@ -80,7 +80,8 @@ struct EnrollCommand: AsyncParsableCommand {
         var file: String?
 
         @Option(
-            help: ArgumentHelp("The profile's and its interface's name; by default the gateway's.", valueName: "name"))
+            help: ArgumentHelp("The name of the profile and its interface (default: the gateway's).", valueName: "name")
+        )
         var name: String?
 
         @Option(
@@ -88,7 +89,7 @@ struct EnrollCommand: AsyncParsableCommand {
         )
         var deviceName: String?
 
-        @Flag(help: "Replace the profile that has this name.")
+        @Flag(help: "Replace the profile with this name.")
         var replace = false
 
         @OptionGroup var profiles: ProfileOptions
@@ -112,7 +113,8 @@ struct EnrollCommand: AsyncParsableCommand {
                   sudo culvert enroll list office
                   sudo culvert enroll list office --json | jq -r '.devices[].name'
 
-                Exit status: 0 listed; 1 the gateway says no; 3 no such profile; 4 not permitted; 6 no way to the gateway.
+                Exit status: 0 listed; 1 refused by the gateway; 3 no such profile; 4 not permitted; 6 the \
+                gateway cannot be reached.
                 """)
 
         @OptionGroup var profile: ProfileArgument
@@ -127,12 +129,13 @@ struct EnrollCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Renew the device: extend its expiry and fetch its settings.",
             discussion: """
-                A tunnel that is up renews by itself; so does each start.
+                A running tunnel renews by itself, and so does each start.
 
                 Examples:
                   sudo culvert enroll renew office
 
-                Exit status: 0 renewed; 1 the gateway says no; 3 no such profile; 4 not permitted; 6 no way to the gateway.
+                Exit status: 0 renewed; 1 refused by the gateway; 3 no such profile; 4 not permitted; 6 the \
+                gateway cannot be reached.
                 """)
 
         @OptionGroup var profile: ProfileArgument
@@ -145,15 +148,16 @@ struct EnrollCommand: AsyncParsableCommand {
 
     struct Rotate: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Give the device another key.",
+            abstract: "Replace the device's key.",
             discussion: """
-                The old key proves itself to the gateway, and works no longer. A tunnel that is up takes the new one when its \
-                session ends, within minutes; take it down and up to use it at once.
+                The device proves its old key to the gateway, which then accepts only the new one. A running tunnel uses the \
+                new key when its session ends, within minutes. Stop and start the tunnel to use it immediately.
 
                 Examples:
                   sudo culvert enroll rotate office
 
-                Exit status: 0 rotated; 1 the gateway says no; 3 no such profile; 4 not permitted; 6 no way to the gateway.
+                Exit status: 0 rotated; 1 refused by the gateway; 3 no such profile; 4 not permitted; 6 the \
+                gateway cannot be reached.
                 """)
 
         @OptionGroup var profile: ProfileArgument
@@ -168,19 +172,19 @@ struct EnrollCommand: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Revoke this device, or another device of the user.",
             discussion: """
-                Its key works no longer from then on. The profile stays: 'culvert profile remove' removes it.
+                Its key is no longer valid. The profile stays: remove it with 'culvert profile remove'.
 
                 Examples:
                   sudo culvert enroll revoke office
                   sudo culvert enroll revoke office --device DEVICE
 
-                Exit status: 0 revoked; 1 the gateway says no; 2 wrong usage; 3 no such profile; 4 not permitted; 6 no way \
-                to the gateway.
+                Exit status: 0 revoked; 1 refused by the gateway; 2 wrong usage; 3 no such profile; 4 not permitted; 6 the \
+                gateway cannot be reached.
                 """)
 
         @OptionGroup var profile: ProfileArgument
 
-        @Option(help: ArgumentHelp("Another device, by the id that 'list' shows.", valueName: "id"))
+        @Option(help: ArgumentHelp("The ID of another device, as shown by 'list'.", valueName: "id"))
         var device: String?
 
         func run() async throws {

@@ -3,7 +3,7 @@
 
 import CTunnelSystem
 
-/// The machine's name, up to its first dot.
+/// Reads the machine's name, up to its first dot.
 enum HostNameText {
     static func read() -> String? {
         var bytes = [CChar](repeating: 0, count: 256)

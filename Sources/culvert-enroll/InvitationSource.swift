@@ -9,8 +9,8 @@ import TunnelSystem
 
 /// The sources of an invitation.
 enum InvitationSource {
-    /// Reads it from a file, standard input (`-`) or, without either, the terminal.
-    /// - Parameter console: Gets a warning if other users can read or change the file.
+    /// Reads an invitation from a file or standard input (`-`), or from the terminal if the path is `nil`.
+    /// - Parameter console: Prints a warning if other users can read or change the file.
     static func read(_ path: String?, _ console: Console) throws(EnrolProblem) -> Invitation {
         var bytes = try bytes(path, console)
         defer { wipe(&bytes) }
@@ -19,7 +19,7 @@ enum InvitationSource {
         } catch {
             throw EnrolProblem(
                 ExitStatus.usage,
-                "the invitation cannot be used: \(error)\n  fix: ask for a new one, and copy the whole line")
+                "the invitation is not valid: \(error)\n  fix: ask for a new one, and copy the whole line")
         }
     }
 
@@ -27,7 +27,7 @@ enum InvitationSource {
         guard let path else {
             do throws(CommandFailure) {
                 return try HiddenPrompt.read(
-                    "invitation (not shown): ", for: "invitation", otherwise: "name a file, or - for standard input")
+                    "invitation (not shown): ", for: "invitation", otherwise: "use a file, or - for standard input")
             } catch {
                 throw EnrolProblem(error.status, error.text)
             }
@@ -48,7 +48,7 @@ enum InvitationSource {
         return bytes
     }
 
-    /// Whether a descriptor is a file that other users than its owner can read or change.
+    /// Whether a descriptor is a file that users other than its owner can read or change.
     private static func isOpenToOthers(_ descriptor: Int32) -> Bool {
         guard let status = FileStatus(of: descriptor), status.kind == .file else { return false }
         return status.mode & 0o066 != 0

@@ -9,7 +9,8 @@ import Provisioning
 import Synchronization
 import TunnelSystem
 
-/// The end of the pipe that has TLS: one request on standard input, one reply on standard output, and that is all.
+/// The end of the pipe that uses TLS: it reads one request from standard input, and writes one reply to standard
+/// output.
 enum PipeEnd {
     static func run() async -> Int32 {
         guard let line = SystemCall.readAll(0, limit: PipeMessages.requestLimit + 1),

@@ -12,14 +12,14 @@ enum Program {
     }
 
     /// Parses and runs one command line.
-    /// - Returns: the exit status.
+    /// - Returns: The exit status.
     static func run(_ arguments: [String], console: Console) async -> Int32 {
         // Other errors could repeat the secret.
         guard !arguments.contains(where: SecretText.isSecret) else {
             console.problem(
                 """
                 error: an argument is an invitation or a token, which every user of this machine can see there
-                  fix: put it into a file that only you can read, or give it on standard input: culvert enroll -
+                  fix: put it into a file that only you can read, or pass it on standard input: culvert enroll -
                 """)
             return ExitStatus.usage
         }

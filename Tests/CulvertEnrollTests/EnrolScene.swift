@@ -50,7 +50,7 @@ final class ScriptedGateway: ProvisioningTransport {
     }
 }
 
-/// A folder of profiles, an invitation and a gateway that gives every device the same grant.
+/// A folder of profiles, an invitation, and a gateway that gives every device the same grant.
 struct EnrolScene: Sendable {
     let folder: URL
     let captured = CapturedConsole()

@@ -75,7 +75,7 @@ struct EnrolToolTests {
         defer { clean() }
         #expect(await enrol(name: "office") == 0)
         let (_, before) = try #require(await kept("office"))
-        #expect(await enrol(name: "office") == ExitStatus.usage, "the name is taken")
+        #expect(await enrol(name: "office") == ExitStatus.usage, "the name exists")
         gateway.set { (_) throws(ProvisioningTransportError) in ScriptedGateway.problem(.invitationUsed) }
         #expect(await enrol(name: "office", replaces: true) == ExitStatus.failure)
         #expect(try await kept("office")?.1 == before)
@@ -161,7 +161,7 @@ struct EnrolToolTests {
         }
     }
 
-    @Test("Profiles are named after the gateway, as an interface may be")
+    @Test("Profiles are named after the gateway, within the rules for interface names")
     func names() throws {
         for (gateway, host, name) in [
             ("Example Office", "vpn.example.com", "example-office"), (nil, "vpn.example.com", "vpn"),

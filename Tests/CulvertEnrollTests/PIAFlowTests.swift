@@ -98,7 +98,7 @@ struct PIAFlowTests {
                 "server402", at: .v4(198, 51, 100, 2), on: internet, authority: authority, seed: 62),
         ]
         let secrets = MemorySecretStore()
-        // As PIA's app gives it to its extension.
+        // PIA's app passes this to its extension.
         var (configuration, token) = try AddKeyConfiguration.fromProviderConfiguration(
             [
                 "token": .string(PIAServer.token), "use_ip": .bool(true), "cn": .string("server401"),
@@ -156,7 +156,7 @@ struct PIAFlowTests {
     }
 
     @Test(
-        "A token that is refused ends the start with the server's reason, and a wrong name is refused before anything is sent"
+        "A refused token ends the start with the server's reason, and a wrong name is refused before a request is sent"
     )
     func refused() async throws {
         let internet = MemoryInternet()

@@ -14,7 +14,7 @@ import TrustPinningTesting
 
 @testable import PinnedProvisioning
 
-/// Lines of a log.
+/// Collects the lines of a log.
 final class LogLines: Sendable {
     private let lines = Mutex<[String]>([])
 
@@ -132,7 +132,7 @@ struct PinnedProvisioningTransportTests {
         }
     }
 
-    @Test("The backup key is as good as the active one")
+    @Test("The backup key is accepted like the active one")
     func backup() async throws {
         let gateway = try Gateway()
         let leaf = try TestCertificate(gateway.leaf.template, key: TestKey(.p256, "gateway backup"))
@@ -140,7 +140,7 @@ struct PinnedProvisioningTransportTests {
         #expect(try await send(to: server(loopback, trust: .pins(gateway.pins))).status == 200)
     }
 
-    @Test("A clock that was never set is named as the cause, and one that is merely wrong is not")
+    @Test("A clock that was never set is reported as the cause, and a wrong clock is not")
     func clock() async throws {
         let gateway = try Gateway { $0.notBefore = TestDate(2000, 1, 1) }
         let loopback = try await LoopbackServer.start(chain: [gateway.leaf.der], key: gateway.leaf.key)
@@ -165,7 +165,7 @@ struct PinnedProvisioningTransportTests {
         }
     }
 
-    @Test("Redirections are answers, replies have a limit, and silence an end")
+    @Test("Redirections are returned as replies, and replies have limits of size and time")
     func limits() async throws {
         let gateway = try Gateway()
         let loopback = try await LoopbackServer.start(
@@ -206,7 +206,7 @@ struct PinnedProvisioningTransportTests {
             }.status == 302)
     }
 
-    @Test("Authorities of the caller vouch for a name that is not looked up, and the log names a common name")
+    @Test("The caller's authorities verify a name that is not resolved, and a common name is logged")
     func authorities() async throws {
         let authority = try TestAuthority("Provider")
         let old = try authority.issue(

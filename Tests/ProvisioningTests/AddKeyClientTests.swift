@@ -73,7 +73,7 @@ struct AddKeyClientTests {
         return try await register(transport)
     }
 
-    @Test("The request is as the server documents it, and its description has no token")
+    @Test("The request is as the server documents it, and its description contains no token")
     func request() async throws {
         let good = good
         let transport = ScriptedTransport { _ throws(ProvisioningTransportError) in good }
@@ -84,7 +84,7 @@ struct AddKeyClientTests {
         #expect(request.description == "GET https://one.example:1337/addKey")
     }
 
-    @Test("Servers that fail are passed over, beginning at any of them")
+    @Test("Registration skips failing servers, from any index")
     func failover() async throws {
         let good = good
         let transport = ScriptedTransport { request throws(ProvisioningTransportError) in
@@ -114,7 +114,7 @@ struct AddKeyClientTests {
     func deadline() async {
         let transport = ScriptedTransport { _ throws(ProvisioningTransportError) in throw .untrusted("another name") }
         let error = await #expect(throws: ProvisioningError.self) {
-            // The deadline's, and the pause's.
+            // One sleep is for the deadline, and one for the pause.
             try await register(transport, sleepers: 2)
         }
         guard case .timedOut(.seconds(30), let last) = error else {
@@ -126,19 +126,19 @@ struct AddKeyClientTests {
         #expect(clock.now.offset == .seconds(30))
     }
 
-    @Test("A silent server uses up no more than its share of the time")
+    @Test("A silent server uses only its share of the time")
     func silent() async throws {
         let (good, clock) = (good, clock)
         let transport = ScriptedTransport { request throws(ProvisioningTransportError) in
             if request.server.name == "one.example" { try? await clock.sleep(for: .seconds(1000)) }
             return good
         }
-        // The deadline's, the request's, and the server's own.
+        // The sleeps are for the deadline, the request and the server.
         #expect(try await register(transport, sleepers: 3) == 1)
         #expect(clock.now.offset == .seconds(10))
     }
 
-    @Test("A reply that is too long is another server's turn")
+    @Test("After a reply that is too long, the next server is tried")
     func tooLong() async throws {
         let good = good
         let transport = ScriptedTransport { request throws(ProvisioningTransportError) in

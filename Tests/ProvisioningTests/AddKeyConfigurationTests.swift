@@ -16,7 +16,7 @@ struct AddKeyConfigurationTests {
         "ping": .string("10.0.0.1"), "cn": .string("server401"), "packetSize": .integer(1420), "serial": .string("x"),
     ]
 
-    @Test("The keys are read, and the token is apart")
+    @Test("The keys are read, and the token is returned separately")
     func whole() throws {
         let (configuration, token) = try AddKeyConfiguration.fromProviderConfiguration(
             full, serverAddress: "198.51.100.1")
@@ -40,7 +40,7 @@ struct AddKeyConfigurationTests {
     }
 
     @Test(
-        "A key that is wrong is named",
+        "An invalid key is reported with its name",
         arguments: [
             ("token", JSONValue.null, "198.51.100.1"), ("token", .integer(1), "198.51.100.1"),
             ("cn", .null, "198.51.100.1"), ("serverAddress", .null, "vpn.example"),

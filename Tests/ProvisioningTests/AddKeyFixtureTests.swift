@@ -10,7 +10,7 @@ import WireGuardTunnel
 
 @testable import Provisioning
 
-/// The files of an app whose tunnel asks by `addKey`, as the library of an earlier commit has written them.
+/// The files of an app whose tunnel uses `addKey`, written by the library of an earlier commit.
 @Suite("An addKey profile of an earlier version") struct AddKeyFixtureTests {
     private let scratch = FileManager.default.temporaryDirectory.appending(path: "culvert-app-\(UUID().uuidString)")
     private static let provider = "add-key"
@@ -28,7 +28,7 @@ import WireGuardTunnel
         SecretBytes(Array(try Fixtures.line("gateway-admin/addkey.token").utf8))
     }
 
-    @Test("An app's manager keeps a profile and its token")
+    @Test("An app's manager stores a profile and its token")
     func written() async throws {
         defer { try? FileManager.default.removeItem(at: scratch) }
         let directory = ProfileDirectory(path: Fixtures.place("app", otherwise: scratch).path)
@@ -40,7 +40,7 @@ import WireGuardTunnel
         #expect(try await directory.manager().manager.profiles == [profile])
     }
 
-    @Test("A profile is read with the values that it was made of, is started from, and is changed")
+    @Test("A stored profile is read with its values, started and changed")
     func read() async throws {
         defer { try? FileManager.default.removeItem(at: scratch) }
         try Fixtures.copy("app", to: scratch.path)

@@ -36,7 +36,7 @@ struct AddKeyReplyTests {
         try AddKeyReply(ProvisioningReply(status: status, body: body), for: key)
     }
 
-    @Test("A whole reply is read")
+    @Test("A complete reply is read")
     func whole() throws {
         let reply = try read(body())
         #expect(reply.serverKey == server)
@@ -44,7 +44,7 @@ struct AddKeyReplyTests {
         #expect(reply.address.description == "10.9.3.7/16")
         #expect(reply.nameServers == [.v4(10, 0, 0, 243), .v4(10, 0, 0, 242)])
         #expect(reply.innerAddress == .v4(10, 9, 0, 1))
-        // Unknown fields, and those that may be missing.
+        // Unknown fields and missing optional fields are allowed.
         #expect(
             try read(
                 body {
@@ -58,7 +58,7 @@ struct AddKeyReplyTests {
     }
 
     @Test(
-        "A field that is wrong is named",
+        "An invalid field is reported with its name",
         arguments: [
             ("server_key", nil), ("server_key", "AAAA"), ("server_key", String(repeating: "A", count: 43) + "="),
             ("server_key", "!" + String(repeating: "A", count: 42) + "="), ("peer_pubkey", nil), ("peer_pubkey", "x"),
@@ -118,13 +118,13 @@ struct AddKeyReplyTests {
         }
     }
 
-    @Test("The key has to be the one that was sent, and the server's another")
+    @Test("The reply must have the client's key, and another key for the server")
     func keys() {
         #expect(throws: ProvisioningError.self) { try read(body { $0["peer_pubkey"] = .string(server.base64) }) }
         #expect(throws: ProvisioningError.self) { try read(body { $0["server_key"] = .string(key.base64) }) }
     }
 
-    @Test("The status decides, in HTTP and in the body")
+    @Test("The status in HTTP and in the body decides")
     func status() {
         for (status, word, isRefusal) in [
             (200, "ERROR", true), (401, "OK", true), (403, "OK", true), (404, "OK", true), (500, "OK", false),
@@ -144,7 +144,7 @@ struct AddKeyReplyTests {
         #expect(error?.tunnelError.message.contains("Login failed!and more") == true)
     }
 
-    @Test("A body that is cut off anywhere, or no JSON, is an error and no trap")
+    @Test("A truncated body, or one that is not JSON, is an error without a trap")
     func cut() {
         let whole = body()
         for length in whole.indices { #expect(throws: ProvisioningError.self) { try read(Array(whole[..<length])) } }
@@ -157,7 +157,7 @@ struct AddKeyReplyTests {
             for _ in 0..<3 {
                 damaged[Int.random(in: damaged.indices, using: &random)] = UInt8.random(in: 0...255, using: &random)
             }
-            // It may still be whole where a field without a meaning was hit.
+            // The reply may still be complete if a field without a meaning was damaged.
             if let reply = try? read(damaged) { #expect(reply.serverKey == server || reply.endpoint.port != 0) }
         }
     }

@@ -119,7 +119,7 @@ final class AddKeyScene: Sendable {
         for server in servers { server.close() }
     }
 
-    /// Whether a ping through the tunnel comes back.
+    /// Whether a ping through the tunnel is answered.
     func passes() async -> Bool {
         let request = PacketBuilder.icmpEcho(
             from: Self.inner, to: Self.target, identifier: 99, sequence: 1, payload: [1, 2, 3])
@@ -137,7 +137,7 @@ final class AddKeyScene: Sendable {
 
 @Suite("A tunnel that registers its key first", .timeLimit(.minutes(2)))
 struct AddKeyTunnelProviderTests {
-    @Test("A start registers a fresh key, and the reply is the tunnel")
+    @Test("A start registers a fresh key, and the tunnel has the settings of the reply")
     func start() async throws {
         let scene = try await AddKeyScene()
         try await scene.start()
@@ -247,7 +247,7 @@ struct AddKeyTunnelProviderTests {
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("Without a transport, or a token, the start says what to do")
+    @Test("Without a transport or a token, the error of the start contains the remedy")
     func missing() async throws {
         let host = MemoryHost<AddKeyTunnelProvider>(secrets: MemorySecretStore())
         let configuration = AddKeyConfiguration(servers: [.init(name: "one.example", port: 1337)])

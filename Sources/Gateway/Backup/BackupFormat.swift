@@ -12,7 +12,7 @@ import TunnelSystem
 /// header   "culvert-backup-1\n"             17 bytes
 ///          log2 n, r, p of scrypt            3 bytes
 ///          salt                              32 bytes
-///          SHA-256 of the bytes above         32 bytes   detects a damaged header
+///          SHA-256 of the bytes above        32 bytes   detects a damaged header
 ///          HMAC-SHA256 of the bytes above    32 bytes   verifies the passphrase
 /// chunks   ChaCha20-Poly1305 of up to 1 MiB each, followed by its tag. The nonce is the chunk's number (8 bytes, little-endian),
 ///          a byte that is 1 for the last chunk, and 3 zeros. The header is the additional data.

@@ -171,8 +171,8 @@ package struct GatewayDirectory: Sendable {
     /// Replaces the active key, which is lost or compromised, by the backup key, and makes a new backup key. Devices
     /// know both old pins but not the new one: they accept this change, and must enrol again before the next one.
     /// - Parameters:
-    /// - backupKey: The file that ``make(_:_:backupKey:random:)`` has written.
-    /// - newBackupKey: The absolute path of the new file for the new backup key.
+    ///   - backupKey: The file that ``make(_:_:backupKey:random:)`` has written.
+    ///   - newBackupKey: The absolute path of the new file for the new backup key.
     package func activateBackupKey(
         _ backupKey: String, newBackupKey: String
     ) throws(GatewayDirectoryError) {

@@ -70,8 +70,8 @@ package final class GatewayService: Sendable {
     }
 
     /// - Parameters:
-    /// - passwordCost: The cost of the hash of a new password; `nil` for the cost in the settings.
-    /// - whenCompared: Called after a login's password was compared, before the result is used.
+    ///   - passwordCost: The cost of the hash of a new password; `nil` for the cost in the settings.
+    ///   - whenCompared: Called after a login's password was compared, before the result is used.
     /// - Throws: `.invalid` if the settings are not valid.
     package init(
         store: GatewayStore, keys: any ServerKeyStore, settings: GatewaySettings, clock: GatewayClock = .system,

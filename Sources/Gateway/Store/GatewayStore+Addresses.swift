@@ -11,7 +11,7 @@ import TunnelServer
 extension GatewayStore {
     /// Assigns a device one address of each network. Addresses in `wanted` are preferred.
     /// - Parameter owner: The user whose fixed addresses these are.
-    static func giveAddresses(
+    static func assignAddresses(
         _ db: any SQLSession, to device: DeviceID, wanted: [IPAddress], of owner: UserID? = nil, _ limits: DeviceLimits
     ) throws -> [IPAddress] {
         let ranges = try limits.servers.map { server in

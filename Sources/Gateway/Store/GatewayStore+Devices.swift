@@ -103,7 +103,7 @@ extension GatewayStore {
                 try Self.checkRoom(db, for: user, limits)
                 try Self.insert(db, device, by: nil, nil)
                 var device = device
-                device.addresses = try Self.giveAddresses(db, to: device.id, wanted: device.addresses, limits)
+                device.addresses = try Self.assignAddresses(db, to: device.id, wanted: device.addresses, limits)
                 try Self.setSubnets(db, of: device.id, device.subnets, limits)
                 try Self.recordChange(db, .device(device.id), at: audit.at)
                 try Self.log(db, audit)
@@ -169,7 +169,7 @@ extension GatewayStore {
             case .update(let update, let limits):
                 if let subnets = update.subnets { try Self.setSubnets(db, of: id, subnets, limits) }
             case .key(_, let limits) where device.addresses.isEmpty:
-                _ = try Self.giveAddresses(db, to: id, wanted: [], limits)
+                _ = try Self.assignAddresses(db, to: id, wanted: [], limits)
             case .renewal, .rotation, .key: break
             }
             guard let changed = try Self.device(db, "id = \(id)") else { throw StoreError.notFound }

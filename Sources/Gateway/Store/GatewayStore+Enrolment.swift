@@ -125,7 +125,7 @@ extension GatewayStore {
             platform: enrolment.platform, publicKey: enrolment.publicKey, keyAt: enrolment.now,
             credentialHash: enrolment.credentialHash, expiresAt: enrolment.expiresAt, createdAt: enrolment.now)
         try insert(db, device, by: maker, enrolment.request)
-        device.addresses = try giveAddresses(db, to: device.id, wanted: [], enrolment.limits)
+        device.addresses = try assignAddresses(db, to: device.id, wanted: [], enrolment.limits)
         try recordChange(db, .device(device.id), at: enrolment.now)
         try log(
             db,

@@ -74,14 +74,14 @@ extension GatewayStore {
             id: lease.deviceID, userID: user.id, kind: .login, name: String("login of \(user.login)".prefix(64)),
             publicKey: nil, createdAt: lease.now)
         try insert(db, device, by: nil, nil)
-        try giveAddresses(db, to: device.id, of: user, lease.limits)
+        try assignAddresses(db, to: device.id, of: user, lease.limits)
         return device.id
     }
 
-    private static func giveAddresses(
+    private static func assignAddresses(
         _ db: any SQLSession, to device: DeviceID, of user: User, _ limits: DeviceLimits
     ) throws {
-        _ = try giveAddresses(db, to: device, wanted: addresses(of: user, limits), of: user.id, limits)
+        _ = try assignAddresses(db, to: device, wanted: addresses(of: user, limits), of: user.id, limits)
     }
 
     /// Keeps the addresses of a device, unless the gateway's networks or the user's fixed addresses have changed.
@@ -95,7 +95,7 @@ extension GatewayStore {
             && addresses(of: user, lease.limits).allSatisfy(device.addresses.contains)
         guard !fits else { return device.id }
         try releaseAddresses(db, of: device.id, at: lease.now)
-        try giveAddresses(db, to: device.id, of: user, lease.limits)
+        try assignAddresses(db, to: device.id, of: user, lease.limits)
         return device.id
     }
 }

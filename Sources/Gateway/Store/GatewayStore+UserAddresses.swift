@@ -65,7 +65,7 @@ extension GatewayStore {
 
     /// Reads users with their fixed addresses.
     /// - Parameters:
-    /// - rest: The rest of the query, after the name of the table.
+    ///   - rest: The rest of the query, after the name of the table.
     ///   - areAll: Whether these are all users.
     static func users(_ db: any SQLSession, _ rest: SQL, areAll: Bool = false) throws -> [User] {
         var users = try db.rows("SELECT * FROM users \(rest)").map { try User($0) }

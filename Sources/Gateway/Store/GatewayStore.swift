@@ -102,7 +102,7 @@ package struct GatewayStore: Sendable {
 extension Page {
     /// - Parameters:
     ///   - found: The items of the page, and one more if it is not the last page.
-    /// - next: Returns the text that requests the items after the item at this index.
+    ///   - next: Returns the text that requests the items after the item at this index.
     init(_ found: [Element], _ request: PageRequest, next: (Int) throws -> String) rethrows {
         let hasMore = found.count > request.limit
         self.init(

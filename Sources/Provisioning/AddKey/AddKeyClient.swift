@@ -5,9 +5,9 @@ package import Logging
 package import PacketTunnel
 package import WireGuardCore
 
-/// Registers keys, at several servers in turn (``ServerRounds``).
+/// Registers keys at several servers in turn (``ServerRounds``).
 ///
-/// The API is that of PIA's servers: `GET /addKey?pubkey=KEY&pt=TOKEN`, answered with JSON.
+/// The API is that of PIA's servers: `GET /addKey?pubkey=KEY&pt=TOKEN`, with a JSON reply.
 package struct AddKeyClient: Sendable {
     private let rounds: ServerRounds
 
@@ -38,7 +38,7 @@ package struct AddKeyClient: Sendable {
         return (reply, server)
     }
 
-    /// The path and query, each value encoded once.
+    /// The path and the query, with each value encoded once.
     static func target(_ publicKey: PublicKey, _ token: SecretBytes) -> String {
         "/addKey?pubkey=\(QueryText.encode(publicKey.base64.utf8))&pt=\(QueryText.encode(token.bytes))"
     }

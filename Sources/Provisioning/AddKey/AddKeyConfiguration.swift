@@ -11,17 +11,17 @@ public import WireGuardTunnel
 public struct AddKeyConfiguration: Codable, Hashable, Sendable {
     /// The servers to ask, in turn.
     public var servers: [ProvisioningServer]
-    /// The name of the secret that holds the token.
+    /// The name of the secret with the token.
     public var tokenName: String
-    /// Name servers in place of the server's.
+    /// Name servers that replace the server's.
     public var customDNSServers: [IPAddress]
-    /// The most bytes of one IP packet in the tunnel.
+    /// The largest size of an IP packet in the tunnel, in bytes.
     public var packetSize: Int
     /// Seconds between keepalives.
     public var keepalive: UInt16
     /// The networks that are routed into the tunnel.
     public var routes: [IPPrefix]
-    /// Whether networks that are attached directly are reached directly.
+    /// Whether directly attached networks are reached outside the tunnel.
     public var allowsLocalNetwork: Bool
     /// The packets that may leave outside the tunnel.
     public var leakPolicy: LeakPolicy
@@ -32,7 +32,7 @@ public struct AddKeyConfiguration: Codable, Hashable, Sendable {
     /// The port of PIA's API.
     public static let defaultPort: UInt16 = 1337
 
-    /// A configuration, with PIA's values.
+    /// Makes a configuration with PIA's default values.
     public init(
         servers: [ProvisioningServer], tokenName: String = "token", customDNSServers: [IPAddress] = [],
         packetSize: Int = 1280, keepalive: UInt16 = 25, routes: [IPPrefix] = [.allIPv4, .allIPv6],
@@ -109,8 +109,8 @@ public struct AddKeyConfiguration: Codable, Hashable, Sendable {
         }
         guard problems.isEmpty, let token else {
             throw TunnelError(
-                .configurationInvalid, "the provider configuration cannot be used",
-                fix: "correct the keys that are listed", problems: problems)
+                .configurationInvalid, "the provider configuration is not valid",
+                fix: "correct the listed keys", problems: problems)
         }
         var configuration = AddKeyConfiguration(
             servers: [

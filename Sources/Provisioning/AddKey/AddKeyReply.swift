@@ -21,7 +21,7 @@ package struct AddKeyReply: Hashable, Sendable {
     package var address: InterfaceAddress
     /// Name servers inside the tunnel.
     package var nameServers: [IPAddress]
-    /// The server's own address inside the tunnel, where it says one.
+    /// The server's address inside the tunnel, if the reply contains it.
     package var innerAddress: IPAddress?
 
     private struct Fields: Decodable {
@@ -47,10 +47,10 @@ package struct AddKeyReply: Hashable, Sendable {
         }
     }
 
-    /// Reads a reply.
+    /// Decodes a reply.
     /// - Parameters:
-    ///   - publicKey: the key that was registered, which the server has to repeat.
-    ///   - allowsLoopback: whether the server may have a loopback address: it runs on this machine.
+    ///   - publicKey: The registered key, which the server must repeat.
+    ///   - allowsLoopback: Whether the server may have a loopback address, because it runs on this machine.
     package init(
         _ reply: ProvisioningReply, for publicKey: PublicKey, allowsLoopback: Bool = false
     ) throws(ProvisioningError) {
@@ -124,7 +124,7 @@ package struct AddKeyReply: Hashable, Sendable {
         let said = words.joined(separator: ": ").filter { !$0.isNewline }.prefix(200)
         let reason = said.isEmpty ? "" : ": \(said)"
         switch status {
-        case 401, 403: return .refused("the server does not take the token (HTTP \(status)\(reason))")
+        case 401, 403: return .refused("the server does not accept the token (HTTP \(status)\(reason))")
         case 408, 425, 429, 500...599: return .busy("the server cannot answer now (HTTP \(status)\(reason))")
         case 200: return .refused("the server refused\(reason)")
         default: return .refused("the server does not answer as expected (HTTP \(status)\(reason))")

@@ -3,9 +3,10 @@
 
 import NetworkAddresses
 
-/// The addresses that no gateway and no server may give to a device.
+/// The addresses that a gateway or server must not give to a device.
 enum LocalAddresses {
-    /// The metadata services of clouds, and the network around each. A route inside that network is meant for the service.
+    /// The metadata services of clouds, and the network around each. A route inside that network is meant for the
+    /// service.
     private static let metadata: [(service: IPAddress, network: IPPrefix)] = [
         (.v4(169, 254, 169, 254), IPPrefix(.v4(169, 254, 0, 0), length: 16)),
         (.v6(0xfd00_0ec2_0000_0000, 0x254), IPPrefix(.v6(0xfd00_0ec2_0000_0000, 0), length: 32)),
@@ -26,7 +27,7 @@ enum LocalAddresses {
 
     /// The kind of a route that no device may have; `nil` for any other route.
     static func kind(of route: IPPrefix) -> String? {
-        // A larger network, such as 0.0.0.0/0, may hold such addresses.
+        // A larger network, such as 0.0.0.0/0, may contain such addresses.
         if let found = networks.first(where: { $0.network.contains(route) }) { return found.kind }
         return metadata.contains { $0.network.contains(route) && route.contains($0.service) } ? metadataService : nil
     }
@@ -34,10 +35,10 @@ enum LocalAddresses {
     /// The kind of an address that no device may have; `nil` for any other address.
     static func kind(of address: IPAddress) -> String? { kind(of: IPPrefix(host: address.unmapped)) }
 
-    /// The address that a host is, without a zone; `nil` for a name.
+    /// The IP address of a host, without a zone; `nil` for a name.
     static func address(_ host: String) -> IPAddress? { try? IPAddress(host.prefix { $0 != "%" }) }
 
-    /// Whether a host is a loopback address, or a name that always leads to one (RFC 6761 section 6.3).
+    /// Whether a host is a loopback address, or a name that always resolves to one (RFC 6761 section 6.3).
     static func isLoopback(_ host: String) -> Bool {
         if let address = address(host) { return address.unmapped.isLoopback }
         let labels = host.lowercased().split(separator: ".")

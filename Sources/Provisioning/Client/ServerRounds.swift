@@ -6,14 +6,15 @@ import PacketTunnel
 import Synchronization
 import TunnelSystem
 
-/// Asks several servers in turn, again and again, ever slower, within one deadline, until one answers as it should.
+/// Sends a request to several servers in turn, with increasing pauses between rounds and within one deadline, until a
+/// server gives a valid answer.
 struct ServerRounds: Sendable {
     let transport: any ProvisioningTransport
     let clock: any Clock<Duration>
     let logger: Logger
-    /// How long all of it may take.
+    /// The time limit of all requests together.
     var deadline: Duration = .seconds(30)
-    /// How long each request may take, so that a silent server does not use up the time of the others.
+    /// The time limit of each request, so that a silent server does not use up the time of the others.
     var patience: Duration = .seconds(10)
     let random: @Sendable () -> any RandomNumberGenerator
 

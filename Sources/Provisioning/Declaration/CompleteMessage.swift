@@ -3,7 +3,7 @@
 
 package import TunnelSystem
 
-/// One member of a complete message: its name, form, bounds, whether it can be absent, and a line for people.
+/// One member of a complete message: its name, format, bounds, whether it can be absent, and its description.
 package struct TypedField<Root: Sendable, Value: Sendable>: Sendable {
     let name: String
     let path: any KeyPath<Root, Value> & Sendable
@@ -12,8 +12,8 @@ package struct TypedField<Root: Sendable, Value: Sendable>: Sendable {
     let absent: Value?
     let note: String
 
-    /// - Parameter absent: The value of an absent member. By default, it is that of the format: no value where the value is optional, and
-    ///   otherwise the member must be present.
+    /// - Parameter absent: The value of an absent member. The default is that of the format: `nil` if the value is
+    ///   optional; otherwise the member must be present.
     package init(
         _ name: String, _ path: any KeyPath<Root, Value> & Sendable, _ format: ValueFormat<Value>,
         absent: Value? = nil, _ note: String = ""
@@ -34,7 +34,7 @@ package struct TypedField<Root: Sendable, Value: Sendable>: Sendable {
     }
 
     fileprivate func decode(_ members: [JSON.Member], _ prefix: String) throws(ContractError) -> Value {
-        // Strings are equal too if they are other spellings of the same text.
+        // Swift compares strings with different spellings of the same text as equal.
         guard let member = members.first(where: { $0.name.utf8.elementsEqual(name.utf8) }) else {
             guard let absent else { throw ContractError(field: prefix + name, problem: "must be present") }
             return absent
@@ -54,8 +54,8 @@ private struct CompleteMember<Root: Sendable>: Sendable {
     let encode: @Sendable (Root) -> JSON?
 }
 
-/// The JSON form of a value that is read as a whole: a message of the device API, a request that changes no resource, or a part of a
-/// message.
+/// The JSON form of a value that is decoded as a whole: a message of the device API, a request that changes no
+/// resource, or a part of a message.
 ///
 /// The decoded values are passed to the type's initialiser, in the order of the fields: a key or a secret has no placeholder.
 public struct CompleteMessage<Root: Sendable>: Sendable {
@@ -127,7 +127,7 @@ public struct CompleteMessage<Root: Sendable>: Sendable {
         return try read(found, prefix)
     }
 
-    /// Checks a value that a program made as if a client had sent it.
+    /// Checks a value of this program as if a client had sent it.
     /// - Throws: ``ContractError`` for the first member that is not valid.
     package func check(_ root: Root) throws(ContractError) { _ = try decode(encode(root), .create) }
 }

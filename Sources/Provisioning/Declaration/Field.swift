@@ -13,7 +13,7 @@ package enum MessageForm: Hashable, Sendable, CaseIterable {
     case patch
 }
 
-/// The requests that may contain a field. A field without options appears in replies only.
+/// The requests that may contain a field. A field without options is only in replies.
 package struct FieldOptions: OptionSet, Sendable {
     package let rawValue: UInt8
     package init(rawValue: UInt8) { self.rawValue = rawValue }
@@ -27,7 +27,7 @@ package struct FieldOptions: OptionSet, Sendable {
     package static let redacted = FieldOptions(rawValue: 8)
 }
 
-/// A line about a field for people, and the forms whose schema has it. A literal is for all forms.
+/// The description of a field, and the forms whose schema contains it. A literal applies to all forms.
 package struct FieldNote: ExpressibleByStringLiteral, Sendable {
     let text: String
     let forms: Set<MessageForm>
@@ -43,7 +43,7 @@ package struct FieldNote: ExpressibleByStringLiteral, Sendable {
     package static func patch(_ text: String) -> FieldNote { FieldNote(text, [.patch]) }
 }
 
-/// One member of a message: its name, form, bounds, the requests that may contain it, and a line for people.
+/// One member of a message: its name, format, bounds, the requests that may contain it, and its description.
 package struct Field<Root: Sendable>: Sendable {
     typealias Decode = @Sendable (JSON, _ field: String) throws(ContractError) -> FieldValue<Root>
 
@@ -67,7 +67,7 @@ package struct Field<Root: Sendable>: Sendable {
     /// `nil` if no request may contain the field.
     let decode: Decode?
 
-    /// A field that appears in replies only.
+    /// A field that is only in replies.
     package init<Value>(
         _ name: String, _ path: any KeyPath<Root, Value> & Sendable, _ format: ValueFormat<Value>,
         column: String? = nil, _ note: FieldNote = ""
@@ -87,8 +87,8 @@ package struct Field<Root: Sendable>: Sendable {
         decode = nil
     }
 
-    /// A field that appears in replies and in the requests that `options` names.
-    /// - Parameter auditName: The name in the details of audit entries, if it is not the name of the member.
+    /// A field that is in replies and in the requests that `options` selects.
+    /// - Parameter auditName: The name in the details of audit entries, if it differs from the name of the member.
     package init<Value>(
         _ name: String, _ path: any WritableKeyPath<Root, Value> & Sendable, _ format: ValueFormat<Value>,
         options: FieldOptions, column: String? = nil, auditName: String? = nil, _ note: FieldNote = ""
@@ -107,14 +107,15 @@ package struct Field<Root: Sendable>: Sendable {
         encode = { format.encode($0[keyPath: path]) }
         decode = { (json, field) throws(ContractError) in
             let value = try format.decode(json, field)
-            // The value's own form: the audit log and repeated creations do not depend on how a client wrote it.
+            // The value is encoded again: the audit log and repeated creations must not depend on how a client wrote
+            // it.
             return FieldValue(name: name, path: path, json: format.encode(value) ?? .null, value: value) {
                 $0[keyPath: path] = value
             }
         }
     }
 
-    /// A field that programs change and that no JSON contains. The audit log records that it changed.
+    /// A field that programs change and that no JSON contains. The audit log records only that it changed.
     package init<Value: Sendable>(hidden name: String, _ path: any WritableKeyPath<Root, Value> & Sendable) {
         self.name = name
         self.path = path

@@ -7,16 +7,17 @@ package import TunnelSystem
 package struct FieldValue<Root: Sendable>: Sendable {
     let name: String
     let path: any PartialKeyPath<Root> & Sendable
-    /// The value as JSON: `null` for no value and for fields that no JSON contains.
+    /// The value as JSON; `null` for `nil` and for fields that no JSON contains.
     let json: JSON
     let value: any Sendable
     let apply: @Sendable (inout Root) -> Void
 }
 
-/// The members of a creation request or a patch. Members that are not given keep their values, and no value is a value.
+/// The members of a creation request or a patch. Members that are not set keep their values; a member can be set to
+/// `nil`.
 ///
-/// A program sets them like properties: `update.name = "Anna"`, `update.expiresAt = .some(nil)`. ``check(_:)`` refuses a member that the type
-/// does not declare.
+/// A program sets them like properties: `update.name = "Anna"`, `update.expiresAt = .some(nil)`. ``check(_:)`` refuses
+/// a member that the type does not declare.
 @dynamicMemberLookup
 package struct FieldValues<Root: Sendable>: Sendable {
     private var values: [FieldValue<Root>]
@@ -26,7 +27,7 @@ package struct FieldValues<Root: Sendable>: Sendable {
     /// Sets the given members.
     package func apply(to root: inout Root) { for value in values { value.apply(&root) } }
 
-    /// The names of the given members, in the order in which they were given.
+    /// The names of the members that are set, in the order in which they were set.
     package var names: [String] { values.map(\.name) }
 }
 
@@ -34,10 +35,10 @@ extension FieldValues where Root: Declared {
     /// No members.
     package init() { self.init([]) }
 
-    /// The value of a member, or `nil` if it is not given.
+    /// The value of a member; `nil` if it is not set.
     package subscript<Value: Sendable>(dynamicMember path: any WritableKeyPath<Root, Value> & Sendable) -> Value? {
         get {
-            // A cast of an absent member would be a present one without a value where `Value` is optional.
+            // If `Value` is optional, a cast would make a member without a value from a missing one.
             guard let given = values.first(where: { $0.path == path }) else { return nil }
             return given.value as? Value
         }
@@ -46,7 +47,7 @@ extension FieldValues where Root: Declared {
             guard let newValue else { return }
             let field = Root.message.fields.first { $0.path == path }
             let format = field?.format as? ValueFormat<Value>
-            // No message has a member with the name of a key path.
+            // The name is not used: no message has a member with the name of a key path.
             values.append(
                 FieldValue(
                     name: field?.name ?? "\(path)", path: path, json: format?.encode(newValue) ?? .null, value: newValue
@@ -77,7 +78,7 @@ extension FieldValues where Root: Declared {
         _ = try Root.message.decode(json, form)
     }
 
-    /// The details of an audit entry, by the names that the audit log uses: values as text, or `changed` for redacted ones.
+    /// The details of an audit entry, by the names in the audit log: values as text, or `changed` for redacted ones.
     package var details: [String: String] {
         var details: [String: String] = [:]
         for value in values {
@@ -89,9 +90,9 @@ extension FieldValues where Root: Declared {
         return details
     }
 
-    /// A text that differs between two requests for different resources, and does not depend on the order of members.
-    /// - Parameter standard: A resource without any given member. Members that have its value are left out, so that a new field does
-    ///   not change the text of earlier requests.
+    /// A text that differs between requests for different resources, and is independent of the order of members.
+    /// - Parameter standard: A resource with no member set. Members with its values are omitted, so that a new field
+    ///   does not change the text of earlier requests.
     package func canonicalText(standard: Root) -> String {
         var members: [String: JSON] = [:]
         for value in values {
@@ -104,7 +105,8 @@ extension FieldValues where Root: Declared {
 }
 
 extension FieldValues: Equatable {
-    /// Whether both give the same members the same JSON. Fields that no JSON contains are compared by their presence.
+    /// Whether both set the same members to the same JSON. Fields that no JSON contains are compared by their
+    /// presence.
     package static func == (first: FieldValues, second: FieldValues) -> Bool {
         func members(_ values: FieldValues) -> [String: JSON] {
             Dictionary(values.values.map { ($0.name, $0.json) }) { $1 }
@@ -114,13 +116,13 @@ extension FieldValues: Equatable {
 }
 
 extension FieldValues: CustomStringConvertible, CustomReflectable {
-    /// The names of the given members, without their values: one can be a secret.
+    /// The names of the members that are set, without their values, because a value can be a secret.
     package var description: String { "(\(names.joined(separator: ", ")))" }
     package var customMirror: Mirror { Mirror(self, children: []) }
 }
 
 extension JSON {
-    /// The value as words: strings without quotation marks, elements of arrays with spaces between them.
+    /// The value as plain text: strings without quotation marks, elements of arrays separated by spaces.
     fileprivate var plainText: String {
         switch self {
         case .string(let text): text

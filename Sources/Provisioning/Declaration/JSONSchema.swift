@@ -11,7 +11,7 @@ package indirect enum JSONSchema: Equatable, Sendable {
     case flag
     case list(of: JSONSchema, count: ClosedRange<Int>? = nil)
     case object([Member], isClosed: Bool = false)
-    /// Names that are not known before, with texts.
+    /// An object with arbitrary names, whose values are texts.
     case texts
     case optional(JSONSchema)
     /// A schema that the document defines once, under this name.
@@ -51,7 +51,7 @@ package indirect enum JSONSchema: Equatable, Sendable {
             let properties = members.map { member -> (String, JSON) in
                 var fields = member.schema.members
                 if !member.note.isEmpty {
-                    // The note of the member replaces the one of its type: an object must not have a name twice.
+                    // The note of the member replaces that of its type: an object must not have a name twice.
                     fields.removeAll { $0.0 == "description" }
                     fields.append(("description", .string(member.note)))
                 }
@@ -73,23 +73,23 @@ package indirect enum JSONSchema: Equatable, Sendable {
 }
 
 extension JSONSchema {
-    // No control characters, and none of those that turn text around.
+    // Excludes control characters and characters that change the direction of text.
     private static let line = #"^[^\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]*$"#
 
-    package static let id = JSONSchema.text(pattern: "^[a-z2-7]{25}[aeimquy4]$", note: "A random id")
+    package static let id = JSONSchema.text(pattern: "^[a-z2-7]{25}[aeimquy4]$", note: "A random ID")
     package static let time = JSONSchema.text(
         pattern: "^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$",
         note: "A time in UTC")
-    /// 32 bytes, with the padding that they have.
+    /// 32 bytes in Base64, with padding.
     package static let key = JSONSchema.text(
-        pattern: "^[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$", note: "32 bytes in base64")
+        pattern: "^[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$", note: "32 bytes in Base64")
     package static let address = JSONSchema.text(note: "An IPv4 or IPv6 address")
-    package static let prefix = JSONSchema.text(note: "A network, as in 192.0.2.0/24")
+    package static let prefix = JSONSchema.text(note: "A network, such as 192.0.2.0/24")
     package static let endpoint = JSONSchema.text(note: "host:port")
     package static let count = JSONSchema.integer(0...Int64.max)
 
     /// A port or a range of ports.
-    package static let ports = JSONSchema.text(note: "443, or 8000-8100")
+    package static let ports = JSONSchema.text(note: "A port or a range of ports, such as 443 or 8000-8100")
 
     package static func line(_ length: ClosedRange<Int>) -> JSONSchema { .text(pattern: line, length: length) }
 
@@ -109,7 +109,7 @@ extension JSONSchema {
         }
     }
 
-    /// The schema of the value in a reply, which has the same form and no bounds.
+    /// The schema of the value in a reply, with the same form and without bounds.
     package var withoutBounds: JSONSchema {
         switch self {
         case .text(_, _, .some, _): .text()

@@ -13,7 +13,7 @@ package struct Message<Root: Sendable>: Sendable {
     package let fields: [Field<Root>]
     private let ignoresNull: Bool
 
-    /// - Parameter ignoresNull: Whether a request has the same effect with a member that is `null` as without it.
+    /// - Parameter ignoresNull: Whether a member that is `null` in a request has the same effect as a missing one.
     package init(ignoresNull: Bool = false, @FieldList<Root> _ fields: () -> [Field<Root>]) {
         self.fields = fields()
         self.ignoresNull = ignoresNull
@@ -29,8 +29,8 @@ package struct Message<Root: Sendable>: Sendable {
         }
     }
 
-    /// The schema of a form. Requests must not contain other members. Replies have no bounds, because an earlier version
-    /// can have stored values outside of them.
+    /// The schema of a form. Requests must not contain other members. Replies have no bounds, because an earlier
+    /// version can have stored values outside them.
     package func schema(_ form: MessageForm) -> JSONSchema { .object(schemaMembers(form), isClosed: form != .reply) }
 
     /// The members of a form's schema.
@@ -43,7 +43,7 @@ package struct Message<Root: Sendable>: Sendable {
     }
 
     /// The columns of the command line's tables, in the order of the fields.
-    /// - Parameter first: The name of the member in the first column, or `nil` for the first field that has one.
+    /// - Parameter first: The name of the member in the first column; `nil` for the first field that has a column.
     package func columns(first: String? = nil) -> [(title: String, member: String)] {
         let columns = fields.compactMap { field in field.column.map { (title: $0, member: field.name) } }
         return columns.filter { $0.member == first } + columns.filter { $0.member != first }
@@ -63,7 +63,7 @@ package struct Message<Root: Sendable>: Sendable {
         }
         var values: [FieldValue<Root>] = []
         for member in members {
-            // Strings are equal too if they are other spellings of the same text.
+            // Swift compares strings with different spellings of the same text as equal.
             guard
                 let field = fields.first(where: {
                     $0.name.utf8.elementsEqual(member.name.utf8) && $0.isIn(form)
@@ -84,7 +84,7 @@ package struct Message<Root: Sendable>: Sendable {
         return FieldValues(values)
     }
 
-    /// Checks the members of a value that a program made as if a client had sent them in a patch.
+    /// Checks the members of a value of this program as if a client had sent them in a patch.
     /// - Throws: ``ContractError`` for the first member that is not valid.
     package func check(_ root: Root) throws(ContractError) {
         let members = fields.filter { $0.isIn(.patch) }.compactMap { field in

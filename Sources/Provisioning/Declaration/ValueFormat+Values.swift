@@ -12,7 +12,7 @@ package import WireGuardCore
 #endif
 
 extension ValueFormat where Value == String {
-    /// Any text. Bounds that the schema states are not checked.
+    /// Any text. Bounds in the schema are not checked.
     package static func anyText(_ schema: JSONSchema = .text()) -> ValueFormat {
         ValueFormat(schema) { (value) throws(ContractError) in
             try value.text()
@@ -48,7 +48,7 @@ extension ValueFormat where Value: FixedWidthInteger {
     package static var count: ValueFormat { integer(0...Int64.max) }
 
     /// A number of seconds.
-    /// - Parameter most: By default more than a hundred years.
+    /// - Parameter most: The upper bound; the default is more than a hundred years.
     package static func seconds(from least: Int64 = 0, through most: Int64 = 4_000_000_000) -> ValueFormat {
         integer(least...most)
     }
@@ -112,7 +112,7 @@ extension ValueFormat where Value == RandomID {
 }
 
 extension ValueFormat where Value == Date {
-    /// A time in UTC (RFC 3339), to the second.
+    /// A time in UTC (RFC 3339), in whole seconds.
     package static var time: ValueFormat<Date> {
         ValueFormat(.time) { (value) throws(ContractError) in
             let text = try value.text()
@@ -127,7 +127,7 @@ extension ValueFormat where Value == Date {
 }
 
 extension ValueFormat {
-    /// 32 bytes in base64, with padding.
+    /// 32 bytes in Base64, with padding.
     fileprivate static func base64Key(
         _ read: @escaping @Sendable (String) -> Value?, text: @escaping @Sendable (Value) -> String
     ) -> ValueFormat {
@@ -171,7 +171,7 @@ extension ValueFormat where Value == PresharedKey {
 }
 
 extension ValueFormat where Value == [UInt8] {
-    /// 32 bytes in base64, with padding. They can be zeros.
+    /// 32 bytes in Base64, with padding. They can all be zero.
     package static var bytes32: ValueFormat {
         ValueFormat(.key) { (value) throws(ContractError) in
             guard let key = PublicKey(base64: try value.text()) else {
@@ -213,7 +213,7 @@ extension ValueFormat where Value == ServerKeyPin {
 
 extension ValueFormat where Value: CustomStringConvertible {
     /// A format for an address or a name. The parser describes the error in a text.
-    /// - Parameter requirement: Text that precedes the parser's.
+    /// - Parameter requirement: The text before the parser's description.
     package static func parsed(
         _ schema: JSONSchema, requirement: String = "",
         _ parse: @escaping @Sendable (String) throws(AddressTextError) -> Value
@@ -272,14 +272,14 @@ extension ValueFormat where Value == [String] {
 }
 
 extension ValueFormat where Value == ClosedRange<UInt16> {
-    /// `443`, or `8000-8100`.
+    /// A port or a range of ports, such as `443` or `8000-8100`.
     package static var ports: ValueFormat {
         ValueFormat(.ports) { (value) throws(ContractError) in
             let parts = try value.text().split(separator: "-", omittingEmptySubsequences: false)
             guard parts.count <= 2, let first = parts.first.flatMap({ UInt16($0) }), first > 0,
                 let last = parts.last.flatMap({ UInt16($0) }), first <= last,
                 parts.allSatisfy({ part in part.utf8.allSatisfy { (48...57).contains($0) } && !part.hasPrefix("0") })
-            else { throw value.error("it is no port such as 443, and no range such as 8000-8100") }
+            else { throw value.error("must be a port such as 443, or a range such as 8000-8100") }
             return first...last
         } text: {
             $0.count == 1 ? "\($0.lowerBound)" : "\($0.lowerBound)-\($0.upperBound)"

@@ -3,20 +3,20 @@
 
 package import TunnelSystem
 
-/// The JSON form of a value and the values that are allowed. It contains the limits of declared members.
+/// The JSON form of a value and the allowed values. The limits of declared members are in their formats.
 package struct ValueFormat<Value: Sendable>: Sendable {
     package typealias Decode = @Sendable (JSON, _ field: String) throws(ContractError) -> Value
 
     /// The schema of the value in a request.
     package private(set) var schema: JSONSchema
-    /// The schema of the value in the reply of a complete message. It has no lengths, because an earlier version can have stored
-    /// longer values.
+    /// The schema of the value in the reply of a complete message. It has no lengths, because an earlier version can
+    /// have stored longer values.
     package private(set) var replySchema: JSONSchema
     /// Whether a reply can omit the member.
     package private(set) var isOptional = false
     /// The text for an omitted value in the audit log.
     package private(set) var omitted = "null"
-    /// The value of a member that a complete message does not contain, or `nil` if it must contain the member.
+    /// The value of a member that is missing in a complete message; `nil` if the member must be present.
     package private(set) var absent: Value?
     package let decode: Decode
     /// Returns `nil` if the member is omitted.
@@ -41,7 +41,7 @@ package struct ValueFormat<Value: Sendable>: Sendable {
         }
     }
 
-    /// A format for text that replies show and no request contains.
+    /// A format for text that is only in replies.
     package static func shown(_ text: @escaping @Sendable (Value) -> String) -> ValueFormat {
         ValueFormat(.text()) { (_, field) throws(ContractError) in
             throw ContractError(field: field, problem: "there is no such member")
@@ -79,21 +79,22 @@ package struct ValueFormat<Value: Sendable>: Sendable {
         return result
     }
 
-    /// Accepts an absent member and `null`, which are `nil`. Encoding omits `nil`, and the schema does not mention `null`.
+    /// Accepts an absent member and `null`, which decode to `nil`. Encoding omits `nil`, and the schema does not
+    /// contain `null`.
     package static func optional<Wrapped>(_ format: ValueFormat<Wrapped>) -> ValueFormat where Value == Wrapped? {
         var result = nullable(format, omitted: "null")
         result.schema = format.schema
         return result
     }
 
-    /// The format, with its lengths also in the schema of replies.
+    /// The format, with its lengths in the schema of replies too.
     package var withLengthsInReplies: ValueFormat {
         var result = self
         result.replySchema = schema
         return result
     }
 
-    /// Accepts an absent member and `null`, which are `value`.
+    /// Accepts an absent member and `null`, which decode to `value`.
     package func defaulting(to value: Value) -> ValueFormat {
         let format = self
         var result = ValueFormat(schema) { (json, field) throws(ContractError) in
@@ -105,7 +106,7 @@ package struct ValueFormat<Value: Sendable>: Sendable {
         return result
     }
 
-    /// The same JSON for another type.
+    /// The same JSON form for another type.
     package func map<Other>(
         _ make: @escaping @Sendable (Value) -> Other, _ value: @escaping @Sendable (Other) -> Value
     ) -> ValueFormat<Other> {
@@ -120,7 +121,7 @@ package struct ValueFormat<Value: Sendable>: Sendable {
         return result
     }
 
-    /// The format, for the values that `refuse` does not give a reason against.
+    /// The format without the values for which `refuse` returns a reason.
     package func refusing(_ refuse: @escaping @Sendable (Value) -> String?) -> ValueFormat {
         let format = self
         var result = ValueFormat(schema) { (json, field) throws(ContractError) in
@@ -142,7 +143,7 @@ package struct ValueFormat<Value: Sendable>: Sendable {
             guard count.contains(items.count) else {
                 throw ContractError(
                     field: field,
-                    problem: "there are \(items.count) entries; \(count.lowerBound) to \(count.upperBound) are possible"
+                    problem: "must have \(count.lowerBound) to \(count.upperBound) entries, not \(items.count)"
                 )
             }
             var values: [Item] = []
@@ -154,7 +155,7 @@ package struct ValueFormat<Value: Sendable>: Sendable {
     }
 }
 
-/// One value, and the path of its field for errors.
+/// One JSON value, with the path of its field for errors.
 package struct ContractValue {
     package let json: JSON
     package let field: String

@@ -20,7 +20,7 @@ public struct DeviceEnrolment: Sendable, Equatable {
     public var privateKey: PrivateKey
     /// The credential of the device.
     public var credential: BearerSecret
-    /// The invitation's token, until the gateway has taken it.
+    /// The invitation's token, until the gateway has accepted it.
     public var token: BearerSecret?
     /// The device's display name, until the gateway has it.
     public var name: String?
@@ -34,10 +34,10 @@ public struct DeviceEnrolment: Sendable, Equatable {
     var nextKeyWait: RotationWait?
     /// The last grant of the gateway.
     public var grant: EnrolmentGrant?
-    /// When that was, by this machine's clock.
+    /// The time of ``grant`` on this machine's clock.
     public var grantedAt: Date?
 
-    /// An enrolment that is about to begin, with a new key and credential.
+    /// Makes an enrolment with a new key and credential.
     public init(
         token: BearerSecret, name: String? = nil, platform: String? = nil,
         using generator: inout some RandomNumberGenerator
@@ -78,7 +78,7 @@ public struct DeviceEnrolment: Sendable, Equatable {
         self.grantedAt = grantedAt
     }
 
-    /// The members of ``secret``. A later version can store more.
+    /// The members of ``secret``. A later version can add members.
     private static let message = CompleteMessage<DeviceEnrolment>(
         DeviceEnrolment.init(
             privateKey:credential:token:name:platform:nextKey:nextKeyWait:grant:grantedAt:),
@@ -103,7 +103,8 @@ public struct DeviceEnrolment: Sendable, Equatable {
     /// Whether the last grant may still be used without asking the gateway.
     func hasUsableGrant(at now: Date) -> Bool {
         guard let grant, let grantedAt else { return false }
-        // An earlier version may have stored it unchecked; whether the gateway is on this machine is not known here.
+        // An earlier version may have stored a grant unchecked. It is not known here whether the gateway is on this
+        // machine.
         do throws(ContractError) { try grant.checkAddresses(allowsLoopback: true) } catch { return false }
         guard let seconds = grant.device.expiresInSeconds else { return true }
         // A clock that was set back has no effect: the gateway's clock decides.

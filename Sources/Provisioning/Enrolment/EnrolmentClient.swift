@@ -56,11 +56,11 @@ public struct EnrolmentClient: Sendable {
         try await grant(.get, EnrolmentPath.device, credential, for: [publicKey, nextKey])
     }
 
-    /// Moves the device's expiry on.
+    /// Extends the device's expiry.
     /// - Parameters:
-    ///   - credential: the device's own secret.
-    ///   - publicKey: the device's key, which the gateway has to know it by.
-    ///   - nextKey: the key of an unfinished rotation, which the gateway may have instead.
+    ///   - credential: The device's credential.
+    ///   - publicKey: The device's key, which the gateway must have.
+    ///   - nextKey: The key of an unfinished rotation, which the gateway may have instead.
     public func renew(
         credential: BearerSecret, publicKey: PublicKey, nextKey: PublicKey? = nil
     ) async throws(ProvisioningError) -> EnrolmentGrant {
@@ -85,7 +85,7 @@ public struct EnrolmentClient: Sendable {
         }
     }
 
-    /// Gives the device another key, with a nonce that was requested before.
+    /// Replaces the device's key with a nonce that was requested before.
     func rotate(
         from old: PrivateKey, to new: PublicKey, answering nonce: RotationNonce, credential: BearerSecret
     ) async throws(ProvisioningError) -> EnrolmentGrant {
@@ -95,7 +95,7 @@ public struct EnrolmentClient: Sendable {
         return try await grant(.post, EnrolmentPath.rotations, credential, body: request.body, for: [new])
     }
 
-    /// The user's devices.
+    /// Lists the user's devices.
     public func devices(credential: BearerSecret) async throws(ProvisioningError) -> [DeviceListEntry] {
         try await ask(.get, EnrolmentPath.devices, credential, replyLimit: 8 << 20) {
             (body) throws(ContractError) in try DeviceList(body: body)
@@ -117,7 +117,7 @@ public struct EnrolmentClient: Sendable {
 
     // MARK: - Requests
 
-    /// - Parameter publicKeys: The keys of which the grant must name one.
+    /// - Parameter publicKeys: The allowed keys of the grant's device.
     private func grant(
         _ method: ProvisioningRequest.Method, _ path: String, _ secret: BearerSecret, body: [UInt8]? = nil,
         for publicKeys: [PublicKey?]
@@ -130,7 +130,7 @@ public struct EnrolmentClient: Sendable {
                 throw ContractError(field: "device.publicKey", problem: "is not this device's key")
             }
             guard !grant.servers.contains(where: { publicKeys.contains($0.publicKey) }) else {
-                throw ContractError(field: "servers", problem: "one has the device's own key")
+                throw ContractError(field: "servers", problem: "must not have the device's own key")
             }
             return grant
         }
@@ -163,7 +163,7 @@ public struct EnrolmentClient: Sendable {
         case 400..<500 where ![408, 425, 429].contains(reply.status):
             // A reply without problem JSON is not from the API: another server answers there.
             guard let problem, problem.code != nil else {
-                return .reply(field: "status", problem: "HTTP \(reply.status), and no reason that can be read")
+                return .reply(field: "status", problem: "HTTP \(reply.status) without a readable reason")
             }
             return .problem(problem)
         case 408, 425, 429, 500...599:

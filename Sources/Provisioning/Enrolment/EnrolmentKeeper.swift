@@ -18,7 +18,7 @@ package struct EnrolmentKeeper: Sendable {
     let logger: Logger
     let now: @Sendable () -> Date
     let random: @Sendable () -> any RandomNumberGenerator
-    /// Keeps the enrolment's secret.
+    /// Stores the enrolment's secret.
     let keep: @Sendable (SecretBytes) async throws(TunnelError) -> Void
 
     package init(
@@ -48,7 +48,7 @@ package struct EnrolmentKeeper: Sendable {
             enrolment = DeviceEnrolment(token: invitation.token, name: name, platform: platform, using: &generator)
         } catch {
             throw TunnelError(
-                .secretUnavailable, "the enrolment that is kept cannot be used: \(error)",
+                .secretUnavailable, "the stored enrolment cannot be used: \(error)",
                 fix: "enrol again, with a new invitation")
         }
         do throws(TunnelError) { try await keep(enrolment.secret) } catch {
@@ -67,7 +67,7 @@ package struct EnrolmentKeeper: Sendable {
     ) async throws(ProvisioningError) -> DeviceEnrolment {
         var enrolment = enrolment
         let publicKey = enrolment.privateKey.publicKey
-        // The gateway has either key while a rotation is unfinished.
+        // During an unfinished rotation, the gateway has either key.
         let nextKey = enrolment.nextKey?.publicKey
         let grant: EnrolmentGrant
         if let token = enrolment.token {
@@ -86,20 +86,20 @@ package struct EnrolmentKeeper: Sendable {
         return enrolment
     }
 
-    /// The enrolment with another key.
+    /// The enrolment with a new key.
     package func rotated(_ enrolment: DeviceEnrolment) async throws(ProvisioningError) -> DeviceEnrolment {
-        // An unfinished enrolment or rotation is finished first.
+        // An unfinished enrolment or rotation is completed first.
         var enrolment =
             enrolment.nextKey == nil && enrolment.token == nil ? enrolment : try await refreshed(enrolment)
         let nonce = try await client.rotationNonce(credential: enrolment.credential)
         var generator = random()
-        // A request of an earlier attempt may still arrive. It names the same key then, so its arrival does no harm.
+        // A request of an earlier attempt may still arrive. It has the same key, so it causes no harm.
         let next = enrolment.nextKey ?? PrivateKey(using: &generator)
         enrolment.nextKey = next
         enrolment.nextKeyWait = RotationWait(
             lifetimeSeconds: max(nonce.lifetimeSeconds, enrolment.nextKeyWait?.lifetimeSeconds ?? 0))
         do throws(TunnelError) { try await keep(enrolment.secret) } catch {
-            throw .transport(.unsupported("the new key cannot be kept: \(error.message)"))
+            throw .transport(.unsupported("cannot store the new key: \(error.message)"))
         }
         let grant = try await client.rotate(
             from: enrolment.privateKey, to: next.publicKey, answering: nonce, credential: enrolment.credential)
@@ -119,7 +119,7 @@ package struct EnrolmentKeeper: Sendable {
 extension DeviceEnrolment {
     /// Stores the gateway's grant, and the key that the gateway has.
     mutating func adopt(_ grant: EnrolmentGrant, at now: Date) {
-        // To the second, as it is kept.
+        // The secret stores whole seconds.
         let now = Date(timeIntervalSince1970: now.timeIntervalSince1970.rounded(.down))
         if let nextKey {
             var wait = nextKeyWait ?? RotationWait()

@@ -10,37 +10,37 @@ import WireGuardCore
     public import Foundation
 #endif
 
-/// The SHA-256 of a server's public key (SPKI), as pins are written: `sha256/` and base64.
+/// A pin: the SHA-256 hash of a server's public key (SPKI). Its text is `sha256/` and Base64.
 public struct ServerKeyPin: Hashable, Sendable, Codable, CustomStringConvertible {
     /// The 32 bytes.
     public let bytes: [UInt8]
 
-    /// A pin of 32 bytes; nil for any other number, and for 32 zeros.
+    /// Makes a pin from 32 bytes; `nil` for any other number, and for 32 zeros.
     public init?(bytes: [UInt8]) {
         guard bytes.count == 32, bytes.contains(where: { $0 != 0 }) else { return nil }
         self.bytes = bytes
     }
 
-    /// A pin from its text; nil for any other text.
+    /// Reads a pin from its text; `nil` for any other text.
     public init?(_ text: some StringProtocol) {
         guard text.hasPrefix("sha256/"), let key = PublicKey(base64: text.dropFirst(7)) else { return nil }
         self.init(bytes: key.bytes)
     }
 
-    /// `sha256/` and the base64.
+    /// `sha256/` and the hash in Base64.
     public var description: String { "sha256/" + Data(bytes).base64EncodedString() }
 
-    /// Decodes its text.
+    /// Decodes the text.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard let pin = ServerKeyPin(try container.decode(String.self)) else {
             throw DecodingError.dataCorruptedError(
-                in: container, debugDescription: "this is not 'sha256/' and 32 bytes in base64")
+                in: container, debugDescription: "must be 'sha256/' and 32 bytes in Base64")
         }
         self = pin
     }
 
-    /// Encodes its text.
+    /// Encodes the text.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(description)
@@ -59,14 +59,14 @@ public struct Invitation: Sendable, Equatable {
     public var token: BearerSecret
     /// The time of its expiry.
     public var expires: Date
-    /// The gateway's keys, active and backup: at least two that differ.
+    /// The pins of the gateway's keys, active and backup: at least two different ones.
     public var pins: [ServerKeyPin]
     /// The gateway's display name.
     public var gateway: String?
 
     /// The prefix of the text.
     public static let prefix = "culvert-invitation:1:"
-    /// The most bytes of the text.
+    /// The largest length of the text in bytes.
     public static let byteLimit = 4096
 
     /// Creates an invitation.
@@ -93,7 +93,7 @@ public struct Invitation: Sendable, Equatable {
         self.gateway = gateway
     }
 
-    /// The members of the text. A later version can write more.
+    /// The members of the text. A later version can add members.
     private static let message = CompleteMessage<Invitation>(
         Invitation.init(unchecked:port:token:expires:pins:gateway:),
         TypedField("host", \.host, .host),
@@ -106,14 +106,14 @@ public struct Invitation: Sendable, Equatable {
 
     private func checkPins() throws(ContractError) {
         guard pins.count >= 2 else {
-            throw ContractError(field: "pins", problem: "there are fewer than two: nothing is trusted on first use")
+            throw ContractError(field: "pins", problem: "must be at least two: nothing is trusted on first use")
         }
         guard Set(pins).count == pins.count else {
             throw ContractError(field: "pins", problem: "must be different keys")
         }
     }
 
-    /// Reads an invitation: its line, with blank lines and lines that begin with `#` around it.
+    /// Reads an invitation: its line, which may be among blank lines and lines that start with `#`.
     public init(_ text: some StringProtocol) throws(ContractError) {
         func fault(_ problem: String) -> ContractError { ContractError(field: "invitation", problem: problem) }
         let damage = fault("the line is damaged: copy all of it")
@@ -121,8 +121,8 @@ public struct Invitation: Sendable, Equatable {
         let lines = text.split(whereSeparator: \.isNewline)
             .map { line in String(line.filter { $0 != "\u{feff}" }).trimmed }
             .filter { !$0.isEmpty && !$0.hasPrefix("#") }
-        guard let line = lines.first else { throw fault("there is none") }
-        guard lines.count == 1 else { throw fault("there is more than one line; an invitation is one") }
+        guard let line = lines.first else { throw fault("must not be empty") }
+        guard lines.count == 1 else { throw fault("must be one line") }
         guard line.hasPrefix("culvert-invitation:") else {
             throw fault("does not begin with '\(Self.prefix)'")
         }
@@ -141,7 +141,7 @@ public struct Invitation: Sendable, Equatable {
         self = try Self.message.decode(json, .reply)
     }
 
-    /// The line, for a file that only its owner may read. Nothing wipes it.
+    /// The line, for a file that only its owner may read. It is not overwritten.
     public var exportedText: String {
         Self.prefix + String(decoding: Base64URL.encode(Self.message.encode(self).bytes), as: UTF8.self)
     }

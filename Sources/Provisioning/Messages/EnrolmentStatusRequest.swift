@@ -8,31 +8,31 @@ public import PacketTunnel
 public struct EnrolmentStatusRequest: TunnelMessage {
     /// The present grant.
     public struct Reply: Codable, Hashable, Sendable {
-        /// The device, as the gateway knows it.
+        /// The device's ID at the gateway.
         public var deviceID: RandomID
         /// The device's display name.
         public var deviceName: String
         /// The user of the device.
         public var user: String
-        /// Its key.
+        /// The device's key.
         public var publicKey: String
-        /// Its addresses in the tunnel.
+        /// The device's addresses in the tunnel.
         public var addresses: [IPAddress]
         /// The networks that are routed into the tunnel.
         public var routes: [IPPrefix]
         /// Name servers inside the tunnel.
         public var dns: [IPAddress]
-        /// Names that are tried behind a short one.
+        /// The search domains for short names.
         public var searchDomains: [String]
-        /// The most bytes of one IP packet in the tunnel.
+        /// The largest size of an IP packet in the tunnel, in bytes.
         public var mtu: Int
-        /// The server that the tunnel leads to.
+        /// The key of the tunnel's server.
         public var serverKey: String
         /// The server's endpoint.
         public var endpoint: String
         /// Seconds between keepalives.
         public var keepaliveSeconds: UInt16
-        /// How long the device may be used from now on, unless it renews; nil for ever.
+        /// The time until the device expires unless it renews; `nil` for no expiry.
         public var expiresInSeconds: Double?
         /// The age of the grant.
         public var givenSecondsAgo: Double
@@ -41,6 +41,6 @@ public struct EnrolmentStatusRequest: TunnelMessage {
     /// The name of the message.
     public static let name = "culvert.enrolment.status"
 
-    /// A request.
+    /// Makes a request.
     public init() {}
 }

@@ -48,7 +48,7 @@ package enum PipeMessages {
         var notes: [String]
     }
 
-    /// A request's line; nil for one that is too long for a pipe.
+    /// The line of a request; `nil` if it is too long for a pipe.
     package static func line(_ request: ProvisioningRequest) -> [UInt8]? {
         let message = Request(
             server: request.server, method: request.method, target: request.target,
@@ -70,7 +70,7 @@ package enum PipeMessages {
             replyLimit: message.replyLimit, timeout: .seconds(message.timeoutSeconds), socketMark: message.socketMark)
     }
 
-    /// An outcome's line.
+    /// The line of an outcome.
     package static func line(_ outcome: Outcome) -> [UInt8] {
         var message = Reply(notes: outcome.notes)
         switch outcome.result {

@@ -17,7 +17,7 @@ public protocol ProvisioningTransport: Sendable {
 
 /// The destination of a request, and its verification.
 public struct ProvisioningServer: Hashable, Sendable, Codable {
-    /// The name that the server's certificate has to be for: a DNS name or an IP address.
+    /// The name in the server's certificate: a DNS name or an IP address.
     public var name: String
     /// The address to connect to; `nil` resolves the name.
     public var address: IPAddress?
@@ -26,7 +26,7 @@ public struct ProvisioningServer: Hashable, Sendable, Codable {
     /// The verification of the server.
     public var trust: ServerTrust
 
-    /// A server.
+    /// Makes a server.
     public init(name: String, address: IPAddress? = nil, port: UInt16, trust: ServerTrust = .system) {
         self.name = name
         self.address = address
@@ -71,17 +71,17 @@ public struct ProvisioningRequest: Sendable {
     /// The path and, after a question mark, the query, with each value encoded once. It may contain a token, so it must not
     /// be logged.
     public var target: String
-    /// Header fields, `Host` among them, but for `Authorization`.
+    /// The header fields, including `Host` but without `Authorization`.
     public var fields: [(name: String, value: String)]
     /// The value of `Authorization: Bearer`.
     public var bearer: SecretBytes?
-    /// The body; it may hold a secret.
+    /// The body, which may contain a secret.
     public var body: [UInt8]?
-    /// The most bytes that the reply's body may have.
+    /// The largest size of the reply's body in bytes.
     public var replyLimit: Int
-    /// The longest that it may take, from connecting to the end of the reply.
+    /// The time limit from the connection to the end of the reply.
     public var timeout: Duration
-    /// The mark that the sockets need on Linux to get around a tunnel that is up and carries nothing.
+    /// The mark with which sockets on Linux bypass a tunnel that is up but carries nothing.
     public var socketMark: UInt32?
 
     package init(
@@ -107,7 +107,7 @@ extension ProvisioningRequest: CustomStringConvertible, CustomReflectable {
         "\(method.rawValue) https://\(server.authority)\(target.prefix { $0 != "?" })"
     }
 
-    /// Shows what ``description`` does.
+    /// Contains only ``description``.
     public var customMirror: Mirror { Mirror(self, children: ["request": description]) }
 }
 
@@ -118,7 +118,7 @@ public struct ProvisioningReply: Sendable {
     /// The body.
     public var body: [UInt8]
 
-    /// A reply.
+    /// Makes a reply.
     public init(status: Int, body: [UInt8]) {
         self.status = status
         self.body = body
@@ -126,10 +126,10 @@ public struct ProvisioningReply: Sendable {
 }
 
 extension ProvisioningReply: CustomStringConvertible, CustomReflectable {
-    /// Without the body, which may hold a key.
+    /// A description without the body, which may contain a key.
     public var description: String { "HTTP \(status), \(body.count) bytes" }
 
-    /// Shows what ``description`` does.
+    /// Contains only ``description``.
     public var customMirror: Mirror { Mirror(self, children: ["reply": description]) }
 }
 
@@ -143,11 +143,11 @@ public enum ProvisioningTransportError: Error, Hashable, Sendable, Codable {
     case clockUnset(String)
     /// The reply is longer than the request allows.
     case tooLong(limit: Int)
-    /// The request cannot be sent by this transport.
+    /// This transport cannot send the request.
     case unsupported(String)
 }
 
-/// Values of a query (RFC 3986, section 3.4): each byte that is not unreserved is encoded, once.
+/// Encodes values of a query (RFC 3986 section 3.4): each byte that is not unreserved is encoded once.
 enum QueryText {
     private static let unreserved = Set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~".utf8)
 

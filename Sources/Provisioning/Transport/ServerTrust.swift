@@ -7,7 +7,7 @@ import PacketTunnel
 ///
 /// In JSON it is `{"system":true}`, `{"pins":["sha256/…","sha256/…"]}` or `{"authorities":"PEM","acceptsCommonName":true}`.
 public enum ServerTrust: Hashable, Sendable {
-    /// The system's authorities vouch for it.
+    /// The system's authorities verify the server.
     case system
     /// Its key is one of these, of which there are at least two: authorities are not used.
     case pins([ServerKeyPin])

@@ -20,7 +20,7 @@ struct GatewayCommand: ProgramCommand {
 
 struct EnrollCommand: ProgramCommand {
     static let configuration = CommandConfiguration(
-        commandName: "enroll", abstract: "Make this machine a device of a gateway, with an invitation.")
+        commandName: "enroll", abstract: "Enrol this machine as a device of a gateway with an invitation.")
 }
 
 extension ProgramCommand {

@@ -52,7 +52,7 @@ import TunnelSystem
         }
     }
 
-    @Test("The document equals the earlier one, except for limits that the service enforces now")
+    @Test("The document equals the earlier one, except for texts and for limits that the service enforces now")
     func golden() async throws {
         let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent().appending(path: "Fixtures/api/openapi.json")
@@ -69,7 +69,9 @@ import TunnelSystem
             for prefix in Self.added { #expect(found.keys.contains { $0.hasPrefix(prefix) }, "\(prefix)") }
             let paths = Set(expected.keys).union(found.keys).subtracting(["info.version"])
             for path in paths.sorted() where !Self.added.contains(where: path.hasPrefix) {
-                #expect(found[path] == expected[path], "\(path)")
+                // Texts for people may change, but each must exist.
+                let isText = path.hasSuffix(".description") || path.hasSuffix(".summary")
+                #expect(isText ? found[path] != nil && expected[path] != nil : found[path] == expected[path], "\(path)")
             }
         }
     }

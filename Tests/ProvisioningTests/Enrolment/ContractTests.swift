@@ -10,7 +10,7 @@ import WireGuardCore
 
 @testable import Provisioning
 
-/// Changes a member that is deep inside.
+/// Changes a nested member.
 func changing(_ body: [UInt8], _ path: [String], to value: JSONValue?) throws -> [UInt8] {
     func change(_ json: JSONValue, _ path: ArraySlice<String>) -> JSONValue? {
         guard let first = path.first else { return value }
@@ -39,13 +39,13 @@ struct ContractTests {
         #expect(try Message(body: message.body) == message)
         #expect(try JSONDecoder().decode(Message.self, from: try JSONEncoder().encode(message)) == message)
         #expect(!message.body.contains(UInt8(ascii: "\n")))
-        // Cut off anywhere it is an error and no trap.
+        // A truncated message is an error without a trap.
         for length in message.body.indices {
             #expect(throws: ContractError.self) { try Message(body: Array(message.body[..<length])) }
         }
     }
 
-    @Test("Each message is read as it was written, and no part of one is a message")
+    @Test("Each message is read with the values that were written, and no part of it is a message")
     func roundTrips() throws {
         let grant = fixtures.grant
         try roundTrip(grant)
@@ -70,7 +70,7 @@ struct ContractTests {
     }
 
     @Test(
-        "A field of a grant that is wrong is named",
+        "An invalid field of a grant is reported with its path",
         arguments: [
             ("device", .integer(1)), ("device.id", .string("abc")), ("device.name", .string("a\nb")),
             ("device.name", .string(String(repeating: "x", count: 65))), ("device.user", nil),
@@ -101,7 +101,7 @@ struct ContractTests {
     @Test("The two addresses must not be of the same family")
     func families() throws {
         let body = try changing(fixtures.grant.body, ["addresses", "1"], to: .string("10.66.0.3"))
-        #expect(throws: ContractError(field: "addresses", problem: "both are of one family")) {
+        #expect(throws: ContractError(field: "addresses", problem: "must not be two addresses of one family")) {
             try EnrolmentGrant(body: body)
         }
     }
@@ -122,7 +122,7 @@ struct ContractTests {
     }
 
     @Test(
-        "A field of a request that is wrong is named, and no secret is repeated",
+        "An invalid field of a request is reported with its name and without secrets",
         arguments: [
             ("publicKey", nil), ("publicKey", .string("")), ("credential", nil), ("credential", .string("cd_")),
             ("credential", .string("ci_" + String(repeating: "A", count: 43))),
@@ -138,7 +138,7 @@ struct ContractTests {
         #expect(error?.description.contains("AAAA") == false)
     }
 
-    @Test("Damaged messages are errors and no traps")
+    @Test("Damaged messages are errors without traps")
     func damaged() {
         var random = SeededGenerator(seed: 23)
         let whole = fixtures.grant.body
@@ -161,7 +161,7 @@ struct ContractTests {
     }
 }
 
-@Suite("Ids and secrets of the API")
+@Suite("IDs and secrets of the API")
 struct ContractValueTests {
     @Test("An ID has 26 characters, and is unchanged by coding")
     func ids() throws {

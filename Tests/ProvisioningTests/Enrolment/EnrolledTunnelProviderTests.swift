@@ -106,13 +106,13 @@ final class EnrolledScene: Sendable {
         try DeviceEnrolment(try await secrets.read(EnrolledTunnelConfiguration.defaultSecretName, of: "test"))
     }
 
-    /// Cuts a server off.
+    /// Makes a server unreachable.
     func kill(_ index: Int) {
         let dead = servers[index].address
         internet.setFilter { $0.source != dead && $0.destination != dead }
     }
 
-    /// Whether a ping through the tunnel comes back.
+    /// Whether a ping through the tunnel is answered.
     func passes() async -> Bool {
         let request = PacketBuilder.icmpEcho(
             from: Self.inner, to: Self.target, identifier: 99, sequence: 1, payload: [1, 2, 3])
@@ -149,7 +149,7 @@ struct EnrolledTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("A start whose reply is lost, and one that is killed before, end in the same device")
+    @Test("A start whose reply is lost and one that is killed before result in the same device")
     func lostReplies() async throws {
         let scene = try await EnrolledScene()
         scene.gateway.change { $0.losesRepliesOf = EnrolmentPath.enrolments }
@@ -205,7 +205,7 @@ struct EnrolledTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("A start whose first server is silent goes to the next one")
+    @Test("A start with a silent first server uses the next one")
     func silentServer() async throws {
         let scene = try await EnrolledScene()
         scene.kill(0)
@@ -227,7 +227,7 @@ struct EnrolledTunnelProviderTests {
         #expect(await scene.passes())
         #expect(scene.servers[1].behind.statistics.pingsAnswered > 0)
         #expect(await scene.changes.wait { scene.host.status.status == .connected })
-        // And back, with the gateway asked once round.
+        // The tunnel moves back, and requests the grant once for each round.
         scene.kill(1)
         #expect(await scene.passes())
         #expect(await scene.changes.wait { scene.host.status.status == .connected })
@@ -236,7 +236,7 @@ struct EnrolledTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("A tunnel through which nothing passes asks the gateway for its servers and tries the next one")
+    @Test("A tunnel that carries no packets requests the servers from the gateway and tries the next one")
     func inquiry() async throws {
         let scene = try await EnrolledScene()
         try await scene.start()
@@ -278,7 +278,7 @@ struct EnrolledTunnelProviderTests {
         let scene = try await EnrolledScene(renewAfterSeconds: 1)
         try await scene.start()
         #expect(await scene.passes())
-        // The gateway takes its first server away.
+        // The gateway removes its first server.
         scene.gateway.change { $0.templateGrant.servers.removeFirst() }
         #expect(await scene.changes.wait { scene.gateway.asked.contains("POST /v1/device/renew") })
         scene.kill(0)
@@ -327,7 +327,7 @@ struct EnrolledTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("Trust is one of three forms, and nothing that is not understood becomes trust")
+    @Test("Trust has one of three forms, and unknown data never becomes trust")
     func trust() throws {
         let pins = (1...2).compactMap { ServerKeyPin(bytes: [UInt8](repeating: $0, count: 32)) }
         for trust in [

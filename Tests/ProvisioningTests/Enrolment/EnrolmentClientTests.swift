@@ -37,14 +37,14 @@ struct EnrolmentClientTests {
         EnrolmentRequest(publicKey: fixtures.key.publicKey, credential: fixtures.credential, name: "laptop")
     }
 
-    /// Lets pauses pass.
+    /// Advances the clock over pauses.
     private func passing<Value: Sendable>(
         _ body: () async throws(ProvisioningError) -> Value
     ) async throws(ProvisioningError) -> Value {
         let clock = clock
         let driver = Task {
             while !Task.isCancelled {
-                // By less than a request may take, so that none that is on its way runs out of time.
+                // Each step is shorter than the time limit of a request, so that no running request times out.
                 if clock.sleeperCount >= 2 { clock.advance(by: .milliseconds(100)) }
                 for _ in 0..<20 { await Task.yield() }
             }
@@ -62,7 +62,7 @@ struct EnrolmentClientTests {
         let grant = try await passing { () throws(ProvisioningError) in try await client.enrol(request, with: token) }
         #expect(grant.device.publicKey == fixtures.key.publicKey && grant.device.name == "laptop")
         #expect(gateway.state.withLock { $0.devices.count } == 1)
-        // Once more is the same device.
+        // A repetition gets the same device.
         let again = try await client.enrol(request, with: token)
         #expect(again.device.id == grant.device.id)
     }
@@ -88,7 +88,7 @@ struct EnrolmentClientTests {
         }
     }
 
-    @Test("A device asks, renews, changes its key, lists and revokes")
+    @Test("A device requests its grant, renews, changes its key, and lists and revokes devices")
     func life() async throws {
         _ = try await client.enrol(request, with: token)
         let credential = fixtures.credential
@@ -114,7 +114,7 @@ struct EnrolmentClientTests {
         let devices = try await client.devices(credential: credential)
         #expect(devices.map(\.isCurrent) == [true])
         try await client.revoke(devices[0].id, credential: credential)
-        // It is fine that it is no more.
+        // Revoking a removed device succeeds.
         try await client.revoke(devices[0].id, credential: credential)
         let gone = await #expect(throws: ProvisioningError.self) {
             try await client.renew(credential: credential, publicKey: next.publicKey)
@@ -122,7 +122,7 @@ struct EnrolmentClientTests {
         #expect(gone?.tunnelError.message.contains("deviceUnknown") == true)
     }
 
-    @Test("A lost reply to a rotation leaves a device that can find out which key it has")
+    @Test("After a lost reply to a rotation, a device can find out which key the gateway has")
     func lostRotation() async throws {
         let store = Mutex<SecretBytes?>(nil)
         var random = SeededGenerator(seed: 34)
@@ -173,7 +173,7 @@ struct EnrolmentClientTests {
         #expect(unset?.tunnelError.fix == "set the clock, and try again")
     }
 
-    @Test("A request carries method, body and bearer secret, and shows neither secret")
+    @Test("A request contains method, body and bearer secret, and its description contains no secret")
     func description() async throws {
         let grant = fixtures.grant
         let seen = ScriptedTransport { _ throws(ProvisioningTransportError) in

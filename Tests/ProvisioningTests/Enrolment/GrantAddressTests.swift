@@ -11,7 +11,7 @@ import WireGuardCore
 
 @testable import Provisioning
 
-@Suite("Addresses and names of a grant that no device may use")
+@Suite("Addresses and names in a grant that a device must not use")
 struct GrantAddressTests {
     private let fixtures: ContractFixtures
     private let token: BearerSecret
@@ -38,7 +38,7 @@ struct GrantAddressTests {
             EnrolmentRequest(publicKey: fixtures.key.publicKey, credential: fixtures.credential), with: token)
     }
 
-    /// Whether a device refuses a grant of one server and takes the grant of the next one.
+    /// Whether a device refuses a grant of one server and accepts the grant of the next one.
     private func isRefused(_ bad: [UInt8]) async throws -> Bool {
         var good = fixtures.grant
         good.device.name = "good"
@@ -67,7 +67,7 @@ struct GrantAddressTests {
     func refused(path: String, value: String) async throws {
         let body = try changing(
             fixtures.grant.body, path.split(separator: ".").map(String.init), to: .string(value))
-        // It is a message all the same: the gateway's administrator may read it.
+        // The message is still valid, so that the gateway's administrator can read it.
         let grant = try EnrolmentGrant(body: body)
         let error = #expect(throws: ContractError.self) { try grant.checkAddresses(allowsLoopback: false) }
         let field = path.split(separator: ".").reduce("") { text, part in

@@ -8,7 +8,7 @@ import Testing
 
 @testable import Provisioning
 
-@Suite("An invitation")
+@Suite("Invitations")
 struct InvitationTests {
     private let token: BearerSecret
     private let pins: [ServerKeyPin]
@@ -27,7 +27,7 @@ struct InvitationTests {
             pins: pins ?? self.pins, gateway: "Example")
     }
 
-    /// An invitation with a member that is another.
+    /// An invitation in which one member has another value.
     private func text(_ name: String, _ value: JSONValue?) throws -> String {
         let line = try invitation().exportedText.dropFirst(Invitation.prefix.count)
         let json = try #require(Base64URL.decode(line.utf8))
@@ -49,7 +49,7 @@ struct InvitationTests {
         #expect(try invitation().port == 8443)
     }
 
-    @Test("Cut off anywhere, or damaged, it is an error and no trap")
+    @Test("A truncated or damaged invitation is an error without a trap")
     func damaged() throws {
         let line = try invitation().exportedText
         for length in 0..<line.count { #expect(throws: ContractError.self) { try Invitation(line.prefix(length)) } }
@@ -66,7 +66,7 @@ struct InvitationTests {
     }
 
     @Test(
-        "A field that is wrong is named, and the token is never repeated",
+        "An invalid field is reported with its name, and the token is never repeated",
         arguments: [
             ("host", nil), ("host", .string("")), ("host", .string("a b")), ("host", .string("vpn.example.com:1")),
             ("host", .string("https://vpn.example.com")), ("port", .integer(0)), ("port", .integer(65_536)),
@@ -82,7 +82,7 @@ struct InvitationTests {
         #expect(error?.description.contains("AAAA") == false)
     }
 
-    @Test("Without two pins that differ it is refused: nothing is trusted on first use")
+    @Test("An invitation needs two different pins: nothing is trusted on first use")
     func pinning() throws {
         #expect(throws: ContractError.self) { try invitation(pins: [pins[0]]) }
         #expect(throws: ContractError.self) { try invitation(pins: [pins[0], pins[0]]) }

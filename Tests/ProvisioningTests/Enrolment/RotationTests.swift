@@ -42,7 +42,7 @@ struct RotationTests {
         }
     }
 
-    /// The enrolment as a process reads it that starts now.
+    /// The enrolment, as a process that starts now reads it.
     private var stored: DeviceEnrolment {
         get throws { try DeviceEnrolment(try #require(machine.secret.withLock { $0 })) }
     }
@@ -50,7 +50,7 @@ struct RotationTests {
     private var gatewayKey: PublicKey? { gateway.state.withLock { $0.devices.first?.grant.device.publicKey } }
 
     /// Enrols, and then rotates without an answer: the requests are delayed.
-    /// - Returns: the key before the rotation.
+    /// - Returns: The key before the rotation.
     private func rotateWithDelay() async throws -> PrivateKey {
         var random = SystemRandomNumberGenerator()
         let enrolment = try await keeper.refreshed(DeviceEnrolment(token: token, using: &random))
@@ -73,7 +73,7 @@ struct RotationTests {
         machine.time.withLock { $0 += deviceSeconds }
     }
 
-    @Test("A request that arrives after the device has asked which key the gateway has does not lock the device out")
+    @Test("A request that arrives after the device has requested the gateway's key does not lock the device out")
     func delayed() async throws {
         let old = try await rotateWithDelay()
         let asked = try await keeper.refreshed(stored)
@@ -93,7 +93,7 @@ struct RotationTests {
     func expired(gatewayFirst: Bool) async throws {
         let old = try await rotateWithDelay()
         let next = try #require(try await keeper.refreshed(stored).nextKey)
-        // One clock alone may have jumped.
+        // The jump of one clock alone has no effect.
         if gatewayFirst { pass(gateway: 100_000) } else { pass(device: 100_000) }
         #expect(try await keeper.refreshed(stored).nextKey == next)
         if gatewayFirst { pass(device: 69) } else { pass(gateway: 69) }
@@ -104,7 +104,7 @@ struct RotationTests {
         #expect(try stored == after && gatewayKey == old.publicKey)
     }
 
-    @Test("A clock that is set back begins the wait again, and does not extend it beyond that")
+    @Test("A clock that is set back restarts the wait once")
     func setBack() async throws {
         _ = try await rotateWithDelay()
         _ = try await keeper.refreshed(stored)
@@ -116,7 +116,7 @@ struct RotationTests {
         #expect(try await keeper.refreshed(stored).nextKey == nil)
     }
 
-    @Test("A repeated rotation uses the same new key, so that a request of the first attempt does no harm")
+    @Test("A repeated rotation uses the same new key, so that a request of the first attempt causes no harm")
     func repeated() async throws {
         let old = try await rotateWithDelay()
         let next = try #require(try stored.nextKey)
@@ -135,7 +135,7 @@ struct RotationTests {
         #expect(renewed.nextKey != nil)
     }
 
-    @Test("A secret with a new key and no wait, which an earlier version stored, waits from the next answer on")
+    @Test("A secret of an earlier version with a new key and without a wait waits from the next answer on")
     func earlierVersion() async throws {
         let old = try await rotateWithDelay()
         let text = String(decoding: try #require(machine.secret.withLock { $0 }).bytes, as: UTF8.self)

@@ -8,7 +8,7 @@ import WireGuardCore
 
 @testable import Provisioning
 
-/// A gateway's API in memory, which keeps to the contract, and whose network and replies can be lost.
+/// A gateway's API in memory, which follows the contract, and can lose requests and replies.
 final class StandInGateway: ProvisioningTransport {
     struct Device {
         var request: EnrolmentRequest

@@ -17,8 +17,8 @@ package struct RuleRoutes: Sendable {
     fileprivate let owner: @Sendable (RandomID) -> Rule.Owner
 
     /// - Parameters:
-    /// - folder: The part of the path that selects the kind of owner.
-    /// - kind: The name of the kind of owner.
+    ///   - folder: The part of the path that selects the kind of owner.
+    ///   - kind: The name of the kind of owner.
     private init(_ folder: String, _ kind: String, _ owner: @escaping @Sendable (RandomID) -> Rule.Owner) {
         self.owner = owner
         let path = "/v1/\(folder)/{id}/rules"

@@ -15,8 +15,8 @@ package struct SystemRoutes: Sendable {
     private let readiness: @Sendable () async -> Readiness
 
     /// - Parameters:
-    /// - metrics: Returns the metrics of the process.
-    /// - readiness: Returns the state that `/ready` reports.
+    ///   - metrics: Returns the metrics of the process.
+    ///   - readiness: Returns the state that `/ready` reports.
     package init(
         _ service: GatewayService, metrics: @escaping @Sendable () async -> [MetricFamily],
         readiness: @escaping @Sendable () async -> Readiness

@@ -20,8 +20,8 @@ package final class APIResponder: HTTPAnswering {
     private let logger: Logger
 
     /// - Parameters:
-    /// - name: The name of the listener in metrics and the log.
-    /// - socketUsers: The users whose processes may use the Unix socket; `nil` for other listeners.
+    ///   - name: The name of the listener in metrics and the log.
+    ///   - socketUsers: The users whose processes may use the Unix socket; `nil` for other listeners.
     package init(
         name: String, routes: RouteList, service: GatewayService, socketUsers: Set<UInt32>? = nil,
         metrics: any MetricsFactory, logger: Logger

@@ -18,7 +18,7 @@ package struct Route<Body: Sendable, Reply: Sendable>: Sendable {
 
     /// - Parameters:
     ///   - path: A template such as `/v1/users/{id}`.
-    /// - errors: The error statuses of this route, in addition to those of every route.
+    ///   - errors: The error statuses of this route, in addition to those of every route.
     package init(
         _ method: HTTPRequest.Method, _ path: String, _ access: RouteAccess, _ summary: String, body: BodyFormat<Body>,
         reply: ReplyFormat<Reply>, parameters: [RouteDescription.Parameter] = [], errors: [Int] = []

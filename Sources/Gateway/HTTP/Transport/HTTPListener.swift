@@ -37,8 +37,8 @@ package final class HTTPListener: Sendable {
     private let state = Mutex(State.idle)
 
     /// - Parameters:
-    /// - name: The name of the listener in the log.
-    /// - tls: The TLS settings; `nil` for plain HTTP.
+    ///   - name: The name of the listener in the log.
+    ///   - tls: The TLS settings; `nil` for plain HTTP.
     package init(
         name: String, place: Place, tls: TLSConfiguration?, limits: HTTPLimits = HTTPLimits(),
         responder: any HTTPAnswering, logger: Logger

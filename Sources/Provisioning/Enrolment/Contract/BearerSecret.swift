@@ -10,7 +10,7 @@ public struct BearerSecret: Sendable, Equatable {
     public enum Kind: String, Sendable, CaseIterable {
         /// Makes one device.
         case invitation = "ci_"
-        /// The API, within a scope.
+        /// Permits operations of the API, within a scope.
         case token = "ct_"
         /// The credential of one device, which the device creates.
         case device = "cd_"
@@ -18,23 +18,23 @@ public struct BearerSecret: Sendable, Equatable {
 
     /// The kind.
     public let kind: Kind
-    /// The text, prefix included.
+    /// The text, including the prefix.
     public let bytes: SecretBytes
 
-    /// The bytes of the text.
+    /// The length of the text in bytes.
     public static let byteCount = 3 + 43
 
-    /// A new secret.
+    /// Makes a new secret.
     public init(_ kind: Kind, using generator: inout some RandomNumberGenerator) {
         let random = (0..<32).map { _ in UInt8.random(in: 0...255, using: &generator) }
         self.kind = kind
         bytes = SecretBytes(Array(kind.rawValue.utf8) + Base64URL.encode(random))
     }
 
-    /// A secret from its text; nil for any other text.
+    /// Reads a secret from its text; `nil` for any other text.
     public init?(_ text: some StringProtocol) { self.init(utf8: Array(text.utf8)) }
 
-    /// A secret from its text; nil for any other text.
+    /// Reads a secret from its text; `nil` for any other text.
     public init?(utf8 text: [UInt8]) {
         guard text.count == Self.byteCount,
             let kind = Kind(rawValue: String(decoding: text[..<3], as: UTF8.self)),
@@ -44,10 +44,10 @@ public struct BearerSecret: Sendable, Equatable {
         bytes = SecretBytes(text)
     }
 
-    /// The text, for a request's header or a file that only its owner may read. Nothing wipes it.
+    /// The text, for a request's header or a file that only its owner may read. It is not overwritten.
     public var exportedText: String { String(decoding: bytes.bytes, as: UTF8.self) }
 
-    /// Whether both are the same; takes the same time wherever they differ.
+    /// Whether both are equal, in a time that is independent of where they differ.
     public static func == (one: BearerSecret, other: BearerSecret) -> Bool {
         one.bytes.withBytes { a in
             other.bytes.withBytes { b in
@@ -61,13 +61,13 @@ public struct BearerSecret: Sendable, Equatable {
 }
 
 extension BearerSecret: CustomStringConvertible, CustomReflectable {
-    /// The prefix alone.
+    /// The prefix only.
     public var description: String { "(secret \(kind.rawValue)…)" }
     /// Shows nothing to `dump` and debuggers.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// base64url without padding (RFC 4648 section 5), in its one canonical form.
+/// base64url without padding (RFC 4648 section 5), in its canonical form.
 enum Base64URL {
     private static let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
 

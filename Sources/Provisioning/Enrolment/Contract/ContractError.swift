@@ -5,7 +5,7 @@ package import TunnelSystem
 
 /// The error in a text of the enrolment API, or in an invitation. It repeats no secret.
 public struct ContractError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The field, as in `servers[0].publicKey`; `body` for the whole.
+    /// The field, such as `servers[0].publicKey`; `body` for the whole message.
     public var field: String
     /// The problem.
     public var problem: String

@@ -4,20 +4,20 @@
 public import PacketTunnel
 package import TunnelSystem
 
-/// A body of the enrolment API. Gateway and client write and read the same types.
+/// A body of the enrolment API. Gateway and client use the same types.
 ///
-/// Reading is strict: a field that is missing, of another kind or out of its range is an error that names it, and so is a
-/// member that an object has twice. Members with
-/// other names are refused in requests, and ignored in replies, which may have more one day.
+/// Decoding is strict: a field that is missing, of another kind or out of range, and a member that an object has
+/// twice, are errors that name the field. Members with other names are refused in requests. They are ignored in
+/// replies, because a later version may add members.
 public protocol ContractMessage: Codable, Equatable, Sendable {
     /// The declaration of the message's members.
     static var message: CompleteMessage<Self> { get }
-    /// Whether this is a request, which must not have members with other names.
+    /// Whether this is a request, which must not contain other members.
     static var isRequest: Bool { get }
 }
 
 extension ContractMessage {
-    /// False: the message is a reply.
+    /// `false`: the message is a reply.
     public static var isRequest: Bool { false }
 
     private static var form: MessageForm { isRequest ? .create : .reply }
@@ -25,22 +25,22 @@ extension ContractMessage {
     /// The schema of the message.
     package static var schema: JSONSchema { message.schema(form) }
 
-    /// Reads the message.
+    /// Decodes the message.
     /// - Throws: ``ContractError`` for the first member that is unknown in a request, not valid or missing.
     package init(_ json: JSON) throws(ContractError) { self = try Self.message.decode(json, Self.form) }
 
-    /// Reads the message.
+    /// Decodes the message.
     /// - Throws: ``ContractError``.
     public init(json: JSONValue) throws(ContractError) { try self.init(json.ordered) }
 
     /// The message as JSON.
     public var json: JSONValue { JSONValue(Self.message.encode(self)) }
 
-    /// Reads a body of HTTP.
+    /// Decodes an HTTP body.
     /// - Throws: ``ContractError``.
     public init(body: [UInt8]) throws(ContractError) { try self.init(try JSON.read(contract: body)) }
 
-    /// A body of HTTP: one line, names in alphabetic order.
+    /// The HTTP body: one line, with names in alphabetical order.
     public var body: [UInt8] { Self.message.encode(self).bytes }
 
     /// Decodes the message.

@@ -11,24 +11,24 @@ public import WireGuardCore
 
 /// A device of the user in the reply to `GET /v1/devices`.
 public struct DeviceListEntry: ContractMessage, Hashable {
-    /// Its id.
+    /// The device's ID.
     public var id: RandomID
     /// The display name.
     public var name: String
     /// The device's platform.
     public var platform: String?
-    /// Its key.
+    /// The device's key.
     public var publicKey: PublicKey
     /// The time of its enrolment.
     public var createdAt: Date
-    /// How long it may be used from now on, unless it renews; nil for ever.
+    /// The time until the device expires unless it renews; `nil` for no expiry.
     public var expiresInSeconds: Int64?
-    /// How long ago it was last there; nil for never.
+    /// The time since the device was last seen; `nil` if it was never seen.
     public var lastSeenSecondsAgo: Int64?
     /// Whether this device sent the request.
     public var isCurrent: Bool
 
-    /// A device.
+    /// Makes an entry.
     public init(
         id: RandomID, name: String, platform: String? = nil, publicKey: PublicKey, createdAt: Date,
         expiresInSeconds: Int64? = nil, lastSeenSecondsAgo: Int64? = nil, isCurrent: Bool
@@ -43,7 +43,7 @@ public struct DeviceListEntry: ContractMessage, Hashable {
         self.isCurrent = isCurrent
     }
 
-    /// When it enrolled, in UTC (RFC 3339).
+    /// The time of the enrolment in UTC (RFC 3339).
     package var createdAtText: String { createdAt.formatted(.iso8601) }
 
     /// The members.
@@ -64,7 +64,7 @@ public struct DeviceList: ContractMessage, Hashable {
     /// The devices.
     public var devices: [DeviceListEntry]
 
-    /// A list.
+    /// Makes a list.
     public init(devices: [DeviceListEntry]) { self.devices = devices }
 
     /// The members.

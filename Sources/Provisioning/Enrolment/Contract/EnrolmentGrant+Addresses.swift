@@ -4,17 +4,17 @@
 import NetworkAddresses
 
 extension EnrolmentGrant {
-    /// Checks that no endpoint, name server or route leads to the device itself, to a group of hosts, or to the metadata service of a
-    /// cloud, where the device's own host may get credentials.
-    /// - Parameter allowsLoopback: whether servers may be on this machine. That is so for a gateway on this machine.
-    /// - Throws: ``ContractError`` for the first address.
+    /// Checks that no endpoint, name server or route is the device itself, a group of hosts, or the metadata service
+    /// of a cloud, from which the device's host may get credentials.
+    /// - Parameter allowsLoopback: Whether servers may be on this machine, because the gateway is on this machine.
+    /// - Throws: ``ContractError`` for the first address that is not allowed.
     func checkAddresses(allowsLoopback: Bool) throws(ContractError) {
         for (index, server) in servers.enumerated() {
             for (place, endpoint) in server.endpoints.enumerated() {
                 let field = "servers[\(index)].endpoints[\(place)]"
                 if LocalAddresses.isLoopback(endpoint.host) {
                     guard allowsLoopback else {
-                        throw ContractError(field: field, problem: "\(endpoint.host) is this machine")
+                        throw ContractError(field: field, problem: "must not be this machine: \(endpoint.host)")
                     }
                 } else if let kind = LocalAddresses.address(endpoint.host).flatMap(LocalAddresses.kind) {
                     throw ContractError(field: field, problem: "\(endpoint.host) is \(kind)")

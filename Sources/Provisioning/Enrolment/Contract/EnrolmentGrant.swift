@@ -12,22 +12,22 @@ public import WireGuardCore
 
 /// The gateway's assignment to a device after enrolling, asking again, renewing or rotating.
 public struct EnrolmentGrant: ContractMessage {
-    /// The device that the gateway knows.
+    /// The device in the gateway's records.
     public struct Device: Hashable, Sendable {
-        /// Its id.
+        /// The device's ID.
         public var id: RandomID
         /// The display name.
         public var name: String
         /// The user of the device.
         public var user: String
-        /// Its key.
+        /// The device's key.
         public var publicKey: PublicKey
         /// The time of its enrolment.
         public var createdAt: Date
-        /// How long it may be used from now on, unless it renews; nil for ever.
+        /// The time until the device expires unless it renews; `nil` for no expiry.
         public var expiresInSeconds: Int64?
 
-        /// A device.
+        /// Makes a device.
         public init(
             id: RandomID, name: String, user: String, publicKey: PublicKey, createdAt: Date,
             expiresInSeconds: Int64? = nil
@@ -41,16 +41,16 @@ public struct EnrolmentGrant: ContractMessage {
         }
     }
 
-    /// A WireGuard server that takes the device.
+    /// A WireGuard server that accepts the device.
     public struct Server: Hashable, Sendable {
-        /// Its key.
+        /// The server's key.
         public var publicKey: PublicKey
         /// Its endpoints, the best first.
         public var endpoints: [EndpointAddress]
         /// The remaining lifetime of the key, or `nil` if no end is planned.
         public var notAfterSeconds: Int64?
 
-        /// A server.
+        /// Makes a server.
         public init(publicKey: PublicKey, endpoints: [EndpointAddress], notAfterSeconds: Int64? = nil) {
             self.publicKey = publicKey
             self.endpoints = endpoints
@@ -60,28 +60,28 @@ public struct EnrolmentGrant: ContractMessage {
 
     /// The device.
     public var device: Device
-    /// Its addresses in the tunnel: at most one of each family.
+    /// The device's addresses in the tunnel, at most one of each family.
     public var addresses: [IPAddress]
-    /// The servers, the best first.
+    /// The servers, the preferred one first.
     public var servers: [Server]
     /// Name servers inside the tunnel.
     public var dns: [IPAddress]
-    /// Names that are tried behind a short one.
+    /// The search domains for short names.
     public var searchDomains: [String]
     /// The networks that are routed into the tunnel.
     public var routes: [IPPrefix]
-    /// The most bytes of one IP packet in the tunnel.
+    /// The largest size of an IP packet in the tunnel, in bytes.
     public var mtu: Int
     /// The interval of keepalives in seconds; 0 disables them.
     public var keepaliveSeconds: UInt16
-    /// Mixed into each handshake.
+    /// The pre-shared key of the handshakes; `nil` for none.
     public var presharedKey: PresharedKey?
-    /// When to renew, from now on.
+    /// The time until the device should renew, in seconds.
     public var renewAfterSeconds: Int64
     /// The gateway's time.
     public var serverTime: Date
 
-    /// A grant.
+    /// Makes a grant.
     public init(
         device: Device, addresses: [IPAddress], servers: [Server], dns: [IPAddress] = [], searchDomains: [String] = [],
         routes: [IPPrefix], mtu: Int = 1420, keepaliveSeconds: UInt16 = 25, presharedKey: PresharedKey? = nil,

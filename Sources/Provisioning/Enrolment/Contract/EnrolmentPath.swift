@@ -3,19 +3,19 @@
 
 /// The paths of the device API.
 public enum EnrolmentPath {
-    /// `POST`: an invitation becomes a device.
+    /// `POST`: enrols a device.
     public static let enrolments = "/v1/enrolments"
     /// `GET`: the grant.
     public static let device = "/v1/device"
-    /// `POST`: the expiry moves on.
+    /// `POST`: extends the expiry.
     public static let renewal = "/v1/device/renew"
     /// `POST`: requests the nonce for a rotation.
     public static let rotationNonces = "/v1/device/rotation-nonces"
-    /// `POST`: a new key.
+    /// `POST`: replaces the key.
     public static let rotations = "/v1/device/rotations"
     /// `GET`: the user's devices. With an id behind it `DELETE` revokes one.
     public static let devices = "/v1/devices"
-    /// `GET`: whether the gateway is well.
+    /// `GET`: reports whether the gateway answers.
     public static let health = "/v1/health"
     /// The default port of the device API.
     public static let defaultPort: UInt16 = 8443

@@ -16,7 +16,7 @@ public struct EnrolmentRequest: ContractMessage {
     /// The device's platform, such as `linux`: at most 32 characters.
     public var platform: String?
 
-    /// A request.
+    /// Makes a request.
     public init(publicKey: PublicKey, credential: BearerSecret, name: String? = nil, platform: String? = nil) {
         self.publicKey = publicKey
         self.credential = credential
@@ -32,6 +32,6 @@ public struct EnrolmentRequest: ContractMessage {
         TypedField("name", \.name, .optional(.line(1...64))),
         TypedField("platform", \.platform, .optional(.line(1...32))))
 
-    /// True.
+    /// `true`: the message is a request.
     public static let isRequest = true
 }

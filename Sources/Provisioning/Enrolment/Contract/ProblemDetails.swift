@@ -8,24 +8,24 @@ public struct ProblemDetails: ContractMessage, Hashable {
         /// The text.
         public var rawValue: String
 
-        /// A code.
+        /// Makes a code.
         public init(rawValue: String) { self.rawValue = rawValue }
 
-        /// The bearer secret is not known here.
+        /// The bearer secret is unknown.
         public static let unauthorized = Code(rawValue: "unauthorized")
         /// Another device has used the invitation.
         public static let invitationUsed = Code(rawValue: "invitationUsed")
-        /// The invitation is too old.
+        /// The invitation has expired.
         public static let invitationExpired = Code(rawValue: "invitationExpired")
-        /// The user has as many devices as allowed.
+        /// The user has the largest number of devices.
         public static let deviceLimit = Code(rawValue: "deviceLimit")
-        /// There is no free address.
+        /// No address is free.
         public static let poolFull = Code(rawValue: "poolFull")
         /// A device with this key exists already.
         public static let keyInUse = Code(rawValue: "keyInUse")
-        /// The device was revoked, or never was.
+        /// The device was revoked, or never existed.
         public static let deviceUnknown = Code(rawValue: "deviceUnknown")
-        /// An administrator has switched the device off.
+        /// An administrator has disabled the device.
         public static let deviceDisabled = Code(rawValue: "deviceDisabled")
         /// The device has not renewed in time.
         public static let deviceExpired = Code(rawValue: "deviceExpired")
@@ -33,28 +33,28 @@ public struct ProblemDetails: ContractMessage, Hashable {
         public static let nonceUnknown = Code(rawValue: "nonceUnknown")
         /// The proof of a rotation is wrong.
         public static let proofInvalid = Code(rawValue: "proofInvalid")
-        /// The body cannot be read; the detail names the field.
+        /// The request is not valid; the detail names the field.
         public static let requestInvalid = Code(rawValue: "requestInvalid")
-        /// There are too many failures from here.
+        /// There are too many failures from this source.
         public static let tooManyRequests = Code(rawValue: "tooManyRequests")
-        /// There is nothing with this id.
+        /// The resource does not exist.
         public static let notFound = Code(rawValue: "notFound")
-        /// The secret's scope is another.
+        /// The scope of the secret does not permit the request.
         public static let forbidden = Code(rawValue: "forbidden")
     }
 
-    /// A URI that names the kind of problem.
+    /// A URI that identifies the kind of problem.
     public var type: String
-    /// The kind of problem in words.
+    /// A description of the kind of problem.
     public var title: String
     /// The HTTP status.
     public var status: Int
-    /// This problem in words.
+    /// A description of this problem.
     public var detail: String?
     /// The code that distinguishes problems.
     public var code: Code?
 
-    /// A problem.
+    /// Makes a problem.
     public init(type: String = "about:blank", title: String, status: Int, detail: String? = nil, code: Code? = nil) {
         self.type = type
         self.title = title
@@ -63,7 +63,7 @@ public struct ProblemDetails: ContractMessage, Hashable {
         self.code = code
     }
 
-    /// The members. A problem can be without each of them (RFC 9457 section 3.1).
+    /// The members. Each of them may be missing (RFC 9457 section 3.1).
     public static let message = CompleteMessage<ProblemDetails>(
         ProblemDetails.init(type:title:status:detail:code:),
         TypedField("type", \.type, .line(0...500).defaulting(to: "about:blank")),

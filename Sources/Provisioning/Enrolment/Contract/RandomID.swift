@@ -9,13 +9,13 @@ public struct RandomID: Hashable, Sendable, Codable, CustomStringConvertible {
 
     private static let digits = Array("abcdefghijklmnopqrstuvwxyz234567".utf8)
 
-    /// A new id.
+    /// Makes a new ID.
     public init(using generator: inout some RandomNumberGenerator) {
         high = generator.next()
         low = generator.next()
     }
 
-    /// An id from its text; nil for any other text.
+    /// Reads an ID from its text; `nil` for any other text.
     public init?(_ text: some StringProtocol) {
         let characters = Array(text.utf8)
         guard characters.count == 26 else { return nil }
@@ -27,7 +27,7 @@ public struct RandomID: Hashable, Sendable, Codable, CustomStringConvertible {
             case UInt8(ascii: "2")...UInt8(ascii: "7"): value = UInt64(character - UInt8(ascii: "2")) + 26
             default: return nil
             }
-            // The last character has three bits of the id, and two that are zero.
+            // The last character has three bits of the ID, and two that are zero.
             let bits: UInt64 = index == 25 ? 3 : 5
             if index == 25, value & 3 != 0 { return nil }
             high = high << bits | low >> (64 - bits)
@@ -55,7 +55,7 @@ public struct RandomID: Hashable, Sendable, Codable, CustomStringConvertible {
         return String(decoding: characters, as: UTF8.self)
     }
 
-    /// Decodes its text.
+    /// Decodes the text.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard let id = RandomID(try container.decode(String.self)) else {
@@ -65,7 +65,7 @@ public struct RandomID: Hashable, Sendable, Codable, CustomStringConvertible {
         self = id
     }
 
-    /// Encodes its text.
+    /// Encodes the text.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(description)

@@ -12,14 +12,14 @@ public import WireGuardCore
 
 /// The challenge by which a device proves its old key: the reply to `POST /v1/device/rotation-nonces`.
 public struct RotationNonce: ContractMessage {
-    /// 32 random bytes of the gateway.
+    /// 32 random bytes from the gateway.
     public var nonce: [UInt8]
-    /// The key of the gateway that the proof is for.
+    /// The gateway's key for the proof.
     public var serverKey: PublicKey
-    /// How long the gateway takes it.
+    /// The time for which the gateway accepts the nonce, in seconds.
     public var lifetimeSeconds: Int64
 
-    /// A nonce.
+    /// Makes a nonce.
     public init(nonce: [UInt8], serverKey: PublicKey, lifetimeSeconds: Int64) {
         self.nonce = nonce
         self.serverKey = serverKey
@@ -34,7 +34,7 @@ public struct RotationNonce: ContractMessage {
         TypedField("lifetimeSeconds", \.lifetimeSeconds, .seconds(from: 1)))
 }
 
-/// A new key in place of the old one: `POST /v1/device/rotations`. The identical request gets the same answer again.
+/// A request to replace the key: `POST /v1/device/rotations`. A repeated identical request gets the same answer.
 public struct RotationRequest: ContractMessage {
     /// The new key.
     public var publicKey: PublicKey
@@ -43,7 +43,7 @@ public struct RotationRequest: ContractMessage {
     /// The proof that the sender has the old key.
     public var proof: [UInt8]
 
-    /// A request from its parts.
+    /// Makes a request from its parts.
     public init(publicKey: PublicKey, nonce: [UInt8], proof: [UInt8]) {
         self.publicKey = publicKey
         self.nonce = nonce
@@ -71,8 +71,8 @@ public struct RotationRequest: ContractMessage {
         }
     }
 
-    /// Whether the proof is that of the device with the key `oldKey`, for the gateway with the key `serverKey`. It takes the
-    /// same time wherever a wrong proof differs.
+    /// Whether the proof is that of the device with the key `oldKey`, for the gateway with the key `serverKey`. The
+    /// time is independent of where a wrong proof differs.
     public func isProven(by oldKey: PublicKey, to serverKey: PrivateKey) -> Bool {
         guard let expected = Self.proof(own: serverKey, other: oldKey, nonce: nonce, newKey: publicKey),
             expected.count == proof.count
@@ -104,6 +104,6 @@ public struct RotationRequest: ContractMessage {
         TypedField("nonce", \.nonce, .bytes32),
         TypedField("proof", \.proof, .bytes32))
 
-    /// True.
+    /// `true`: the message is a request.
     public static let isRequest = true
 }
