@@ -7,40 +7,30 @@ import TunnelSystem
 public import WireGuardCore
 
 extension WireGuardTunnelConfiguration: Codable {
-    private enum CodingKeys: String, CodingKey {
-        case privateKeyName, addresses, dns, mtu, listenPort, fwMark, excludedRoutes, makesRoutes, routeTable
-        case allowsLocalNetwork, leakPolicy, allowedNetworks, peers, connectivity, resolutionTimeout, handshakeTimeout
-        case waitsForHandshake, privateKeyComesLater
-    }
+    /// The members of the JSON, each with its part of the configuration. The peers are a member too, as texts.
+    private static let members = [
+        Member("privateKeyName", \.privateKeyName), Member("dns", \.dns), Member("mtu", \.mtu),
+        Member("listenPort", \.listenPort), Member("fwMark", \.fwMark), Member("excludedRoutes", \.excludedRoutes),
+        // The latter takes precedence.
+        Member("routeTable", \.routeTable), Member("makesRoutes", \.makesRoutes),
+        Member("allowsLocalNetwork", \.allowsLocalNetwork), Member("leakPolicy", \.leakPolicy),
+        Member("allowedNetworks", \.allowedNetworks), Member("connectivity", \.connectivity),
+        Member("resolutionTimeout", \.resolutionTimeout), Member("handshakeTimeout", \.handshakeTimeout),
+        Member("waitsForHandshake", \.waitsForHandshake), Member("privateKeyComesLater", \.privateKeyComesLater),
+    ]
 
     /// Decodes; a member that is left out has its default.
     /// - Throws: `TunnelError` with `.configurationInvalid` and all problems if the key or the endpoint of a peer is malformed.
     public init(from decoder: any Decoder) throws {
-        let container = try decoder.container(keyedBy: CodingKeys.self)
-        let texts = try container.decode([PeerText].self, forKey: .peers)
+        let container = try decoder.container(keyedBy: MemberName.self)
+        let texts = try container.decode([PeerText].self, forKey: "peers")
         let parsed = texts.enumerated().map { index, text in text.parsed(at: "peers[\(index)].") }
         self.init(
-            addresses: try container.decode([InterfaceAddress].self, forKey: .addresses),
-            dns: try container.decodeIfPresent(DNSSettings.self, forKey: .dns),
-            mtu: try container.decodeIfPresent(Int.self, forKey: .mtu),
-            listenPort: try container.decodeIfPresent(UInt16.self, forKey: .listenPort),
-            fwMark: try container.decodeIfPresent(UInt32.self, forKey: .fwMark),
-            makesRoutes: try container.decodeIfPresent(Bool.self, forKey: .makesRoutes) ?? true,
-            routeTable: try container.decodeIfPresent(UInt32.self, forKey: .routeTable),
-            peers: parsed.map(\.peer))
+            addresses: try container.decode([InterfaceAddress].self, forKey: "addresses"), peers: parsed.map(\.peer))
         for (text, parsed) in zip(texts, parsed) {
             presharedKeyNames[parsed.peer.publicKey] = text.presharedKeyName
         }
-        try container.take(.privateKeyName, &privateKeyName)
-        try container.take(.excludedRoutes, &excludedRoutes)
-        try container.take(.allowsLocalNetwork, &allowsLocalNetwork)
-        try container.take(.leakPolicy, &leakPolicy)
-        try container.take(.allowedNetworks, &allowedNetworks)
-        try container.take(.connectivity, &connectivity)
-        try container.take(.resolutionTimeout, &resolutionTimeout)
-        try container.take(.handshakeTimeout, &handshakeTimeout)
-        try container.take(.waitsForHandshake, &waitsForHandshake)
-        try container.take(.privateKeyComesLater, &privateKeyComesLater)
+        for member in Self.members { try member.decode(container, &self) }
         let malformed = parsed.flatMap(\.problems)
         guard malformed.isEmpty else {
             let fields = Set(malformed.map(\.field))
@@ -50,27 +40,43 @@ extension WireGuardTunnelConfiguration: Codable {
 
     /// Encodes everything but the keys.
     public func encode(to encoder: any Encoder) throws {
-        var container = encoder.container(keyedBy: CodingKeys.self)
-        try container.encode(privateKeyName, forKey: .privateKeyName)
-        try container.encode(addresses, forKey: .addresses)
-        try container.encodeIfPresent(dns, forKey: .dns)
-        try container.encodeIfPresent(mtu, forKey: .mtu)
-        try container.encodeIfPresent(listenPort, forKey: .listenPort)
-        try container.encodeIfPresent(fwMark, forKey: .fwMark)
-        try container.encode(excludedRoutes, forKey: .excludedRoutes)
-        try container.encode(makesRoutes, forKey: .makesRoutes)
-        try container.encodeIfPresent(routeTable, forKey: .routeTable)
-        try container.encode(allowsLocalNetwork, forKey: .allowsLocalNetwork)
-        try container.encode(leakPolicy, forKey: .leakPolicy)
-        try container.encode(allowedNetworks, forKey: .allowedNetworks)
+        var container = encoder.container(keyedBy: MemberName.self)
+        try container.encode(addresses, forKey: "addresses")
         let texts = peers.map { PeerText($0, presharedKeyName: presharedKeyNames[$0.publicKey]) }
-        try container.encode(texts, forKey: .peers)
-        try container.encode(connectivity, forKey: .connectivity)
-        try container.encode(resolutionTimeout, forKey: .resolutionTimeout)
-        try container.encode(handshakeTimeout, forKey: .handshakeTimeout)
-        try container.encode(waitsForHandshake, forKey: .waitsForHandshake)
-        try container.encode(privateKeyComesLater, forKey: .privateKeyComesLater)
+        try container.encode(texts, forKey: "peers")
+        for member in Self.members { try member.encode(self, &container) }
     }
+}
+
+/// A member of the configuration's JSON that may be left out.
+private struct Member: Sendable {
+    typealias Configuration = WireGuardTunnelConfiguration
+
+    let decode: @Sendable (KeyedDecodingContainer<MemberName>, inout Configuration) throws -> Void
+    let encode: @Sendable (Configuration, inout KeyedEncodingContainer<MemberName>) throws -> Void
+
+    init<Value: Codable & Sendable>(_ name: MemberName, _ path: any WritableKeyPath<Configuration, Value> & Sendable) {
+        decode = { container, configuration in try container.take(name, &configuration[keyPath: path]) }
+        encode = { configuration, container in try container.encode(configuration[keyPath: path], forKey: name) }
+    }
+
+    init<Value: Codable & Sendable>(_ name: MemberName, _ path: any WritableKeyPath<Configuration, Value?> & Sendable) {
+        decode = { container, configuration in
+            configuration[keyPath: path] = try container.decodeIfPresent(Value.self, forKey: name)
+        }
+        encode = { configuration, container in
+            try container.encodeIfPresent(configuration[keyPath: path], forKey: name)
+        }
+    }
+}
+
+private struct MemberName: CodingKey, ExpressibleByStringLiteral {
+    let stringValue: String
+    let intValue: Int? = nil
+
+    init(stringLiteral name: String) { stringValue = name }
+    init?(stringValue: String) { self.stringValue = stringValue }
+    init?(intValue: Int) { nil }
 }
 
 extension PeerConfiguration {
@@ -103,19 +109,13 @@ private struct PeerText: Codable {
     var endpoint: String?
     var allowedIPs: [IPPrefix]
     var persistentKeepalive: UInt16
+}
 
-    init(publicKey: String, endpoint: String?, allowedIPs: [IPPrefix], persistentKeepalive: UInt16) {
-        self.publicKey = publicKey
-        self.endpoint = endpoint
-        self.allowedIPs = allowedIPs
-        self.persistentKeepalive = persistentKeepalive
-    }
-
+extension PeerText {
     init(_ peer: PeerConfiguration, presharedKeyName: String?) {
         self.init(
-            publicKey: peer.publicKey.base64, endpoint: peer.endpoint?.description, allowedIPs: peer.allowedIPs,
-            persistentKeepalive: peer.persistentKeepalive ?? 0)
-        self.presharedKeyName = presharedKeyName
+            publicKey: peer.publicKey.base64, presharedKeyName: presharedKeyName, endpoint: peer.endpoint?.description,
+            allowedIPs: peer.allowedIPs, persistentKeepalive: peer.persistentKeepalive ?? 0)
     }
 
     /// Decodes; a member that is left out has its default.
