@@ -311,7 +311,8 @@ import Testing
         try network.reconcile(retryingRefused: false)
         system.tamper { table in
             for name in table?.chains.keys.filter({ $0.hasPrefix("rules-") }) ?? [] {
-                table?.chains[name] = table?.chains[name]?.map { _ in "return" }
+                let changed = table?.chains[name]?.map { _ in "return" }
+                table?.chains[name] = changed
             }
         }
         let present = system.chainLines
