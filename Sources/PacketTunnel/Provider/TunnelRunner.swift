@@ -168,10 +168,11 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
     }
 
     /// Calls the provider of this process without a message. As with a message, the provider may still be starting.
+    /// - Parameter limit: the most time for the call; `nil` for no limit.
     /// - Throws: the error of `call`; `.notRunning` if the tunnel is down, or ends before the call; `.closed` if the task is cancelled,
-    ///   and with it the call.
+    ///   and `.providerFailed` after `limit`. Then the call is cancelled too.
     package func withProvider<Value: Sendable>(
-        _ call: @escaping @Sendable (Provider) async throws(TunnelError) -> Value
+        within limit: Duration? = nil, _ call: @escaping @Sendable (Provider) async throws(TunnelError) -> Value
     ) async throws(TunnelError) -> Value {
         let answer = OneShot<Result<Value, TunnelError>>()
         guard let run = runningRun, let (provider, number) = run.beginCall({ answer.finish(.failure($0)) }) else {
@@ -185,13 +186,17 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
                 answer.finish(.failure(error))
             }
         }
-        let result = await withTaskCancellationHandler {
-            await answer.value
-        } onCancel: {
-            answer.finish(.failure(TunnelError(.closed, "the task was cancelled")))
+        defer {
+            work.cancel()
+            // Ends the wait for a provider that does not return.
+            answer.finish(.failure(Self.notRunning))
         }
-        work.cancel()
-        return try result.get()
+        switch await withDeadline(limit, clock: clock, { await answer.value }) {
+        case .finished(let result): return try result.get()
+        case .cancelled: throw TunnelError(.closed, "the task was cancelled")
+        case .timedOut:
+            throw TunnelError(.providerFailed, "the tunnel did not answer in time", fix: "try again later")
+        }
     }
 
     /// Tells the provider that the device is about to sleep; returns when it is ready, or the deadline has passed. A provider that

@@ -83,21 +83,4 @@ struct ReloadTests {
         }
         #expect(other?.code == .configurationInvalid)
     }
-
-    @Test("A provider that does not return is cancelled, and reported as one that takes no configuration now")
-    func silentProvider() async throws {
-        let live = try Self.live()
-        let (endless, cancelled) = (AsyncStream.makeStream(of: Void.self), AsyncStream.makeStream(of: Void.self))
-        let error = await #expect(throws: TunnelError.self) {
-            try await live.reload(within: .zero) { _ in
-                // Ends when the task is cancelled.
-                for await _ in endless.stream {}
-                cancelled.continuation.finish()
-            }
-        }
-        #expect(error?.code == .notRunning)
-        for await _ in cancelled.stream {}
-        endless.continuation.finish()
-        #expect(live.configuration.settings().mtu == 1400)
-    }
 }

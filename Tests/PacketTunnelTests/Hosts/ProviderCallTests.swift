@@ -56,4 +56,22 @@ struct ProviderCallTests {
         await script.noted("cancelled")
         await host.stop(.userInitiated)
     }
+
+    @Test("A call that takes too long is cancelled")
+    func limit() async throws {
+        let host = MemoryHost<ScriptedProvider>()
+        try await host.start(.init())
+        let (endless, cancelled) = (AsyncStream.makeStream(of: Void.self), AsyncStream.makeStream(of: Void.self))
+        let error = await #expect(throws: TunnelError.self) {
+            try await host.runner.withProvider(within: .zero) { _ in
+                // Ends when the task is cancelled.
+                for await _ in endless.stream {}
+                cancelled.continuation.finish()
+            }
+        }
+        #expect(error?.code == .providerFailed)
+        for await _ in cancelled.stream {}
+        endless.continuation.finish()
+        await host.stop(.userInitiated)
+    }
 }

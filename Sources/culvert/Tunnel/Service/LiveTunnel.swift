@@ -4,7 +4,6 @@
 import CommandLineSupport
 import PacketTunnel
 import Synchronization
-import TunnelSystem
 
 /// Asks a tunnel's service to read its file or profile again, and to take on what has changed.
 struct ReloadRequest: TunnelMessage {
@@ -38,13 +37,10 @@ final class LiveTunnel<Configuration: TunnelKindConfiguration>: Sendable {
     var configuration: Configuration { state.withLock { $0.configuration } }
 
     /// Takes on the tunnel as it is written now. Peers that stay keep their sessions.
-    /// - Parameters:
-    ///   - limit: the most time for the provider's part.
-    ///   - callProvider: calls a function with the running provider.
+    /// - Parameter callProvider: calls a function with the running provider.
     /// - Throws: what is wrong with it. Then the tunnel goes on as it was.
     func reload(
-        within limit: Duration = .seconds(60),
-        _ callProvider: @escaping @Sendable (@escaping Work) async throws(TunnelError) -> Void
+        _ callProvider: (@escaping Work) async throws(TunnelError) -> Void
     ) async throws(TunnelError) -> ReloadRequest.Reply {
         let present = tunnel
         var new: LoadedTunnel
@@ -73,10 +69,7 @@ final class LiveTunnel<Configuration: TunnelKindConfiguration>: Sendable {
         }
         let before = secrets.replace(with: new.secrets)
         do throws(TunnelError) {
-            try await Self.finish(within: limit) { () throws(TunnelError) in
-                try await callProvider { provider throws(TunnelError) in try await reconfigure(provider, configuration)
-                }
-            }
+            try await callProvider { provider throws(TunnelError) in try await reconfigure(provider, configuration) }
         } catch {
             _ = secrets.replace(with: before)
             throw error
@@ -85,28 +78,6 @@ final class LiveTunnel<Configuration: TunnelKindConfiguration>: Sendable {
             (state.tunnel.kind, state.tunnel.secrets, state.configuration) = (new.kind, new.secrets, configuration)
         }
         return ReloadRequest.Reply(warnings: warnings)
-    }
-
-    /// Waits for the end of `work`, which is cancelled after `limit`.
-    private static func finish(
-        within limit: Duration, _ work: @escaping @Sendable () async throws(TunnelError) -> Void
-    ) async throws(TunnelError) {
-        let outcome = await withDeadline(limit, clock: ContinuousClock()) { () -> TunnelError? in
-            do throws(TunnelError) {
-                try await work()
-                return nil
-            } catch {
-                return error
-            }
-        }
-        switch outcome {
-        case .finished(nil): return
-        case .finished(let error?): throw error
-        case .timedOut:
-            throw TunnelError(
-                .notRunning, "the tunnel did not take the new configuration within \(limit)", fix: "try again later")
-        case .cancelled: throw TunnelError(.closed, "the task was cancelled")
-        }
     }
 }
 

@@ -106,11 +106,13 @@ extension ServiceReport {
     func updated<Configuration: TunnelKindConfiguration>(
         _ kind: Configuration.Type, from runner: TunnelRunner<Configuration.Provider>
     ) async -> ServiceReport {
-        let outcome = await withDeadline(.seconds(2), clock: ContinuousClock()) {
-            try? await runner.withProvider { provider in await kind.report(provider, in: self) }
+        do throws(TunnelError) {
+            return try await runner.withProvider(within: .seconds(2)) { provider in
+                await kind.report(provider, in: self)
+            }
+        } catch {
+            return self
         }
-        guard case .finished(let report?) = outcome else { return self }
-        return report
     }
 
     /// Records the status of WireGuard.

@@ -208,7 +208,7 @@
                     logger.notice("reading \(live.tunnel.source) again")
                     do throws(TunnelError) {
                         return try await live.reload { work throws(TunnelError) in
-                            try await host.runner.withProvider(work)
+                            try await host.runner.withProvider(within: .seconds(60), work)
                         }
                     } catch {
                         logger.error("the tunnel goes on as it was: \(error)")
