@@ -333,7 +333,8 @@ package actor GatewayRuntime {
         if !update.isEmpty || !refused.isEmpty || !network.condition.isCurrent || !peers.released.isEmpty {
             do throws(TunnelServerError) {
                 refused = try await network.apply(
-                    update.changes, isComplete: update.isComplete, released: peers.released)
+                    update.changes.mapValues { $0.map(peers.access) }, isComplete: update.isComplete,
+                    released: peers.released)
             } catch {
                 peers.network.invalidate()
                 errors.network = "\(error)"

@@ -20,17 +20,24 @@ struct PeerReconciler: Sendable {
         var sources: [IPPrefix]
     }
 
+    /// The owner of an address, or of a network behind a device, and its access.
+    struct NetworkPeer: Equatable, Sendable {
+        var device: DeviceID
+        var rules: [AccessRule]
+        /// Whether the device uses the login tunnel.
+        var isLogin: Bool
+    }
+
     /// The devices of the store.
     private var peers: [DeviceID: Peer] = [:]
     /// The devices of the store that have no access, since they have expired or are denied.
     private var denied: Set<DeviceID> = []
     private var denials = AccessDenials()
-    /// The devices that have a key, or an address or network.
+    /// The devices that have a key.
     private(set) var devices: [PublicKey: DeviceID] = [:]
-    private(set) var owners: [IPPrefix: DeviceID] = [:]
     var engine = Reconciler<PublicKey, EnginePeer>()
     /// The first update is complete, since an earlier process may have left connections of clients.
-    var network = Reconciler<IPPrefix, ClientAccess>(isKnown: false)
+    var network = Reconciler<IPPrefix, NetworkPeer>(isKnown: false)
     /// The addresses and networks that the network excludes, each with the reason.
     private(set) var refused: [IPPrefix: TunnelServerError] = [:]
     /// The keys whose desired peer may have changed.
@@ -123,8 +130,7 @@ struct PeerReconciler: Sendable {
                 leaving[key] = id
             }
         }
-        for prefix in old.sources where owners[prefix] == id && new?.sources.contains(prefix) != true {
-            owners[prefix] = nil
+        for prefix in old.sources where owner(of: prefix) == id && new?.sources.contains(prefix) != true {
             released.insert(prefix)
             network.setDesired(nil, for: prefix)
         }
@@ -137,11 +143,15 @@ struct PeerReconciler: Sendable {
             touchedKeys.insert(key)
             devices[key] = id
         }
-        let access = ClientAccess(rules: peer.rules, tunnel: peer.publicKey == nil ? loginTunnel : nil)
-        for prefix in peer.sources {
-            owners[prefix] = id
-            network.setDesired(access, for: prefix)
-        }
+        let networkPeer = NetworkPeer(device: id, rules: peer.rules, isLogin: peer.publicKey == nil)
+        for prefix in peer.sources { network.setDesired(networkPeer, for: prefix) }
+    }
+
+    private func owner(of prefix: IPPrefix) -> DeviceID? { network.desired[prefix]?.device }
+
+    /// The access that the network must give.
+    func access(_ peer: NetworkPeer) -> ClientAccess {
+        ClientAccess(rules: peer.rules, tunnel: peer.isLogin ? loginTunnel : nil)
     }
 
     /// Removes peers, and sources of peers, that are no longer desired from those of WireGuard. This precedes a change of the network,
@@ -163,7 +173,7 @@ struct PeerReconciler: Sendable {
     /// - Parameter refused: The addresses and networks that the network excludes. Packets from there are dropped.
     mutating func admit(without refused: [IPPrefix: TunnelServerError]) {
         let changed = Set(self.refused.keys).symmetricDifference(refused.keys)
-        touchedKeys.formUnion(changed.compactMap { owners[$0].flatMap { peers[$0]?.publicKey } })
+        touchedKeys.formUnion(changed.compactMap { owner(of: $0).flatMap { peers[$0]?.publicKey } })
         self.refused = refused
         // WireGuard may still have a key that is leaving: it is removed before it can be another device's.
         for key in touchedKeys where leaving[key] == nil { engine.setDesired(enginePeer(key), for: key) }
@@ -199,7 +209,7 @@ struct PeerReconciler: Sendable {
     /// The devices that are excluded, in whole or in part, each with the reasons.
     var exclusions: [(device: DeviceID, reason: String)] {
         var reasons: [DeviceID: [String]] = [:]
-        for (prefix, error) in refused { if let id = owners[prefix] { reasons[id, default: []].append("\(error)") } }
+        for (prefix, error) in refused { if let id = owner(of: prefix) { reasons[id, default: []].append("\(error)") } }
         for (key, reason) in engine.refused { if let id = devices[key] { reasons[id, default: []].append(reason) } }
         return reasons.map { ($0.key, $0.value.sorted().joined(separator: "; ")) }
             .sorted { "\($0.device)" < "\($1.device)" }

@@ -73,7 +73,7 @@ extension PeerReconcilerTests {
         #expect(made.isUnchanged && made.peers.password(of: peer.deviceID) == peer.password)
         peer.password = nil
         made.round(Feed(sequence: 1, changed: [peer]))
-        #expect(made.network.isEmpty && made.peers.owners.isEmpty)
+        #expect(made.network.isEmpty && made.peers.network.desired.isEmpty)
     }
 
     @Test("Without WireGuard a device with a key has no access, and a login's device is behind the first interface")

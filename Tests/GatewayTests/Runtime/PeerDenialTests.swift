@@ -30,7 +30,7 @@ import WireGuardCore
     private func admits(_ peers: PeerReconciler, _ admitted: [Peer]) -> Bool {
         let keys = admitted.compactMap { peer in peer.publicKey.map { ($0, peer.deviceID) } }
         return peers.devices == Dictionary(uniqueKeysWithValues: keys)
-            && Set(peers.owners.values) == Set(admitted.map(\.deviceID))
+            && Set(peers.network.desired.values.map(\.device)) == Set(admitted.map(\.deviceID))
             && Set(peers.network.desired.keys) == Set(admitted.flatMap(\.sources))
     }
 

@@ -55,7 +55,7 @@ import WireGuardCore
             let update = peers.network.begin()
             guard !failing else { return }
             if update.isComplete { network = [:] }
-            for (prefix, access) in update.changes { network[prefix] = access }
+            for (prefix, peer) in update.changes { network[prefix] = peer.map(peers.access) }
             peers.network.finish(update)
             released = peers.released
             peers.recordReleased()
