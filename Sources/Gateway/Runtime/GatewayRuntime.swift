@@ -187,7 +187,7 @@ package actor GatewayRuntime {
         options.dataPath.layout = self.options.device.layout
         let arrivals = arrivals
         return CredentialServerDevice(
-            privateKey: keys.privateKey, presharedKey: keys.presharedKey, store: LoginGate(self), tun: tun,
+            privateKey: keys.privateKey, presharedKey: keys.presharedKey, store: LoginGate(self, service), tun: tun,
             network: datagrams, binding: DatagramBinding(port: settings.loginTunnel.port), options: options
         ) { arrivals.yield(.loginFailed($0)) }
     }
@@ -526,10 +526,6 @@ package actor GatewayRuntime {
     }
 
     // MARK: - The login tunnel
-
-    nonisolated func isKnownLogin(_ login: String, from source: IPAddress) -> Bool {
-        service.isKnownLogin(login, from: source)
-    }
 
     /// What becomes of a login. Whoever is let in is known to firewall and routes before its client hears of it.
     func verdict(on attempt: LoginAttempt) async -> LoginVerdict {

@@ -8,15 +8,16 @@ import PacketTunnel
 /// Who asks the runtime, for the login tunnel's server.
 final class LoginGate: CredentialStore {
     private weak let runtime: GatewayRuntime?
+    private let service: any PeerSource
 
-    init(_ runtime: GatewayRuntime) { self.runtime = runtime }
+    init(_ runtime: GatewayRuntime, _ service: any PeerSource) { (self.runtime, self.service) = (runtime, service) }
 
     func verdict(on attempt: LoginAttempt) async -> LoginVerdict {
         await runtime?.verdict(on: attempt) ?? .refused(Body.Refusal(.unavailable))
     }
 
     func isKnown(_ login: String, from source: IPAddress) -> Bool {
-        runtime?.isKnownLogin(login, from: source) ?? false
+        service.isKnownLogin(login, from: source)
     }
 
     func ended(_ session: ClientID, _ reason: EndReason, _ moved: SessionTraffic) async {
