@@ -63,7 +63,7 @@ package struct ServerNetworkSettings: Hashable, Sendable {
     /// The networks of the clients.
     package var networks: [IPPrefix] { addresses.map(\.network) }
 
-    /// The same settings for a host with IPv4 only.
+    /// The settings without IPv6, for a host with IPv4 only.
     var withoutIPv6: ServerNetworkSettings {
         var settings = self
         settings.addresses.removeAll(where: \.isIPv6)

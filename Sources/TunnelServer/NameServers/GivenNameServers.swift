@@ -24,7 +24,7 @@ package enum GivenNameServers {
         return given
     }
 
-    /// The same with this host's files.
+    /// Replaces the loopback resolver in a list of name servers, from this host's own files.
     package static func reachable(_ servers: [IPAddress]) throws(LinuxNetworkError) -> [IPAddress] {
         reachable(servers, host: try SmallFile.text(hostFile), resolved: try SmallFile.text(resolvedFile))
     }
