@@ -10,7 +10,7 @@ package enum AddressRangeError: Error, Hashable, Sendable, CustomStringConvertib
 
     package var description: String {
         switch self {
-        case .noRoom(let network): "\(network) has no address for a client beside the server's"
+        case .noRoom(let network): "\(network) has no address left for a client"
         }
     }
 }
@@ -32,8 +32,8 @@ package struct AddressRange: Hashable, Sendable {
         let bits = UInt128(network.address.bitWidth - network.length)
         let first = network.address.value
         let last = first | ((UInt128(1) << bits) &- 1)
-        // The network's own address (of IPv6: that of any router, RFC 4291 section 2.6.1) and the broadcast are no host's; a
-        // network of two addresses has neither (RFC 3021, RFC 6164).
+        // A host cannot have the network's own address (in IPv6 the subnet-router anycast address, RFC 4291 section 2.6.1) or
+        // the broadcast address. A network of two addresses has neither (RFC 3021, RFC 6164).
         let low = bits > 1 ? first + 1 : first
         let high = bits > 1 && !isIPv6 ? last - 1 : last
         guard bits > 0, low < high || low != server.address.value else { throw .noRoom(network) }

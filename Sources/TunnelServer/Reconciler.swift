@@ -9,8 +9,8 @@ package struct Reconciler<Key: Hashable & Sendable, Value: Equatable & Sendable>
     package private(set) var desired: [Key: Value] = [:]
     /// The values that the system refused, each with the reason. It has no value for these keys.
     package private(set) var refused: [Key: String] = [:]
-    /// The keys that do not have the desired value in the system, each with the value that it has; `nil` for none. Only the differences are
-    /// stored, since a gateway has thousands of values.
+    /// The keys whose value in the system differs from the desired value, each with the system's value; `nil` if it has none.
+    /// Only the differences are stored, since a gateway has thousands of values.
     private var differences: [Key: Value?] = [:]
     /// Whether the system has exactly the desired values, except for `differences`.
     package private(set) var isKnown: Bool
@@ -91,8 +91,9 @@ package struct Reconciler<Key: Hashable & Sendable, Value: Equatable & Sendable>
         return Update(changes: changes, previous: previous, isComplete: false, number: number)
     }
 
-    /// Records that an update was applied. If another one began, or the state was invalidated meanwhile, the state stays unknown.
-    /// - Parameter refused: The keys that have no value now, since the system refused the new one.
+    /// Records that an update was applied. If another update has begun, or the state was invalidated meanwhile, the state
+    /// stays unknown.
+    /// - Parameter refused: The keys that have no value now, because the system refused the new value.
     package mutating func finish(_ update: Update, refused new: [Key: String] = [:]) {
         guard update.number == number else { return }
         if update.isComplete {
@@ -100,7 +101,7 @@ package struct Reconciler<Key: Hashable & Sendable, Value: Equatable & Sendable>
             for key in desired.keys where update.changes[key] == nil { record(nil, for: key) }
         }
         for (key, value) in update.changes {
-            // A value that replaced a refused one meanwhile is not refused.
+            // A value that has since replaced a refused one is not refused.
             refused[key] = desired[key] == value ? new[key] : nil
             record(new[key] == nil ? value : nil, for: key)
         }

@@ -7,16 +7,17 @@ package import PacketTunnelLinux
 import Synchronization
 package import TunnelIO
 
-/// A server's part of a Linux host: the tunnel's interface with addresses and routes, forwarding, translation of addresses, and
-/// the firewall that its clients are behind (``ServerFirewall``).
+/// A server's part of a Linux host: the tunnel's interface with addresses and routes, forwarding, NAT, and the firewall in
+/// front of its clients (``ServerFirewall``).
 ///
-/// Rules come first, forwarding last. Every change is written to a journal before it is made and undone at the end; what a
-/// process leaves that was killed, the next start undoes. What others delete of the rules is made again at once, and where that
-/// is impossible the interface goes down until it is.
+/// It applies the firewall rules first and enables forwarding last. It writes every change to a journal before it makes the
+/// change, and undoes all of them at the end; the next start undoes the changes of a killed process. If another program
+/// deletes rules, it restores them at once. If it cannot, it takes the interface down until it can.
 ///
-/// It is in the network namespace of the thread that makes it, and has two threads. The second one ends the connections of
-/// removed clients, which may take long. A change is applied without waiting for it; only the answer to a change that admits a client
-/// with one of their addresses waits. A caller that makes its changes one after another waits with all later ones.
+/// It works in the network namespace of the thread that creates it, and has two threads. The second thread ends the
+/// connections of removed clients, which may take long. A change is applied without waiting for it; only a change that gives
+/// a removed client's address to another client waits. A caller that makes its changes one after another therefore waits
+/// before its later changes too.
 package final class ServerNetwork: Sendable {
     package let settings: ServerNetworkSettings
     private let loop: EventLoop
@@ -27,7 +28,7 @@ package final class ServerNetwork: Sendable {
     /// The thread that ends connections.
     private let ends: EventLoop
 
-    /// What is used on the loop's thread only.
+    /// State that only the loop's thread uses.
     private final class OnLoop: @unchecked Sendable {
         let core: ServerNetworkCore
         private let endNow: ServerNetworkCore.EndOtherConnections
@@ -138,7 +139,7 @@ package final class ServerNetwork: Sendable {
         do throws(TunnelIOError) {
             try watch.start { [core, shared, weak watch] parts, culprit in
                 let again = core.core.look(at: parts, culprit: culprit)
-                // The attempt may fail after this look has said when the next one is.
+                // The attempt may fail after this check has set the time of the next one.
                 core.endConnections { [weak watch] in shared.update(from: core.core, watch) }
                 shared.update(from: core.core)
                 return again
@@ -147,7 +148,7 @@ package final class ServerNetwork: Sendable {
             throw .interface(error)
         }
         if watch.unwatched.contains(.firewall) {
-            logger.warning("changes of the firewall by others are not noticed here")
+            logger.warning("this system does not report when another program changes the firewall")
         }
     }
 
@@ -157,16 +158,16 @@ package final class ServerNetwork: Sendable {
         ends.stop()
     }
 
-    /// What others undid, and was made again.
+    /// The changes by other programs that the server has reverted.
     package var repairs: NetworkRepairs { state.repairs }
-    /// Whether nothing is forwarded since the rules are gone and could not be made again.
+    /// Whether forwarding is stopped because the rules are gone and could not be restored.
     package var isHeld: Bool { state.isHeld }
     /// The state of the network.
     package var state: NetworkState { shared.state.withLock { $0 } }
 
-    /// Brings everything up, without clients.
-    /// - Returns: the device and those of the further tunnels, which the caller closes with ``stop()``, and the settings in force:
-    ///   nothing of IPv6 is in them where the host has it switched off.
+    /// Sets up the network, without clients.
+    /// - Returns: the device and the devices of the further tunnels, which ``stop()`` closes, and the settings in effect:
+    ///   without IPv6 if the host has it disabled.
     package func start(
         isMultiQueue: Bool
     ) async throws(TunnelServerError) -> (device: LinuxTun, further: [LinuxTun], settings: ServerNetworkSettings) {
@@ -178,7 +179,7 @@ package final class ServerNetwork: Sendable {
         do throws(TunnelServerError) {
             try await onThread { core throws(TunnelServerError) in core.stop() }
         } catch {
-            // The thread ends with this object, which nobody can call then.
+            // The thread ends with this object; nothing can call it then.
         }
     }
 

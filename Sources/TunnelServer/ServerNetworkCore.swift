@@ -8,7 +8,8 @@ import PacketTunnelLinux
 import TunnelIO
 import TunnelSystem
 
-/// What ``ServerNetwork`` does, without its thread: for one thread at a time, in the network namespace that it was made in.
+/// The work of ``ServerNetwork`` without its thread. Use it from one thread at a time, in the network namespace where it was
+/// created.
 final class ServerNetworkCore {
     private let wanted: ServerNetworkSettings
     private let logger: Logger
@@ -36,11 +37,11 @@ final class ServerNetworkCore {
     private var connectionProblem: LinuxNetworkError?
     /// The time from which excluded clients are tried again.
     private var nextExclusions = Int64.min
-    /// Whether the firewall's clients were changed here since they were last listed, and when that was.
+    /// Whether this process has changed the firewall's clients since they were last listed, and the time of that listing.
     private var hasChangedClients = false
     private var nextListing = Int64.min
 
-    /// What there is between start and stop.
+    /// The state between start and stop.
     private struct Running {
         var ledger: ChangeLedger
         var device: LinuxTun
@@ -71,8 +72,8 @@ final class ServerNetworkCore {
 
     // MARK: - Start and end
 
-    /// Makes the interface and what belongs to it: the rules first, then addresses, and forwarding last.
-    /// - Returns: the devices, and the settings in force, which on a host without IPv6 have nothing of it.
+    /// Creates the interface and its settings: the firewall rules first, then addresses, and forwarding last.
+    /// - Returns: the devices, and the settings in effect: without IPv6 if the host has it disabled.
     func start(isMultiQueue: Bool) throws(TunnelServerError) -> (LinuxTun, [LinuxTun], ServerNetworkSettings) {
         if let running { return (running.device, running.further, running.firewall.settings) }
         let (ledger, settings) = try Self.onHost { () throws(LinuxNetworkError) in
@@ -80,7 +81,7 @@ final class ServerNetworkCore {
             if !carriesIPv6, wanted.addresses.contains(where: \.isIPv6) {
                 logger.warning("IPv6 is switched off on this host: clients get addresses of IPv4 only")
             }
-            // What an earlier process has left is undone here, before anybody looks at what the host does by itself.
+            // Undoes the changes of an earlier process before anything reads the host's own settings.
             let ledger = try ChangeLedger(name: wanted.name, directory: directory, system: network)
             return (ledger, carriesIPv6 ? wanted : wanted.withoutIPv6)
         }
@@ -175,7 +176,7 @@ final class ServerNetworkCore {
         return true
     }
 
-    /// The families that the host forwards nothing of, and the server will.
+    /// The families that the server will forward and the host does not forward yet.
     private static func forwardedForClients(
         _ settings: ServerNetworkSettings
     ) throws(LinuxNetworkError) -> Set<ServerFirewall.Family> {
@@ -203,13 +204,14 @@ final class ServerNetworkCore {
         }
         if settings.addresses.contains(where: { !$0.isIPv6 }) {
             steps.append(.setting(path: Self.forwarding4, value: "1"))
-            // A new interface has what `default` says, whatever the others do.
+            // A new interface gets the value of `default`, whatever the values of other interfaces.
             steps += settings.tunnels.map {
                 .setting(path: "\(Self.kernel)/ipv4/conf/\($0)/forwarding", value: "1")
             }
         }
         if settings.addresses.contains(where: \.isIPv6) {
-            // Whoever forwards takes no address and no route from routers, unless told to: the server would lose its own.
+            // A host that forwards ignores router advertisements unless it is told to accept them: the server would lose its
+            // own address and route.
             for link in try network.netlink.links() where !link.isLoopback && !settings.tunnels.contains(link.name) {
                 let path = "\(Self.kernel)/ipv6/conf/\(link.name)/accept_ra"
                 if try SmallFile.text(path) == "1" { steps.append(.setting(path: path, value: "2")) }
@@ -384,7 +386,7 @@ final class ServerNetworkCore {
         }
     }
 
-    // MARK: - What others change
+    // MARK: - Changes by other programs
 
     /// Compares the network with the desired state, and restores every difference. A failure of the firewall does not keep routes
     /// from being restored, or the reverse.
@@ -451,7 +453,7 @@ final class ServerNetworkCore {
 
     private func lookAtFirewall(_ running: Running, _ origin: String) throws(LinuxNetworkError) -> Bool {
         let (firewall, clients) = (running.firewall, running.clients)
-        // The rules are compared without what is in maps, which changes all the time.
+        // The rules are compared without the content of maps, which changes all the time.
         let present = try network.present(firewall.tableName)
         do throws(LinuxNetworkError) { try clients.listNewChains(present.listing.owned) } catch {
             logger.warning("cannot list the new rules of clients, applying all of them again: \(error)")
@@ -498,7 +500,7 @@ final class ServerNetworkCore {
         guard !undone.isEmpty else { return }
         let text = undone.joined(separator: ", ") + origin
         repairs.note(text)
-        logger.warning("others have undone this of the server's network, and it was made again: \(text)")
+        logger.warning("another program changed the server's network; the server restored it: \(text)")
     }
 
     private static func isForwarding(_ step: Change) -> Bool {
@@ -512,8 +514,8 @@ final class ServerNetworkCore {
         return isForwarding(step)
     }
 
-    /// Takes the interface down, so that nothing of the server's own is reached, and forwards no more than the host did before:
-    /// without rules it would forward for everybody.
+    /// Takes the interface down, so that nothing reaches the server through it, and resets forwarding to the host's own
+    /// setting: without rules the server would forward every packet.
     private func hold(_ running: Running) {
         guard !isHeld else { return }
         isHeld = true
@@ -524,7 +526,7 @@ final class ServerNetworkCore {
         } catch {
             logger.error("\(error)")
         }
-        // Each by itself: one that is gone keeps no other up.
+        // Each device separately: a missing device must not keep another one up.
         for device in [running.device] + running.further {
             do throws(TunnelIOError) { try device.setUp(false) } catch { logger.error("\(error)") }
         }

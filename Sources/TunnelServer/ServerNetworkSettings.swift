@@ -3,13 +3,13 @@
 
 package import NetworkAddresses
 
-/// What a server does with a network, beside what its clients do.
+/// The settings of a server's network that do not depend on its clients.
 package struct ServerNetworkSettings: Hashable, Sendable {
-    /// How packets of a family get to the internet.
+    /// How packets of a family reach the internet.
     package enum Way: String, Hashable, Sendable, Codable, CaseIterable {
-        /// With the server's own address as their source.
+        /// With the server's own address as their source (NAT).
         case masqueraded
-        /// With the client's: routers on the way know that the pool's network is behind the server.
+        /// With the client's own address: the routers know that the pool's network is behind the server.
         case routed
     }
 
@@ -29,14 +29,14 @@ package struct ServerNetworkSettings: Hashable, Sendable {
     package var name: String
     /// The most bytes of an IP packet in the tunnel.
     package var mtu: Int
-    /// The server's own addresses in the tunnel, one of each family at most. Their networks are the clients'.
+    /// The server's own addresses in the tunnel, at most one of each family. The clients' addresses are in the same networks.
     package var addresses: [InterfaceAddress]
-    /// How the clients' packets get to the internet.
+    /// How the clients' IPv4 packets reach the internet.
     package var way4 = Way.masqueraded
     package var way6 = Way.masqueraded
     /// The name servers that clients are given: port 53 of them is reached wherever they are.
     package var nameServers: [IPAddress] = []
-    /// What clients reach of the server itself.
+    /// The services on the server itself that clients may reach.
     package var services: [Service] = []
     /// Whether the server answers pings of its clients.
     package var answersPings = true
@@ -45,8 +45,8 @@ package struct ServerNetworkSettings: Hashable, Sendable {
     /// Interfaces between which packets are forwarded as well. Where the host forwarded nothing before, it forwards nothing
     /// else.
     package var otherInterfaces: [String] = []
-    /// Interfaces of more tunnels, whose clients are behind the same firewall and have addresses of the same networks. They have no
-    /// addresses of their own: a route leads to each of their clients.
+    /// The interfaces of further tunnels. Their clients are behind the same firewall and have addresses in the same networks.
+    /// These interfaces have no addresses; a route leads to each client.
     package var furtherTunnels: [String] = []
     /// The folder of the journal.
     package var journalFolder = "/run/culvert"
@@ -63,7 +63,7 @@ package struct ServerNetworkSettings: Hashable, Sendable {
     /// The networks of the clients.
     package var networks: [IPPrefix] { addresses.map(\.network) }
 
-    /// The same, for a host that has IPv4 alone.
+    /// The settings without IPv6, for a host with IPv4 only.
     var withoutIPv6: ServerNetworkSettings {
         var settings = self
         settings.addresses.removeAll(where: \.isIPv6)

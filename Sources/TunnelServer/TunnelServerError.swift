@@ -5,7 +5,7 @@ package import NetworkAddresses
 package import PacketTunnelLinux
 package import TunnelIO
 
-/// Why a server's network could not be set up or changed.
+/// The reason that a server's network could not be set up or changed.
 package enum TunnelServerError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The host refused a change of addresses, settings or firewall.
     case network(LinuxNetworkError)
@@ -18,7 +18,7 @@ package enum TunnelServerError: Error, Hashable, Sendable, CustomStringConvertib
     /// The network has not been started, or was stopped.
     case notRunning
 
-    /// What it is, and what to do.
+    /// The problem and its remedy.
     package var description: String {
         switch self {
         case .network(let error): error.description

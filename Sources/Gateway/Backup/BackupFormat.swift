@@ -87,7 +87,7 @@ enum BackupFormat {
             }
             throw GatewayDirectoryError("the file is not a backup of a gateway", kind: .damaged)
         }
-        guard file.count > headerLength else { throw damaged("it is truncated") }
+        guard file.count > headerLength else { throw damaged("the file is truncated") }
         let header = Array(file[..<headerLength])
         let (summed, sum) = (header[..<(headerLength - 64)], header[(headerLength - 64)..<(headerLength - 32)])
         guard Array(SHA256.hash(data: summed)) == Array(sum) else { throw damaged("its header was changed") }
@@ -115,7 +115,7 @@ enum BackupFormat {
                 let box = try? ChaChaPoly.SealedBox(
                     nonce: nonce, ciphertext: part.dropLast(tagLength), tag: part.suffix(tagLength)),
                 let plain = try? ChaChaPoly.open(box, using: key, authenticating: header)
-            else { throw damaged("it was changed or truncated") }
+            else { throw damaged("the file was changed or truncated") }
             payload += Array(plain)
             number += 1
         } while !rest.isEmpty

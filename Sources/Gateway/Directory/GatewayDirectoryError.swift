@@ -18,7 +18,7 @@ package struct GatewayDirectoryError: Error, Hashable, Sendable, CustomStringCon
         case wrongPassphrase
         /// The settings are not valid, or another program's files cannot be imported.
         case unusable
-        /// The content of a file is not what was written.
+        /// The content of a file fails its checksum.
         case damaged
         /// A later version of this program wrote the database.
         case newer

@@ -14,7 +14,7 @@ package struct Device: Hashable, Sendable {
         case enrolled
         /// An administrator exported a configuration for a stock client.
         case exported
-        /// One of PIA's clients made the key for the slot of an `addKey` token.
+        /// A PIA client made the key for the slot of an `addKey` token.
         case addKey
         /// The device has no key. It serves the logins of a user, one session at a time, and is removed after some
         /// time without a session.
@@ -36,7 +36,7 @@ package struct Device: Hashable, Sendable {
     /// The hash of the request that set ``publicKey`` by a rotation, so that its repetition is recognised; otherwise
     /// `nil`.
     package var rotationHash: SecretHash?
-    /// At most one address of each family. No other device has them.
+    /// At most one address of each family. No other device has the same address.
     package var addresses: [IPAddress]
     /// The networks behind the device.
     package var subnets: [IPPrefix]
@@ -56,9 +56,9 @@ package struct Device: Hashable, Sendable {
 
     /// Numbers of bytes since the device was added.
     package struct Traffic: Hashable, Sendable {
-        /// From the device.
+        /// Bytes received from the device.
         package var received: UInt64
-        /// To the device.
+        /// Bytes sent to the device.
         package var sent: UInt64
 
         package init(received: UInt64 = 0, sent: UInt64 = 0) {

@@ -123,7 +123,7 @@ package struct GatewaySettings: Hashable, Sendable {
         package var port: UInt16 = 51_840
         /// The tunnel's interface. It has the same firewall as the interface of WireGuard.
         package var interface = "culvert-login0"
-        /// The largest number of concurrent sessions of a user. One more session ends the oldest.
+        /// The largest number of concurrent sessions of a user. A further login ends the oldest session.
         package var sessionsPerUser = 5
         static let mostSessionsPerUser = 1000
         /// The time after a session for which the next login of its user gets its addresses. Their cooldown starts

@@ -13,7 +13,7 @@ package struct User: Hashable, Sendable {
     package var name: String
     package var notes: String
     package var isEnabled: Bool
-    /// The expiry; `nil` for none.
+    /// When the account expires; `nil` if it never does.
     package var expiresAt: Date?
     /// The largest number of devices; `nil` for the limit in the gateway's settings.
     package var deviceLimit: Int?

@@ -12,7 +12,7 @@ package import TunnelServer
 package import WireGuardCore
 package import WireGuardDevice
 
-/// Why a gateway's tunnel cannot run.
+/// The reason that a gateway's tunnel cannot run.
 package enum GatewayRuntimeError: Error, Hashable, Sendable, CustomStringConvertible {
     case network(TunnelServerError)
     case tunnel(WireGuardDeviceError)
@@ -36,21 +36,21 @@ package enum GatewayRuntimeError: Error, Hashable, Sendable, CustomStringConvert
     }
 }
 
-/// Runs a gateway's WireGuard, the login tunnel, or both, and keeps peers, firewall and routes as the store has them.
+/// Runs a gateway's WireGuard tunnel, its login tunnel, or both, and makes peers, firewall and routes match the store.
 ///
-/// It follows the store's changes: a device comes, goes or gets other rules without a moment's interruption for others. What WireGuard
-/// counts is stored now and then, and at the end. The store's devices are desired, and count as applied only after they were
-/// applied: a failed round is repeated from the desired state.
+/// It follows the changes in the store. Adding, removing or changing one device does not interrupt the others. It stores
+/// WireGuard's counters at intervals and when it stops. The devices in the store are the desired state. A device counts as
+/// applied only after it was applied; the runtime repeats a failed round from the desired state.
 package actor GatewayRuntime {
     package struct Options: Sendable {
         package var device = WireGuardDevice.Options()
-        /// How often it is looked at what time has brought: devices that expire, keys that are to be switched.
+        /// The interval between checks for expired devices and for keys that are due to be switched.
         package var sweepInterval: Duration = .seconds(1)
-        /// How often the store is told what was counted.
+        /// The interval between writes of the counters to the store.
         package var flushInterval: Duration = .seconds(30)
         /// The time to wait at the end for a store that does not answer.
         package var stopLimit: Duration = .seconds(6)
-        /// Called when changes of the store have come into force, with how long that took from the moment that they were heard of.
+        /// Called after changes in the store took effect, with the time since the runtime received the signal.
         package var onApplied: @Sendable (Duration) -> Void = { _ in }
 
         package init() {}
@@ -74,7 +74,7 @@ package actor GatewayRuntime {
     private var isStopped = false
     private var peers: PeerReconciler
     private var logins = RuntimeLogins<ClientID>()
-    /// The families that the network has in force; true for IPv6.
+    /// The address families that the network has configured; true for IPv6.
     private var families: Set<Bool> = []
     /// The rounds that follow the store.
     private let following = SerialOperations()
@@ -102,7 +102,7 @@ package actor GatewayRuntime {
         var isEmpty: Bool { store == nil && engine == nil && network == nil }
     }
 
-    /// What others see without waiting.
+    /// The state that other threads read without waiting.
     private struct Shown {
         var device: WireGuardDevice?
         var login: CredentialServerDevice?
@@ -192,14 +192,14 @@ package actor GatewayRuntime {
         ) { arrivals.yield(.loginFailed($0)) }
     }
 
-    /// What wakes it.
+    /// An event that wakes the runtime.
     private enum Event: Sendable {
         case changes, second, flush
         case closed(WireGuardDevice.CloseReason)
         case loginFailed(TunnelIOError)
     }
 
-    /// Follows the store until the task is cancelled, which is no error, or the tunnel ends. Then everything is undone.
+    /// Follows the store until the task is cancelled, which is not an error, or the tunnel ends. Then undoes every change.
     package func run() async throws(GatewayRuntimeError) {
         guard isMade, !isStopped else { throw .notStarted }
         let arrivals = arrivals
@@ -232,12 +232,12 @@ package actor GatewayRuntime {
             arrivals.finish()
         }
         for source in sources { source.cancel() }
-        // A task of its own: this one may be cancelled, and then the store would not hear of what was counted.
+        // A separate task: this one may be cancelled, and the counters would not be stored.
         await Task { await stop() }.value
         if let end, end != .ended(.requested) { throw end }
     }
 
-    /// Tells the store what was counted, and undoes everything. Safe to repeat.
+    /// Stores the counters and undoes every change. You can call it more than once.
     package func stop() async {
         guard !isStopped else { return }
         isStopped = true
@@ -471,7 +471,7 @@ package actor GatewayRuntime {
         return readiness
     }
 
-    // MARK: - What time brings
+    // MARK: - Expiry and scheduled changes
 
     private func look() async {
         if peers.isDue(at: clock.now()) || !isCurrent || !peers.exclusions.isEmpty || !network.condition.isCurrent {
@@ -502,7 +502,7 @@ package actor GatewayRuntime {
         }
     }
 
-    /// Tells the store what was counted since the last time.
+    /// Stores what was counted since the last write.
     private func flush() async {
         let (devices, now) = (peers.devices, clock.now())
         for peer in device?.peers ?? [] {
@@ -527,7 +527,7 @@ package actor GatewayRuntime {
 
     // MARK: - The login tunnel
 
-    /// What becomes of a login. Whoever is let in is known to firewall and routes before its client hears of it.
+    /// Decides on a login. Firewall and routes admit the client before it gets its answer.
     func verdict(on attempt: LoginAttempt) async -> LoginVerdict {
         let request = LoginRequest(
             login: attempt.login, password: attempt.password, source: attempt.source, busy: logins.busy)
@@ -548,7 +548,7 @@ package actor GatewayRuntime {
                 return .accepted(assignment)
             }
         } catch {
-            logger.error("a login cannot be judged: \(error)")
+            logger.error("the gateway cannot decide on a login: \(error)")
             return .refused(Body.Refusal(.unavailable))
         }
     }
@@ -574,12 +574,12 @@ package actor GatewayRuntime {
         }
     }
 
-    // MARK: - What there is to see
+    // MARK: - Figures
 
-    /// How a session ends that is not renewed, in seconds (WireGuard, section 6.1).
+    /// The lifetime of a session that is not renewed, in seconds (WireGuard, section 6.1).
     private static let sessionLifetime: Int64 = 180
 
-    /// What others may see. Any thread may ask.
+    /// The current figures. Safe to read from any thread.
     package nonisolated var figures: RuntimeFigures {
         let shown = shown.withLock { $0 }
         var figures = RuntimeFigures()
@@ -606,7 +606,7 @@ package actor GatewayRuntime {
         return figures
     }
 
-    /// What is known of peers now, by their keys: handshakes, endpoints, bytes.
+    /// The handshakes, endpoints and byte counts of the current peers, by public key.
     package nonisolated var livePeers: [PublicKey: PeerSnapshot] {
         let device = shown.withLock { $0.device }
         return Dictionary((device?.peers ?? []).map { ($0.publicKey, $0) }) { first, _ in first }

@@ -5,7 +5,7 @@ import CredentialTunnel
 import NetworkAddresses
 import PacketTunnel
 
-/// Who asks the runtime, for the login tunnel's server.
+/// Passes the requests of the login tunnel's server to the runtime.
 final class LoginGate: CredentialStore {
     private weak let runtime: GatewayRuntime?
     private let service: any PeerSource
@@ -26,7 +26,7 @@ final class LoginGate: CredentialStore {
 }
 
 extension LoginJudgement.Refusal {
-    /// What a client is told.
+    /// The refusal that the client receives.
     var body: Body.Refusal {
         switch self {
         case .wrong: Body.Refusal(.credentials)
@@ -41,8 +41,8 @@ extension LoginJudgement.Refusal {
 }
 
 extension GatewaySettings {
-    /// What a client of the login tunnel is given.
-    /// - Parameter families: those that the gateway has in force; true for IPv6.
+    /// The settings that a client of the login tunnel receives.
+    /// - Parameter families: the families that the gateway has configured; true for IPv6.
     func assignment(_ addresses: [IPAddress], families: Set<Bool>) -> Body.Assignment {
         let own = addresses.filter { families.contains($0.isIPv6) }
         // A route of IPv6 leads nowhere without an address of it.

@@ -8,15 +8,15 @@ package import TunnelServer
 
 /// Where packets go that come out of the tunnel: the host with its firewall, or memory.
 package protocol PeerNetwork: Sendable {
-    /// Brings it up, without peers.
-    /// - Returns: what the caller closes before it stops the network.
+    /// Sets up the network, without peers.
+    /// - Returns: the devices, which the caller closes before it stops the network.
     func start() async throws(TunnelServerError) -> PeerNetworkDevices
-    /// Lets peers in, gives some other rules, takes some out, all at once. When it returns, that is so.
+    /// Adds, changes and removes the access of peers in one transaction. The changes are in effect when it returns.
     /// - Parameters:
     ///   - changes: The access of each address, or network behind a peer; `nil` removes it. Empty to repeat what failed.
     ///   - isComplete: Whether all other addresses and networks are removed.
-    ///   - released: Addresses whose former device's connections must end. If another device has them now, the call returns after an
-    ///     attempt to end them.
+    ///   - released: Addresses whose former device's connections must end. If another device has them now, the call returns
+    ///     after an attempt to end them.
     /// - Returns: All addresses and networks that are excluded now, each with the reason.
     func apply(
         _ changes: [IPPrefix: ClientAccess?], isComplete: Bool, released: Set<IPPrefix>
@@ -27,13 +27,13 @@ package protocol PeerNetwork: Sendable {
     var condition: NetworkState { get }
 }
 
-/// What a network has for tunnels.
+/// The TUN devices that a network provides for the tunnels.
 package struct PeerNetworkDevices: Sendable {
     /// The first tunnel's: WireGuard's or, without that, the login tunnel's.
     package var device: any TunDevice
     /// The second tunnel's, which is the login tunnel; `nil` in a network with one tunnel.
     package var login: (any TunDevice)?
-    /// The gateway's own addresses in force.
+    /// The gateway's own addresses that are configured now.
     package var addresses: [InterfaceAddress]
 
     package init(_ device: any TunDevice, login: (any TunDevice)? = nil, addresses: [InterfaceAddress]) {
@@ -53,11 +53,11 @@ extension ServerNetwork: PeerNetwork {
     package var condition: NetworkState { state }
 }
 
-/// No network of the host: packets go to whoever has the other side of the device. Rules hold for nothing here.
+/// A network in memory. Packets go to the other side of the device, and no rule is enforced.
 package struct MemoryPeerNetwork: PeerNetwork {
     private let devices: PeerNetworkDevices
 
-    /// - Parameter login: what the login tunnel has.
+    /// - Parameter login: the device of the login tunnel.
     package init(_ device: any TunDevice, login: (any TunDevice)? = nil, addresses: [InterfaceAddress]) {
         devices = PeerNetworkDevices(device, login: login, addresses: addresses)
     }
@@ -72,7 +72,7 @@ package struct MemoryPeerNetwork: PeerNetwork {
 }
 
 extension GatewaySettings {
-    /// What the host's network is made from.
+    /// The settings of the host's network.
     package var serverNetwork: ServerNetworkSettings {
         let first = servesWireGuard ? interface : loginTunnel.interface
         var network = ServerNetworkSettings(name: first, mtu: mtu, addresses: addresses)
@@ -87,7 +87,7 @@ extension GatewaySettings {
         return network
     }
 
-    /// `tcp/443`; nil for what is no service.
+    /// Parses `tcp/443`; `nil` if the text is not a service.
     private static func service(_ text: String) -> ServerNetworkSettings.Service? {
         let parts = text.split(separator: "/", omittingEmptySubsequences: false)
         guard parts.count == 2, let transport = ServerNetworkSettings.Service.Transport(rawValue: String(parts[0])),

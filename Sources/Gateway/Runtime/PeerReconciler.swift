@@ -200,7 +200,7 @@ struct PeerReconciler: Sendable {
     /// Whether WireGuard and the network have all devices, except for those that are excluded.
     var isCurrent: Bool { engine.isCurrent && network.isCurrent && touchedKeys.isEmpty }
 
-    /// Whether the network has the access of a device, also while it gets that of other devices.
+    /// Whether the network has a device's access in place. It stays true while the access of other devices is being applied.
     func isInNetwork(_ id: DeviceID) -> Bool {
         guard let sources = served(id)?.sources else { return false }
         return sources.allSatisfy { refused[$0] == nil && network.isApplied($0) }

@@ -6,13 +6,13 @@ package import PacketTunnelLinux
 package import TunnelIO
 package import TunnelServer
 
-/// What there is to see of a running gateway.
+/// A snapshot of a running gateway for `status` and the metrics.
 package struct RuntimeFigures: Sendable {
     /// Whether WireGuard is served. Without it there are no peers, and nothing that WireGuard counts.
     package var servesWireGuard = true
     /// Devices that are peers.
     package var peers = 0
-    /// Those with a handshake in the last three minutes, after which a session is over.
+    /// The devices with a handshake in the last three minutes, the lifetime of a session.
     package var online = 0
     /// Datagrams' bytes since the start.
     package var received: UInt64 = 0
@@ -21,11 +21,11 @@ package struct RuntimeFigures: Sendable {
     package var handshakes: UInt64 = 0
     /// Packets and datagrams that were not passed on, by cause.
     package var drops = DropCounters()
-    /// What waits now: packets for a session of their peer, and messages of handshakes to be sent.
+    /// Packets that wait for a session of their peer, plus handshake messages that wait to be sent.
     package var waitingPackets = 0
     package var waitingMessages = 0
     package var network = NetworkState()
-    /// The last change of the store that is in force.
+    /// The number of the last change in the store that is in effect.
     package var sequence: Int64 = 0
     /// Whether all devices of the store are applied, except for excluded ones.
     package var isCurrent = false
@@ -57,7 +57,7 @@ package struct Readiness: Hashable, Sendable {
     }
 }
 
-/// What there is to see of the login tunnel.
+/// A snapshot of the login tunnel.
 package struct LoginFigures: Sendable {
     package var sessions = 0
     /// Logins since the start.

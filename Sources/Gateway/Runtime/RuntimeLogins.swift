@@ -5,13 +5,13 @@
 struct RuntimeLogins<ID: Hashable & Sendable>: Sendable {
     struct Session: Sendable {
         let device: DeviceID
-        /// What its password was compared with.
+        /// The stored password that the session's password was compared with.
         let password: StoredPassword
         /// Later sessions have higher ones.
         let number: Int
         /// The time of its beginning, in nanoseconds.
         let since: Int64
-        /// Whether another one has its place, and it has not said that it is over.
+        /// Whether another session has replaced this one, whose end has not been reported yet.
         var isLeaving = false
     }
 
@@ -44,9 +44,10 @@ struct RuntimeLogins<ID: Hashable & Sendable>: Sendable {
     /// Forgets a session that is over.
     mutating func end(_ id: ID) -> Session? { sessions.removeValue(forKey: id) }
 
-    /// Sessions that are to end: those whose device is another's, or is no place for a session with their password any more. To be
-    /// asked again and again: who is told to end before its client has its answer has not begun yet, and does not hear it.
-    /// - Parameter password: what a session of a device has to have been begun with; nil for none.
+    /// The sessions that must end: another session has their device, or the device no longer accepts their password. Call
+    /// this repeatedly: a session that is asked to end before its client has its answer has not begun yet, and does not
+    /// receive the request.
+    /// - Parameter password: the password that a session of a device must have been started with; `nil` for none.
     func over(_ password: (DeviceID) -> StoredPassword?) -> [ID] {
         sessions.filter { $0.value.isLeaving || password($0.value.device) != $0.value.password }.map(\.key)
     }

@@ -6,15 +6,15 @@ import FoundationEssentials
 import NetworkAddresses
 import WireGuardCore
 
-/// What devices have sent and received since the store was told the last time.
+/// The bytes that devices have sent and received since the last write to the store.
 struct TrafficLedger: Sendable {
-    /// What is counted by itself.
+    /// A source of counters: a WireGuard key or a session of the login tunnel.
     enum Source: Hashable, Sendable {
         case key(PublicKey)
         case session(ClientID)
     }
 
-    /// What is counted of a key, from zero each time that it becomes a peer, or of a session.
+    /// The counters of a key, from zero each time that it becomes a peer, or of a session.
     struct Count: Equatable {
         var traffic = Device.Traffic()
         var lastHandshake: WallTime?
@@ -24,8 +24,8 @@ struct TrafficLedger: Sendable {
     private var seen: [Source: Count] = [:]
     private var waiting: [DeviceID: DeviceActivity] = [:]
 
-    /// Takes what is counted of a device now.
-    /// - Parameter isThere: whether it is known to be there, whatever it sends.
+    /// Adds a device's current counters.
+    /// - Parameter isThere: whether the device is online even if it sends no data.
     mutating func take(
         _ count: Count, of source: Source, _ device: DeviceID, at now: Date, isThere: Bool = false
     ) {
@@ -36,23 +36,23 @@ struct TrafficLedger: Sendable {
         activity.traffic.received &+= count.traffic.received &- before.traffic.received
         activity.traffic.sent &+= count.traffic.sent &- before.traffic.sent
         if isThere || count.traffic.received > before.traffic.received {
-            // It came some time before this look.
+            // The device was active at some moment before this check.
             activity.lastSeenAt = now
             if let endpoint = count.endpoint { activity.endpoint = endpoint }
         }
         waiting[device] = activity
     }
 
-    /// Says that a key is no peer any more, or that a session is over.
+    /// Records that a key is no longer a peer, or that a session has ended.
     mutating func forget(_ source: Source) { seen[source] = nil }
 
-    /// What the store is to be told, once.
+    /// Removes and returns the activity that is to be stored.
     mutating func drain() -> [DeviceActivity] {
         defer { waiting = [:] }
         return Array(waiting.values)
     }
 
-    /// What the store could not be told.
+    /// Puts back activity that could not be stored.
     mutating func putBack(_ activities: [DeviceActivity]) {
         for old in activities {
             guard var new = waiting[old.deviceID] else {

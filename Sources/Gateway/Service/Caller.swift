@@ -69,7 +69,7 @@ enum Permission {
 }
 
 extension Caller {
-    /// Checks a permission. This is the only place that decides what each caller may do.
+    /// Checks a permission. All decisions about a caller's permissions are made here.
     func check(_ permission: Permission) throws(GatewayError) {
         let isAllowed =
             switch (who, permission) {

@@ -29,7 +29,7 @@ extension GatewayService {
         return found
     }
 
-    /// Refuses a login's device. Rules and subnets need a permanent device: the next login may get another one.
+    /// Refuses a device of a login. Rules and subnets need a permanent device, since the next login may get another one.
     func checkLasts(_ id: DeviceID) async throws(GatewayError) {
         guard try await find(id).device.kind != .login else {
             throw .invalid(

@@ -68,7 +68,7 @@ extension GatewayService {
             record(.serverKeySwitched, "gateway", .gateway, ["key": keys.current.publicKey.base64]))
     }
 
-    /// Changes the keys, on disk first, so that what the runtime gets persists through a restart.
+    /// Changes the keys, on disk first, so that the runtime uses the same keys after a restart.
     private func change(
         _ body: (inout ServerKeys) throws(GatewayError) -> Void
     ) throws(GatewayError) -> ServerKeys {

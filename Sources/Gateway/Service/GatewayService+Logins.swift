@@ -72,7 +72,7 @@ extension GatewayService {
         let user = try await user(id, caller)
         guard user.login.utf8.count <= 128 else {
             throw .invalid(
-                field: "login", problem: "must not exceed 128 bytes for the login tunnel: give the user another one")
+                field: "login", problem: "must not exceed 128 bytes for the login tunnel: choose a shorter one")
         }
         let new = try await passwords.hash(password)
         guard user.password == nil else {

@@ -162,7 +162,7 @@ package final class GatewayService: Sendable {
     ) throws(GatewayError) -> Creation? {
         guard let key else { return nil }
         guard (1...128).contains(key.utf8.count), !key.unicodeScalars.contains(where: \.isControl) else {
-            throw .invalid(field: "creationKey", problem: "must have 1 to 128 bytes without control characters")
+            throw .invalid(field: "creationKey", problem: "must have 1 to 128 bytes and no control characters")
         }
         return Creation(
             key: SecretHash(of: Array("\(caller.name)\u{0}\(key)".utf8)), request: SecretHash(of: Array(draft.utf8)))

@@ -161,7 +161,7 @@ package struct Sweep: Hashable, Sendable {
     package var idleKeysBefore: Date
     /// Devices of logins that had no session since this time are removed, and the cooldown of their addresses starts.
     package var idleLeasesBefore: Date
-    /// Devices that have a session now. They are kept, whatever the clock shows.
+    /// The devices that have a session now. They are kept even if the clock says that they have expired.
     package var busy: [DeviceID]
     /// Audit entries before this time are deleted; `nil` to keep all.
     package var auditBefore: Date?

@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-// What a build on another system has of this module: nothing.
+// This module is empty on systems other than Linux.

@@ -3,8 +3,8 @@
 
 package import NetworkAddresses
 
-/// What a client of a server has no business in: whatever is no part of the public internet, and what tells a cloud's machines
-/// their secrets.
+/// The networks that a server's clients must not reach: everything outside the public internet, and the addresses that serve
+/// a cloud machine's credentials.
 package enum ProtectedNetworks {
     /// IPv4 (RFC 6890; the last one is Azure's metadata service, the others' are link-local or shared addresses).
     package static let ipv4 = prefixes([
@@ -14,7 +14,7 @@ package enum ProtectedNetworks {
     /// All of IPv6 that is global unicast (RFC 4291 section 2.4). The rest holds unique local addresses (a metadata service
     /// among them), link-local ones, and those that have an IPv4 address in them.
     package static let globalIPv6 = IPPrefix.globalUnicast
-    /// What has an IPv4 address in it among these, which nobody looks at on the way: Teredo and 6to4.
+    /// The protected networks whose addresses contain an IPv4 address that no router checks: Teredo and 6to4.
     package static let ipv6 = prefixes(["2001::/32", "2002::/16"])
 
     private static func prefixes(_ texts: [String]) -> [IPPrefix] { texts.compactMap { try? IPPrefix($0) } }

@@ -7,9 +7,9 @@ import NetworkAddresses
 struct ServerClients: Sendable {
     /// The chains of an address.
     struct Chains: Hashable, Sendable {
-        /// The one that knows what it may begin.
+        /// The chain for flows that the client begins.
         var from: String
-        /// The one that knows what may begin towards it.
+        /// The chain for flows towards the client.
         var towards: String
     }
 
@@ -19,15 +19,15 @@ struct ServerClients: Sendable {
     /// The chain of each list in use.
     private var names: [[AccessRule]: String] = [:]
 
-    /// What a change is for the firewall.
+    /// The effect of a change on the firewall.
     struct Change {
         /// Chains that are needed from now on.
         var newChains: [RuleChain] = []
-        /// Entries that go, with what they were.
+        /// The removed entries with their former chains.
         var removed: [IPPrefix: Chains] = [:]
-        /// Entries that come.
+        /// The added entries with their chains.
         var added: [IPPrefix: Chains] = [:]
-        /// Chains that nobody names any more.
+        /// The chains that no entry refers to any more.
         var unusedChains: [RuleChain] = []
     }
 
@@ -39,8 +39,8 @@ struct ServerClients: Sendable {
     /// The chains for lists of rules.
     var chains: [RuleChain] { made.values.map(\.chain).sorted { $0.name < $1.name } }
 
-    /// Notes what clients have from now on.
-    /// - Parameter changes: of each address or network its rules; nil for nobody's.
+    /// Records the new rules of clients, and returns the effect on the firewall.
+    /// - Parameter changes: the rules of each address or network; `nil` if it has no client.
     mutating func change(_ changes: [IPPrefix: [AccessRule]?], _ firewall: ServerFirewall) -> Change {
         var change = Change()
         for (prefix, rules) in changes {
@@ -63,7 +63,7 @@ struct ServerClients: Sendable {
         guard !unused.isEmpty else { return change }
         for chain in unused { made[chain.name] = nil }
         names = names.filter { made[$0.value] != nil }
-        // One that is needed no more when the change is over was never there.
+        // A chain that is no longer needed after the change is not created.
         let new = Set(change.newChains.map(\.name))
         change.newChains.removeAll { made[$0.name] == nil }
         change.unusedChains = unused.filter { !new.contains($0.name) }

@@ -5,21 +5,22 @@ import NetworkAddresses
 import PacketTunnelLinux
 import TunnelSystem
 
-/// The firewall of a server: one table of nftables, in which a packet of a client costs one look-up of its address.
+/// The firewall of a server: one nftables table, in which each packet of a client costs one look-up of its address.
 ///
-/// - Maps of verdicts tell the chain of a client: one for what it begins, one for what begins towards it. Packets that come out of
-///   the tunnel are looked up by their source, those that go into it by their destination, and who is not there is dropped. So a
-///   client comes, goes and gets other rules with one element. Clients with the same rules share a chain.
-/// - A client's rules come first. Then, of what it begins: the name servers given out (port 53), the server's own services that
-///   were allowed, networks that were allowed, and the internet.
-/// - Nothing begins a flow towards a client but what its rules name. What pretends to be one from elsewhere is dropped.
-/// - A flow that was let through has the mark of the chain that did, which lets it go on. With other rules, and so another mark,
-///   its next packet goes through the rules, whichever way it goes: what is allowed still goes on, what is not ends.
+/// - Verdict maps give the chain of a client: one map for flows that the client begins, one for flows towards it. A packet
+///   from the tunnel is looked up by its source, a packet into the tunnel by its destination; a packet without an entry is
+///   dropped. So one element adds, changes or removes a client. Clients with the same rules share a chain.
+/// - A client's own rules come first. For flows that it begins, these follow: the assigned name servers (port 53), the
+///   server's allowed services, the allowed networks, and the internet.
+/// - A flow towards a client needs a rule of that client. A packet from outside with a client's source address is dropped.
+/// - An allowed flow carries the mark of the chain that allowed it, and its next packets pass by that mark. New rules mean a
+///   new mark: the flow's next packet, in either direction, goes through the rules again. A flow that is still allowed
+///   continues, any other ends.
 package struct ServerFirewall: Hashable, Sendable {
     package let settings: ServerNetworkSettings
     /// The families that are forwarded for clients alone: those in which the host forwarded nothing before.
     package let forwardedForClients: Set<Family>
-    /// What holds for clients whose own rules do not say, for telling it from another.
+    /// The policy for clients whose own rules do not decide, as text to compare with another policy.
     private var policyText: [String] = []
 
     package enum Family: String, Hashable, Sendable, CaseIterable {
@@ -34,9 +35,9 @@ package struct ServerFirewall: Hashable, Sendable {
         policyText = (policy() + services() + sets()).map(\.line)
     }
 
-    /// The chain of what clients without rules of their own begin.
+    /// The chain for flows that clients without rules of their own begin.
     package static let standardChain = "client"
-    /// The chain of what begins towards clients without such rules.
+    /// The chain for flows towards clients without rules of their own.
     static let towardsChain = "towards"
 
     package var tableName: String { LeakGuard.tableName(settings.name) }
@@ -67,7 +68,7 @@ package struct ServerFirewall: Hashable, Sendable {
         }
     }
 
-    /// Those of addresses first, which nearly all packets are found in.
+    /// The maps of addresses come first, since nearly all packets are found there.
     private static let maps = [false, true].flatMap { isOfNetworks in
         [false, true].map { ClientMap(isTowards: $0, isOfNetworks: isOfNetworks) }
     }
@@ -113,8 +114,8 @@ package struct ServerFirewall: Hashable, Sendable {
         return list + change.unusedChains.flatMap { $0.removed(from: commands) }
     }
 
-    /// What is in the table's sets and maps when there are these clients.
-    /// - Parameter fixed: what is in the sets that do not change.
+    /// The content of the table's sets and maps for these clients.
+    /// - Parameter fixed: the content of the sets that do not change.
     func contents(_ clients: ServerClients, fixed: TableContents) -> TableContents {
         var contents = fixed
         contents.elements.merge(elements(clients.entries, otherThan: [:])) { $1 }
@@ -124,7 +125,7 @@ package struct ServerFirewall: Hashable, Sendable {
     /// The names of the sets that do not change.
     var fixedSets: Set<String> { Set(addressSets.keys.map(\.name)) }
 
-    /// The elements of sets and maps for these entries, without those that others have as well.
+    /// The elements of sets and maps for these entries, without elements that other entries share.
     private func elements(
         _ entries: [IPPrefix: ServerClients.Chains], otherThan others: [IPPrefix: ServerClients.Chains]
     ) -> [String: [IPPrefix: String]] {
@@ -148,7 +149,7 @@ package struct ServerFirewall: Hashable, Sendable {
     /// Makes the chain for flows from clients. All rules have the direction `out`.
     func chain(from rules: [AccessRule]) -> RuleChain {
         let judged = rules.flatMap { rule in rule.matches.map { (rule.action, $0) } }
-        // A flow that was let through under other rules, or another policy, is looked at again.
+        // A flow that was allowed under other rules, or another policy, is checked again.
         let mark = ContentHash(policyText + judged.map { "\($0)\(JSON.array($1).line)" }).mark
         let through = [NFT.mark(mark), NFT.back]
         var list: [[JSON]] = [
@@ -179,7 +180,7 @@ package struct ServerFirewall: Hashable, Sendable {
         return RuleChain(name: Self.towardsChain, list.map { .array($0) })
     }
 
-    /// What a client answers to the server itself is no flow of others, and errors belong to a flow that was let through.
+    /// A client's responses to the server itself do not begin a flow. An ICMP error belongs to a flow that was allowed.
     private var answers: [[JSON]] {
         [
             [NFT.isOriginal(false), NFT.match(NFT.destinationType, "local"), NFT.back],
@@ -228,7 +229,7 @@ package struct ServerFirewall: Hashable, Sendable {
             "answering",
             "leaving", "reaching", "answered",
         ].map { commands.chain($0) } + [
-            // Before the kernel looks who the packet is for, and before connections are tracked.
+            // Before the kernel routes the packet, and before it tracks connections.
             commands.chain("outside", "prerouting", priority: -300),
             commands.chain("segments", "forward", priority: -150), commands.chain("input", "input", priority: 0),
             commands.chain("forwarding", "forward", priority: 0),
@@ -236,7 +237,7 @@ package struct ServerFirewall: Hashable, Sendable {
         ]
     }
 
-    /// What any client may begin, where its own rules do not say. It returns where that is so.
+    /// The flows that any client may begin if its own rules do not decide. The chain returns if a flow is allowed.
     private func policy() -> [JSON] {
         func rule(_ statements: [JSON]) -> JSON { commands.rule("common", statements: .array(statements)) }
         let isName = NFT.match(NFT.meta("l4proto"), NFT.any(["tcp", "udp"]))
@@ -250,7 +251,7 @@ package struct ServerFirewall: Hashable, Sendable {
         }
         rules += [
             rule([NFT.isOriginal(true), NFT.match(NFT.destinationType, "local"), NFT.goto("services")]),
-            // To another client, whose rules are asked next.
+            // To another client, whose rules are checked next.
             rule([fromTunnel, toTunnel, NFT.back]),
         ]
         for (set, verdict) in [("allowed", NFT.back), ("denied", NFT.goto("refused"))] {
@@ -263,7 +264,7 @@ package struct ServerFirewall: Hashable, Sendable {
                 NFT.match(NFT.responder(isIPv6: true), NFT.prefix(ProtectedNetworks.globalIPv6), "!="),
                 NFT.goto("refused"),
             ]),
-            // A connection that is under way hears of its end.
+            // An established connection gets a reset, so that both ends know that it has ended.
             commands.rule(
                 "refused", NFT.match(NFT.ct("state"), "established", "in"), NFT.match(NFT.meta("l4proto"), "tcp"),
                 NFT.counter, NFT.reset),
@@ -291,7 +292,7 @@ package struct ServerFirewall: Hashable, Sendable {
         return rules + [commands.rule("services", NFT.goto("refused"))]
     }
 
-    /// What comes from elsewhere with a client's source.
+    /// Packets from outside with a client's source address.
     private func arrivals() -> [JSON] {
         let isOutside = NFT.match(NFT.meta("iifname"), NFT.any(settings.tunnels.map { .string($0) } + ["lo"]), "!=")
         return
@@ -306,7 +307,7 @@ package struct ServerFirewall: Hashable, Sendable {
     private func forwarding() -> [JSON] {
         var rules = [
             commands.rule("input", fromTunnel, NFT.jump("arriving")), commands.rule("input", fromTunnel, NFT.accept),
-            // Between two clients both are asked.
+            // A packet between two clients is checked against the rules of both.
             commands.rule("forwarding", fromTunnel, NFT.jump("arriving")),
             commands.rule("forwarding", toTunnel, NFT.jump("leaving")),
             commands.rule("forwarding", fromTunnel, NFT.accept), commands.rule("forwarding", toTunnel, NFT.accept),
@@ -333,7 +334,8 @@ package struct ServerFirewall: Hashable, Sendable {
         }
     }
 
-    /// Segments that fit into the tunnel, whoever drops the messages that would say so (RFC 4459 section 3.2).
+    /// Limits TCP segments to the size of the tunnel, in case another host drops the ICMP messages about it (RFC 4459 section
+    /// 3.2).
     private func segments() -> [JSON] {
         Self.families.flatMap { isIPv6 in
             [fromTunnel, toTunnel].map { way in
@@ -347,7 +349,7 @@ package struct ServerFirewall: Hashable, Sendable {
     private func lookups() -> [JSON] {
         func ways(_ chain: String, original: String, reply: String) -> [JSON] {
             let data = NFT.any([.array(["original", NFT.goto(original)]), .array(["reply", NFT.goto(reply)])])
-            // What is no part of a connection goes no way.
+            // A packet that does not belong to a connection is dropped.
             return [
                 commands.rule(chain, NFT.verdict(NFT.ct("direction"), data)),
                 commands.rule(chain, NFT.counter, NFT.drop),

@@ -14,7 +14,7 @@ struct TableCommands {
         ])
     }
 
-    /// A chain that others jump to.
+    /// A chain without a hook; other chains jump to it.
     func chain(_ name: String) -> JSON { command("add", "chain", [("name", .string(name))]) }
 
     /// A chain that the kernel calls.
@@ -47,12 +47,10 @@ struct TableCommands {
             ] + (ofNetworks ? [("flags", .array(["interval"]))] : []))
     }
 
-    /// Elements of a set or a map.
-    ///
-    /// Text at once, since there may be many.
+    /// The elements of a set or a map, as JSON text, since there may be many.
     /// - Parameters:
     ///   - verb: `add` or `delete`.
-    ///   - entries: addresses or networks, and of a map the chain that it has packets go to; empty for a set.
+    ///   - entries: addresses or networks. In a map each has the chain that its packets jump to; in a set the chain is empty.
     func elements(_ verb: String, _ name: String, _ entries: [(prefix: IPPrefix, chain: String)]) -> String {
         var text =
             #"{"\#(verb)":{"element":{"family":"inet","table":"\#(table)","name":"\#(name)","elem":["#
@@ -121,12 +119,12 @@ enum NFT {
     static func source(isIPv6: Bool) -> JSON { payload(isIPv6 ? "ip6" : "ip", "saddr") }
     static func destination(isIPv6: Bool) -> JSON { payload(isIPv6 ? "ip6" : "ip", "daddr") }
 
-    /// Who began the packet's flow, whichever way the packet goes.
+    /// The address that began the packet's flow, in either direction.
     static func originator(isIPv6: Bool) -> JSON {
         ["ct": ["key": isIPv6 ? "ip6 saddr" : "ip saddr", "dir": "original"]]
     }
 
-    /// Who the flow goes to: the source of its answers.
+    /// The address that the flow goes to: the source of its responses.
     static func responder(isIPv6: Bool) -> JSON {
         ["ct": ["key": isIPv6 ? "ip6 saddr" : "ip saddr", "dir": "reply"]]
     }
@@ -139,7 +137,7 @@ enum NFT {
         [true, false].map { [isOriginal($0), isKind, match(payload("th", $0 ? "dport" : "sport"), ports)] }
     }
 
-    /// An error message about a flow that there is.
+    /// An ICMP error about an existing flow.
     static let isError: [JSON] = [match(ct("state"), "related", "in"), match(meta("l4proto"), icmp)]
 
     static func marked(_ mark: UInt32) -> JSON { match(ct("mark"), .integer(mark)) }
@@ -151,7 +149,7 @@ enum NFT {
             : ["range": .array([.integer(range.lowerBound), .integer(range.upperBound)])]
     }
 
-    /// What kind of destination the routing table says that it is.
+    /// The type of the destination in the routing table.
     static let destinationType: JSON = ["fib": ["result": "type", "flags": .array(["daddr"])]]
 
     static func prefix(_ prefix: IPPrefix) -> JSON {

@@ -3,17 +3,17 @@
 
 import NetworkAddresses
 
-/// What is in the sets and maps of a table.
+/// The content of a table's sets and maps.
 struct TableContents: Equatable {
-    /// Of each set or map its elements, with the chain that a map has them go to; an element of a set has none, and neither has
-    /// another verdict. What has no elements is not named.
+    /// The elements of each set or map. A map's element has its chain; an element of a set, or one with another verdict, has
+    /// an empty string. A set without elements is left out.
     var elements: [String: [IPPrefix: String]] = [:]
     /// Elements of another kind, as nft writes them: ranges of addresses.
     var others: [String: Set<String>] = [:]
 
     init() {}
 
-    /// - Parameter listing: what `nft list table` writes. There may be much of it.
+    /// - Parameter listing: the output of `nft list table`, which may be long.
     init(listing: String) {
         var name: String?
         var isInside = false
@@ -33,7 +33,7 @@ struct TableContents: Equatable {
         }
     }
 
-    /// What is in some of the sets.
+    /// The content of the named sets and maps.
     func only(_ names: Set<String>) -> TableContents {
         var contents = TableContents()
         contents.elements = elements.filter { names.contains($0.key) }

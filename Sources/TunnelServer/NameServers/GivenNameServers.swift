@@ -10,12 +10,11 @@ package enum GivenNameServers {
     package static let hostFile = "/etc/resolv.conf"
     package static let resolvedFile = "/run/systemd/resolve/resolv.conf"
 
-    /// The servers, with the upstreams of the host's own resolver in place of its loopback address, at which a client would ask
-    /// itself.
+    /// Replaces the host's loopback resolver with its upstream servers, since a client would reach its own loopback address.
     /// - Parameters:
-    ///   - host: the text of ``hostFile``, where there is one.
-    ///   - resolved: the text of ``resolvedFile``, where there is one.
-    /// - Returns: each server once. Empty where nothing is known of the upstreams and no other server was named.
+    ///   - host: the text of ``hostFile``, if it exists.
+    ///   - resolved: the text of ``resolvedFile``, if it exists.
+    /// - Returns: each server once. Empty if the upstream servers are unknown and no other server was given.
     package static func reachable(_ servers: [IPAddress], host: String?, resolved: String?) -> [IPAddress] {
         var given: [IPAddress] = []
         for server in servers {
@@ -25,20 +24,20 @@ package enum GivenNameServers {
         return given
     }
 
-    /// The same with the files of this host.
+    /// Replaces the loopback resolver in a list of name servers, from this host's own files.
     package static func reachable(_ servers: [IPAddress]) throws(LinuxNetworkError) -> [IPAddress] {
         reachable(servers, host: try SmallFile.text(hostFile), resolved: try SmallFile.text(resolvedFile))
     }
 
-    /// The name servers of the host that others can ask: those of its own file, or, where these are a resolver on the host itself,
-    /// the ones that systemd-resolved asks.
+    /// The host's name servers that other hosts can reach: those in its own file, or, if these are a resolver on the host
+    /// itself, the servers that systemd-resolved uses.
     package static func upstreams(host: String?, resolved: String?) -> [IPAddress] {
         let own = servers(in: host)
         return own.isEmpty ? servers(in: resolved) : own
     }
 
     private static func servers(in text: String?) -> [IPAddress] {
-        // One with a zone is on the host's own link, where no client is.
+        // A server with a zone is on the host's own link, which no client can reach.
         ResolvConf.servers(in: text ?? "").compactMap { try? IPAddress($0) }.filter { !isNearby($0) }
     }
 

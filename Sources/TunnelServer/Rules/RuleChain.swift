@@ -32,11 +32,11 @@ struct RuleChain: Sendable {
         [table.flush(chain: name).line, table.delete(chain: name).line]
     }
 
-    /// The same with another name.
+    /// A copy with another name.
     var renamed: RuleChain { RuleChain(name: name + "-", rules) }
 }
 
-/// FNV-1a with 64 bits: tells lists of rules apart that nobody has made to look alike.
+/// FNV-1a with 64 bits. It distinguishes lists of rules; it does not resist deliberate collisions.
 struct ContentHash: Hashable, Sendable {
     private(set) var value: UInt64 = 0xcbf2_9ce4_8422_2325
 
@@ -57,7 +57,7 @@ struct ContentHash: Hashable, Sendable {
         return String(repeating: "0", count: 16 - text.utf8.count) + text
     }
 
-    /// A number for the mark of a connection, which has 32 bits; zero is what connections have that nobody has marked.
+    /// The mark of a connection, which has 32 bits. Zero means that the connection has no mark.
     var mark: UInt32 {
         let mark = UInt32(truncatingIfNeeded: value ^ value >> 32)
         return mark == 0 ? 1 : mark
@@ -65,11 +65,11 @@ struct ContentHash: Hashable, Sendable {
 }
 
 extension AccessRule {
-    /// The matches of nftables for this rule, each a list of expressions of which all have to fit: one for each family and
-    /// direction where they differ.
+    /// The matches of nftables for this rule, one list of expressions for each family and direction. A packet matches a list
+    /// if it matches all of its expressions.
     ///
-    /// A packet fits whichever of its flow's two ways it goes, so that a flow under way is judged as its first packet would be.
-    /// The end that a flow goes to is the source of its answers, which is right where its address was translated as well.
+    /// A match does not depend on the packet's direction, so a later packet gets the same result as the first packet of its
+    /// flow. The destination of a flow is the source of its responses; this is also right if the address was translated.
     var matches: [[JSON]] { peers.flatMap { peer in ways.map { peer + $0 } } }
 
     private var peers: [[JSON]] {
@@ -83,7 +83,7 @@ extension AccessRule {
         }
     }
 
-    /// What fits by transport and ports.
+    /// The matches for transport and ports.
     private var ways: [[JSON]] {
         let kind: JSON? =
             switch transport {

@@ -41,7 +41,7 @@ struct BackupCommand: ParsableCommand {
             defer { wipe(&bytes) }
             // The gateway gets valid UTF-8, so that a restore reads the same bytes.
             guard let text = String(validating: bytes, as: UTF8.self), (12...512).contains(text.count) else {
-                throw CommandFailure("a passphrase must have 12 to 512 characters of UTF-8", status: ExitStatus.usage)
+                throw CommandFailure("a passphrase must have 12 to 512 UTF-8 characters", status: ExitStatus.usage)
             }
             let output = try SecretFile(new: file)
             do throws(CommandFailure) {

@@ -157,7 +157,7 @@ struct GatewayRuntimeTests {
         }
     }
 
-    @Test("The first list of clients after a start is complete, also without a device, and later ones are not")
+    @Test("The first list of clients after a start is complete, even without a device; later lists are not")
     func firstList() async throws {
         try await run { made in
             try await made.wait("a list") { made.network.state.withLock { $0.wereComplete == [true] } }

@@ -28,7 +28,7 @@ import WireGuardCore
         #expect(logins.busy == [one, two])
         #expect(logins.begin(3, one, password) == [1])
         #expect(logins.busy == [two, one] && logins.count == 2)
-        // It is told again until it says that it is over.
+        // The session is asked to end until it reports its end.
         #expect(logins.over { _ in password } == [1])
         #expect(logins.end(1)?.device == one)
         #expect(logins.over { _ in password }.isEmpty && logins.end(1) == nil)
@@ -46,7 +46,7 @@ import WireGuardCore
         #expect(Set(logins.began(before: 31)) == [2, 3])
     }
 
-    @Test("A session ends whose device is gone or has another password, and no other")
+    @Test("Only a session whose device is gone or has another password ends")
     mutating func over() {
         var logins = RuntimeLogins<Int>()
         let (one, two) = (DeviceID(using: &generator), DeviceID(using: &generator))
@@ -94,7 +94,7 @@ extension PeerReconcilerTests {
     }
 }
 
-/// A network in memory with a device for each tunnel, which notes what it is told.
+/// A network in memory with a device for each tunnel. It records the calls that it gets.
 private final class RecordingNetwork: PeerNetwork {
     let changes = Mutex<[[IPPrefix: ClientAccess?]]>([])
     private let notifier = Changes()
@@ -172,7 +172,7 @@ private final class MemoryLogin: Sendable {
     }
 }
 
-@Suite("The login tunnel beside WireGuard", .timeLimit(.minutes(2)))
+@Suite("The login tunnel next to WireGuard", .timeLimit(.minutes(2)))
 struct LoginRuntimeTests {
     static let address = IPAddress.v4(198, 51, 100, 1)
     private static let password = "correct horse"
@@ -262,7 +262,7 @@ struct LoginRuntimeTests {
             // Its addresses rest.
             #expect(try await client.logIn("anna", "battery staple").addresses.first?.description == "10.66.0.3/32")
 
-            // The clock is moved by hand: what time brings is looked for in between.
+            // The test moves the clock, and the runtime checks for expiry meanwhile.
             update.expiresAt = .some(service.now.addingTimeInterval(100))
             _ = try await service.updateUser(anna.id, update, admin)
             fixture.clock.advance(by: .seconds(100))
@@ -314,7 +314,7 @@ struct LoginRuntimeTests {
             let first = try await one.logIn("anna", Self.password)
             #expect(try await two.logIn("anna", Self.password).addresses == first.addresses)
             #expect(try await one.next() == .ended(.removed))
-            // It is known to be there without a packet.
+            // The device counts as online without a packet.
             let changes = Changes()
             let (service, admin) = (fixture.service, fixture.admin)
             let id = try #require(try await service.devices(PageRequest(), admin).items.first).id

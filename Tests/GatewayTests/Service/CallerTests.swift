@@ -70,7 +70,7 @@ import WireGuardCore
         }
     }
 
-    @Test("Guessing must wait, with the same answer for all secrets, and a valid secret is accepted meanwhile")
+    @Test("Repeated guesses must wait, with the same answer for all secrets, and a valid secret is accepted meanwhile")
     func limits() async throws {
         let fixture = try ServiceFixture()
         let device = try await fixture.enrolled(try await fixture.user())

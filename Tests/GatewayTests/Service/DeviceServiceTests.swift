@@ -163,7 +163,7 @@ import WireGuardCore
         #expect(changes.removed == [device.id])
     }
 
-    @Test("A device can list and remove only devices of the same user; others are unknown to it")
+    @Test("A device can list and remove only devices of its own user")
     func ownDevices() async throws {
         let fixture = try ServiceFixture()
         let (anna, bea) = (try await fixture.user("anna"), try await fixture.user("bea"))

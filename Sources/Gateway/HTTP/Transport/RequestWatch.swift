@@ -27,7 +27,7 @@ final class RequestWatch: ChannelDuplexHandler, RemovableChannelHandler {
     private var answered = 0
     private var isReading = false
     private var hasAnswered = false
-    /// The number of the request after whose response the connection ends, counted from 1.
+    /// The number of the last request, counted from 1. The connection ends after its response.
     private var last: Int?
     private var isLingering = false
     private var isOver = false
