@@ -17,16 +17,12 @@ final class HeldKeys: Sendable {
     func secret(_ name: String) -> SecretBytes? { secrets.withLock { $0[name] } }
 
     func hold(_ key: PrivateKey, _ presharedKey: PresharedKey? = nil) {
-        var held = [WireGuardTunnelConfiguration.defaultPrivateKeyName: Self.copy(key.secret)]
-        held[Self.presharedKeyName] = presharedKey.map { Self.copy($0.secret) }
+        var held = [WireGuardTunnelConfiguration.defaultPrivateKeyName: SecretBytes(key.secret)]
+        held[Self.presharedKeyName] = presharedKey.map { SecretBytes($0.secret) }
         secrets.withLock { $0 = held }
     }
 
     func clear() { secrets.withLock { $0 = [:] } }
-
-    private static func copy(_ secret: Secret) -> SecretBytes {
-        secret.withSpan { span in SecretBytes(span.indices.map { span[$0] }) }
-    }
 }
 
 /// The host of a tunnel that a provider runs inside itself: the outer host, except for its keys and its end.

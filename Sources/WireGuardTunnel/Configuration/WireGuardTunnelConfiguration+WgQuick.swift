@@ -56,14 +56,14 @@ extension WgQuickImport {
     /// Moves the keys from the configuration to ``secrets``.
     fileprivate mutating func moveSecrets() {
         var tunnel = configuration.tunnel
-        if let key = tunnel.interface.privateKey { secrets[configuration.privateKeyName] = Self.bytes(key.secret) }
+        if let key = tunnel.interface.privateKey { secrets[configuration.privateKeyName] = SecretBytes(key.secret) }
         tunnel.interface.privateKey = nil
         interface.privateKey = nil
         for (index, peer) in tunnel.peers.enumerated() {
             if let key = peer.presharedKey, !key.isZero {
                 let name = "preshared-key-\(index + 1)"
                 configuration.presharedKeyNames[peer.publicKey] = name
-                secrets[name] = Self.bytes(key.secret)
+                secrets[name] = SecretBytes(key.secret)
             }
             tunnel.peers[index].presharedKey = nil
             tunnel.peers[index].normalize()
@@ -87,8 +87,11 @@ extension WgQuickImport {
         if interface.saveConfig { ignoredKeys.append("SaveConfig") }
         configuration.tunnel.interface.saveConfig = false
     }
+}
 
-    private static func bytes(_ secret: Secret) -> SecretBytes {
-        secret.withSpan { span in SecretBytes(span.indices.map { span[$0] }) }
+extension SecretBytes {
+    /// The bytes of a key, for a secret store.
+    package convenience init(_ key: Secret) {
+        self.init(key.withSpan { span in span.indices.map { span[$0] } })
     }
 }
