@@ -38,7 +38,7 @@ struct PinningPolicyTests {
         // Two pins with the same hash are one key, regardless of their other fields.
         let again = try Pin(.ca, one.hash, role: .backup)
         #expect(problems([one, again]).contains { $0.contains("both primary and backup") })
-        #expect(problems([one, again]).contains { $0.contains("two that are distinct, this one has 1") })
+        #expect(problems([one, again]).contains { $0.contains("two distinct hashes, not 1") })
         #expect(problems([one, one, backup]) == ["pins: a pin occurs twice"])
     }
 
