@@ -34,7 +34,7 @@ actor EchoTunnel: PacketTunnelProvider {
         work = Task {
             do {
                 if configuration.usesDescriptor {
-                    try await carry(PacketPort(context.packetFlow.takeDevice()))
+                    try await carry(PacketPort(context.packetFlow.leaseDevice()))
                 } else {
                     try await carry(context.packetFlow)
                 }

@@ -26,7 +26,7 @@ package struct CommandFailure: Error, Hashable, Sendable, CustomStringConvertibl
     package var text: String { fix.isEmpty ? reason : "\(reason)\n  fix: \(fix)" }
 
     /// Prints the error with the name of `program`, and returns the exit status.
-    package func tell(_ console: Console, as program: String) -> Int32 {
+    package func report(to console: Console, as program: String) -> Int32 {
         console.problem("\(program): \(text)")
         return status
     }

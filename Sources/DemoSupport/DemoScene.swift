@@ -55,7 +55,7 @@ package struct DemoOptions<Scene: DemoScene>: ParsableArguments {
         do throws(CommandFailure) {
             script = tun ? try NamespaceScript.make(for: Scene.command) : nil
         } catch {
-            return error.tell(console, as: "culvert")
+            return error.report(to: console, as: "culvert")
         }
         let style: DemoView.Style = isJSON ? .silent : console.isLive && !plain ? .live : .plain
         let seconds = seconds

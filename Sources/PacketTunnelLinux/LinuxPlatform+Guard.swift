@@ -8,7 +8,7 @@ public import PacketTunnel
 extension LinuxPlatform {
     /// Loads the firewall of a policy for a tunnel that does not run, in the calling thread's network namespace. The tunnel
     /// that starts next takes it over without a gap, and leaves it however it ends. ``cleanUp(name:options:)`` and
-    /// ``letGo()`` remove it.
+    /// ``releaseGuard()`` remove it.
     ///
     /// All other changes of an ended process are undone. The local networks are those of this moment: without a process, new
     /// networks are not followed, and a deleted firewall is not loaded again.
@@ -94,7 +94,7 @@ extension LinuxPlatform {
 
     /// Undoes the remaining changes of this tunnel, which is down: the firewall of a policy that was held until the user
     /// takes the tunnel down. A policy that is held until it is released stays.
-    public func letGo() async {
+    public func releaseGuard() async {
         do throws(LinuxNetworkError) {
             let directory = JournalDirectory(path: options.journalFolder)
             try directory.locked { () throws(LinuxNetworkError) in try directory.releaseWithTunnel(name) }

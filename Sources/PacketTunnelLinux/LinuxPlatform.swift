@@ -180,7 +180,7 @@ public final class LinuxPlatform: TunnelPlatform {
                 return try core.apply(settings)
             } catch {
                 // The previous settings may be in effect only in part.
-                watch.lookAgain()
+                watch.scheduleRetry()
                 throw error
             }
         }

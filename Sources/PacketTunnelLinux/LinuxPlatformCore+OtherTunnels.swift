@@ -163,7 +163,7 @@ extension LinuxPlatformCore {
         for (tunnel, networks) in sharedNetworks {
             report(
                 "routes that tunnel '\(tunnel)' has too", "it keeps them while it is up: \(networks)",
-                after: Contest.pause)
+                after: RepairBackoff.pause)
         }
     }
 }

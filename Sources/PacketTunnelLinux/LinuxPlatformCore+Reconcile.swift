@@ -180,7 +180,7 @@ extension LinuxPlatformCore {
         let taken = try routesOfOthers(missing)
         for change in missing where !taken.contains(change) {
             // A repair takes microseconds, so the rules of a strict policy never pause.
-            if contest.isPaused(change, at: now), !(change.isRule && policy.blocksAfterFailure) {
+            if backoff.isPaused(change, at: now), !(change.isRule && policy.blocksAfterFailure) {
                 reportContest(change)
             } else {
                 undone.append(change)
@@ -189,14 +189,14 @@ extension LinuxPlatformCore {
         let repair = ledger.repair(undone)
         for (change, error) in repair.failures { report(change.summary, "\(error)") }
         // Rules may be restored a hundred times a second; the log has the first repairs of a series.
-        let logged = repair.made.filter { !contest.isPaused($0, at: now) }
-        for change in repair.made { contest.note(change, at: now) }
-        if logged.isEmpty, let last = repair.made.last { repairs.note(last.summary) }
+        let logged = repair.made.filter { !backoff.isPaused($0, at: now) }
+        for change in repair.made { backoff.recordRepair(change, at: now) }
+        if logged.isEmpty, let last = repair.made.last { repairs.record(last.summary) }
         logRepair(logged)
-        for change in changes where change.isRule && policy.blocksAfterFailure && contest.isPaused(change, at: now) {
+        for change in changes where change.isRule && policy.blocksAfterFailure && backoff.isPaused(change, at: now) {
             report(
                 change.summary, "another process removes it again and again, and it is restored each time",
-                after: Contest.pause)
+                after: RepairBackoff.pause)
         }
     }
 
@@ -204,13 +204,13 @@ extension LinuxPlatformCore {
     func reportContest(_ change: Change) {
         report(
             change.summary, "another process undoes it again and again, so it is restored every 30 seconds only",
-            after: Contest.pause)
+            after: RepairBackoff.pause)
     }
 
     func logRepair(_ made: [Change], by culprit: String? = nil) {
         guard !made.isEmpty else { return }
         let text = made.map(\.summary).joined(separator: ", ") + (culprit.map { " (by \($0))" } ?? "")
-        repairs.note(text)
+        repairs.record(text)
         logger.warning("restored network settings that another process changed: \(text)")
     }
 
@@ -313,10 +313,10 @@ extension LinuxPlatformCore {
         }
         guard firewallProblem == nil, !protection.isEmpty else { return }
         // The next loss may come before the next check.
-        if let table = plan.firewallTable, contest.isRepeated(.firewall(table), at: LaneClock.now()) {
+        if let table = plan.firewallTable, backoff.isRepeated(.firewall(table), at: LaneClock.now()) {
             report(
                 "the firewall", "another process removes it again and again, so policy rules stay in effect too",
-                after: Contest.pause)
+                after: RepairBackoff.pause)
         } else {
             dropProtection(ledger)
         }
@@ -335,7 +335,7 @@ extension LinuxPlatformCore {
         let undone = try ledger.undone(of: [.firewall(table)])
         guard !undone.isEmpty else { return }
         let made = try ledger.restore(undone)
-        for change in made { contest.note(change, at: LaneClock.now()) }
+        for change in made { backoff.recordRepair(change, at: LaneClock.now()) }
         logRepair(made, by: culprit)
     }
 

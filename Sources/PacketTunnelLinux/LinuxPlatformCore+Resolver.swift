@@ -70,7 +70,7 @@ extension LinuxPlatformCore {
             if action != .pause, let failure = resolverKeeper.failure { report(step.summary, failure) }
             switch action {
             case .none: if pollsResolver { check.repeatAfter(Self.slowness) }
-            case .lookAgain(let time): check.repeatAfter(time)
+            case .checkAgain(let time): check.repeatAfter(time)
             case .pause: reportContest(step)
             case .restore(let isFileGood, let replacement):
                 // It may have been mounted since the last check.

@@ -81,11 +81,11 @@ extension LinuxPlatformCore {
         var key = intruder.found.rule
         key.priority = 0
         // Two programs may take turns. Without a firewall the rules must be in front.
-        if protection.isEmpty, contest.isPaused(.rule(key), at: now) {
+        if protection.isEmpty, backoff.isPaused(.rule(key), at: now) {
             report(
                 Self.part(isIPv6),
                 "\(intruder.found.rule.detour) is put in front of the tunnel's rules again and again, so these move every 30 "
-                    + "seconds only; " + Self.remedy(intruder.found.rule), after: Contest.pause)
+                    + "seconds only; " + Self.remedy(intruder.found.rule), after: RepairBackoff.pause)
             return
         }
         // Nothing comes before a rule of preference 0: the kernel inserts a rule after those of the same preference.
@@ -101,8 +101,8 @@ extension LinuxPlatformCore {
             return
         }
         try move(isIPv6: isIPv6, to: free, ledger)
-        contest.note(.rule(key), at: now)
-        repairs.note("the rules' place before \(intruder.found.rule)")
+        backoff.recordRepair(.rule(key), at: now)
+        repairs.record("the rules' place before \(intruder.found.rule)")
         logger.warning(
             "\(intruder.found.rule.detour) was in front of the tunnel's rules, which have moved to preference \(free)")
     }
@@ -203,7 +203,7 @@ extension LinuxPlatformCore {
         report(
             Self.part(isIPv6),
             "\(intruder.found.rule.detour) is in front of them, so packets do not go through the tunnel; "
-                + Self.remedy(intruder.found.rule), after: Contest.pause)
+                + Self.remedy(intruder.found.rule), after: RepairBackoff.pause)
     }
 
     /// An address that the tunnel's own table leads into the tunnel.

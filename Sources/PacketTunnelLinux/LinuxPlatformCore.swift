@@ -53,7 +53,7 @@ final class LinuxPlatformCore {
     var interfaceLost: ((TunnelError) -> Void)?
     /// Whether that was called for the present interface.
     var isInterfaceLost = false
-    var contest = Contest()
+    var backoff = RepairBackoff()
     /// The repairs of the name servers.
     var resolverKeeper = ResolverKeeper()
     /// A repair of the name servers that is under way.

@@ -11,7 +11,7 @@ public struct NetworkRepairs: Hashable, Sendable, Codable {
     /// None.
     public init() {}
 
-    package mutating func note(_ text: String) {
+    package mutating func record(_ text: String) {
         count += 1
         last = text
     }

@@ -126,7 +126,7 @@ package final class NetworkWatch: Sendable {
             (shared.pending, shared.culprit, shared.due) = ([], nil, nil)
             let again = look(parts, culprit)
             shared.last = LaneClock.now()
-            if let again { Self.note(parts, after: again, shared, loop) }
+            if let again { Self.schedule(parts, after: again, shared, loop) }
         }
         if let routing = shared.routing {
             let registration = try loop.register(routing.socket.descriptor.number) { [weak loop] _ in
@@ -150,13 +150,13 @@ package final class NetworkWatch: Sendable {
                 let files = notices.changed()
                 guard let loop else { return }
                 if files == nil || files?.contains(FolderNotices.setting) == true {
-                    Self.note(.routing, after: Self.settling, shared, loop)
+                    Self.schedule(.routing, after: Self.settling, shared, loop)
                 }
                 if files == nil || files?.contains(FolderNotices.resolver) == true {
-                    Self.note(.resolver, after: Self.settling, shared, loop)
+                    Self.schedule(.resolver, after: Self.settling, shared, loop)
                 }
                 if files == nil || files?.contains(where: { JournalDirectory.tunnel(ofMark: $0) == tunnel }) == true {
-                    Self.note(.heldPolicy, after: 0, shared, loop)
+                    Self.schedule(.heldPolicy, after: 0, shared, loop)
                 }
             }
             shared.registrations.append(registration)
@@ -172,7 +172,7 @@ package final class NetworkWatch: Sendable {
         let timer = loop.makeTimer { [weak loop] in
             guard let loop, let timer = shared.mountTimer else { return }
             let identity = FileStatus(of: resolver)?.identity
-            if identity != shared.resolverIdentity { Self.note(.resolver, after: 0, shared, loop) }
+            if identity != shared.resolverIdentity { Self.schedule(.resolver, after: 0, shared, loop) }
             shared.resolverIdentity = identity
             loop.set(timer, deadline: LaneClock.now() + LaneClock.nanosecondsPerSecond)
         }
@@ -181,13 +181,13 @@ package final class NetworkWatch: Sendable {
     }
 
     /// Schedules a check of all parts. On the loop's thread.
-    package func lookAgain() {
-        Self.note([.routing, .firewall], after: Self.retry, shared, loop)
+    package func scheduleRetry() {
+        Self.schedule([.routing, .firewall], after: Self.retry, shared, loop)
     }
 
     /// Has everything checked soon, since work that was waited for is done. On the loop's thread.
     func check() {
-        Self.note([], after: 0, shared, loop)
+        Self.schedule([], after: 0, shared, loop)
     }
 
     /// Reads the kernel's notices of links, addresses, routes and rules, while the loop's thread waits for something else. On that
@@ -212,7 +212,7 @@ package final class NetworkWatch: Sendable {
         guard hasNotices else { return }
         // A check would come up to a quarter of a second later.
         if isLossy || !deleted.isEmpty { shared.rulesDeleted?(isLossy ? nil : deleted) }
-        note(.routing, after: settling, shared, loop)
+        schedule(.routing, after: settling, shared, loop)
     }
 
     /// Watches no more.
@@ -234,13 +234,13 @@ package final class NetworkWatch: Sendable {
                 case .overrun: found = parts(nil)
                 case .messages(let messages, _): found = parts(messages)
                 }
-                if let loop, !found.isEmpty { Self.note(found, after: Self.settling, shared, loop) }
+                if let loop, !found.isEmpty { Self.schedule(found, after: Self.settling, shared, loop) }
             }
         }
         shared.registrations.append(registration)
     }
 
-    private static func note(_ parts: Parts, after delay: Int64, _ shared: OnLoop, _ loop: EventLoop) {
+    private static func schedule(_ parts: Parts, after delay: Int64, _ shared: OnLoop, _ loop: EventLoop) {
         shared.pending.formUnion(parts)
         let due = max(LaneClock.now() + delay, shared.last + interval)
         guard due < shared.due ?? .max, let timer = shared.timer else { return }

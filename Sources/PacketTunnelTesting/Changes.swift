@@ -18,7 +18,7 @@ package final class Changes: Sendable {
     package init() {}
 
     /// Reports a change, which must be visible already.
-    package func tell() {
+    package func notify() {
         let waiters = state.withLock { state in
             state.count += 1
             defer { state.waiters = [] }
@@ -32,7 +32,7 @@ package final class Changes: Sendable {
         Task { [weak self] in
             for await _ in values {
                 guard let self else { return }
-                tell()
+                notify()
             }
         }
     }
@@ -52,7 +52,7 @@ package final class Changes: Sendable {
                 left -= piece
             }
             isOver.raise()
-            self?.tell()
+            self?.notify()
         }
         defer { timer.cancel() }
         while true {
@@ -75,7 +75,7 @@ package final class Changes: Sendable {
                 if isThere { continuation.resume() }
             }
         } onCancel: {
-            tell()
+            notify()
         }
     }
 

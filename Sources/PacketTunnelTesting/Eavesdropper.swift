@@ -38,7 +38,7 @@ public final class Eavesdropper<Message: Sendable>: Sendable {
 
     /// Returns and clears the records.
     @discardableResult
-    public func take() -> [Record] {
+    public func drain() -> [Record] {
         storage.withLock { records in
             defer { records = [] }
             return records

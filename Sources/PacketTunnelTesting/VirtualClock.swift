@@ -126,7 +126,7 @@ public final class VirtualClock: Clock {
             return Array(state.sleepers.prefix(count))
         }
         for sleeper in due { sleeper.continuation.resume() }
-        changes.tell()
+        changes.notify()
     }
 
     private func add(_ sleeper: Sleeper) {
@@ -150,7 +150,7 @@ public final class VirtualClock: Clock {
         case .cancelled: sleeper.continuation.resume(throwing: CancellationError())
         case .sleeps(let watchers):
             for watcher in watchers { watcher.continuation.resume() }
-            changes.tell()
+            changes.notify()
         }
     }
 
@@ -172,7 +172,7 @@ public final class VirtualClock: Clock {
         switch found {
         case .sleeper(let sleeper):
             sleeper.continuation.resume(throwing: CancellationError())
-            changes.tell()
+            changes.notify()
         case .watcher(let watcher): watcher.continuation.resume()
         case nil: break
         }

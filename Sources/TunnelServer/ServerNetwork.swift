@@ -92,7 +92,7 @@ package final class ServerNetwork: Sendable {
                 (state.repairs, state.isHeld, state.isCurrent) = (core.repairs, core.isHeld, core.isCurrent)
                 (state.problems, state.exclusions) = (core.problems.list, core.exclusions.list)
             }
-            if !core.isCurrent || !core.exclusions.list.isEmpty || core.hasConnectionsToEnd { watch?.lookAgain() }
+            if !core.isCurrent || !core.exclusions.list.isEmpty || core.hasConnectionsToEnd { watch?.scheduleRetry() }
         }
     }
 
@@ -138,7 +138,7 @@ package final class ServerNetwork: Sendable {
         }
         do throws(TunnelIOError) {
             try watch.start { [core, shared, weak watch] parts, culprit in
-                let again = core.core.look(at: parts, culprit: culprit)
+                let again = core.core.reconcile(parts, culprit: culprit)
                 // The attempt may fail after this check has set the time of the next one.
                 core.endConnections { [weak watch] in shared.update(from: core.core, watch) }
                 shared.update(from: core.core)

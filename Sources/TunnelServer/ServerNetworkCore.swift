@@ -230,7 +230,7 @@ final class ServerNetworkCore {
 
     // MARK: - Clients
 
-    /// Changes the desired clients, and applies them. ``look(at:culprit:)`` repeats a failed change from the desired state.
+    /// Changes the desired clients, and applies them. ``reconcile(_:culprit:)`` repeats a failed change from the desired state.
     /// - Parameters:
     ///   - changes: The access of each address, or network behind a client; `nil` removes it.
     ///   - isComplete: Whether all other clients are removed. After the first such change, the connections of all other addresses in
@@ -292,11 +292,11 @@ final class ServerNetworkCore {
     /// addresses that clients have now.
     func ended(_ end: ConnectionEnd, _ result: EndResult) {
         guard end.start == starts, running != nil else { return }
-        ends.finish(isDone: note(result), isClient: isDesired)
+        ends.finish(isDone: recordEnd(result), isClient: isDesired)
     }
 
     /// - Returns: `false` if it must be tried again.
-    private func note(_ result: EndResult) -> Bool {
+    private func recordEnd(_ result: EndResult) -> Bool {
         switch result {
         case .success(let (count, failure)):
             logger.debug("ended \(count) connections of former clients")
@@ -358,12 +358,12 @@ final class ServerNetworkCore {
     /// Stops forwarding if the firewall is lost, or if its state has been unknown for too long.
     private func reportFirewall(_ error: LinuxNetworkError, _ running: Running) {
         firewallProblem = error
-        if (try? network.lacksRules(running.firewall.tableName)) == true { return hold(running) }
+        if (try? network.lacksRules(running.firewall.tableName)) == true { return suspendForwarding(running) }
         // Without descriptors nft cannot be started. The firewall may be unchanged.
         guard !error.isOutOfDescriptors else { return }
         let since = unknownSince ?? LaneClock.now()
         unknownSince = since
-        if LaneClock.now() - since >= Self.longestUnknown { hold(running) }
+        if LaneClock.now() - since >= Self.longestUnknown { suspendForwarding(running) }
     }
 
     /// Makes the findings so far the present problems, and logs the changes.
@@ -391,7 +391,7 @@ final class ServerNetworkCore {
     /// Compares the network with the desired state, and restores every difference. A failure of the firewall does not keep routes
     /// from being restored, or the reverse.
     /// - Returns: The time in nanoseconds after which it must be called again; `nil` if everything was compared, and is in effect.
-    func look(at parts: NetworkWatch.Parts, culprit: String?) -> Int64? {
+    func reconcile(_ parts: NetworkWatch.Parts, culprit: String?) -> Int64? {
         guard let running else { return nil }
         defer { publish() }
         var isComplete = true
@@ -430,7 +430,7 @@ final class ServerNetworkCore {
             let plan = running.plan.filter { firewallProblem == nil || !Self.isExposure($0) }
             let routes = running.clients.appliedRoutes.map { Change.route($0) }
             let repair = running.ledger.repair(try running.ledger.undone(of: plan + routes))
-            note(repair.made.map(\.summary), "")
+            recordRepair(repair.made.map(\.summary), "")
             routingProblems = repair.failures.map { change, error in
                 (change.summary, "\(change.summary): \(error)")
             }
@@ -478,7 +478,7 @@ final class ServerNetworkCore {
             logger.warning("cannot restore the firewall's clients, applying all of them again: \(error)")
             return try reload(running, elements, origin)
         }
-        note(elements, origin)
+        recordRepair(elements, origin)
         return true
     }
 
@@ -492,14 +492,14 @@ final class ServerNetworkCore {
             guard running.clients.isFirewallKnown else { throw error }
         }
         hasChangedClients = false
-        note(undone, origin)
+        recordRepair(undone, origin)
         return true
     }
 
-    private func note(_ undone: [String], _ origin: String) {
+    private func recordRepair(_ undone: [String], _ origin: String) {
         guard !undone.isEmpty else { return }
         let text = undone.joined(separator: ", ") + origin
-        repairs.note(text)
+        repairs.record(text)
         logger.warning("another program changed the server's network; the server restored it: \(text)")
     }
 
@@ -516,7 +516,7 @@ final class ServerNetworkCore {
 
     /// Takes the interface down, so that nothing reaches the server through it, and resets forwarding to the host's own
     /// setting: without rules the server would forward every packet.
-    private func hold(_ running: Running) {
+    private func suspendForwarding(_ running: Running) {
         guard !isHeld else { return }
         isHeld = true
         // The kernel removes the routes with the link.

@@ -20,7 +20,7 @@ package struct OwnedDescriptor: ~Copyable, Sendable {
     }
 
     /// Gives the descriptor away, still open.
-    package consuming func take() -> Int32 {
+    package consuming func release() -> Int32 {
         let number = number
         discard self
         return number
@@ -40,7 +40,7 @@ package final class SharedDescriptor: Sendable {
 
     /// Takes over `descriptor`.
     package init(_ descriptor: consuming OwnedDescriptor) {
-        number = descriptor.take()
+        number = descriptor.release()
     }
 
     deinit {

@@ -122,7 +122,7 @@ struct PIAFlowTests {
                 transport: PinnedProvisioningTransport(logger: lines.logger, now: { TestDate.today.date }),
                 environment: used)
         }
-        host.platform.setDeliveryHandler { changes.tell() }
+        host.platform.setDeliveryHandler { changes.notify() }
         changes.follow(host.statusUpdates())
 
         try await host.runner.start(configuration, leakPolicy: .routeBased, profileID: "pia")

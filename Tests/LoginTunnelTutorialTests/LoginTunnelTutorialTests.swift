@@ -28,7 +28,7 @@ struct LoginTunnelTutorialTests {
             server = try TutorialServer(on: internet, changes: clock.changes)
             let network = internet.attach([.v4(192, 0, 2, 10)])
             host = MemoryHost(secrets: secrets, clock: clock) { step(network) }
-            host.platform.setDeliveryHandler { [changes = clock.changes] in changes.tell() }
+            host.platform.setDeliveryHandler { [changes = clock.changes] in changes.notify() }
             clock.changes.follow(host.statusUpdates())
         }
 
@@ -75,7 +75,7 @@ struct LoginTunnelTutorialTests {
         #expect(addressed.platform.settings?.addresses == [Self.address])
         await addressed.stop(.userInitiated)
         let (answering, changes) = (MemoryHost<AnsweringTunnel>(), Changes())
-        answering.platform.setDeliveryHandler { changes.tell() }
+        answering.platform.setDeliveryHandler { changes.notify() }
         try await answering.start(AnsweringTunnel.Configuration(address: Self.address))
         #expect(await Self.passes(answering.platform, changes))
         await answering.stop(.userInitiated)
@@ -123,7 +123,7 @@ struct LoginTunnelTutorialTests {
         let hellos = Atomic<Int>(0)
         alone.internet.setFilter { [changes = alone.clock.changes] _ in
             hellos.add(1, ordering: .sequentiallyConsistent)
-            changes.tell()
+            changes.notify()
             return true
         }
         async let failure = alone.failure(port: 4501)

@@ -55,7 +55,7 @@ final class TutorialServer: Sendable {
             }
             _ = try? socket.send(batch, in: 0..<batch.count)
         }
-        changes.tell()
+        changes.notify()
     }
 
     func answer(_ datagram: [UInt8], from source: Endpoint) -> [UInt8]? {

@@ -515,12 +515,12 @@ struct ChangeLedgerTests {
 
     @Test("A change that is always undone is no longer repaired for a while after ten repairs")
     func contest() {
-        var contest = Contest()
+        var backoff = RepairBackoff()
         let step = Change.setting(path: LinuxSamples.setting, value: "1")
         func isMade(_ step: Change, at second: Int64) -> Bool {
             let now = second * 1_000_000_000
-            guard !contest.isPaused(step, at: now) else { return false }
-            contest.note(step, at: now)
+            guard !backoff.isPaused(step, at: now) else { return false }
+            backoff.recordRepair(step, at: now)
             return true
         }
         for second in Int64(0)..<10 { #expect(isMade(step, at: second)) }

@@ -65,7 +65,7 @@ struct ResolverKeeperTests {
             return keeper.handle(file, plan, record, hasChanged: true, now: time)
         }
         func finish(_ result: Restored) -> Bool { keeper.finish(result, plan, record, now: time) }
-        let again = ResolverKeeper.Action.lookAgain(after: ResolverKeeper.settling)
+        let again = ResolverKeeper.Action.checkAgain(after: ResolverKeeper.settling)
         #expect(look(Self.ours) == .none)
         #expect(look(Self.file("")) == again)
         #expect(look(Self.theirs) == again)
@@ -91,7 +91,7 @@ struct ResolverKeeperTests {
         #expect(!finish(result))
         #expect(keeper.failure == "/sbin/resolvconf did not end within 20 seconds")
         #expect(look(Self.theirs) == again)
-        #expect(look(Self.theirs) == .lookAgain(after: ResolverKeeper.retry - 2 * ResolverKeeper.settling))
+        #expect(look(Self.theirs) == .checkAgain(after: ResolverKeeper.retry - 2 * ResolverKeeper.settling))
         time += ResolverKeeper.retry
         #expect(look(Self.theirs) == .restore(isFileGood: false, replacement: Self.theirs))
         let failed = Restored.success(ResolverControl.Restoration(file: Self.theirs, isMade: true))
@@ -128,15 +128,15 @@ struct ResolverKeeperTests {
             keeper.handle(Self.theirs, plan, record, hasChanged: true, now: time)
         }
         let result = Restored.success(ResolverControl.Restoration(file: Self.ours, isMade: true))
-        for time in 0..<Int64(Contest.limit) {
+        for time in 0..<Int64(RepairBackoff.limit) {
             _ = look(time)
             #expect(look(time) == .restore(isFileGood: false, replacement: Self.theirs))
             let isRepair = keeper.finish(result, plan, record, now: time)
             #expect(isRepair)
         }
         _ = look(10)
-        #expect(look(10) == .pause && look(Contest.pause) == .pause)
-        #expect(look(Contest.pause + 9) == .restore(isFileGood: false, replacement: Self.theirs))
+        #expect(look(10) == .pause && look(RepairBackoff.pause) == .pause)
+        #expect(look(RepairBackoff.pause + 9) == .restore(isFileGood: false, replacement: Self.theirs))
     }
 
     @Test("The servers of systemd-resolved are compared after each change of its files")

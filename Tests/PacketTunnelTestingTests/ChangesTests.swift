@@ -20,7 +20,7 @@ struct ChangesTests {
         async let counting: Void = {
             for _ in 0..<100 {
                 number.add(1, ordering: .relaxed)
-                changes.tell()
+                changes.notify()
                 await Task.yield()
             }
         }()

@@ -74,7 +74,7 @@ struct EventTests {
         eavesdropper.observe([1, 3], at: 12)
         #expect(eavesdropper.messages == [[1, 2], [1, 3]])
         #expect(eavesdropper.records.map(\.time) == [10, 12])
-        #expect(eavesdropper.take().count == 2)
+        #expect(eavesdropper.drain().count == 2)
         #expect(eavesdropper.count == 0)
     }
 }

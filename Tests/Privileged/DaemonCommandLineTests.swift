@@ -237,7 +237,7 @@
                 defer { for descriptor in descriptors.values { close(descriptor) } }
                 if handsInTun {
                     descriptors[7] = try namespace.perform {
-                        try LinuxTun.open(name: name, framing: TunFraming(), kind: 1).take()
+                        try LinuxTun.open(name: name, framing: TunFraming(), kind: 1).release()
                     }
                     variables.append("WG_TUN_FD=7")
                 }
@@ -269,7 +269,7 @@
                 try FileManager.default.createDirectory(atPath: "/var/run/wireguard", withIntermediateDirectories: true)
                 let socket = try ManagementClient.listen(at: path)
                 let tun = try namespace.perform {
-                    try LinuxTun.open(name: name, framing: TunFraming(), kind: 1).take()
+                    try LinuxTun.open(name: name, framing: TunFraming(), kind: 1).release()
                 }
                 // Numbers that do not collide with the requested ones, which are swapped descriptors of the background
                 // process.

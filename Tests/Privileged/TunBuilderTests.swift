@@ -189,7 +189,7 @@
             let framing = TunFraming(hasVirtioHeader: hasVirtioHeader, hasPacketInformation: hasPacketInformation)
             let namespace = try Namespace()
             let tun = try namespace.perform {
-                try LinuxTun(descriptor: LinuxTun.open(name: "cv0", framing: framing, kind: 1).take())
+                try LinuxTun(descriptor: LinuxTun.open(name: "cv0", framing: framing, kind: 1).release())
             }
             #expect(tun.framing == framing)
             try TunTest.bringUp("cv0", in: namespace)
@@ -312,7 +312,7 @@
         func borrowing() throws {
             let namespace = try Namespace()
             let lender = OwnedDescriptor(
-                try namespace.perform { try LinuxTun.open(name: "cv0", framing: TunFraming(), kind: 1).take() })
+                try namespace.perform { try LinuxTun.open(name: "cv0", framing: TunFraming(), kind: 1).release() })
             let tun = try namespace.perform { try LinuxTun(borrowing: lender.number) }
             try TunTest.bringUp("cv0", in: namespace)
             try namespace.perform { try TunTest.sendDatagram(to: "10.9.0.2", payload: [7]) }

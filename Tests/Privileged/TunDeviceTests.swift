@@ -291,7 +291,7 @@
         func descriptor(_ framing: TunFraming) throws {
             let namespace = try Namespace()
             let tun = try namespace.perform {
-                let descriptor = try LinuxTun.open(name: "cv0", framing: framing, kind: 1).take()
+                let descriptor = try LinuxTun.open(name: "cv0", framing: framing, kind: 1).release()
                 if framing.hasVirtioHeader {
                     // As left by an owner with offloads on: TUNSETOFFLOAD with CSUM, TSO4 and TSO6; TUNSETVNETHDRSZ.
                     #expect(ioctl(descriptor, 0x4004_54d0, 7) == 0)
@@ -315,7 +315,7 @@
             let descriptor = try namespace.perform {
                 let descriptor = try LinuxTun.open(name: "cv0", framing: TunFraming(hasVirtioHeader: true), kind: 1)
                 #expect(ioctl(descriptor.number, 0x4004_54d0, 7) == 0)
-                return descriptor.take()
+                return descriptor.release()
             }
             try TunTest.bringUp("cv0", in: namespace)
             // Sent while the kernel may leave checksums out.
@@ -336,7 +336,7 @@
         func tap() throws {
             let namespace = try Namespace()
             let descriptor = try namespace.perform {
-                try LinuxTun.open(name: "cv0", framing: TunFraming(), kind: 2).take()
+                try LinuxTun.open(name: "cv0", framing: TunFraming(), kind: 2).release()
             }
             let error = #expect(throws: TunnelIOError.self) { try LinuxTun(descriptor: descriptor) }
             #expect("\(try #require(error))".contains("'cv0' is a TAP device"))

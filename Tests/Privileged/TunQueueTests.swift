@@ -94,7 +94,7 @@
         func handedIn() throws {
             let namespace = try Namespace()
             let descriptor = try namespace.perform {
-                try LinuxTun.open(name: "cv0", framing: TunFraming(), kind: 1, isMultiQueue: true).take()
+                try LinuxTun.open(name: "cv0", framing: TunFraming(), kind: 1, isMultiQueue: true).release()
             }
             let tun = try namespace.perform { try LinuxTun(descriptor: descriptor) }
             let queue = try tun.cloneQueue(inside: namespace)

@@ -103,7 +103,7 @@ final class AddKeyScene: Sendable {
         try await secrets.write(SecretBytes(Array(token.utf8)), "token", of: "test")
         host = MemoryHost(secrets: secrets) { AddKeyTunnelProvider(transport: transport, environment: used) }
         let (host, changes) = (host, changes)
-        host.platform.setDeliveryHandler { changes.tell() }
+        host.platform.setDeliveryHandler { changes.notify() }
         changes.follow(host.statusUpdates())
         configuration = AddKeyConfiguration(
             servers: servers.map { ProvisioningServer(name: $0.name, port: AddKeyConfiguration.defaultPort) },

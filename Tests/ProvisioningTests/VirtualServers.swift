@@ -73,7 +73,7 @@ final class VirtualServers: DataPlane {
             state.keys.append(text)
             return false
         }
-        defer { clock.changes.tell() }
+        defer { clock.changes.notify() }
         if isDown { throw .unreachable("the server is down") }
         return .addKey(serverKey: serverKeys[index], at: .v4(198, 51, 100, UInt8(index + 1)), for: text)
     }
@@ -115,7 +115,7 @@ final class VirtualServers: DataPlane {
                 }
             }
         }
-        clock.changes.tell()
+        clock.changes.notify()
     }
 
     func requestHandshake(with key: PublicKey) {
@@ -203,7 +203,7 @@ final class VirtualServersScene: Sendable {
         let starting = Task {
             defer {
                 isOver.withLock { $0 = true }
-                changes.tell()
+                changes.notify()
             }
             try await host.runner.start(configuration, leakPolicy: .routeBased, profileID: "test")
         }

@@ -29,7 +29,7 @@ struct FileDescriptorTests {
     @Test("A descriptor that was taken stays open")
     func taken() throws {
         let (reader, writer) = try makeDescriptorPair()
-        let number = OwnedDescriptor(writer).take()
+        let number = OwnedDescriptor(writer).release()
         #expect(number == writer)
         #expect(!isAtEnd(reader))
         close(writer)

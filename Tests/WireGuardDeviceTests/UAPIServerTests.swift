@@ -42,7 +42,7 @@ struct UAPIServerTests {
 
         init(_ path: String) throws {
             // Blocking, so that a full listen queue makes the client wait.
-            descriptor = try UnixSocket.connect(to: path, isBlocking: true).take()
+            descriptor = try UnixSocket.connect(to: path, isBlocking: true).release()
             var limit = timeval(tv_sec: 20, tv_usec: 0)
             unsafe setsockopt(
                 descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))

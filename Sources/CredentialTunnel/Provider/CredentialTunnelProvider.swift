@@ -83,7 +83,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
             try await logIn(run)
             let assignment = try await firstResponse(run)
             try await adopt(assignment)
-            try run.device.attach(tun: try context.packetFlow.takeDevice())
+            try run.device.attach(tun: try context.packetFlow.leaseDevice())
         } catch {
             self.run = nil
             await run.device.end()

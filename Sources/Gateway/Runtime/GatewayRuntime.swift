@@ -221,7 +221,7 @@ package actor GatewayRuntime {
             for await event in events {
                 switch event {
                 case .changes: await applyChanges()
-                case .second: await look()
+                case .second: await runSweep()
                 case .flush: startFlush()
                 case .closed(let reason): end = .ended(reason)
                 case .loginFailed(let error): end = .login(error)
@@ -379,7 +379,7 @@ package actor GatewayRuntime {
         if update.isComplete { removed += device.peers.map(\.publicKey).filter { update.changes[$0] == nil } }
         for key in removed {
             if let id = leaving[key], let peer = device.peer(key) {
-                traffic.take(TrafficLedger.Count(peer), of: .key(key), id, at: clock.now())
+                traffic.record(TrafficLedger.Count(peer), of: .key(key), id, at: clock.now())
             }
         }
         if !removed.isEmpty { try device.apply(UAPIDeviceUpdate(removing: removed)) }
@@ -473,7 +473,7 @@ package actor GatewayRuntime {
 
     // MARK: - Expiry and scheduled changes
 
-    private func look() async {
+    private func runSweep() async {
         if peers.isDue(at: clock.now()) || !isCurrent || !peers.exclusions.isEmpty || !network.condition.isCurrent {
             await applyChanges()
         }
@@ -507,12 +507,12 @@ package actor GatewayRuntime {
         let (devices, now) = (peers.devices, clock.now())
         for peer in device?.peers ?? [] {
             if let id = devices[peer.publicKey] {
-                traffic.take(TrafficLedger.Count(peer), of: .key(peer.publicKey), id, at: now)
+                traffic.record(TrafficLedger.Count(peer), of: .key(peer.publicKey), id, at: now)
             }
         }
         for session in login?.sessions ?? [] {
             if let device = logins.sessions[session.id]?.device {
-                traffic.take(
+                traffic.record(
                     TrafficLedger.Count(session.moved, session.endpoint), of: .session(session.id), device, at: now,
                     isThere: true)
             }
@@ -520,7 +520,7 @@ package actor GatewayRuntime {
         let activity = traffic.drain()
         guard !activity.isEmpty else { return }
         do throws(GatewayError) { try await service.record(activity, .gateway) } catch {
-            traffic.putBack(activity)
+            traffic.requeue(activity)
             logger.error("cannot store traffic counters, will retry: \(error)")
         }
     }
@@ -556,7 +556,7 @@ package actor GatewayRuntime {
     /// Takes the end of a session.
     func ended(_ session: ClientID, _ reason: EndReason, _ moved: SessionTraffic) {
         guard let ended = logins.end(session) else { return }
-        traffic.take(TrafficLedger.Count(moved, nil), of: .session(session), ended.device, at: clock.now())
+        traffic.record(TrafficLedger.Count(moved, nil), of: .session(session), ended.device, at: clock.now())
         traffic.forget(.session(session))
         logger.info("a session of device \(ended.device) is over: \(reason)")
     }

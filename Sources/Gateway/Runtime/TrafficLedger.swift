@@ -26,7 +26,7 @@ struct TrafficLedger: Sendable {
 
     /// Adds a device's current counters.
     /// - Parameter isThere: whether the device is online even if it sends no data.
-    mutating func take(
+    mutating func record(
         _ count: Count, of source: Source, _ device: DeviceID, at now: Date, isThere: Bool = false
     ) {
         let before = seen[source] ?? Count()
@@ -53,7 +53,7 @@ struct TrafficLedger: Sendable {
     }
 
     /// Puts back activity that could not be stored.
-    mutating func putBack(_ activities: [DeviceActivity]) {
+    mutating func requeue(_ activities: [DeviceActivity]) {
         for old in activities {
             guard var new = waiting[old.deviceID] else {
                 waiting[old.deviceID] = old

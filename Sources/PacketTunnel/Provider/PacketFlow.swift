@@ -7,7 +7,7 @@ public import TunnelIO
 /// The packets of a tunnel: packets that the system sends into it are read here, and packets that leave it are written here.
 ///
 /// A provider uses it in one of three ways. ``packets`` and ``write(_:)-([UInt8])`` transfer single packets in tasks, which
-/// is the simplest. ``read(into:)`` and ``write(_:)-(PacketBatch)`` transfer batches, which is faster. ``takeDevice()``
+/// is the simplest. ``read(into:)`` and ``write(_:)-(PacketBatch)`` transfer batches, which is faster. ``leaseDevice()``
 /// returns the interface itself, for a `PacketPort` or a data plane with its own threads such as a `Lane` or a
 /// `WireGuardDevice`.
 ///
@@ -166,7 +166,7 @@ public final class PacketFlow: Sendable {
     /// The interface, for a data plane to run on. While it has it, reading and writing here throws `.closed`; it gives it
     /// back with `close()`, which leaves the interface open for the next.
     /// - Throws: `.settingsMissing`, `.closed`; `.alreadyRunning` while another data plane has it.
-    public func takeDevice() throws(TunnelError) -> any TunDevice {
+    public func leaseDevice() throws(TunnelError) -> any TunDevice {
         let lease = try state.withLock { (state) throws(TunnelError) -> TapTun in
             if state.isClosed { throw Self.ended }
             guard let device = state.device else { throw Self.missing }

@@ -82,7 +82,7 @@ final class PacketFlowTun: TunDevice {
             while state.next < end {
                 bytes += state.packets[state.next].count
                 guard state.next == first || bytes <= byteCapacity,
-                    take(state.packets[state.next], into: batch, &state)
+                    append(state.packets[state.next], into: batch, &state)
                 else { break }
                 // A long read waits for a while: release each packet when it was copied.
                 if state.packets.count > packetCapacity { state.packets[state.next] = Data() }
@@ -99,7 +99,7 @@ final class PacketFlowTun: TunDevice {
     }
 
     /// Whether the packet is done with: copied, or of no use.
-    private func take(_ packet: Data, into batch: PacketBatch, _ state: inout State) -> Bool {
+    private func append(_ packet: Data, into batch: PacketBatch, _ state: inout State) -> Bool {
         guard let first = packet.first, first >> 4 == 4 || first >> 4 == 6 else {
             state.statistics.malformedFrames += 1
             return true

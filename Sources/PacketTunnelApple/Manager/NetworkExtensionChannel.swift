@@ -52,7 +52,7 @@ final class NetworkExtensionChannel: Tunnel {
     private var follower: SessionFollower { link.withLock { $0.follower } }
 
     /// Reads the status, possibly for the first time. Returns when it was reported.
-    func refresh() async { await follower.look() }
+    func refresh() async { await follower.refresh() }
 
     /// The number of statuses that the system reported so far.
     var statusCount: Int { record.steps.current.count }
@@ -230,7 +230,7 @@ final class NetworkExtensionChannel: Tunnel {
         guard attempt.launch({}) else { throw StartAttempt.stopped }
         let reply = try ExtensionMessage.reply(
             try await configuration.send(ExtensionMessage.encode(.restart)))
-        await follower.look()
+        await follower.refresh()
         if case .failure(let error) = reply { throw error }
         try attempt.check()
     }
@@ -262,7 +262,7 @@ final class NetworkExtensionChannel: Tunnel {
         let outcome = await withDeadline(options.stopTimeout, clock: options.clock) {
             // A tunnel that was not started stays down.
             if hasLaunched { await attempt?.waitUntilFinished() }
-            if isActive, !isReported { await link.follower.look() }
+            if isActive, !isReported { await link.follower.refresh() }
             for await update in updates.follow() where !update.status.isActive { break }
         }
         if case .timedOut = outcome {

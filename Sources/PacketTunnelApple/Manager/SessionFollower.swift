@@ -31,7 +31,7 @@ final class SessionFollower: Sendable {
         self.reader = reader
         task = Task {
             for await told in stream {
-                if let status = told.status { await reader.take(status) }
+                if let status = told.status { await reader.handle(status) }
                 told.done?.finish(())
             }
         }
@@ -47,7 +47,7 @@ final class SessionFollower: Sendable {
     }
 
     /// Reads the present status; returns when it was reported, after the earlier ones.
-    func look() async {
+    func refresh() async {
         let status = configuration.status
         reader.expect(status)
         await deliver(status)
@@ -96,7 +96,7 @@ final class SessionFollower: Sendable {
             inquiry?.finish(nil)
         }
 
-        func take(_ status: NEVPNStatus) async {
+        func handle(_ status: NEVPNStatus) async {
             if status != .reasserting { state.withLock { $0.newer -= 1 } }
             let current = record.updates.current
             var update = TunnelStatusUpdate(TunnelStatus(status))

@@ -50,7 +50,7 @@ package struct JournalDirectory: Hashable, Sendable {
 
     /// Sets the folder's mode to 0711, so that other users reach files that they may open, such as a control socket. They
     /// cannot list the folder or open it to take its lock.
-    package func letThrough() throws(LinuxNetworkError) {
+    package func allowTraversal() throws(LinuxNetworkError) {
         try prepare()
         guard unsafe chmod(path, 0o711) == 0 else {
             throw LinuxNetworkError(.journal(path: path, operation: "let users through its folder"), errno: errno)

@@ -210,7 +210,7 @@ extension RouteSocket {
     }
 
     /// The way that packets to an address take.
-    package struct Way: Hashable, Sendable {
+    package struct RouteLookup: Hashable, Sendable {
         /// The interface that they leave by.
         package var interface: UInt32
         /// The next router; `nil` if the destination is on the link.
@@ -222,7 +222,7 @@ extension RouteSocket {
     }
 
     /// Returns the route to an address for packets with this mark, or `nil` if there is none.
-    package func way(to address: IPAddress, mark: UInt32 = 0) throws(LinuxNetworkError) -> Way? {
+    package func way(to address: IPAddress, mark: UInt32 = 0) throws(LinuxNetworkError) -> RouteLookup? {
         var request = NetlinkRequest(
             type: Netlink.getRoute, flags: 0,
             body: [address.addressFamily, UInt8(address.bitWidth)] + [UInt8](repeating: 0, count: 10))
@@ -245,7 +245,7 @@ extension RouteSocket {
         let routeMTU = metrics.number(Route.Attribute.mtuMetric).map(Int.init)
         var mtu = routeMTU
         if mtu == nil { mtu = try links().first { $0.index == found.interface }?.mtu }
-        return Way(
+        return RouteLookup(
             interface: found.interface, gateway: found.gateway,
             source: attributes[Route.Attribute.preferredSource].flatMap { IPAddress(bytes: $0) },
             mtu: mtu ?? 1500)

@@ -11,7 +11,7 @@ struct ResolverKeeper {
         /// Nothing is wrong, as far as is known.
         case none
         /// Check again after this time in nanoseconds.
-        case lookAgain(after: Int64)
+        case checkAgain(after: Int64)
         /// Leave it alone for now, since another program replaces it again and again.
         case pause
         /// Restore the name servers.
@@ -23,7 +23,7 @@ struct ResolverKeeper {
 
     /// The reason why the last restoration failed; nil if it did not.
     private(set) var failure: String?
-    private var contest = Contest()
+    private var backoff = RepairBackoff()
     /// A file that the manager has made although it lists other servers, such as those of a second tunnel.
     private var accepted: ResolverFile?
     /// The replaced file of the last check, and the number of checks that found one: it may be incomplete.
@@ -53,10 +53,10 @@ struct ResolverKeeper {
             guard asksManager || failure != nil else { return .none }
         } else if file != seen, looks < Self.mostLooks {
             (seen, looks) = (file, looks + 1)
-            return .lookAgain(after: Self.settling)
+            return .checkAgain(after: Self.settling)
         }
-        guard now >= due else { return .lookAgain(after: due - now) }
-        if contest.isPaused(.resolver(plan), at: now) { return isGood ? .none : .pause }
+        guard now >= due else { return .checkAgain(after: due - now) }
+        if backoff.isPaused(.resolver(plan), at: now) { return isGood ? .none : .pause }
         // A manager may rewrite the file at the end of its link at any time.
         let isManagers =
             plan.manager != .openresolv && record.original?.link != nil && file.link == record.original?.link
@@ -86,7 +86,7 @@ struct ResolverKeeper {
                     "another program has replaced resolv.conf, which lists \(servers.isEmpty ? "no server" : servers)"
                 (seen, looks) = (restoration.file, 1)
             }
-            if restoration.isMade { contest.note(.resolver(plan), at: now) }
+            if restoration.isMade { backoff.recordRepair(.resolver(plan), at: now) }
             return restoration.isMade && isInEffect
         case .failure(let error):
             failure = "\(error)"

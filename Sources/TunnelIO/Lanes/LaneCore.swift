@@ -208,7 +208,7 @@ final class LaneCore: @unchecked Sendable {
             // Something that was received and thrown away by the system (a wrong checksum) is no reason to stop
             // listening; a hang-up or an error that does not go away is.
             let isTrouble = !readiness.isDisjoint(with: [.hangup, .error])
-            note(moved: moved, isTrouble: isTrouble, watch: watch)
+            recordProgress(moved: moved, isTrouble: isTrouble, watch: watch)
         } catch {
             guard error.code == .closed else { return park(watch) }
             // Its number may be another file's by now.
@@ -221,7 +221,7 @@ final class LaneCore: @unchecked Sendable {
         do throws(TunnelIOError) {
             let moved = try moveFromDevice()
             drain()
-            note(moved: moved, isTrouble: true, watch: \.deviceWatch)
+            recordProgress(moved: moved, isTrouble: true, watch: \.deviceWatch)
         } catch {
             fail(error)
         }
@@ -229,7 +229,7 @@ final class LaneCore: @unchecked Sendable {
 
     // MARK: - Descriptors that would keep the loop spinning
 
-    private func note(moved: Int, isTrouble: Bool, watch: ReferenceWritableKeyPath<LaneCore, Watch>) {
+    private func recordProgress(moved: Int, isTrouble: Bool, watch: ReferenceWritableKeyPath<LaneCore, Watch>) {
         guard moved == 0, isTrouble else {
             if self[keyPath: watch].fruitless != 0 { self[keyPath: watch].fruitless = 0 }
             return

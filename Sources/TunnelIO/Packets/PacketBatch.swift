@@ -79,7 +79,7 @@ public final class PacketBatch {
         if tail > farthestTail { farthestTail = tail }
         count = 0
         tail = 0
-        mapping.takeBack()
+        mapping.reclaim()
     }
 
     // MARK: - Memory

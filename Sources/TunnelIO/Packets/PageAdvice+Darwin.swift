@@ -12,7 +12,7 @@
         }
 
         /// The pages count as the process's again; what is in them is anything or zero.
-        static func takeBack(_ base: UnsafeMutableRawPointer, _ byteCount: Int) {
+        static func reclaim(_ base: UnsafeMutableRawPointer, _ byteCount: Int) {
             _ = unsafe madvise(base, byteCount, MADV_FREE_REUSE)
         }
 

@@ -12,7 +12,7 @@
         }
 
         /// Touching them is enough.
-        static func takeBack(_ base: UnsafeMutableRawPointer, _ byteCount: Int) {}
+        static func reclaim(_ base: UnsafeMutableRawPointer, _ byteCount: Int) {}
 
         /// Gives the allocator's free pages back to the system, where the allocator keeps them by itself.
         static func trimHeap() {

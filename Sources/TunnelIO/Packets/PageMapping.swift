@@ -31,7 +31,7 @@ final class PageMapping {
     static var pageSize: Int { Int(sysconf(Int32(_SC_PAGESIZE))) }
 
     /// Gives the memory of the pages from `offset`, rounded up to a page, to the end back to the system. The address
-    /// range stays; what was there is lost. Call ``takeBack()`` before the range is used again.
+    /// range stays; what was there is lost. Call ``reclaim()`` before the range is used again.
     func release(from offset: Int) {
         let page = Self.pageSize
         let start = min((max(offset, 0) + page - 1) / page * page, byteCount)
@@ -42,14 +42,14 @@ final class PageMapping {
 
     /// Announces that what was released is used again.
     @inline(__always)
-    func takeBack() {
-        if releasedFrom != nil { takeBackReleased() }
+    func reclaim() {
+        if releasedFrom != nil { reclaimReleased() }
     }
 
     @inline(never)
-    private func takeBackReleased() {
+    private func reclaimReleased() {
         guard let start = releasedFrom else { return }
-        unsafe PageAdvice.takeBack(base + start, byteCount - start)
+        unsafe PageAdvice.reclaim(base + start, byteCount - start)
         releasedFrom = nil
     }
 }

@@ -120,11 +120,11 @@ public final class PacketPort: Sendable {
         try batch.checkReadable()
         // Without room waiting would not end: the device is ready all the time and gives nothing.
         guard batch.nextStart() != nil else { return 0 }
-        return try waiting(timeout) { () throws(TunnelIOError) in try take(into: batch) } ?? 0
+        return try waiting(timeout) { () throws(TunnelIOError) in try receive(into: batch) } ?? 0
     }
 
     /// - Returns: nil when there is none.
-    private func take(into batch: PacketBatch) throws(TunnelIOError) -> Int? {
+    private func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int? {
         try check()
         let count = try inbox.withLock { _ throws(TunnelIOError) in try device.receive(into: batch) }
         passOn()

@@ -29,7 +29,7 @@ struct TableContents: Equatable {
                 isInside = true
             }
             guard isInside else { continue }
-            for element in rest.split(separator: UInt8(ascii: ",")) { take(element, in: name) }
+            for element in rest.split(separator: UInt8(ascii: ",")) { addElement(element, in: name) }
         }
     }
 
@@ -56,7 +56,7 @@ struct TableContents: Equatable {
     }
 
     /// `10.66.0.2 : goto client`, or `10.0.0.0/8`.
-    private mutating func take(_ text: Substring.UTF8View, in name: String) {
+    private mutating func addElement(_ text: Substring.UTF8View, in name: String) {
         let element = text.drop { ASCII.isSpace($0) }.prefix { $0 != UInt8(ascii: "}") }
         let bytes = Array(element)
         guard let end = bytes.lastIndex(where: { !ASCII.isSpace($0) }) else { return }

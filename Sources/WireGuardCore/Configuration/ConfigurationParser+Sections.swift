@@ -81,7 +81,7 @@ extension ConfigurationParser {
                     : "move the line into the [\(key.section.rawValue)] section")
             return
         }
-        note(key)
+        recordKey(key)
         if !key.accumulates {
             if let first = seenKeys[key] {
                 report(
@@ -103,7 +103,7 @@ extension ConfigurationParser {
     }
 
     /// Remembers that a line was meant to give a key that must not be missing.
-    private mutating func note(_ key: ConfigurationKey?) {
+    private mutating func recordKey(_ key: ConfigurationKey?) {
         if key == .privateKey { namesPrivateKey = true }
         if key == .publicKey, !peers.isEmpty { peers[peers.count - 1].namesPublicKey = true }
     }
@@ -111,7 +111,7 @@ extension ConfigurationParser {
     private mutating func reportMissingEqualsSign(_ content: Range<Int>, isSecret: Bool) {
         let word = content.prefix { !ASCII.isSpace(bytes[$0]) }
         let key = ConfigurationKey.suggestion(for: bytes[word].span)
-        note(key)
+        recordKey(key)
         let fix: String
         if bytes[content.lowerBound] == UInt8(ascii: ";") {
             fix = "start a comment with #"
@@ -135,7 +135,7 @@ extension ConfigurationParser {
             return
         }
         let meant = ConfigurationKey.suggestion(for: bytes[name].span)
-        if meant?.section == section { note(meant) }
+        if meant?.section == section { recordKey(meant) }
         followsBrokenSecret = meant?.isSecret == true
         let list = section.map { section in
             "use one of "

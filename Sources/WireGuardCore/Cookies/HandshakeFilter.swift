@@ -30,7 +30,7 @@ public struct HandshakeFilter: Sendable {
     /// - Parameters:
     ///   - datagrams: Views of datagrams.
     ///   - filter: Called if there is a handshake message; `nil` lets all pass, which an engine without a key drops itself.
-    /// - Returns: The number of messages that did not pass, for ``Engine/noteRefusedHandshakes(_:)``.
+    /// - Returns: The number of messages that did not pass, for ``Engine/countRefusedHandshakes(_:)``.
     @unsafe
     public static func refuse(
         _ datagrams: UnsafeMutableBufferPointer<PacketView>, with filter: () -> HandshakeFilter?
@@ -54,5 +54,5 @@ extension Engine {
     public var handshakeFilter: HandshakeFilter? { isUp ? identity.map(HandshakeFilter.init) : nil }
 
     /// Counts handshake messages that ``HandshakeFilter/refuse(_:with:)`` did not let pass.
-    public mutating func noteRefusedHandshakes(_ count: Int) { statistics.invalidMac1 += UInt64(count) }
+    public mutating func countRefusedHandshakes(_ count: Int) { statistics.invalidMac1 += UInt64(count) }
 }

@@ -146,7 +146,7 @@ final class DeviceTransport: TunnelTransport {
             let now = SystemTime.now()
             let wall = SystemTime.wall()
             position = engine.withLock { engine in
-                if refused > 0 { engine.noteRefusedHandshakes(refused) }
+                if refused > 0 { engine.countRefusedHandshakes(refused) }
                 return unsafe engine.planOpen(
                     views, from: position, endpoints: { datagrams[endpoint: $0] }, at: now, wall: wall,
                     into: steps.receive)

@@ -148,7 +148,7 @@ public final class WireGuardDevice: Sendable {
             try lanes.start(name: "culvert-lane")
             if let descriptor = tun.linkReadiness {
                 _ = try control.register(descriptor, for: .readable) { [weak self] _ in
-                    self?.takeLinkEvents()
+                    self?.handleLinkEvents()
                 }
             }
             if let routes = try RouteMonitor.make() {
@@ -236,7 +236,7 @@ public final class WireGuardDevice: Sendable {
 
     // MARK: The interface
 
-    private func takeLinkEvents() {
+    private func handleLinkEvents() {
         for event in tun.drainLinkEvents() { follow(event) }
     }
 

@@ -111,7 +111,7 @@ final class UAPIServer: Sendable {
     }
 
     private func serve(_ descriptor: consuming OwnedDescriptor) {
-        let number = descriptor.take()
+        let number = descriptor.release()
         let connection = UAPIConnection(descriptor: number, loop: loop, session: makeSession()) { [weak self] in
             self?.forget(number)
         }

@@ -111,7 +111,7 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
         try await context.apply(configuration.settings(leakPolicy: context.leakPolicy, servers: servers))
         try Self.checkCancelled()
         let update = configuration.tunnel.deviceUpdate(endpoints: candidates.compactMapValues(\.first))
-        let plane = try makePlane(try context.packetFlow.takeDevice(), update, context.logger) { context.cancel($0) }
+        let plane = try makePlane(try context.packetFlow.leaseDevice(), update, context.logger) { context.cancel($0) }
         lastRun += 1
         let run = Run(
             number: lastRun, context: context, plane: plane, elapsed: ElapsedTime(context.clock),

@@ -28,13 +28,13 @@ struct ProgramCall: Equatable {
     /// run.
     func replaceThisProgram(_ console: Console, in folders: ProgramFolders = .standard) -> Int32 {
         guard let path = folders.find(program) else {
-            return problem("\(program) is not installed: \(folders.description)").tell(console)
+            return problem("\(program) is not installed: \(folders.description)").report(to: console)
         }
         ProgramStart.restoreSignals()
         let pointers = unsafe ([program] + arguments).map { unsafe strdup($0) } + [nil]
         defer { unsafe pointers.forEach { unsafe free($0) } }
         unsafe _ = execv(path, pointers)
-        return problem("\(path) cannot be run: \(SystemError.words(errno))").tell(console)
+        return problem("\(path) cannot be run: \(SystemError.words(errno))").report(to: console)
     }
 
     private func problem(_ reason: String) -> CommandProblem {

@@ -19,7 +19,7 @@
                     return ExitStatus.success
                 }
             } catch {
-                return error.tell(console)
+                return error.report(to: console)
             }
             return run(
                 names, options: LinuxHostOptions(journalFolder: runtime.path), console: console,

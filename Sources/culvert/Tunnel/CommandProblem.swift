@@ -23,7 +23,7 @@ struct CommandProblem: Error, Equatable {
     }
 
     /// Says it and returns the status.
-    func tell(_ console: Console) -> Int32 {
+    func report(to console: Console) -> Int32 {
         console.problem("error: \(text)")
         return status
     }

@@ -55,11 +55,11 @@ struct DownCommand: ParsableCommand {
                         do throws(CommandProblem) {
                             console.line("\(name): \(try await TunnelDown.run(name, runtime))")
                         } catch {
-                            status = error.tell(console)
+                            status = error.report(to: console)
                         }
                     }
                 } catch {
-                    status = error.tell(console)
+                    status = error.report(to: console)
                 }
                 return status
             })

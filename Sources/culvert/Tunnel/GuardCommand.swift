@@ -69,7 +69,7 @@ struct GuardCommand: ParsableCommand {
                     }
                     return ExitStatus.success
                 } catch {
-                    return error.tell(console)
+                    return error.report(to: console)
                 }
             })
     }

@@ -83,7 +83,7 @@ struct LogCommand: ParsableCommand {
                     await tool.follow(file, after: last)
                     return ExitStatus.interrupted
                 } catch {
-                    return error.tell(tool.console)
+                    return error.report(to: tool.console)
                 }
             })
     }

@@ -41,7 +41,7 @@ struct ReloadCommand: ParsableCommand {
                     console.line("\(name): reloaded")
                     return ExitStatus.success
                 } catch {
-                    return error.tell(console)
+                    return error.report(to: console)
                 }
             })
     }

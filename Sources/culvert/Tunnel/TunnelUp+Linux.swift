@@ -25,8 +25,8 @@
             do throws(SystemError) {
                 programs = try TunnelPrograms.start(command, atRoot: report != nil)
             } catch {
-                report?.tell(.failed(TunnelError(.hostFailed, "\(error)")))
-                return CommandProblem(ExitStatus.failure, "\(error)").tell(console)
+                report?.send(.failed(TunnelError(.hostFailed, "\(error)")))
+                return CommandProblem(ExitStatus.failure, "\(error)").report(to: console)
             }
             // Paths mean the same when the process is elsewhere.
             var command = command
@@ -75,11 +75,11 @@
                     tunnel: tunnel, load: command.reloading(tunnel, by: programs), runtime: command.runtime.directory,
                     environments: ProviderEnvironments(command),
                     startLimit: .seconds(2 * command.timeout + 20), logLevel: command.verbose ? .debug : .info,
-                    isForeground: report == nil, programs: programs, tell: { report?.tell($0) })
+                    isForeground: report == nil, programs: programs, tell: { report?.send($0) })
                 return await process.run()
             } catch {
-                report?.tell(.failed(TunnelError(.configurationInvalid, error.text)))
-                return error.tell(console)
+                report?.send(.failed(TunnelError(.configurationInvalid, error.text)))
+                return error.report(to: console)
             }
         }
 
@@ -93,7 +93,7 @@
                 try await start(tunnel, command, console)
                 return ExitStatus.success
             } catch {
-                return error.tell(console)
+                return error.report(to: console)
             }
         }
 

@@ -53,7 +53,7 @@ struct UpCommand: ParsableCommand {
     @Option(help: ArgumentHelp("The interface's name, in place of the file's or profile's.", valueName: "name"))
     var interface: String?
 
-    @OptionGroup(title: "What may pass beside the tunnel") var passing: PassingOptions
+    @OptionGroup(title: "What may pass beside the tunnel") var passing: LeakPolicyOptions
 
     @Option(
         help: ArgumentHelp(
@@ -64,7 +64,7 @@ struct UpCommand: ParsableCommand {
     @Flag(help: "Leave the system's name servers alone.")
     var noDns = false
 
-    @OptionGroup(title: "When nothing comes through the tunnel") var connectivity: ConnectivityChoices
+    @OptionGroup(title: "When nothing comes through the tunnel") var connectivity: ConnectivityArguments
 
     @Option(help: ArgumentHelp("How long to wait for the server's answer: 1 to 600 seconds.", valueName: "seconds"))
     var timeout = 30

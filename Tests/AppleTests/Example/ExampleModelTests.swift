@@ -79,7 +79,7 @@ import WireGuardCore
         func start(_ request: TunnelStartRequest) async throws(TunnelError) {
             counts.withLock { $0.starts += 1 }
             updates.send(TunnelStatusUpdate(.connecting))
-            changes.tell()
+            changes.notify()
             guard startsNever else { return updates.send(TunnelStatusUpdate(.connected)) }
             _ = await changes.wait { stops > 0 }
             updates.send(TunnelStatusUpdate(.disconnected))
@@ -89,7 +89,7 @@ import WireGuardCore
         func stop(_ reason: StopReason) async throws(TunnelError) {
             counts.withLock { $0.stops += 1 }
             updates.send(TunnelStatusUpdate(.disconnected))
-            changes.tell()
+            changes.notify()
         }
 
         func sendMessage(_ message: [UInt8]) async throws(TunnelError) -> [UInt8]? {
@@ -126,7 +126,7 @@ import WireGuardCore
             withObservationTracking {
                 condition()
             } onChange: {
-                changes.tell()
+                changes.notify()
             }
         }
     }

@@ -113,7 +113,7 @@ extension OneNetworkTests {
                     withObservationTracking {
                         condition()
                     } onChange: {
-                        changes.tell()
+                        changes.notify()
                     }
                 }
             }
@@ -155,7 +155,7 @@ extension OneNetworkTests {
             let provider = try #require(channel.configuration.session?.standIn.runningProvider)
             let flow = provider.packetFlow.standIn
             let changes = scene.changes
-            flow.setChangeHandler { changes.tell() }
+            flow.setChangeHandler { changes.notify() }
             let (request, reply) = WireGuardScene.ping(1)
             flow.route([Data(request)])
             #expect(await changes.wait { flow.takeWritten().contains { Array($0) == reply } })

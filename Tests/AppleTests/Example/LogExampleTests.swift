@@ -21,7 +21,7 @@ struct LogExampleTests {
             withObservationTracking {
                 condition()
             } onChange: {
-                changes.tell()
+                changes.notify()
             }
         }
     }

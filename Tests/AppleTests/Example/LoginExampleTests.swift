@@ -75,7 +75,7 @@ extension OneNetworkTests {
                         withObservationTracking {
                             model.status
                         } onChange: {
-                            changes.tell()
+                            changes.notify()
                         })
                 }
             }
@@ -93,7 +93,7 @@ extension OneNetworkTests {
             let channel = try #require(store.channel(for: profile) as? NetworkExtensionChannel)
             let provider = try #require(channel.configuration.session?.standIn.runningProvider)
             let flow = provider.packetFlow.standIn
-            flow.setChangeHandler { changes.tell() }
+            flow.setChangeHandler { changes.notify() }
             let (request, reply) = WireGuardScene.ping(1)
             flow.route([Data(request)])
             #expect(await changes.wait { flow.takeWritten().contains { Array($0) == reply } })

@@ -20,7 +20,7 @@ struct PacketFlowTunTests {
     init() throws {
         reader = PacketFlowReader(flow)
         tun = try PacketFlowTun(reader, name: "utun7", mtu: 1420, packetCapacity: 8, byteCapacity: 1 << 16)
-        flow.standIn.setChangeHandler { [changes] in changes.tell() }
+        flow.standIn.setChangeHandler { [changes] in changes.notify() }
         tun.start()
     }
 

@@ -116,7 +116,7 @@ extension OneNetworkTests {
             let watcher = PathWatcher { "utun7" }
             watcher.start { path in
                 reported.withLock { $0.append(path) }
-                changes.tell()
+                changes.notify()
             }
             #expect(await changes.wait { reported.withLock { $0.count } == 1 })
             // A repetition; the tunnel's own interface; another network, twice; the own interface; another interface.
@@ -149,7 +149,7 @@ extension OneNetworkTests {
         @Test("The system's paths are watched no longer than the tunnel's host lives")
         func release() async throws {
             let (changes, before) = (Changes(), StandInPaths.monitorCount)
-            StandInPaths.setRemovalHandler { changes.tell() }
+            StandInPaths.setRemovalHandler { changes.notify() }
             defer { StandInPaths.setRemovalHandler(nil) }
             do {
                 let system = BridgeTests.system(Script()) { $0.watchesPath = true }

@@ -20,7 +20,7 @@ struct PreferencesTests {
         let (log, changes) = (Eavesdropper<String>(), Changes())
         StandInPreferences.holdSaves(of: scene.bundle) {
             log.observe("save")
-            changes.tell()
+            changes.notify()
         }
         return (log, changes)
     }

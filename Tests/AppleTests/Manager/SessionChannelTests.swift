@@ -62,7 +62,7 @@ struct SessionChannelTests {
         let changes = Changes()
         let token = NotificationCenter.default.addObserver(
             forName: .NEVPNStatusDidChange, object: session, queue: nil
-        ) { _ in changes.tell() }
+        ) { _ in changes.notify() }
         defer { NotificationCenter.default.removeObserver(token) }
         return await changes.wait { session.status == status }
     }

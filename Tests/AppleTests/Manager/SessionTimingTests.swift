@@ -16,7 +16,7 @@ struct SessionTimingTests {
         let (log, changes) = (Eavesdropper<String>(), Changes())
         session.setCallHandler {
             log.observe($0)
-            changes.tell()
+            changes.notify()
         }
         return (log, changes)
     }
@@ -53,7 +53,7 @@ struct SessionTimingTests {
         Task {
             for await update in updates {
                 statuses.observe(update.status)
-                changes.tell()
+                changes.notify()
             }
         }
         try #require(await changes.wait { statuses.messages.first == .disconnected })
@@ -88,7 +88,7 @@ struct SessionTimingTests {
         let count = Eavesdropper<String>()
         StandInPreferences.holdSaves(of: scene.bundle) {
             count.observe("save")
-            saves.tell()
+            saves.notify()
         }
         let starting = Task { try await scene.manager.start(profile.id) }
         #expect(await saves.wait { count.count == 1 })
@@ -112,7 +112,7 @@ struct SessionTimingTests {
         func hold() {
             StandInPreferences.holdSaves(of: scene.bundle) {
                 count.observe("save")
-                saves.tell()
+                saves.notify()
             }
         }
         hold()

@@ -33,8 +33,8 @@ final class SystemSide<Provider: PacketTunnelProvider>: TunnelHost, @unchecked S
 
     init(_ options: NetworkExtensionOptions, _ make: @escaping @Sendable () -> Provider) {
         tunnel = TunnelUnderTest(options, make)
-        tunnel.standIn.setChangeHandler { [changes] in changes.tell() }
-        tunnel.standIn.flow.standIn.setChangeHandler { [changes] in changes.tell() }
+        tunnel.standIn.setChangeHandler { [changes] in changes.notify() }
+        tunnel.standIn.flow.standIn.setChangeHandler { [changes] in changes.notify() }
     }
 
     /// The system keeps none for it.

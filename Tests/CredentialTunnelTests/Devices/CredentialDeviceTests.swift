@@ -182,7 +182,7 @@ struct CredentialDeviceTests {
         // Check again after every datagram.
         let changes = changes
         internet.setFilter { _ in
-            changes.tell()
+            changes.notify()
             return true
         }
         for client in clients { client.logIn() }

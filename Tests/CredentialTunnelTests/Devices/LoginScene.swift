@@ -36,7 +36,7 @@ final class ScriptedStore: CredentialStore {
             state.attempts.append(attempt)
             return state.gate
         }
-        changes.tell()
+        changes.notify()
         _ = await gate?.wait(timeout: .seconds(60))
         let verdict = state.withLock { state -> LoginVerdict in
             if let refusal = state.refusal { return .refused(refusal) }
@@ -53,7 +53,7 @@ final class ScriptedStore: CredentialStore {
                     addresses: [InterfaceAddress(host: address)], routes: [.allIPv4], dns: [.v4(10, 7, 0, 1)],
                     keepalive: keepalive))
         }
-        changes.tell()
+        changes.notify()
         return verdict
     }
 
@@ -62,7 +62,7 @@ final class ScriptedStore: CredentialStore {
             state.given[session] = nil
             state.ended.append(reason)
         }
-        changes.tell()
+        changes.notify()
     }
 }
 
@@ -135,13 +135,13 @@ final class LoginClient: Sendable {
         unsafe tun.onDeliver = { packet in
             let packet = unsafe Array(packet)
             delivered.packets.withLock { $0.append(packet) }
-            changes.tell()
+            changes.notify()
         }
         let events = device.events
         Task { [weak self] in
             for await event in events {
                 self?.seen.withLock { $0.append(event) }
-                changes.tell()
+                changes.notify()
             }
         }
     }

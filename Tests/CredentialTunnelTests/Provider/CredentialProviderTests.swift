@@ -171,7 +171,7 @@ struct CredentialProviderTests {
         let changes = scene.changes
         scene.internet.setFilter { datagram in
             if datagram.bytes.first == PacketCode.clientHello.rawValue { hellos.add(1, ordering: .relaxed) }
-            changes.tell()
+            changes.notify()
             return true
         }
         func pass(until condition: () -> Bool) async -> Bool {

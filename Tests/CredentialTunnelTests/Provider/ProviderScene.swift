@@ -48,7 +48,7 @@ final class ProviderScene: Sendable {
         if let rekeyAfter { environment.timing.rekeyAfter = rekeyAfter }
         let used = environment
         host = MemoryHost(path: path, secrets: secrets, clock: clock) { CredentialTunnelProvider(environment: used) }
-        host.platform.setDeliveryHandler { [changes] in changes.tell() }
+        host.platform.setDeliveryHandler { [changes] in changes.notify() }
         changes.follow(host.statusUpdates())
         var configuration = CredentialTunnelConfiguration(
             server: "vpn.example:\(LoginServer.port)", serverKey: FixedKeys.privateKey().publicKey.base64, login: "kean"

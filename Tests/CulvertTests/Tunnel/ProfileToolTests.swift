@@ -143,7 +143,7 @@ struct ProfileToolTests {
     @Test("A profile keeps what may pass beside its tunnel, and up adds to it")
     func passing() async throws {
         let plain = CheckedFile(name: "x.conf", bytes: Array(Samples.file().utf8))
-        let options = try PassingOptions.parse(["--no-local-network", "--allow-network", "192.168.7.0/24"])
+        let options = try LeakPolicyOptions.parse(["--no-local-network", "--allow-network", "192.168.7.0/24"])
         try await tool.add(plain, path: "x.conf", name: "home", json: false, adjust: options.apply)
         try await tool.show("home", showsSecrets: false, json: true)
         #expect(captured.output.contains("\"allowsLocalNetwork\": false"), "\(captured.output)")
@@ -155,7 +155,7 @@ struct ProfileToolTests {
         #expect(!configuration.allowsLocalNetwork)
         let again = try UpCommand.parse(["home", "--directory", folder, "--local-network"])
         #expect(try await again.load().configuration.allowsLocalNetwork)
-        let everything = try PassingOptions.parse(["--allow-network", "::/0"])
+        let everything = try LeakPolicyOptions.parse(["--allow-network", "::/0"])
         let refused = await status { () throws(CommandProblem) in
             try await tool.add(plain, path: "x.conf", name: "open", json: false, adjust: everything.apply)
         }
@@ -165,7 +165,7 @@ struct ProfileToolTests {
     @Test("A profile keeps what is done about a dead tunnel, and up changes it")
     func connectivity() async throws {
         let plain = CheckedFile(name: "x.conf", bytes: Array(Samples.file().utf8))
-        let options = try ConnectivityChoices.parse(["--ping", "10.7.0.1", "--end-when-dead", "after-healing"])
+        let options = try ConnectivityArguments.parse(["--ping", "10.7.0.1", "--end-when-dead", "after-healing"])
         try await tool.add(plain, path: "x.conf", name: "home", json: false) {
             options.apply(to: &$0.connectivity)
         }

@@ -198,7 +198,7 @@
             let task = Task {
                 await launch(script) { event in
                     heard.observe(event)
-                    changes.tell()
+                    changes.notify()
                 }.0
             }
             #expect(await changes.wait { heard.count > 0 })

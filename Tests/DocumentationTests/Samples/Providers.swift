@@ -45,7 +45,7 @@ final class MyProvider: PacketTunnelProvider {
             TunnelSettings(
                 remoteAddress: configuration.server, addresses: [InterfaceAddress(host: .v4(10, 0, 0, 2))],
                 includedRoutes: [.allIPv4]))
-        let device = try context.packetFlow.takeDevice()
+        let device = try context.packetFlow.leaseDevice()
         // Run a data plane on the device, and return once there is proof that it works.
         device.close()
     }

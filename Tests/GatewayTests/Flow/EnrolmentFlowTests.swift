@@ -42,7 +42,7 @@ struct EnrolmentFlowTests {
             let invitation = try await scene.invitation()
             let (host, configuration, secrets) = try await scene.device(invitation)
             let changes = Changes()
-            host.platform.setDeliveryHandler { changes.tell() }
+            host.platform.setDeliveryHandler { changes.notify() }
             changes.follow(host.statusUpdates())
 
             try await host.runner.start(configuration, leakPolicy: .routeBased, profileID: "test")

@@ -93,7 +93,7 @@ struct GatewayEndTests {
                         gate.isWriting = true
                         return true
                     }
-                    changes.tell()
+                    changes.notify()
                     _ = gate.wait(until: LaneClock.now() + 90 * LaneClock.nanosecondsPerSecond) {
                         $0.isOpen ? true : nil
                     }

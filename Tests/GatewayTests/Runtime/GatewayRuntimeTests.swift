@@ -55,10 +55,10 @@ private final class FaultyNetwork: PeerNetwork {
                 if state.waits { state.waiting = continuation }
                 return state.waits
             }
-            self.changes.tell()
+            self.changes.notify()
             if !waits { continuation.resume() }
         }
-        defer { self.changes.tell() }
+        defer { self.changes.notify() }
         let (hasFailed, refused) = state.withLock { state in
             state.calls += 1
             state.wereComplete.append(isComplete)
@@ -109,7 +109,7 @@ struct GatewayRuntimeTests {
         try await prepare(fixture)
         var options = GatewayRuntime.Options()
         (options.sweepInterval, options.flushInterval) = (.milliseconds(5), .seconds(60))
-        options.onApplied = { [changes = network.changes] _ in changes.tell() }
+        options.onApplied = { [changes = network.changes] _ in changes.notify() }
         let clock = fixture.clock
         let runtime = GatewayRuntime(
             service: fixture.service, network: network,

@@ -119,7 +119,7 @@ private final class RecordingNetwork: PeerNetwork {
     ) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] {
         // The first list of a start may have no clients.
         if !new.isEmpty { changes.withLock { $0.append(new) } }
-        notifier.tell()
+        notifier.notify()
         return [:]
     }
 
@@ -143,7 +143,7 @@ private final class MemoryLogin: Sendable {
         Task { [weak self] in
             for await event in events {
                 self?.seen.withLock { $0.append(event) }
-                changes.tell()
+                changes.notify()
             }
         }
     }
@@ -324,7 +324,7 @@ struct LoginRuntimeTests {
                     let device = try await service.device(id, admin)
                     if let time = device.lastSeenAt, time > fixture.service.now {
                         seen.withLock { $0 = true }
-                        return changes.tell()
+                        return changes.notify()
                     }
                     await Task.yield()
                 }

@@ -53,7 +53,7 @@ struct RefusingStoreTests {
             let changes = Changes()
             var options = GatewayRuntime.Options()
             (options.sweepInterval, options.flushInterval) = (.milliseconds(5), .seconds(60))
-            options.onApplied = { _ in changes.tell() }
+            options.onApplied = { _ in changes.notify() }
             changes.follow(fixture.service.changeSignals())
             let clock = fixture.clock
             let runtime = GatewayRuntime(

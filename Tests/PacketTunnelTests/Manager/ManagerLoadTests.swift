@@ -45,7 +45,7 @@ private final class HeldStore: ProfileStore {
             if state.isHolding { state.waiting.append(turn) }
             return state.isHolding
         }
-        changes.tell()
+        changes.notify()
         if isHeld { await turn.value }
         return loaded
     }
@@ -83,7 +83,7 @@ private final class HeldChannel: Tunnel {
         }
         if let turn {
             updates.send(TunnelStatusUpdate(.disconnecting))
-            changes.tell()
+            changes.notify()
             await turn.value
         }
         updates.send(TunnelStatusUpdate(.disconnected))

@@ -170,7 +170,7 @@ struct UnixTunnelChannelTests {
         }
         let service = try TunnelService(
             host: host, path: directory.path + "/s", guests: [], register: { replaceStop($0) },
-            registerForGuests: { replaceStop($0) })
+            registerForRestrictedUsers: { replaceStop($0) })
         #expect(routers.count == 2)
         for router in routers {
             try await host.start(AnsweringProvider.Configuration())

@@ -44,7 +44,7 @@ struct UnixMessageTests {
             router.on(CountTo.self) { [sent, ended, changes] subscription, sink in
                 defer {
                     ended.signal()
-                    changes.tell()
+                    changes.notify()
                 }
                 var number = 0
                 while number < subscription.last {

@@ -58,7 +58,7 @@ struct PacketFlowPacketsTests {
         let waiting = Task {
             for try await _ in flow.packets {}
         }
-        let interface = try flow.takeDevice()
+        let interface = try flow.leaseDevice()
         try await waiting.value
         interface.close()
         device.inject(Self.packet(1))

@@ -37,7 +37,7 @@ struct PacketFlowTests {
     func wholeDevice() throws {
         let memory = try MemoryTun()
         let flow = PacketFlow(device: CountingTun(memory))
-        let device = try flow.takeDevice()
+        let device = try flow.leaseDevice()
         #expect(device.statistics == CountingTun.counted)
         #expect(device.hasBufferedPackets)
         let queue = try device.makeQueue()
@@ -170,12 +170,12 @@ struct PacketFlowTests {
     func lease() async throws {
         let flow = PacketFlow()
         #expect(throws: TunnelError(.settingsMissing, "the tunnel has no interface yet", fix: "apply settings first")) {
-            _ = try flow.takeDevice()
+            _ = try flow.leaseDevice()
         }
         let memory = try MemoryTun()
         flow.attach(memory)
-        let device = try flow.takeDevice()
-        #expect(throws: TunnelError.self) { _ = try flow.takeDevice() }
+        let device = try flow.leaseDevice()
+        #expect(throws: TunnelError.self) { _ = try flow.leaseDevice() }
         #expect(throws: TunnelError.self) { try flow.write(Self.batch()) }
         memory.inject(Self.packet(1))
         let batch = try Self.batch()
@@ -184,7 +184,7 @@ struct PacketFlowTests {
         device.close()
         #expect(throws: TunnelIOError.self) { _ = try device.receive(into: batch) }
         #expect(try memory.currentLinkState().isUp)
-        let next = try flow.takeDevice()
+        let next = try flow.leaseDevice()
         flow.close()
         #expect(throws: TunnelIOError.self) { _ = try next.receive(into: batch) }
     }

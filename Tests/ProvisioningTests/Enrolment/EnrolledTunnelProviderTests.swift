@@ -56,7 +56,7 @@ final class EnrolledScene: Sendable {
         gateway.change { state in
             state.invitations = [token]
             state.onKey = { key in for server in known { try? server.take(key) } }
-            state.onAnswer = { changes.tell() }
+            state.onAnswer = { changes.notify() }
         }
         let pins = (1...2).compactMap { ServerKeyPin(bytes: [UInt8](repeating: $0, count: 32)) }
         let invitation = try Invitation(
@@ -74,7 +74,7 @@ final class EnrolledScene: Sendable {
                 now: { start.addingTimeInterval(time.seconds.withLock { $0 }) })
         }
         let host = host
-        host.platform.setDeliveryHandler { changes.tell() }
+        host.platform.setDeliveryHandler { changes.notify() }
         changes.follow(host.statusUpdates())
         var configuration = EnrolledTunnelConfiguration(invitation, deviceName: "laptop", platform: "linux")
         configuration.connectivity =
@@ -248,7 +248,7 @@ struct EnrolledTunnelProviderTests {
             state.onAnswer = {
                 before.observe(next.statistics.pingsAnswered)
                 internet.setFilter { _ in true }
-                changes.tell()
+                changes.notify()
             }
         }
         let asked = scene.gateway.asked.count

@@ -23,7 +23,7 @@ package final class CapturedConsole: Sendable {
                     case .error: text.error += part
                     }
                 }
-                writes.tell()
+                writes.notify()
             }, isLive: isLive, columns: 80, outputIsWorldAccessible: outputIsWorldAccessible)
     }
 

@@ -71,7 +71,7 @@ package final class LifecycleScene<Host: HostUnderTest>: Sendable {
             let error = await #expect(throws: TunnelError.self) { try await flow.read(into: small) }
             #expect(error?.code == .batchTooSmall)
         }
-        let device = try flow.takeDevice()
+        let device = try flow.leaseDevice()
         #expect(throws: TunnelIOError.self) {
             try device.receive(into: PacketBatch(packetCapacity: 4, byteCapacity: PacketBatch.minimumReadBytes / 2))
         }

@@ -62,7 +62,7 @@ package final class Script: Sendable {
 
     package func note(_ call: String) {
         calls.observe(call)
-        changes.tell()
+        changes.notify()
     }
 
     /// Waits until `call` was noted at least `count` times; returns whether it was within 45 seconds, and records an issue

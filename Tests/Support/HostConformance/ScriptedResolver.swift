@@ -37,7 +37,7 @@ package final class ScriptedResolver: EndpointResolver {
             state.asked.append(name)
             return state.table[name] ?? .failure
         }
-        changes.tell()
+        changes.notify()
         switch answer {
         case .addresses(let addresses): return addresses
         case .failure: throw TunnelError(.nameResolutionFailed, "no such name")

@@ -23,7 +23,7 @@
             let reader = try TunReader(isUsed: true)
             return frames.map { frame in
                 unsafe reader.frame.copyBytes(from: frame)
-                guard reader.take(frame.count, TunFraming(hasVirtioHeader: true)) else {
+                guard reader.accept(frame.count, TunFraming(hasVirtioHeader: true)) else {
                     #expect(reader.nextLength == nil)
                     return nil
                 }
@@ -152,7 +152,7 @@
             let (header, packet) = superframe(FlowBuilder(), payload: pattern(1000, seed: 1), size: 1)
             let reader = try TunReader(isUsed: true)
             unsafe reader.frame.copyBytes(from: Self.frame(header, packet))
-            #expect(reader.take(packet.count + 10, TunFraming(hasVirtioHeader: true)))
+            #expect(reader.accept(packet.count + 10, TunFraming(hasVirtioHeader: true)))
             var flow = FlowBuilder()
             for byte in pattern(1000, seed: 1) {
                 let length = try #require(reader.nextLength)

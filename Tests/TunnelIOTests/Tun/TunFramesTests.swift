@@ -65,13 +65,13 @@
                 let reader = try TunReader(isUsed: true)
                 for length in 0...(framing.length + frame.count) {
                     guard store(header, frame, framing, reader, length: length) else { continue }
-                    let taken = reader.take(length, framing)
+                    let taken = reader.accept(length, framing)
                     if length <= framing.length { #expect(!taken) }
                     let packets = drain(reader)
                     #expect(packets.allSatisfy { $0.count <= max(0, length - framing.length) })
                 }
                 // A count beyond the buffer is the buffer's.
-                _ = reader.take(Int(UInt16.max) * 2, framing)
+                _ = reader.accept(Int(UInt16.max) * 2, framing)
                 _ = drain(reader)
             }
         }
@@ -93,7 +93,7 @@
                 frame[Int.random(in: 0..<frame.count, using: &generator)] = UInt8(small(0...255))
                 let length = framing.length + Int.random(in: 0...frame.count, using: &generator)
                 guard store(header, frame, framing, reader, length: length) else { continue }
-                if reader.take(length, framing) { taken += 1 }
+                if reader.accept(length, framing) { taken += 1 }
                 #expect(drain(reader).allSatisfy { $0.count <= 65_535 })
             }
             #expect(taken > 100)
@@ -144,7 +144,7 @@
             _ header: VirtioHeader, _ frame: [UInt8], _ framing: TunFraming, _ reader: TunReader
         ) -> Bool {
             let length = framing.length + frame.count
-            return store(header, frame, framing, reader, length: length) && reader.take(length, framing)
+            return store(header, frame, framing, reader, length: length) && reader.accept(length, framing)
         }
 
         private func drain(_ reader: TunReader) -> [[UInt8]] {

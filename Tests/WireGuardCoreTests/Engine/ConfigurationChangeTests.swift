@@ -250,7 +250,7 @@ struct ConfigurationChangeTests {
         world[1].engine.setUp(false, at: world.now(1), wall: world.wall(1))
         #expect(world[1].engine.indices.count == 0)
         #expect(world[1].engine.nextDeadline == nil)
-        world.wire.take()
+        world.wire.drain()
         #expect(!flows(world, 0, 1, within: .seconds(30)))
         world.send(1, to: 0)
         world.run(for: .seconds(30))

@@ -87,7 +87,7 @@ struct CookieTests {
         }
         #expect(refused == 2 && asked == 1)
         #expect(counts == [148, 0, 64, 0])
-        world[1].engine.noteRefusedHandshakes(refused)
+        world[1].engine.countRefusedHandshakes(refused)
         #expect(world[1].engine.statistics.invalidMac1 == 2)
     }
 

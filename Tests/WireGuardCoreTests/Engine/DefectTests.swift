@@ -37,7 +37,7 @@ struct DefectTests {
     func padding() throws {
         let world = EngineWorld()
         world.establish()
-        world.wire.take()
+        world.wire.drain()
         for length in 0...1400 { world.send(0, to: 1, [UInt8](repeating: 1, count: length)) }
         let data = world.sent(0, .data).map(\.message.bytes)
         #expect(data.count == 1401)
@@ -118,7 +118,7 @@ struct DefectTests {
         world.run(for: .seconds(10))
         let keypair = try #require(world.peer(0, of: 1)?.current)
         keypair.sendCounter = ReplayWindow.rejectAfterMessages
-        world.wire.take()
+        world.wire.drain()
         world.onWire = { $0.kind != .initiation }
         for _ in 0..<50 { world.send(0, to: 1) }
         #expect(world.sent(0, .data).isEmpty)
@@ -134,7 +134,7 @@ struct DefectTests {
         let world = EngineWorld()
         world.establish()
         let keypair = try #require(world.peer(0, of: 1)?.current)
-        world.wire.take()
+        world.wire.drain()
         keypair.sendCounter = (1 << 32) - 2
         let packets = (0..<4).map { world.send(0, to: 1, [$0]) }
         world.run(for: .seconds(1))
@@ -266,12 +266,12 @@ struct DefectTests {
         world.send(0, to: 1)
         world.send(1, to: 0)
         world.run(for: .seconds(30))
-        world.wire.take()
+        world.wire.drain()
         world.run(for: .seconds(3600))
         #expect(world.wire.count == 0)
         world[0].engine.setPersistentKeepalive(10, of: world[1].publicKey, at: world.now(0), wall: world.wall(0))
         world.run(for: .seconds(1))
-        world.wire.take()
+        world.wire.drain()
         for _ in 0..<20 {
             world.send(0, to: 1)
             world.run(for: .seconds(5))

@@ -123,7 +123,7 @@ struct SessionTests {
         world.run(for: .seconds(10))
         let limit = ReplayWindow.rejectAfterMessages
         world.peer(0, of: 1)?.current?.sendCounter = limit - 2
-        world.wire.take()
+        world.wire.drain()
         let packets = (0..<4).map { world.send(0, to: 1, [$0]) }
         world.run(for: .seconds(1))
         #expect(world[1].delivered == packets)
@@ -158,7 +158,7 @@ struct SessionTests {
         world.establish()
         world.run(for: .seconds(10))
         world.peer(sender, of: 1 - sender)?.current?.sendCounter = 1 << 60
-        world.wire.take()
+        world.wire.drain()
         world.send(sender, to: 1 - sender)
         world.run(for: .seconds(1))
         #expect(world.sent(sender, .initiation).count == 1)

@@ -266,7 +266,7 @@ struct SessionTimerTests {
         let world = EngineWorld()
         world.establish()
         world.run(for: .seconds(15))
-        world.wire.take()
+        world.wire.drain()
         let start = world.clock.nanoseconds
         world.send(0, to: 1)
         world.run(for: .seconds(120))
@@ -283,7 +283,7 @@ struct SessionTimerTests {
         let world = EngineWorld()
         world.establish()
         world.run(for: .seconds(15))
-        world.wire.take()
+        world.wire.drain()
         let start = world.clock.nanoseconds
         for _ in 0..<9 {
             world.send(0, to: 1)
@@ -301,7 +301,7 @@ struct SessionTimerTests {
         let world = EngineWorld()
         world.establish()
         world.run(for: .seconds(15))
-        world.wire.take()
+        world.wire.drain()
         for _ in 0..<12 {
             world.send(0, to: 1)
             world.run(for: .seconds(4))
@@ -317,7 +317,7 @@ struct SessionTimerTests {
         let world = EngineWorld()
         world.establish()
         world.run(for: .seconds(20))
-        world.wire.take()
+        world.wire.drain()
         for _ in 0..<90 {
             world.send(0, to: 1)
             world.run(for: .seconds(1))
@@ -331,7 +331,7 @@ struct SessionTimerTests {
         let world = EngineWorld(seed: 4)
         world.establish()
         world.run(for: .seconds(20))
-        world.wire.take()
+        world.wire.drain()
         world.onWire = { $0.source.port == 51820 }
         let start = world.clock.nanoseconds
         for _ in 0..<30 {
@@ -350,7 +350,7 @@ struct SessionTimerTests {
         let world = EngineWorld()
         world.establish()
         world.run(for: .seconds(15))
-        world.wire.take()
+        world.wire.drain()
         world.send(1, to: 0)
         world.run(for: .seconds(60))
         #expect(world.keepalives(0).count == 1)

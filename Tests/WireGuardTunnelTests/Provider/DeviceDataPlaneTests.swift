@@ -21,7 +21,7 @@ struct DeviceDataPlaneTests {
         var environment = WireGuardEnvironment()
         environment.network = MemoryInternet().attach([.v4(0xc000_0201)])
         let plane = try DeviceDataPlane(
-            flow.takeDevice(), UAPIDeviceUpdate(), environment: environment,
+            flow.leaseDevice(), UAPIDeviceUpdate(), environment: environment,
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, onFailure: { _ in })
         memory.inject(PacketBuilder.icmpEcho(from: .v4(10, 0, 0, 2), to: .v4(10, 0, 0, 1), identifier: 1, sequence: 1))
         while plane.drops()["malformed frames"] == nil { await Task.yield() }

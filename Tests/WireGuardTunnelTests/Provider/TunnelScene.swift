@@ -132,7 +132,7 @@ final class TunnelScene: Sendable {
         ) {
             WireGuardTunnelProvider(environment: used)
         }
-        host.platform.setDeliveryHandler { [changes] in changes.tell() }
+        host.platform.setDeliveryHandler { [changes] in changes.notify() }
         changes.follow(host.statusUpdates())
         var configuration = WireGuardTunnelConfiguration(
             addresses: [InterfaceAddress(host: Self.inner)],
@@ -202,7 +202,7 @@ struct ToldClock: Clock {
     var minimumResolution: Duration { ContinuousClock().minimumResolution }
 
     func sleep(until deadline: ContinuousClock.Instant, tolerance: Duration?) async throws {
-        changes.tell()
+        changes.notify()
         try await ContinuousClock().sleep(until: deadline, tolerance: tolerance)
     }
 }

@@ -76,7 +76,7 @@ final class VirtualPlane: DataPlane {
     }
 
     func apply(_ update: UAPIDeviceUpdate) throws(TunnelError) {
-        defer { clock.changes.tell() }
+        defer { clock.changes.notify() }
         state.withLock { state in
             if case .set = update.privateKey { state.privateKeys += 1 }
             if let port = update.listenPort, port != 0 { state.listenPort = port }
@@ -96,12 +96,12 @@ final class VirtualPlane: DataPlane {
 
     func rebind() throws(TunnelError) {
         state.withLock { $0.rebinds += 1 }
-        clock.changes.tell()
+        clock.changes.notify()
     }
 
     func requestHandshake(with key: PublicKey) {
         let now = now
-        defer { clock.changes.tell() }
+        defer { clock.changes.notify() }
         state.withLock { state in
             state.handshakes += 1
             state.handshakesWith[key, default: 0] += 1

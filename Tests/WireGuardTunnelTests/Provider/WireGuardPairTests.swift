@@ -59,7 +59,7 @@ struct WireGuardPairTests {
         let changes = Changes()
         for host in [near, far] {
             changes.follow(host.statusUpdates())
-            host.platform.setDeliveryHandler { changes.tell() }
+            host.platform.setDeliveryHandler { changes.notify() }
         }
         let behind = VirtualNetwork()
         far.platform.connect(to: behind)

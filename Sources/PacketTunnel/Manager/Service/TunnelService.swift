@@ -33,14 +33,14 @@ public final class TunnelService: Sendable {
     ) throws(TunnelError) {
         try self.init(
             host: host, path: path, permittedUsers: permittedUsers, guests: [], register: register,
-            registerForGuests: { _ in })
+            registerForRestrictedUsers: { _ in })
     }
 
     /// Also permits users to follow the status, stop the tunnel, and send the messages that are registered for them; they
     /// cannot start it or send messages to the provider.
     package init(
         host: any TunnelHost, path: String, permittedUsers: Set<UInt32> = [], guests: Set<UInt32>,
-        register: (MessageRouter) -> Void, registerForGuests: (MessageRouter) -> Void
+        register: (MessageRouter) -> Void, registerForRestrictedUsers: (MessageRouter) -> Void
     ) throws(TunnelError) {
         // A start takes as long as its host lets it.
         var limits = MessageRouter.Limits(handlerTimeout: nil)
@@ -51,13 +51,13 @@ public final class TunnelService: Sendable {
         let isClosing = Broadcast(false)
         // The service's own handlers are registered last: they replace others of the same name.
         register(router)
-        registerForGuests(guestRouter)
+        registerForRestrictedUsers(guestRouter)
         for router in [router, guestRouter] { Self.registerForAll(router, host, isClosing) }
         Self.register(router, host)
         do throws(UnixSocketError) {
             server = try UnixMessageServer(
                 configuration: UnixMessageServer.Configuration(path: path, permittedUsers: permittedUsers),
-                router: router, guests: UnixMessageServer.Guests(users: guests, router: guestRouter))
+                router: router, guests: UnixMessageServer.RestrictedUsers(users: guests, router: guestRouter))
         } catch {
             throw TunnelError(error)
         }
@@ -78,7 +78,7 @@ public final class TunnelService: Sendable {
         _ router: MessageRouter, _ host: any TunnelHost, _ isClosing: Broadcast<Bool>
     ) {
         router.on(TunnelStatusSubscription.self) { _, sink in
-            let told = try await tell(host.statusUpdates(), to: sink, until: isClosing)
+            let told = try await send(host.statusUpdates(), to: sink, until: isClosing)
             // The last status may not have been sent before the end.
             if let told, told != host.status { try await sink.send(host.status) }
         }
@@ -116,7 +116,7 @@ public final class TunnelService: Sendable {
 
     /// Sends every status until there are no more, or the service closes.
     /// - Returns: The last sent status.
-    private static func tell(
+    private static func send(
         _ statuses: AsyncStream<TunnelStatusUpdate>, to sink: SubscriptionSink<TunnelStatusUpdate>,
         until isClosing: Broadcast<Bool>
     ) async throws -> TunnelStatusUpdate? {

@@ -197,7 +197,7 @@ private final class StatusFollower: Sendable {
             var iterator = statuses.makeAsyncIterator()
             while let update = try await iterator.next() {
                 guard !Task.isCancelled else { return }
-                tell(update)
+                publish(update)
                 answered.finish(())
                 last = update
             }
@@ -206,19 +206,19 @@ private final class StatusFollower: Sendable {
         }
         guard !Task.isCancelled else { return }
         if let last, last.status.isActive {
-            tell(
+            publish(
                 TunnelStatusUpdate(
                     .disconnected,
                     error: TunnelError(
                         .hostFailed, "the tunnel's service ended without a word",
                         fix: "clean up its changes, or start it again")))
         } else if last == nil {
-            tell(TunnelStatusUpdate(.disconnected))
+            publish(TunnelStatusUpdate(.disconnected))
         }
         answered.finish(())
     }
 
-    private func tell(_ update: TunnelStatusUpdate) {
+    private func publish(_ update: TunnelStatusUpdate) {
         if update != updates.current { updates.send(update) }
     }
 }

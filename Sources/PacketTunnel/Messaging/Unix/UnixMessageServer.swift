@@ -40,7 +40,7 @@ public final class UnixMessageServer: Sendable {
     }
 
     /// Users who may ask for less than the others.
-    struct Guests {
+    struct RestrictedUsers {
         var users: Set<UInt32>
         /// Answers them.
         var router: MessageRouter
@@ -62,7 +62,7 @@ public final class UnixMessageServer: Sendable {
 
     private let configuration: Configuration
     private let router: MessageRouter
-    private let guests: Guests?
+    private let guests: RestrictedUsers?
     private let clock: any Clock<Duration>
     private let loop: EventLoop
     private let users: Set<UInt32>
@@ -84,7 +84,7 @@ public final class UnixMessageServer: Sendable {
 
     /// Also accepts users with fewer permissions.
     init(
-        configuration: Configuration, router: MessageRouter, guests: Guests?,
+        configuration: Configuration, router: MessageRouter, guests: RestrictedUsers?,
         clock: any Clock<Duration> = ContinuousClock()
     ) throws(UnixSocketError) {
         self.guests = guests

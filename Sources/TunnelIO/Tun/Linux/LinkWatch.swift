@@ -87,7 +87,7 @@
                 if place == .unknown {
                     relocate(tun, into: &changes)
                 } else if isHere(namespace, index) {
-                    note(State(isUp: isUp, mtu: mtu ?? self.mtu), into: &changes)
+                    update(State(isUp: isUp, mtu: mtu ?? self.mtu), into: &changes)
                 }
             case .linkRemoved(let index):
                 if isHere(namespace, index) { relocate(tun, into: &changes) }
@@ -109,7 +109,7 @@
             }
         }
 
-        private mutating func note(_ state: State, into changes: inout [LinkEvent]) {
+        private mutating func update(_ state: State, into changes: inout [LinkEvent]) {
             if state.mtu != mtu {
                 mtu = state.mtu
                 changes.append(.mtu(mtu))
@@ -123,7 +123,7 @@
         /// Finds out where the interface is and how it is.
         private mutating func relocate(_ tun: Int32, into changes: inout [LinkEvent]) {
             if let state = locate(tun) {
-                note(state, into: &changes)
+                update(state, into: &changes)
             } else if Self.isGone(tun) {
                 isRemoved = true
                 changes.append(.removed)

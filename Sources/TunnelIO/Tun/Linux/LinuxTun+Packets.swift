@@ -69,7 +69,7 @@
                     if count < 0, batch.count == before, let failure = readFailure(errno) { throw failure }
                     break
                 }
-                if !reader.take(count, framing) { malformedFrames.wrappingAdd(1, ordering: .relaxed) }
+                if !reader.accept(count, framing) { malformedFrames.wrappingAdd(1, ordering: .relaxed) }
             }
             return batch.count - before
         }

@@ -50,7 +50,7 @@
             let framing = framing
             let opened = try namespace.run { () -> Result<Int32, TunnelIOError> in
                 Result { () throws(TunnelIOError) in
-                    try Self.open(name: name, framing: framing, kind: CTUNNEL_IFF_TUN, isMultiQueue: true).take()
+                    try Self.open(name: name, framing: framing, kind: CTUNNEL_IFF_TUN, isMultiQueue: true).release()
                 }
             }
             return OwnedDescriptor(try opened.get())

@@ -35,7 +35,7 @@
 
         /// Takes up a frame of `count` bytes that was read.
         /// - Returns: false when it is malformed.
-        func take(_ count: Int, _ framing: TunFraming) -> Bool {
+        func accept(_ count: Int, _ framing: TunFraming) -> Bool {
             let bytes = unsafe UnsafeMutableRawBufferPointer(rebasing: frame[..<min(count, frame.count)])
             guard bytes.count >= framing.length,
                 let header = unsafe VirtioHeader(UnsafeRawBufferPointer(rebasing: bytes[framing.virtioOffset...]))

@@ -49,7 +49,7 @@
                         return appended
                     }
                     let before = appended
-                    for index in 0..<Int(count) { appended += take(index, at: slots.start, into: batch) }
+                    for index in 0..<Int(count) { appended += append(index, at: slots.start, into: batch) }
                     if count < slots.count { return appended }
                     if appended - before > Int(count) { isJoined = true }
                     if isJoined, appended >= Self.enoughJoined { return appended }
@@ -85,7 +85,7 @@
         /// Appends the datagrams of received message `index` and makes its place ready for the next.
         /// - Returns: how many.
         @inline(__always)
-        private func take(_ index: Int, at start: Int, into batch: PacketBatch) -> Int {
+        private func append(_ index: Int, at start: Int, into batch: PacketBatch) -> Int {
             let header = unsafe incoming.headers[index]
             defer { incoming.expectMessage(index) }
             var endpoint = unsafe UDPSocketAddress.read(incoming.name(index))

@@ -35,7 +35,7 @@
         /// Whether the system ever took a joined message.
         private var hasWorked = false
 
-        /// Whether ``noteTaken(_:size:)`` would change anything.
+        /// Whether ``recordSuccess(_:size:)`` would change anything.
         @inline(__always)
         var wantsSuccesses: Bool { !hasWorked || !isEmpty }
 
@@ -50,7 +50,7 @@
         }
 
         /// Notes that a message of datagrams of this length was refused.
-        func note(_ code: Int32, _ endpoint: Endpoint, size: Int, at now: Int64) {
+        func recordRefusal(_ code: Int32, _ endpoint: Endpoint, size: Int, at now: Int64) {
             isEmpty = false
             if code == EIO || code == EINVAL && !hasWorked {
                 Self.extend(&everywhere, now)
@@ -67,7 +67,7 @@
         }
 
         /// Notes that a message of datagrams of this length was taken.
-        func noteTaken(_ endpoint: Endpoint, size: Int) {
+        func recordSuccess(_ endpoint: Endpoint, size: Int) {
             hasWorked = true
             guard !isEmpty else { return }
             everywhere = Entry()

@@ -178,7 +178,7 @@
                         result.sent += Self.datagrams(index, of: messages)
                         let size = unsafe messages.segmentSizes[index]
                         if size > 0, refusals.wantsSuccesses {
-                            unsafe refusals.noteTaken(UDPSocketAddress.read(messages.name(index)), size: size)
+                            unsafe refusals.recordSuccess(UDPSocketAddress.read(messages.name(index)), size: size)
                         }
                     }
                     next = end
@@ -245,7 +245,8 @@
             // A source that vanished says nothing of what can be cut.
             guard code != 0, staleSources == stale else { return }
             hasLearned = true
-            unsafe refusals.note(code, UDPSocketAddress.read(messages.name(index)), size: size, at: now(&calls))
+            unsafe refusals.recordRefusal(
+                code, UDPSocketAddress.read(messages.name(index)), size: size, at: now(&calls))
         }
 
         /// Whether the error can come from a local address or an interface that is no more.

@@ -52,7 +52,7 @@ extension ProfileCommand {
             completion: .file())
         var presharedKeyFile: String?
 
-        @OptionGroup(title: "What may pass beside the tunnel") var passing: PassingOptions
+        @OptionGroup(title: "What may pass beside the tunnel") var passing: LeakPolicyOptions
 
         @Flag(help: "Print the profile as one JSON object.")
         var json = false

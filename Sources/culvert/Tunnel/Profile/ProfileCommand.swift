@@ -42,9 +42,9 @@ struct ProfileCommand: ParsableCommand {
         @Option(help: ArgumentHelp("The profile's and its interface's name; by default the file's.", valueName: "name"))
         var name: String?
 
-        @OptionGroup(title: "What may pass beside the tunnel") var passing: PassingOptions
+        @OptionGroup(title: "What may pass beside the tunnel") var passing: LeakPolicyOptions
 
-        @OptionGroup(title: "When nothing comes through the tunnel") var connectivity: ConnectivityChoices
+        @OptionGroup(title: "When nothing comes through the tunnel") var connectivity: ConnectivityArguments
 
         @OptionGroup(title: "Who may control it") var users: UserOptions
 
@@ -155,7 +155,7 @@ extension ParsableCommand {
                     try await body(tool)
                     return ExitStatus.success
                 } catch {
-                    return error.tell(tool.console)
+                    return error.report(to: tool.console)
                 }
             })
     }

@@ -91,7 +91,7 @@
             while !isUp {
                 let count = unsafe chunk.withUnsafeMutableBytes { unsafe SystemCall.read(report.number, into: $0) }
                 guard count > 0 else { break }
-                for event in events.take(chunk[..<count]) {
+                for event in events.parse(chunk[..<count]) {
                     if case .ready = event { isUp = true }
                     messages.yield(.event(event))
                 }

@@ -38,7 +38,7 @@
         }
 
         /// Tells the command.
-        func tell(_ event: StartEvent) {
+        func send(_ event: StartEvent) {
             switch event {
             case .ready, .failed: isOver.store(true, ordering: .releasing)
             case .step, .warning: break
@@ -55,7 +55,7 @@
         private var rest: [UInt8] = []
 
         /// The events that `bytes` complete.
-        mutating func take(_ bytes: some Sequence<UInt8>) -> [StartEvent] {
+        mutating func parse(_ bytes: some Sequence<UInt8>) -> [StartEvent] {
             rest += bytes
             var events: [StartEvent] = []
             while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {

@@ -18,7 +18,7 @@ final class TunnelHooks: Sendable {
     private let hooks: Hooks
     private let logger: Logger
     private let run: Run
-    private let letGo: @Sendable () async -> Void
+    private let releaseGuard: @Sendable () async -> Void
     private let checkAfterHooks: @Sendable () -> TunnelError?
     private let proof: Duration?
     private let state = Mutex(State())
@@ -36,14 +36,14 @@ final class TunnelHooks: Sendable {
     /// - Parameters:
     ///   - proof: how long a start waits, once all commands have run, until the tunnel is connected; nil: it does not.
     ///   - checkAfterHooks: the error of a start whose commands have undone it, for example by deleting the interface.
-    ///   - letGo: undoes what outlives the host, when it is stopped and not when it fails.
+    ///   - releaseGuard: undoes what outlives the host, when it is stopped and not when it fails.
     init(
         _ host: any TunnelHost, hooks: Hooks, logger: Logger, proof: Duration? = nil,
         checkAfterHooks: @escaping @Sendable () -> TunnelError? = { nil },
-        letGo: @escaping @Sendable () async -> Void = {}, run: @escaping Run
+        releaseGuard: @escaping @Sendable () async -> Void = {}, run: @escaping Run
     ) {
         self.proof = proof
-        self.letGo = letGo
+        self.releaseGuard = releaseGuard
         self.checkAfterHooks = checkAfterHooks
         self.host = host
         self.hooks = hooks
@@ -161,7 +161,7 @@ final class TunnelHooks: Sendable {
     private func takeDown(_ reason: StopReason, wasUp: Bool) async {
         if wasUp, host.status.status.isActive { await runAll(hooks.preDown) }
         await host.stop(reason)
-        await letGo()
+        await releaseGuard()
         if wasUp { await runAll(hooks.postDown) }
     }
 

@@ -126,7 +126,7 @@
                 let hooks = TunnelHooks(
                     host, hooks: tunnel.hooks, logger: logger, proof: tunnel.proofAfterHooks,
                     checkAfterHooks: { Self.interfaceError(name) },
-                    letGo: { await platform.letGo() }
+                    releaseGuard: { await platform.releaseGuard() }
                 ) { command throws(TunnelError) in try await runner.run(command) }
                 return (HookedHost(host, hooks: hooks), platform)
             } catch {
@@ -171,7 +171,7 @@
             }
             guard !users.isEmpty else { return [] }
             do throws(LinuxNetworkError) {
-                try JournalDirectory(path: runtime.path).letThrough()
+                try JournalDirectory(path: runtime.path).allowTraversal()
             } catch {
                 throw TunnelError(host: error)
             }
@@ -215,7 +215,7 @@
                         throw HandlerFailure(code: error.code.rawValue, message: error.description)
                     }
                 }
-            } registerForGuests: { router in
+            } registerForRestrictedUsers: { router in
                 registerReports(router)
             }
             tell(.step(tunnel.kind.server.map { "connecting to \($0)" } ?? "starting to listen"))

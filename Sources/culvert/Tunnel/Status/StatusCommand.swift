@@ -63,7 +63,7 @@ struct StatusCommand: ParsableCommand {
                     }
                     return ExitStatus.success
                 } catch {
-                    return error.tell(tool.console)
+                    return error.report(to: tool.console)
                 }
             })
     }

@@ -18,7 +18,7 @@ struct StatusTool: Sendable {
         let names = try runtime.tunnels()
         let (runtime, patience) = (runtime, patience)
         let tunnels = await withTaskGroup(of: TunnelSnapshot.self) { group in
-            for name in names { group.addTask { await TunnelSnapshot.take(name, runtime, patience) } }
+            for name in names { group.addTask { await TunnelSnapshot.query(name, runtime, patience) } }
             var tunnels: [TunnelSnapshot] = []
             for await tunnel in group { tunnels.append(tunnel) }
             return tunnels.sorted { $0.name < $1.name }
@@ -40,16 +40,16 @@ struct StatusTool: Sendable {
             throw Self.notUp(name)
         }
         let channel = UnixTunnelChannel(path: runtime.socket(name))
-        var first = await TunnelSnapshot.take(name, channel, patience)
-        first.note(runtime.heldPolicy(name))
+        var first = await TunnelSnapshot.query(name, channel, patience)
+        first.setHeldPolicy(runtime.heldPolicy(name))
         var tunnel = first
         if first.receivedBytes != nil {
             let began = ContinuousClock.now
             do { try await clock.sleep(for: .milliseconds(500)) } catch {
                 throw CommandProblem(ExitStatus.interrupted, "interrupted")
             }
-            tunnel = await TunnelSnapshot.take(name, channel, patience)
-            tunnel.note(first.heldPolicy)
+            tunnel = await TunnelSnapshot.query(name, channel, patience)
+            tunnel.setHeldPolicy(first.heldPolicy)
             tunnel.rates = tunnel.rates(since: first, over: ContinuousClock.now - began)
         }
         if json {
@@ -105,7 +105,7 @@ struct StatusTool: Sendable {
             case .disconnected, .invalid: .ended
             }
         } poll: { [patience] in
-            (await TunnelSnapshot.take(name, channel, patience), ContinuousClock.now)
+            (await TunnelSnapshot.query(name, channel, patience), ContinuousClock.now)
         }
         var last: TunnelStatusUpdate?
         var before: (TunnelSnapshot, ContinuousClock.Instant)?

@@ -30,7 +30,7 @@ struct TunnelSnapshot: Sendable {
     var isGuardGone = false
 
     /// Notes what holds without the tunnel's process.
-    mutating func note(_ held: LeakPolicy?) {
+    mutating func setHeldPolicy(_ held: LeakPolicy?) {
         heldPolicy = held
         isGuardGone = held != nil && report == nil && TunnelGuard.isLoaded(name) == false
     }
@@ -67,14 +67,14 @@ struct TunnelSnapshot: Sendable {
     }
 
     /// Asks a tunnel's service, and waits for as long as `patience`.
-    static func take(_ name: String, _ runtime: RuntimeDirectory, _ patience: Duration) async -> TunnelSnapshot {
-        var snapshot = await take(name, UnixTunnelChannel(path: runtime.socket(name)), patience)
-        snapshot.note(runtime.heldPolicy(name))
+    static func query(_ name: String, _ runtime: RuntimeDirectory, _ patience: Duration) async -> TunnelSnapshot {
+        var snapshot = await query(name, UnixTunnelChannel(path: runtime.socket(name)), patience)
+        snapshot.setHeldPolicy(runtime.heldPolicy(name))
         return snapshot
     }
 
     /// Asks the service at the other end of a channel.
-    static func take(_ name: String, _ channel: UnixTunnelChannel, _ patience: Duration) async -> TunnelSnapshot {
+    static func query(_ name: String, _ channel: UnixTunnelChannel, _ patience: Duration) async -> TunnelSnapshot {
         do throws(MessageError) {
             let report = try await channel.messages.send(ServiceReportRequest(), timeout: patience)
             return TunnelSnapshot(name: name, report: report)

@@ -2,7 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 /// Counts the repairs of changes that another program undoes again and again, such as a program with the same route.
-struct Contest {
+struct RepairBackoff {
     private var counts: [Change: (count: Int, last: Int64)] = [:]
 
     /// The number of repairs in a row that are made without a pause.
@@ -26,7 +26,7 @@ struct Contest {
     }
 
     /// Counts a repair of a change.
-    mutating func note(_ step: Change, at now: Int64) {
+    mutating func recordRepair(_ step: Change, at now: Int64) {
         counts = counts.filter { now - $0.value.last < 2 * Self.pause }
         counts[step] = (min(Self.limit, (counts[step]?.count ?? 0) + 1), now)
     }

@@ -8,7 +8,7 @@ import WireGuardTunnel
 
 /// The options that say what is done when nothing comes through a tunnel: of `up`, where they change what a profile says, and
 /// of profiles.
-struct ConnectivityChoices: ParsableArguments {
+struct ConnectivityArguments: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "What is pinged through the tunnel when nothing comes, before it is healed.", valueName: "address"))

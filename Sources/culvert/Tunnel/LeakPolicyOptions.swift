@@ -12,7 +12,7 @@ import WireGuardTunnel
 extension LeakPolicyName: ExpressibleByArgument {}
 
 /// The options that say what may pass beside a tunnel: of `up`, where they change what a profile says, and of profiles.
-struct PassingOptions: ParsableArguments {
+struct LeakPolicyOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp("What may pass beside the tunnel: route-based, enforced or everything.", valueName: "policy")
     )
