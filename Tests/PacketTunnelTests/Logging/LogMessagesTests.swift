@@ -147,7 +147,7 @@ struct LogMessagesTests {
         guard case .handlerFailed(let failure) = await caught({ try await client.send(LogRequest()) }) else {
             return #expect(Bool(false), "a host without a log has one")
         }
-        #expect(failure.code == "no-log" && failure.message.contains("give its host a log file"))
+        #expect(failure.code == "no-log" && failure.message.contains("give its host one"))
         let error = await caught { for try await _ in try await client.subscribe(to: LogSubscription()) {} }
         #expect(error == .handlerFailed(failure))
     }
