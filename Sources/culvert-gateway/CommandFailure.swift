@@ -5,5 +5,5 @@ import CommandLineSupport
 
 extension CommandFailure {
     /// Prints the error, and returns the exit status.
-    func report(to console: Console) -> Int32 { tell(console, as: "culvert-gateway") }
+    func report(to console: Console) -> Int32 { report(to: console, as: "culvert-gateway") }
 }
