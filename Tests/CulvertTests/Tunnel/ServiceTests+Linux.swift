@@ -27,12 +27,12 @@
                 var reader = StartEvents()
                 var received: [StartEvent] = []
                 for start in stride(from: 0, to: bytes.count, by: size) {
-                    received += reader.take(bytes[start..<min(start + size, bytes.count)])
+                    received += reader.parse(bytes[start..<min(start + size, bytes.count)])
                 }
                 #expect(received == sent)
             }
             var reader = StartEvents()
-            #expect(reader.take(Array("nonsense\n".utf8)).isEmpty)
+            #expect(reader.parse(Array("nonsense\n".utf8)).isEmpty)
         }
 
         @Test("A service manager is told, at a path and at an abstract name", arguments: [false, true])
