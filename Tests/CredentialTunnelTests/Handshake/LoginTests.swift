@@ -160,7 +160,7 @@ struct LoginTests {
         let index = try MessageDecoder.header(of: world.clientSent[1].bytes).index
         let session = try #require(world.serverSession(index))
         world.clientReceives(try #require(session.seal(.serverAuthResponse, Array("{}".utf8))))
-        #expect(world.clientSaid == [.failed(.invalidResponse(.notJSON("without 'isOK'")))])
+        #expect(world.clientSaid == [.failed(.invalidResponse(.notJSON("'isOK' is missing")))])
     }
 
     @Test("A login that cannot be sent fails before anything is sent")

@@ -101,7 +101,7 @@ struct ContractTests {
     @Test("The two addresses must not be of the same family")
     func families() throws {
         let body = try changing(fixtures.grant.body, ["addresses", "1"], to: .string("10.66.0.3"))
-        #expect(throws: ContractError(field: "addresses", problem: "must not be two addresses of one family")) {
+        #expect(throws: ContractError(field: "addresses", problem: "must not both be of one family")) {
             try EnrolmentGrant(body: body)
         }
     }
