@@ -20,8 +20,7 @@ struct EnrollCommand: AsyncParsableCommand {
               sudo culvert enroll list office           the user's devices
               sudo culvert enroll rotate office         replace the key
 
-            Exit status: 0 success; 1 refused by the gateway; 2 wrong usage or an invalid invitation; 3 profile or \
-            file not found; 4 not permitted; 6 the gateway cannot be reached.
+            Exit status: 0, 1, 2, 3, 4, 6; see culvert-enroll(1).
             """,
         version: "culvert-enroll \(programVersion)",
         subcommands: [Device.self, List.self, Renew.self, Rotate.self, Revoke.self, Transport.self],
@@ -68,8 +67,7 @@ struct EnrollCommand: AsyncParsableCommand {
                   sudo culvert enroll invitation.txt --name office --device-name "anna's laptop"
                   sudo culvert enroll - --name office --replace
 
-                Exit status: 0 enrolled; 1 refused by the gateway; 2 wrong usage or the name exists; 3 file not found; 4 not \
-                permitted; 6 the gateway cannot be reached.
+                Exit status: 0, 1, 2, 3, 4, 6; see culvert-enroll(1).
                 """)
 
         @Argument(
@@ -113,8 +111,7 @@ struct EnrollCommand: AsyncParsableCommand {
                   sudo culvert enroll list office
                   sudo culvert enroll list office --json | jq -r '.devices[].name'
 
-                Exit status: 0 listed; 1 refused by the gateway; 3 no such profile; 4 not permitted; 6 the \
-                gateway cannot be reached.
+                Exit status: 0, 1, 3, 4, 6; see culvert-enroll(1).
                 """)
 
         @OptionGroup var profile: ProfileArgument
@@ -134,8 +131,7 @@ struct EnrollCommand: AsyncParsableCommand {
                 Examples:
                   sudo culvert enroll renew office
 
-                Exit status: 0 renewed; 1 refused by the gateway; 3 no such profile; 4 not permitted; 6 the \
-                gateway cannot be reached.
+                Exit status: 0, 1, 3, 4, 6; see culvert-enroll(1).
                 """)
 
         @OptionGroup var profile: ProfileArgument
@@ -156,8 +152,7 @@ struct EnrollCommand: AsyncParsableCommand {
                 Examples:
                   sudo culvert enroll rotate office
 
-                Exit status: 0 rotated; 1 refused by the gateway; 3 no such profile; 4 not permitted; 6 the \
-                gateway cannot be reached.
+                Exit status: 0, 1, 3, 4, 6; see culvert-enroll(1).
                 """)
 
         @OptionGroup var profile: ProfileArgument
@@ -178,8 +173,7 @@ struct EnrollCommand: AsyncParsableCommand {
                   sudo culvert enroll revoke office
                   sudo culvert enroll revoke office --device DEVICE
 
-                Exit status: 0 revoked; 1 refused by the gateway; 2 wrong usage; 3 no such profile; 4 not permitted; 6 the \
-                gateway cannot be reached.
+                Exit status: 0, 1, 2, 3, 4, 6; see culvert-enroll(1).
                 """)
 
         @OptionGroup var profile: ProfileArgument

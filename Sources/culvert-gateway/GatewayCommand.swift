@@ -10,7 +10,7 @@ struct GatewayCommand: ParsableCommand {
         commandName: "culvert-gateway", abstract: "Run a gateway for a team: WireGuard, users, devices, an HTTPS API.",
         discussion: """
             Examples:
-              sudo culvert gateway init vpn.example.com --backup-key /root/culvert-backup.key
+              sudo culvert gateway init vpn.example.com --backup-key /root/backup.key
               sudo culvert gateway run
               sudo culvert gateway user add anna
               sudo culvert gateway invite anna --output anna.invitation
@@ -18,11 +18,10 @@ struct GatewayCommand: ParsableCommand {
               sudo culvert gateway peer list
               culvert gateway demo
 
-            Commands other than init, run, restore, import-credential-server and demo use the running gateway through its Unix socket, which accepts root and the \
-            gateway's own user.
+            Commands other than init, run, restore, import-credential-server and demo use the running gateway through \
+            its Unix socket, which accepts root and the gateway's own user.
 
-            Exit status: 0 success, 1 failure, 2 wrong usage or an invalid setting, 3 not found, \
-            4 not permitted, 5 the gateway is already running, 6 it is not running.
+            Exit status: 0, 1, 2, 3, 4, 5, 6; see culvert-gateway(8).
             """,
         version: "culvert-gateway \(programVersion)",
         subcommands: [

@@ -19,7 +19,7 @@ extension PinCommand {
                   culvert pin keygen --out signing.key > signing.pub
                   culvert pin keygen --kind p384 --out signing.key --json
 
-                Exit status: 0 generated, 2 wrong usage, or the file exists or cannot be written.
+                Exit status: 0, 2; see culvert-pin(1).
                 """)
 
         @Option(help: "The kind of key: ed25519, p256, p384 or hmac.")
@@ -49,7 +49,7 @@ extension PinCommand {
                   culvert pin sign --key signing.key --key-id 2026a --app com.example.app \\
                       --environment acceptance --version 8 --days 14 policy.json
 
-                Exit status: 0 signed, 2 wrong usage, or an unusable file.
+                Exit status: 0, 2; see culvert-pin(1).
                 """)
 
         @Argument(
@@ -104,7 +104,7 @@ extension PinCommand {
                   culvert pin verify --key signing.pub --app com.example.app \\
                       --lowest-version 7 --json policy.signed.json
 
-                Exit status: 0 an app would accept it, 1 it would not, 2 wrong usage or an unreadable file.
+                Exit status: 0, 1, 2; see culvert-pin(1).
                 """)
 
         @Argument(help: ArgumentHelp("An envelope; - is standard input.", valueName: "envelope"), completion: .file())

@@ -18,8 +18,7 @@ struct PinCommand: AsyncParsableCommand {
               culvert pin keygen --out signing.key          generate a signing key
               culvert pin sign --key signing.key ...        sign a policy
 
-            Exit status: 0 success, 1 a server or key does not pass, 2 wrong usage or an unreadable file, 6 a server \
-            cannot be reached.
+            Exit status: 0, 1, 2, 6; see culvert-pin(1).
             """,
         version: "culvert-pin \(programVersion)",
         subcommands: [Show.self, Check.self, Rehearse.self, Keygen.self, Sign.self, Verify.self])
@@ -49,7 +48,7 @@ struct PinCommand: AsyncParsableCommand {
                   culvert pin show --connect 127.0.0.1:8443 --roots test-ca.pem api.example.com
                   culvert pin show --json server.pem
 
-                Exit status: 0 shown, 2 wrong usage or an unreadable file, 6 the server cannot be reached.
+                Exit status: 0, 2, 6; see culvert-pin(1).
                 """)
 
         @Argument(help: ArgumentHelp("The server or file.", valueName: "host|file"), completion: .file())
@@ -93,8 +92,7 @@ struct PinCommand: AsyncParsableCommand {
                   culvert pin check --days 30 policy.json api.example.com www.example.com:8443
                   culvert pin check --json policy.json | jq '.hosts[] | select(.passes | not)'
 
-                Exit status: 0 all pass, 1 one does not, 2 wrong usage or an invalid policy, 6 one cannot be reached \
-                and the others pass.
+                Exit status: 0, 1, 2, 6; see culvert-pin(1).
                 """)
 
         @Argument(
@@ -146,7 +144,7 @@ struct PinCommand: AsyncParsableCommand {
                   culvert pin rehearse --issuers ca.pem policy.json next.key
                   culvert pin rehearse --at 2027-01-01 policy.json next-chain.pem
 
-                Exit status: 0 it passes, 1 it does not, 2 wrong usage or an unreadable file.
+                Exit status: 0, 1, 2; see culvert-pin(1).
                 """)
 
         @Argument(

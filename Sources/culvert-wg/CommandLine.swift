@@ -129,8 +129,9 @@ struct DaemonOptions: Equatable {
           WG_QUICK_USERSPACE_IMPLEMENTATION=culvert-wg wg-quick up wg0
           LOG_LEVEL=verbose culvert-wg -f wg0
 
-        Exit status: 0 after a clean end or once in the background, 1 when something could not be set up, 2 for wrong
-        usage. WireGuard is a registered trademark of Jason A. Donenfeld.
+        Exit status: 0, 1, 2; see culvert-wg(8).
+
+        WireGuard is a registered trademark of Jason A. Donenfeld.
         """
 
     /// Reads arguments (without the program's name) and environment.

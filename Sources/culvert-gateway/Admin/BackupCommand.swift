@@ -29,7 +29,7 @@ struct BackupCommand: ParsableCommand {
 
             Examples:
               sudo culvert gateway backup /root/gateway.backup
-              sudo culvert gateway backup /root/gateway.backup --passphrase-file /root/passphrase
+              sudo culvert gateway backup gateway.backup --passphrase-file passphrase
             """)
     @Argument(help: "The file to write, which only its owner can read.", completion: .file()) var file: String
     @OptionGroup var passphrase: PassphraseOptions

@@ -18,11 +18,11 @@ struct ImportCredentialServerCommand: ParsableCommand {
             command lists those that differ.
 
             Examples:
-              sudo culvert gateway init vpn.example.com --owner culvert --login-tunnel-only --backup-key /root/backup.key
+              sudo culvert gateway init vpn.example.com --owner culvert \\
+                --login-tunnel-only --backup-key /root/backup.key
               sudo culvert gateway import-credential-server /etc/culvert/credential-server
 
-            Exit status: 0 imported, 2 something that the gateway cannot import, 3 the folder does not exist, 4 not permitted, \
-            5 the gateway is running.
+            Exit status: 0, 2, 3, 4, 5; see culvert-gateway(8).
             """)
     @Argument(help: "The credential server's folder.", completion: .directory) var server: String
     @OptionGroup var folder: FolderOptions

@@ -20,7 +20,8 @@ struct PeerCommand: ParsableCommand {
 
             Examples:
               sudo culvert gateway peer add phone --user anna --export - --qr
-              sudo culvert gateway peer add office --user anna --export office.conf --subnet 192.168.7.0/24
+              sudo culvert gateway peer add office --user anna --export office.conf \\
+                --subnet 192.168.7.0/24
               sudo culvert gateway peer set phone --disable
               sudo culvert gateway peer revoke phone
             """,

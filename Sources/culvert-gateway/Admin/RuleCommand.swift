@@ -17,7 +17,8 @@ struct RuleCommand: ParsableCommand {
             internet is allowed, but private networks and other devices are not.
 
             Examples:
-              sudo culvert gateway rule add allow --user anna --to 10.0.0.0/24 --transport tcp --port 443
+              sudo culvert gateway rule add allow --user anna --to 10.0.0.0/24 \\
+                --transport tcp --port 443
               sudo culvert gateway rule add deny --device phone --to 0.0.0.0/0 --first
               sudo culvert gateway rule list --user anna
               sudo culvert gateway rule clear --device phone

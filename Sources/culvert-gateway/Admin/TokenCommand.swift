@@ -15,7 +15,7 @@ struct TokenCommand: ParsableCommand {
             makes devices of its user, addKey is the 'pt' of PIA's clients.
 
             Examples:
-              sudo culvert gateway token add prometheus --scope readOnly --output prometheus.token
+              sudo culvert gateway token add monitor --scope readOnly --output monitor.token
               sudo culvert gateway token add anna-pia --scope addKey --user anna --output -
             """,
         subcommands: [Add.self, List.self, Revoke.self])

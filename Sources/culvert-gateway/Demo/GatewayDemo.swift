@@ -32,7 +32,7 @@ struct GatewayDemoCommand: ParsableCommand {
               culvert gateway demo
               sudo culvert gateway demo --tun
 
-            Exit status: 0 every step succeeded, 1 a step failed, 2 wrong usage, 130 after Ctrl-C.
+            Exit status: 0, 1, 2, 130; see culvert-gateway(8).
             """)
 
     @OptionGroup var options: DemoOptions<GatewayDemo>

@@ -18,11 +18,14 @@ struct InitCommand: ParsableCommand {
 
             Examples:
               useradd --system --home-dir / --shell /usr/sbin/nologin culvert
-              sudo culvert gateway init vpn.example.com --owner culvert --backup-key /root/culvert-backup.key
-              sudo culvert gateway init 203.0.113.5 --backup-key /media/usb/backup.key --dns 9.9.9.9
-              sudo culvert gateway init vpn.example.com --login-tunnel-only --backup-key /root/culvert-backup.key
+              sudo culvert gateway init vpn.example.com --owner culvert \\
+                --backup-key /root/backup.key
+              sudo culvert gateway init 203.0.113.5 --dns 9.9.9.9 \\
+                --backup-key /media/usb/backup.key
+              sudo culvert gateway init vpn.example.com --login-tunnel-only \\
+                --backup-key /root/backup.key
 
-            Exit status: 0 made, 2 wrong usage or the folder contains a gateway, 4 not permitted.
+            Exit status: 0, 2, 4; see culvert-gateway(8).
             """)
 
     @Argument(

@@ -16,10 +16,9 @@ struct RunCommand: ParsableCommand {
             Examples:
               sudo culvert gateway run
               sudo systemctl enable --now culvert-gateway
-              culvert gateway run --directory ~/gateway --no-tun    the API alone, without root
+              culvert gateway run --directory ~/gateway --no-tun  # the API only, without root
 
-            Exit status: 0 ended by a signal, 1 the interface was removed or the system failed, 2 an invalid setting, \
-            3 the folder does not exist, 4 not permitted, 5 already running.
+            Exit status: 0, 1, 2, 3, 4, 5; see culvert-gateway(8).
             """)
 
     @Flag(help: "Serve only the API, without interface, firewall and root.")

@@ -28,7 +28,7 @@ struct ConfigCommand: ParsableCommand {
                   generate-config | culvert config check -
                   culvert config check --json a.conf b.conf
 
-                Exit status: 0 no errors (perhaps warnings), 1 errors found, 2 wrong usage or a file that cannot be read.
+                Exit status: 0, 1, 2; see culvert(1).
                 """)
 
         @Argument(help: ArgumentHelp("Files to examine; - is standard input.", valueName: "file"))

@@ -29,7 +29,7 @@ struct DemoCommand: ParsableCommand {
               culvert demo --json | jq .transfer.upload.megabitsPerSecond
               sudo culvert demo --tun
 
-            Exit status: 0 every step succeeded, 1 a step failed or its deadline passed, 2 wrong usage, 130 after Ctrl-C.
+            Exit status: 0, 1, 2, 130; see culvert(1).
             """)
 
     @OptionGroup var options: DemoOptions<Demo>

@@ -46,7 +46,7 @@ struct KeyCommand: ParsableCommand {
                   culvert key public < private.key
                   culvert key generate | culvert key public
 
-                Exit status: 0 success, 1 when standard input holds no private key, 2 wrong usage.
+                Exit status: 0, 1, 2; see culvert(1).
                 """)
 
         @Flag(help: "Print one JSON object with the public key.")

@@ -19,7 +19,7 @@ struct CleanupCommand: ParsableCommand {
               sudo culvert cleanup       every tunnel that does not run
               sudo culvert cleanup wg0   this one
 
-            Exit status: 0 nothing is left, 1 a tunnel runs or something could not be undone, 2 wrong usage, 4 not permitted.
+            Exit status: 0, 1, 2, 4; see culvert(1).
             """)
 
     @Argument(help: ArgumentHelp("Tunnels to clean up after.", valueName: "name"))

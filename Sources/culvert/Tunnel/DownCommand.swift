@@ -18,7 +18,7 @@ struct DownCommand: ParsableCommand {
               sudo culvert down ./wg0.conf
               sudo culvert down --all
 
-            Exit status: 0 down; 1 not everything could be undone; 2 wrong usage; 3 no such tunnel; 4 not permitted.
+            Exit status: 0, 1, 2, 3, 4; see culvert(1).
             """)
 
     @Argument(

@@ -27,8 +27,7 @@ struct GuardCommand: ParsableCommand {
               sudo culvert guard wg0.conf --leak-policy everything
               sudo culvert guard home --release
 
-            Exit status: 0 done; 1 failure; 2 wrong usage, or the file cannot be used; 3 no such profile or file; 4 not \
-            permitted.
+            Exit status: 0, 1, 2, 3, 4; see culvert(1).
             """)
 
     @Argument(

@@ -20,7 +20,7 @@ struct LogCommand: ParsableCommand {
               sudo culvert log wg0 --json | jq -r .message
               sudo culvert log wg0 --export wg0-log.txt
 
-            Exit status: 0 shown, 3 no such log, 4 not permitted, 130 after Ctrl-C.
+            Exit status: 0, 3, 4, 130; see culvert(1).
             """)
 
     @Argument(

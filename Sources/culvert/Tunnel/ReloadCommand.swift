@@ -19,7 +19,7 @@ struct ReloadCommand: ParsableCommand {
               sudo culvert reload wg0
               sudo systemctl reload culvert@wg0
 
-            Exit status: 0 reloaded; 1 failure; 2 wrong usage, or the file cannot be used; 3 no such tunnel; 4 not permitted.
+            Exit status: 0, 1, 2, 3, 4; see culvert(1).
             """)
 
     @Argument(

@@ -39,9 +39,7 @@ struct UpCommand: ParsableCommand {
               sudo culvert up wg0 --no-wait
               sudo culvert up ./wg0.conf --foreground
 
-            Exit status: 0 the tunnel is up; 1 failure; 2 wrong usage, or the file cannot be used; 3 no such profile or \
-            file; 4 not permitted; 5 the tunnel is up already; 6 no way to the server; 7 the server refuses the login; 8 the \
-            server has ended the session; 130 after Ctrl-C.
+            Exit status: 0, 1, 2, 3, 4, 5, 6, 7, 8, 130; see culvert(1).
             """)
 
     @Argument(

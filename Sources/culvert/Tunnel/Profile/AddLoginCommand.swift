@@ -26,7 +26,7 @@ extension ProfileCommand {
                   sudo culvert profile add-login office --password-file -
                   sudo culvert up office
 
-                Exit status: 0 added, 2 wrong usage, 3 no such file, 4 not permitted.
+                Exit status: 0, 2, 3, 4; see culvert(1).
                 """)
 
         @Argument(help: ArgumentHelp("The profile's and its interface's name.", valueName: "name"))

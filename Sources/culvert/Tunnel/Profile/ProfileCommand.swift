@@ -31,7 +31,7 @@ struct ProfileCommand: ParsableCommand {
                   sudo culvert profile add office.conf --allow-network 192.168.7.0/24
                   sudo culvert profile add pia.conf --end-when-dead after-healing
 
-                Exit status: 0 added, 2 the file cannot be used or the name is taken, 3 no such file, 4 not permitted.
+                Exit status: 0, 2, 3, 4; see culvert(1).
                 """)
 
         @Argument(
@@ -97,7 +97,7 @@ struct ProfileCommand: ParsableCommand {
                   sudo culvert profile show home
                   (umask 077; sudo culvert profile show home --show-secrets > home.conf)
 
-                Exit status: 0 shown, 3 no such profile, 4 not permitted.
+                Exit status: 0, 3, 4; see culvert(1).
                 """)
 
         @Argument(help: ArgumentHelp("The profile.", valueName: "name"))
@@ -126,7 +126,7 @@ struct ProfileCommand: ParsableCommand {
                 Examples:
                   sudo culvert profile remove home
 
-                Exit status: 0 removed, 3 no such profile, 4 not permitted.
+                Exit status: 0, 3, 4; see culvert(1).
                 """)
 
         @Argument(help: ArgumentHelp("The profile.", valueName: "name"))

@@ -21,8 +21,7 @@ struct StatusCommand: ParsableCommand {
               sudo culvert status --json | jq '.tunnels[].state'
               sudo culvert status wg0 --watch --json --interval 5
 
-            Exit status: 0 shown, or the watched tunnel went down as asked; 3 no such tunnel; 4 not permitted; 1, 6 or 8 \
-            the watched tunnel failed; 130 after Ctrl-C.
+            Exit status: 0, 1, 3, 4, 6, 8, 130; see culvert(1).
             """)
 
     @Argument(

@@ -82,7 +82,7 @@ package struct CommandDescription: Decodable {
         return facts + shownSubcommands.flatMap { $0.facts(of: "\(path) \($0.commandName)", isRoot: false) }
     }
 
-    /// The numbers at the beginning of each part of the paragraph `Exit status: 0 done; 1 failed, 2 wrong usage.`
+    /// The numbers in the paragraph `Exit status: 0, 1, 2; see culvert(1).`
     private var exitStatuses: [Int32] {
         guard let discussion, let start = discussion.firstRange(of: "Exit status:") else { return [] }
         let rest = discussion[start.upperBound...]
