@@ -31,7 +31,7 @@
             let parts = try WireGuardTunnelConfiguration.split(wgQuick: text, name: file)
             let logger = Logger(label: interface) { RedactingLogHandler.standardError(label: $0) }
             if !parts.ignoredKeys.isEmpty { logger.warning("left out: \(parts.ignoredKeys.joined(separator: ", "))") }
-            // What of the file is not for the provider, but for the host.
+            // The file's settings for the host.
             var options = LinuxHostOptions(routeTable: parts.configuration.routeTable)
             if let mark = parts.configuration.fwMark, mark != 0 { options.mark = mark }
             let secrets = MemorySecretStore()

@@ -42,7 +42,7 @@ extension LinuxPlatform {
             try core.hold(held.policy, settings, isStart: !untilReleased)
         } catch {
             if case .tunnelRunning = error.code { throw error }
-            // What held before holds on, and nothing else.
+            // The policy that was held before stays, and no other is added.
             try directory.locked { () throws(LinuxNetworkError) in
                 guard try directory.heldPolicy(name) == held else { return }
                 if let before { try directory.hold(before, name) } else { directory.release(name) }

@@ -103,7 +103,7 @@
         /// Waits for a connection.
         func accept() throws -> TestSocket {
             guard Poll.isReadable(descriptor, before: ContinuousClock.now + Privileged.patience) else {
-                throw CommandFailure(description: "nobody connects")
+                throw CommandFailure(description: "no peer connects")
             }
             let connection = Glibc.accept(descriptor, nil, nil)
             guard connection >= 0 else { throw CommandFailure(description: "accept: errno \(errno)") }

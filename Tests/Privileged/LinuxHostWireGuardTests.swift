@@ -303,7 +303,7 @@
                             ])
                     ])
                 try await memory.start(listening, profileID: WireGuardServerWorld.profile)
-                #expect(memory.status.status == .reasserting, "nobody has come yet")
+                #expect(memory.status.status == .reasserting, "no peer has connected yet")
                 let (host, ours) = try await scene.host()
                 var configuration = try scene.configuration(.enforcedRoutes)
                 configuration.dns = nil

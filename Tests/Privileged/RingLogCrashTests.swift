@@ -58,7 +58,7 @@
                 for writer in writers { writer.kill() }
                 let reader = try RingLogFile(readingFrom: path)
                 let records = reader.records()
-                #expect(records == reader.records(), "nobody writes any more")
+                #expect(records == reader.records(), "no process writes any longer")
                 #expect(zip(records, records.dropFirst()).allSatisfy { $0.sequence < $1.sequence })
                 var numbers: [Int: [Int]] = [:]
                 // If a writer was stopped before it wrote, the record that it would have replaced is still there.

@@ -107,7 +107,7 @@
             #expect(try scene.pings("203.0.113.7", from: ben, source: site, patience: 9))
             #expect(try scene.connects(from: anna, to: site, port: 445) == .reached)
             #expect(try scene.connects(from: anna, to: site, port: 446) == .refused)
-            // What pretends to be from there but comes from elsewhere is dropped.
+            // A packet with a source address from there that arrives at another interface is dropped.
             try router.run("ip", "address", "add", "192.168.50.9/32", "dev", "lo")
             #expect(try !scene.pings("192.0.2.2", from: router, source: "192.168.50.9"))
             // Networks that cannot be behind a client.

@@ -122,7 +122,7 @@
                 let result = try quick.attempt("up")
                 #expect(result.status != 0)
                 try quick.expectNothingLeft()
-                // What wg(8) refuses.
+                // The values that wg(8) refuses.
                 try quick.write(interface: "Address = 192.168.241.1/24", allowedIPs: "192.168.241.2/99")
                 #expect(try quick.attempt("up").status != 0)
                 try quick.expectNothingLeft()

@@ -257,7 +257,7 @@ struct ServedChain: Sendable, CustomTestStringConvertible {
                 return ([authority.leaf.der, other.der, authority.intermediate.der], authority.leaf.key)
             }, policies: pinned),
         ServedChain(
-            testDescription: "others in the chain that nobody can read", reason: .pinMatch,
+            testDescription: "unreadable certificates later in the chain", reason: .pinMatch,
             serve: { authority in
                 let strange = try TestCertificate(.authority("Strange"), key: TestKey(.secp256k1, "strange"))
                 return (authority.served + [strange.der], authority.leaf.key)

@@ -144,7 +144,7 @@ final class World {
         for packet in packets {
             require(
                 outstanding[receiver.publicKey]?.remove(packet) != nil,
-                "a packet was delivered that nobody sent, or twice: \(packet)")
+                "a packet was delivered that was not sent, or twice: \(packet)")
         }
         delivered[receiver.publicKey, default: 0] += packets.count
         require(

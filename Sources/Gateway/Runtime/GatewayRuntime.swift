@@ -535,7 +535,7 @@ package actor GatewayRuntime {
             switch try await service.logIn(request, .gateway) {
             case .refused(let refusal): return .refused(refusal.body)
             case .accepted(let device, let password, let addresses):
-                // What became of user and device since the password was right counts.
+                // The user and the device may have changed since the password was verified.
                 await applyChanges()
                 let assignment = settings.assignment(addresses, families: families)
                 // The next round may run already, for other logins.

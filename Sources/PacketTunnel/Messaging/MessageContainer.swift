@@ -7,7 +7,7 @@
     import Foundation
 #endif
 
-/// What travels between the two processes: a message with its name, its version and the number of its request.
+/// A message between the two processes, with its name, its version and the number of its request.
 ///
 /// All integers are big-endian. The payload is the message as JSON.
 ///

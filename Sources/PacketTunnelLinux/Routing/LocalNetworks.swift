@@ -6,7 +6,7 @@ package import NetworkAddresses
 /// The networks that count as local, so that they are reached outside a tunnel whose settings allow it.
 ///
 /// The routing table does not count. A DHCP server (option 121, RFC 3442) or a router (RFC 4861) could put half of the
-/// Internet on the link, and so could the operator of a wireless network. Nobody on the path can turn a private network that
+/// Internet on the link, and so could the operator of a wireless network. No host on the path can turn a private network that
 /// contains one of the host's addresses into a public one.
 package enum LocalNetworks {
     /// Private (RFC 1918), link-local (RFC 3927, RFC 4291), shared (RFC 6598) and unique-local (RFC 4193) addresses.

@@ -80,7 +80,7 @@ enum ConfigurationKey: String, CaseIterable {
         return nearest.key
     }
 
-    // What people write who remember the meaning and not the name.
+    // Names that people write by mistake for these keys.
     private static let synonyms: [String: ConfigurationKey] = [
         "psk": .presharedKey, "preshared": .presharedKey, "sharedkey": .presharedKey, "secret": .privateKey,
         "secretkey": .privateKey, "key": .publicKey, "peer": .publicKey, "port": .listenPort, "mark": .fwMark,

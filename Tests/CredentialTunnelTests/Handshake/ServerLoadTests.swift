@@ -117,7 +117,7 @@ struct ServerLoadTests {
         world.clientReceives(try #require(world.serverSent.last?.bytes))
         let login = try #require(world.clientSent.last?.bytes)
         #expect(login.first == PacketCode.clientAuthRequest.rawValue)
-        #expect(world.serverReceives(login, from: source(1)).isEmpty, "nobody is asked about the password")
+        #expect(world.serverReceives(login, from: source(1)).isEmpty, "the password is not checked")
         #expect(
             world.serverReceives(login).contains {
                 if case .verify(_, _, let from) = $0 { from == world.address } else { false }

@@ -13,7 +13,7 @@ private actor HelloTunnel: PacketTunnelProvider {
         for _ in 0..<5 {
             do { try await context.clock.sleep(for: .seconds(1)) } catch { throw TunnelError(.stopped, "given up") }
         }
-        throw TunnelError(.serverUnreachable, "nobody answers")
+        throw TunnelError(.serverUnreachable, "the server does not respond")
     }
 
     func stop(_ reason: StopReason) async {}

@@ -9,7 +9,7 @@
 // https://developer.apple.com/documentation/foundation/nsdate
 // https://developer.apple.com/documentation/foundation/nsarray
 // https://developer.apple.com/documentation/foundation/nsdictionary
-// What Swift bridges without Objective-C is in Bridging.swift.
+// The conversions that Swift has without Objective-C are in Bridging.swift.
 
 open class NSValue: NSObject {}
 

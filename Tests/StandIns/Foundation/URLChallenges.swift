@@ -6,7 +6,7 @@
 // https://developer.apple.com/documentation/foundation/urlauthenticationchallenge
 // https://developer.apple.com/documentation/foundation/urlprotectionspace
 // https://developer.apple.com/documentation/foundation/urlcredential
-// What takes a trust or an identity of Security is in that stand-in, for both builds.
+// Functions that use a trust or an identity of Security are in that stand-in, for both builds.
 
 public let NSURLAuthenticationMethodHTTPBasic = "NSURLAuthenticationMethodHTTPBasic"
 

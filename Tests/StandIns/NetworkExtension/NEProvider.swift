@@ -11,7 +11,7 @@ import Synchronization
 // https://developer.apple.com/documentation/networkextension/netunnelprovider
 // https://developer.apple.com/documentation/networkextension/nepackettunnelprovider
 // https://developer.apple.com/documentation/networkextension/neappproxyprovider
-// What the system does for a provider is in `StandInTunnel`.
+// The behaviour of the system is in `StandInTunnel`.
 
 open class NEProvider: NSObject {
     public override init() { super.init() }

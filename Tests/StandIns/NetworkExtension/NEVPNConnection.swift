@@ -8,7 +8,7 @@ import Synchronization
 // Stand-ins with the signatures of
 // https://developer.apple.com/documentation/networkextension/nevpnconnection
 // https://developer.apple.com/documentation/networkextension/netunnelprovidersession
-// What the system does with sessions is in `StandInSystem`.
+// The behaviour of the system is in `StandInSystem`.
 
 open class NEVPNConnection: NSObject {
     private let held: Mutex<StandInSession>

@@ -14,7 +14,7 @@ public enum StandInContainers {
     static func folder(of group: String) -> URL? { folders.withLock { $0[group] } }
 }
 
-// What Foundation has on Apple's platforms and not elsewhere, with the signature of
+// Foundation's additions on Apple's platforms, with the signature of
 // https://developer.apple.com/documentation/foundation/filemanager/containerurl(forsecurityapplicationgroupidentifier:)
 // For Apple's targets it is in Tests/StandIns/Foundation.
 #if !canImport(Darwin)

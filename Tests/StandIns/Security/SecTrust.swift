@@ -18,7 +18,7 @@ import Foundation
 // https://developer.apple.com/documentation/security/sectrustevaluatewitherror(_:_:)
 // https://developer.apple.com/documentation/security/sectrustcopycertificatechain(_:)
 //
-// What a trust evaluates to is found out from the certificates where a test has installed `StandInVerifier`, unless it says
+// The result of a trust is computed from the certificates where a test has installed `StandInVerifier`, unless it says
 // otherwise with `StandInTrust.answer`; else nothing is trusted. Changing a trust takes its result back, and its chain is that of an evaluation, which asking for
 // the chain makes if there was none.
 

@@ -8,7 +8,7 @@ import Foundation
     import FoundationNetworking
 #endif
 
-// What Foundation has about Security's types on Apple's platforms and not elsewhere, with the signatures of
+// Foundation's additions to Security's types on Apple's platforms, with the signatures of
 // https://developer.apple.com/documentation/foundation/nsurlauthenticationmethodservertrust
 // https://developer.apple.com/documentation/foundation/nsurlauthenticationmethodclientcertificate
 // https://developer.apple.com/documentation/foundation/urlprotectionspace/servertrust
