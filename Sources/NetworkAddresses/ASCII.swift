@@ -6,7 +6,7 @@ package enum ASCII {
     package static let newline = UInt8(ascii: "\n")
     package static let carriageReturn = UInt8(ascii: "\r")
 
-    /// What C's `isspace` calls white space, which is what `wg` and bash skip.
+    /// Whether C's `isspace` accepts the byte. `wg` and bash skip these bytes.
     @inlinable
     package static func isSpace(_ byte: UInt8) -> Bool { byte == 32 || (byte >= 9 && byte <= 13) }
 
@@ -36,11 +36,11 @@ package enum ASCII {
         return value < 6 ? value + 10 : nil
     }
 
-    /// A decimal or hexadecimal number, or why it is none.
+    /// The result of reading a decimal or hexadecimal number.
     package enum Number: Equatable {
         case value(UInt64)
         case tooLarge
-        /// The offset of the first character that is no digit; the length when there is none at all.
+        /// The offset of the first character that is not a digit; 0 if the text is empty.
         case notANumber(Int)
     }
 

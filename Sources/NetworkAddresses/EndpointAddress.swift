@@ -8,9 +8,9 @@ public struct EndpointAddress: Hashable, Sendable, CustomStringConvertible {
     /// The UDP port, 1 to 65535.
     public let port: UInt16
 
-    /// An endpoint address whose host is checked: an address, or a host name as RFC 1123 section 2.1 says.
+    /// Creates an endpoint address after checking the host: an IP address, or a host name as in RFC 1123 section 2.1.
     ///
-    /// Underscores are let through, as resolvers do. A name whose last part is a number is refused: it is a
+    /// Underscores are accepted, as resolvers accept them. A name whose last label is a number is refused, since it is a
     /// mistyped IPv4 address.
     public init(host: String, port: UInt16) throws(AddressTextError) {
         try self.init((host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host) + ":\(port)")
@@ -29,7 +29,7 @@ public struct EndpointAddress: Hashable, Sendable, CustomStringConvertible {
             if parts.isBracketed {
                 let address = try IPAddress(utf8: name)
                 guard address.isIPv6 else {
-                    throw AddressTextError("only an IPv6 address stands in brackets", at: 0)
+                    throw AddressTextError("only an IPv6 address may be in brackets", at: 0)
                 }
                 host = address.description + (try EndpointAddress.zoneText(text, parts.zone))
             } else if HostNameSyntax.endsInNumber(name) {

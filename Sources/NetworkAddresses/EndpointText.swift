@@ -74,7 +74,7 @@ extension Endpoint: CustomStringConvertible, Codable {
             throw error.moved(by: parts.host.lowerBound)
         }
         guard parts.isBracketed == address.isIPv6 else {
-            throw AddressTextError("only an IPv6 address stands in brackets", at: 0)
+            throw AddressTextError("only an IPv6 address may be in brackets", at: 0)
         }
         var scopeID: UInt32 = 0
         if let zone = parts.zone {

@@ -12,7 +12,7 @@ package enum HostNameSyntax {
         return last.count > 0
     }
 
-    /// - Parameter allowsInternational: whether international names may be written as they are, and not in their xn-- form.
+    /// - Parameter allowsInternational: whether international names may be written in Unicode instead of their xn-- form.
     package static func check(_ name: Span<UInt8>, allowsInternational: Bool = false) throws(AddressTextError) {
         // One final dot marks a fully qualified name and does not count.
         let end = name.count > 1 && name[name.count - 1] == UInt8(ascii: ".") ? name.count - 1 : name.count

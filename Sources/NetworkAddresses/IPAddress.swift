@@ -90,7 +90,7 @@ public struct IPAddress: Hashable, Sendable {
     }
 }
 
-// MARK: - What kind of address it is
+// MARK: - Kinds of addresses
 
 extension IPAddress {
     /// `0.0.0.0` or `::`.

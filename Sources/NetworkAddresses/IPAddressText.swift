@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Why a text is not an address, a prefix or an endpoint.
+/// The reason that a text is not an address, a prefix or an endpoint.
 public struct AddressTextError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What is wrong, as a clause without capital or full stop.
+    /// The reason, as a clause without a capital or a full stop.
     public let reason: String
     /// The UTF-8 offset in the text where it goes wrong; the length of the text when something is missing at the end.
     public let offset: Int
@@ -19,7 +19,7 @@ public struct AddressTextError: Error, Hashable, Sendable, CustomStringConvertib
     /// The same error in a longer text in which the examined part starts at `start`.
     package func moved(by start: Int) -> AddressTextError { AddressTextError(reason, at: offset + start) }
 
-    /// What `read` makes of a decoder's text.
+    /// Parses a decoder's text with `read`.
     static func decoded<Value>(
         from decoder: any Decoder, _ read: (String) throws(AddressTextError) -> Value
     ) throws -> Value {

@@ -35,7 +35,7 @@ public struct IPPrefix: Hashable, Sendable {
     /// Whether it is of IPv6.
     public var isIPv6: Bool { address.isIPv6 }
 
-    /// Whether `other` is of the same family and in this network.
+    /// Whether this network contains `other`. Always false for the other family.
     public func contains(_ other: IPAddress) -> Bool {
         other.isIPv6 == isIPv6 && (other.value ^ address.value) & mask == 0
     }
@@ -63,7 +63,7 @@ public struct IPPrefix: Hashable, Sendable {
     package func subtracting(_ others: [IPPrefix]) -> [IPPrefix] {
         if others.contains(where: { $0.contains(self) }) { return [] }
         let inside = others.filter { contains($0) }
-        // One that is inside and not all of it is longer, so that this one has two halves.
+        // A prefix inside that is not the whole network is longer, so this network has two halves.
         guard !inside.isEmpty, length < address.bitWidth else { return [self] }
         let step = UInt128(1) << UInt128(address.bitWidth - length - 1)
         return [address.value, address.value | step].flatMap { half in

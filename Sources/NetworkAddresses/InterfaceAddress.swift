@@ -7,12 +7,13 @@
 public struct InterfaceAddress: Hashable, Sendable {
     /// The interface's own address.
     public let address: IPAddress
-    /// How many bits of ``peer``, or of ``address`` where there is no peer, are the network's: 0 to 32 or 0 to 128.
+    /// The bits of ``peer``, or of ``address`` if there is no peer, that belong to the network: 0 to 32 or 0 to 128.
     public let prefixLength: Int
-    /// The address of the other end; nil for none. Of the same family as ``address``.
+    /// The address of the other end, of the same family as ``address``; `nil` if there is none.
     public let peer: IPAddress?
 
-    /// An address in a network; nil when the family has fewer bits than `prefixLength`, or `peer` is of the other family.
+    /// Creates an address in a network. Returns `nil` if the family has fewer bits than `prefixLength`, or if `peer` is of
+    /// the other family.
     public init?(_ address: IPAddress, prefixLength: Int, peer: IPAddress? = nil) {
         guard (0...address.bitWidth).contains(prefixLength), peer == nil || peer?.isIPv6 == address.isIPv6 else {
             return nil
@@ -32,7 +33,7 @@ public struct InterfaceAddress: Hashable, Sendable {
     /// Whether it is of IPv6.
     public var isIPv6: Bool { address.isIPv6 }
 
-    /// The network that the address lies in or, where there is one, its peer.
+    /// The network of the peer's address or, without a peer, of the address.
     public var network: IPPrefix { IPPrefix(holding: peer ?? address, length: prefixLength) }
 }
 
@@ -64,7 +65,7 @@ extension InterfaceAddress: CustomStringConvertible, Codable {
             throw error.moved(by: start)
         }
         guard other.isIPv6 == address.isIPv6 else {
-            throw AddressTextError("an address and its peer are of one family", at: start)
+            throw AddressTextError("an address and its peer must be of one family", at: start)
         }
         peer = other
     }
@@ -78,7 +79,7 @@ extension InterfaceAddress: CustomStringConvertible, Codable {
         guard digits.count > 0 else { throw AddressTextError("there is no prefix length after the /", at: text.count) }
         switch ASCII.unsigned(digits, limit: UInt64(address.bitWidth)) {
         case .value(let length):
-            // Where others read 010 as 8, as ip does, nothing says which was meant.
+            // `ip` reads 010 as ten and other programs read it as eight, so it is refused.
             guard digits.count == 1 || digits[0] != UInt8(ascii: "0") else {
                 throw AddressTextError("a prefix length has no leading zeros", at: slash + 1)
             }

@@ -10,9 +10,9 @@ import CryptoExtras
     package import Foundation
 #endif
 
-/// A password as scrypt (RFC 7914) leaves it, with all that it takes to compare another one.
+/// A password hashed with scrypt (RFC 7914), with the parameters that a comparison needs.
 package struct PasswordHash: Hashable, Sendable, Codable {
-    /// What one hash costs: `128 * n * r` bytes of memory, and time in proportion to `n * r * p`.
+    /// The cost of one hash: `128 * n * r` bytes of memory, and time proportional to `n * r * p`.
     package struct Cost: Hashable, Sendable, Codable, CustomStringConvertible {
         package var n: Int
         package var r: Int
@@ -24,7 +24,7 @@ package struct PasswordHash: Hashable, Sendable, Codable {
             self.p = p
         }
 
-        /// More memory than this nobody asks for on purpose.
+        /// The most memory that a hash may take, in bytes.
         private static let mostBytes = 1 << 28
 
         package var isValid: Bool {
@@ -45,7 +45,7 @@ package struct PasswordHash: Hashable, Sendable, Codable {
     package static let mostBytes = 512
     package static let fewestCharacters = 8
 
-    /// Whether somebody may have this password: UTF-8, neither short nor too long.
+    /// Whether a password is allowed: UTF-8 within the bounds of length.
     package static func isAcceptable(_ password: [UInt8]) -> Bool {
         password.count <= mostBytes
             && String(validating: password, as: UTF8.self).map { $0.count >= fewestCharacters } == true
@@ -70,7 +70,7 @@ package struct PasswordHash: Hashable, Sendable, Codable {
         self.key = key
     }
 
-    /// What the password of a login is compared with that nobody has: no password gives this.
+    /// A hash that no password matches, to compare the password of an unknown login with.
     package static func dummy(_ cost: Cost) -> PasswordHash {
         PasswordHash(cost: cost, salt: Data(repeating: 0, count: 16), key: Data(repeating: 0, count: byteCount))
     }

@@ -3,12 +3,12 @@
 
 import CTunnelSystem
 
-/// Why something could not be kept or found in a ``PrivateDirectory``.
+/// The reason that a file could not be stored or found in a ``PrivateDirectory``.
 package struct StorageProblem: Sendable {
-    /// Whether another user's rights are in the way, or others have too many.
+    /// Whether permissions are the reason: this user has too few, or other users have too many.
     package var isDenied = false
     package var reason: String
-    /// What to do; empty where there is nothing to say.
+    /// The remedy; empty if there is none.
     package var fix = ""
 }
 
@@ -17,22 +17,22 @@ package protocol StorageFailure: Error {
     init(_ problem: StorageProblem)
 }
 
-/// A directory of small files that nobody else may change, or even read: who may is checked at each use, by descriptor, so
-/// that neither a link nor a change of mode meanwhile gets around it.
+/// A directory of small files that no other user may change or, if required, read. Each use checks permissions by descriptor,
+/// so a link or a change of mode cannot bypass the check.
 ///
-/// Files are replaced as a whole, and are on disk when a function returns: a reader sees the old one or the new one, a crash
-/// included.
+/// Files are replaced as a whole, and are on disk when a function returns: even after a crash, a reader gets the old or the
+/// new content.
 package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
     private let descriptor: OwnedDescriptor
     private let path: String
     private let access: StorageAccess
     private let byteLimit: Int
 
-    /// Opens a directory; makes it, and those above it, where they are missing.
+    /// Opens a directory, and creates it and its parents if they are missing.
     /// - Parameters:
     ///   - path: an absolute path.
-    ///   - byteLimit: the most bytes of a file.
-    /// - Throws: also when others may do more than `access` says, or own it.
+    ///   - byteLimit: the largest size of a file, in bytes.
+    /// - Throws: also if other users have more access than `access` permits, or own it.
     package convenience init(path: String, access: StorageAccess, byteLimit: Int = 1 << 20) throws(Failure) {
         guard let descriptor = try Self.open(path, access, makingIt: true) else {
             throw Self.failure("open", path, ENOENT)
@@ -40,7 +40,7 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
         try self.init(adopting: descriptor, path: path, access: access, byteLimit: byteLimit)
     }
 
-    /// The same; nil when it is missing.
+    /// Opens an existing directory; `nil` if it is missing.
     package convenience init?(existing path: String, access: StorageAccess, byteLimit: Int) throws(Failure) {
         guard let descriptor = try Self.open(path, access, makingIt: false) else { return nil }
         try self.init(adopting: descriptor, path: path, access: access, byteLimit: byteLimit)
@@ -99,7 +99,7 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
     package func read(_ name: String) throws(Failure) -> [UInt8]? {
         try check(name: name)
         let file = "\(path)/\(name)"
-        // Not blocking: somebody might have put a pipe there.
+        // Non-blocking, since the file could be a pipe.
         let opened = unsafe openat(descriptor.number, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK)
         guard opened >= 0 else {
             if errno == ENOENT { return nil }
@@ -137,7 +137,7 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
         // A process that swept the folder found the temporary file before it was locked.
         for _ in 1..<8 where error == ENOENT || error == EWOULDBLOCK { error = replace(name, by: bytes) }
         guard error == 0 else { throw Self.failure("write", file, error) }
-        // Makes the new name last; where the file system cannot do that there is nothing better.
+        // Makes the new name durable. If the file system does not support it, there is no alternative.
         _ = fsync(descriptor.number)
     }
 
@@ -245,7 +245,7 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
         }
     }
 
-    /// Checks kind, owner and mode of what is open; returns its size.
+    /// Checks the kind, owner and mode of an open file; returns its size.
     private func check(_ opened: Int32, _ path: String, _ kind: FileStatus.Kind) throws(Failure) -> Int {
         guard let status = FileStatus(of: opened) else { throw Self.failure("check", path, errno) }
         guard status.kind == kind else {
@@ -259,8 +259,8 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
         guard status.mode & forbidden == 0 else {
             let wanted = kind == .folder ? access.directoryMode : access.fileMode
             throw Self.problem(
-                isDenied: true, "'\(path)' is open to others: its mode is \(String(status.mode, radix: 8))",
-                fix: "chmod \(String(wanted, radix: 8)) it, and replace secrets that others may have read")
+                isDenied: true, "'\(path)' is accessible to other users: its mode is \(String(status.mode, radix: 8))",
+                fix: "chmod \(String(wanted, radix: 8)) it, and replace secrets that other users may have read")
         }
         return status.size
     }
@@ -270,7 +270,7 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
         for part in path.split(separator: "/") {
             partial += "/\(part)"
             guard unsafe mkdir(partial, mode) != 0 else { continue }
-            // Those that are there already may be read-only, which only matters for those that are not.
+            // Existing parents may be read-only, which matters only if one is missing.
             let error = errno
             guard FileStatus(of: partial) != nil else { throw failure("make", partial, error) }
         }
@@ -288,11 +288,11 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
     }
 }
 
-/// Who else may do what in a ``PrivateDirectory``.
+/// The access of other users to a ``PrivateDirectory``.
 package enum StorageAccess: Sendable {
-    /// Others may read: directories of mode 0755, files of 0644, and nobody else writes.
+    /// Other users may read: directories have mode 0755, files 0644. Only the owner writes.
     case readableByAll
-    /// Nobody else may do anything: 0700 and 0600.
+    /// Other users have no access: 0700 and 0600.
     case ownerOnly
     /// An app's own folder: new files are as with `ownerOnly`, and the modes of old ones are not checked. The names of all stored
     /// files begin with `prefix`, and temporary files with other names are not removed.
@@ -312,7 +312,7 @@ package enum StorageAccess: Sendable {
         case .asItIs: nil
         }
     }
-    /// Names that are made of others' names may be longer.
+    /// Names derived from other names may be longer.
     fileprivate var nameLimit: Int { isShared ? 200 : FileName.limit }
     fileprivate var linkFlag: Int32 { isShared ? 0 : O_NOFOLLOW }
 }
@@ -367,12 +367,12 @@ package enum FileName {
     }
 }
 
-/// The names of what is in a folder.
+/// The names of the entries of a folder.
 package enum FolderContents {
-    /// The names, hidden ones too, in no order; nil where the folder cannot be read, with the reason in `errno`.
-    /// - Parameter parent: a descriptor of the folder that a relative path begins at.
+    /// The names, hidden ones included, in no order; `nil` if the folder cannot be read, with the reason in `errno`.
+    /// - Parameter parent: a descriptor of the folder that a relative path starts from.
     package static func names(_ path: String, in parent: Int32 = AT_FDCWD) -> [String]? {
-        // A descriptor of its own: reading a directory moves a position and ends with a close.
+        // A separate descriptor: reading a directory moves a position and closes the descriptor.
         let listed = unsafe openat(parent, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard listed >= 0 else { return nil }
         guard let stream = unsafe fdopendir(listed) else {

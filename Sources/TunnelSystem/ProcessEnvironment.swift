@@ -3,7 +3,7 @@
 
 import CTunnelSystem
 
-/// What this process finds around itself.
+/// The environment of this process.
 package enum ProcessEnvironment {
     /// The value of a variable.
     package static func value(_ name: String) -> String? {

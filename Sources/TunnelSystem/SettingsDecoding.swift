@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-// Files of settings that people write: what is left out is as it is by default, and what is not known is refused.
+// Settings files that people write: a missing member has its default, and an unknown one is refused.
 
 private struct AnyKey: CodingKey {
     let stringValue: String
@@ -28,7 +28,7 @@ extension Decoder {
 }
 
 extension KeyedDecodingContainer {
-    /// Replaces `value` by what is under `key`, if there is something.
+    /// Replaces `value` by the member `key`, if it exists.
     package func take<Value: Decodable>(_ key: Key, _ value: inout Value) throws {
         value = try decodeIfPresent(Value.self, forKey: key) ?? value
     }

@@ -6,10 +6,10 @@ import Synchronization
 
 /// Work in tasks, while this thread takes the signals that end a program.
 package enum SignalledTask {
-    /// Runs `work` and returns its exit status. SIGINT, SIGTERM and SIGHUP cancel its task; it says itself what status that
-    /// is. One more ends the process at once where `isImpatient` says so, but not within a second: a signal may come twice,
-    /// to the process and to its group.
-    /// - Parameter beside: called once signals are this thread's alone, for threads that are to inherit that.
+    /// Runs `work` and returns its exit status. SIGINT, SIGTERM and SIGHUP cancel its task, which chooses the status. A
+    /// further signal ends the process immediately if `isImpatient` returns true, but not within a second: a signal may
+    /// arrive twice, for the process and for its group.
+    /// - Parameter beside: called after signals are blocked in this thread, to start threads that inherit the mask.
     package static func run(
         isImpatient: Bool = true, beside: () -> Void = {}, _ work: @escaping @Sendable () async -> Int32
     ) -> Int32 {

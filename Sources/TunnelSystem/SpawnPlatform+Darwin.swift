@@ -5,7 +5,7 @@
     import Darwin
     import MachO
 
-    /// What is macOS's own about starting programs. Not verified there.
+    /// The parts of starting programs that are specific to macOS. Not verified there.
     package enum SpawnPlatform {
         static var noActions: posix_spawn_file_actions_t? { nil }
         static var noAttributes: posix_spawnattr_t? { nil }
@@ -20,7 +20,7 @@
             unsafe posix_spawn_file_actions_addinherit_np(&actions, number)
         }
 
-        /// Makes a pipe. Programs inherit only what they are given, see ``closesTheRest``.
+        /// Makes a pipe. Programs inherit only the descriptors that they are given; see ``closesTheRest``.
         @unsafe static func pipe(_ ends: UnsafeMutablePointer<Int32>?) -> Int32 { unsafe Darwin.pipe(ends) }
 
         /// This program's own file.

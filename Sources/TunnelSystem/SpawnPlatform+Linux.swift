@@ -4,7 +4,7 @@
 #if os(Linux)
     import CTunnelSystem
 
-    /// What is Linux's own about starting programs.
+    /// The parts of starting programs that are specific to Linux.
     package enum SpawnPlatform {
         static var noActions: posix_spawn_file_actions_t { unsafe posix_spawn_file_actions_t() }
         /// A pointer elsewhere.
@@ -26,10 +26,10 @@
         /// Happens anyway.
         static func keep(_ number: Int32, _ actions: inout posix_spawn_file_actions_t) {}
 
-        /// Makes a pipe whose ends no program inherits, not even one that another thread starts meanwhile.
+        /// Makes a pipe whose ends no program inherits, not even one that another thread starts at the same time.
         @unsafe static func pipe(_ ends: UnsafeMutablePointer<Int32>?) -> Int32 { unsafe ctunnel_pipe(ends) }
 
-        /// This program's own file, also when it was started by a name found in the path.
+        /// This program's own file, even if it was started by a name in the path.
         package static let ownProgram = "/proc/self/exe"
     }
 #endif

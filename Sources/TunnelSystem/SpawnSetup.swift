@@ -5,17 +5,17 @@
 #if os(Linux) || os(macOS)
     import CTunnelSystem
 
-    /// What a program starts with (`posix_spawn`): its descriptors, a group or session of its own, so that Ctrl-C is not for
-    /// it, and signals as they are by default.
+    /// The setup of a program (`posix_spawn`): its descriptors, a separate group or session, so that Ctrl-C does not reach
+    /// it, and default signals.
     ///
-    /// It inherits the descriptors 0, 1 and 2, and those that the setup names. Sockets of SwiftNIO are not closed on exec: a program that
-    /// inherited one would keep its connection open.
+    /// The program inherits the descriptors 0, 1 and 2, and those that the setup names. SwiftNIO's sockets are not closed on
+    /// exec: a program that inherited one would keep its connection open.
     @safe
     package final class SpawnSetup {
-        /// What it is apart from us in.
+        /// The process group or session of the child.
         package enum Place {
             case ownGroup
-            /// It does not end when the terminal goes, either.
+            /// The child also survives the end of the terminal.
             case ownSession
         }
 
@@ -50,7 +50,7 @@
             unsafe posix_spawn_file_actions_addopen(&actions, number, "/dev/null", forWriting ? O_WRONLY : O_RDONLY, 0)
         }
 
-        /// Gives it a descriptor of ours under this number, which must be another one than ours.
+        /// Passes a descriptor of this process to the child with this number, which must differ.
         package func give(_ descriptor: Int32, as number: Int32) {
             numbers.insert(number)
             unsafe posix_spawn_file_actions_adddup2(&actions, descriptor, number)
@@ -95,7 +95,7 @@
         package let reader: SharedDescriptor
         package let writer: SharedDescriptor
 
-        /// - Throws: when there are no more descriptors.
+        /// - Throws: if no descriptors are left.
         package init() throws(SystemError) {
             var ends: (Int32, Int32) = (-1, -1)
             let made = unsafe withUnsafeMutableBytes(of: &ends) { raw in

@@ -15,7 +15,7 @@ package enum SystemCall {
     }
 
     /// The call's result.
-    /// - Throws: what `failure` makes of the system's error number when it failed.
+    /// - Throws: the error that `failure` makes from the system's error number.
     @inlinable
     @discardableResult
     package static func check<Result: FixedWidthInteger & SignedInteger, Failure: Error>(
@@ -27,7 +27,7 @@ package enum SystemCall {
     }
 
     /// The call's result.
-    /// - Throws: the system's reason, with what was tried.
+    /// - Throws: the system's reason, with the failed operation.
     @inlinable
     @discardableResult
     package static func check<Result: FixedWidthInteger & SignedInteger>(
@@ -36,7 +36,7 @@ package enum SystemCall {
         try check(call) { SystemError(operation(), errno: $0) }
     }
 
-    // MARK: - Where a method of the same name hides the C library's
+    // MARK: - Calls that a method of the same name hides
 
     /// Reads into `bytes`.
     /// - Returns: the number of bytes, zero at the end; negative when it failed, with the reason in `errno`.

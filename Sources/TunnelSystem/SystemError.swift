@@ -5,7 +5,7 @@ import CTunnelSystem
 
 /// A call that the system refused.
 package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What was tried, and on what.
+    /// The failed operation, and its object.
     package let operation: String
     /// The system's error number.
     package let errno: Int32
@@ -15,18 +15,18 @@ package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
         self.errno = errno
     }
 
-    /// What was tried, and the system's reason with its number.
+    /// The failed operation, and the system's reason with its number.
     package var description: String { "\(operation): \(SystemError.text(errno))" }
 
     /// Whether this error number says that another user's rights are in the way.
     package static func isDenied(_ number: Int32) -> Bool { number == EACCES || number == EPERM }
 
-    /// What the system calls this error number.
+    /// The system's text for this error number.
     package static func words(_ number: Int32) -> String {
         guard let words = unsafe strerror(number) else { return "error \(number)" }
         return unsafe String(cString: words)
     }
 
-    /// What the system calls this error number, and the number.
+    /// The system's text for this error number, and the number.
     package static func text(_ number: Int32) -> String { "\(words(number)) (errno \(number))" }
 }

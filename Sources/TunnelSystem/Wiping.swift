@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Overwrites a secret that had to be an array, as far as this copy of it goes.
+/// Overwrites a secret in an array, as far as this copy reaches.
 package func wipe(_ bytes: inout [UInt8]) {
     unsafe bytes.withUnsafeMutableBytes { unsafe zeroise($0) }
 }

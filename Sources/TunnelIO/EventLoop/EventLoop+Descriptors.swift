@@ -22,19 +22,19 @@ extension EventLoop {
             state.sources[token] = State.Source(descriptor: descriptor, interest: interest, handler: Handler(handler))
             return (Registration(token: token, descriptor: descriptor), stale)
         }
-        // What a handler captured must not go away under the lock.
+        // A handler's captured objects must not be released under the lock.
         withExtendedLifetime(stale) {}
         return registration
     }
 
-    /// Changes what is waited for. With an empty interest not even a hang-up is reported, until it is changed again.
+    /// Changes the awaited events. With an empty interest, not even a hang-up is reported.
     ///
-    /// A registration that is gone is left alone.
-    /// - Throws: `.eventLoop` when the system refuses, for example since the descriptor was closed.
+    /// Has no effect if the registration was removed.
+    /// - Throws: `.eventLoop` if the system refuses, for example because the descriptor was closed.
     public func modify(_ registration: Registration, interest: Interest) throws(TunnelIOError) {
         try state.withLock { (state) throws(TunnelIOError) in
             guard let old = state.sources[registration.token]?.interest, old != interest else { return }
-            // epoll reports hang-ups whatever it is asked for, so that no interest means not to watch at all.
+            // epoll always reports hang-ups, so the loop removes a descriptor that has no interest.
             if interest.isEmpty {
                 poller.remove(registration.descriptor, interest: old)
             } else if old.isEmpty {
@@ -46,20 +46,21 @@ extension EventLoop {
         }
     }
 
-    /// Stops watching. On the loop's thread the handler is not called any more; on another it may be running still.
+    /// Stops watching. After a call on the loop's thread, the handler is not called again; after a call on another thread, it
+    /// may still be running.
     ///
-    /// Safe to repeat, and after the descriptor was closed.
+    /// You can call it more than once, and after the descriptor was closed.
     public func unregister(_ registration: Registration) {
         let source = state.withLock { state -> State.Source? in
             guard let source = state.sources.removeValue(forKey: registration.token) else { return nil }
-            // Unless the descriptor was closed and its number is another's by now.
+            // Unless the descriptor was closed and its number now belongs to another file.
             if state.owners[source.descriptor] == registration.token {
                 state.owners[source.descriptor] = nil
                 if !source.interest.isEmpty { poller.remove(source.descriptor, interest: source.interest) }
             }
             return source
         }
-        // What the handler captured must not go away under the lock.
+        // The handler's captured objects must not be released under the lock.
         withExtendedLifetime(source) {}
     }
 }

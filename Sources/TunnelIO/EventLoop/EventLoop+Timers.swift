@@ -14,9 +14,9 @@ extension EventLoop {
         }
     }
 
-    /// Calls the timer's handler once when `deadline`, on ``LaneClock``, has passed; nil unsets it.
+    /// Calls the timer's handler once when `deadline`, on ``LaneClock``, has passed; `nil` clears the timer.
     ///
-    /// Only a deadline that is earlier than all others costs a system call.
+    /// Makes a system call only if the deadline is earlier than all others.
     public func set(_ timer: Timer, deadline: Int64?) {
         let time = deadline ?? .max
         state.withLock { state in
@@ -34,11 +34,11 @@ extension EventLoop {
             guard let index = state.timers.firstIndex(where: { $0.token == timer.token }) else { return nil }
             return state.timers.remove(at: index)
         }
-        // What the handler captured must not go away under the lock.
+        // The handler's captured objects must not be released under the lock.
         withExtendedLifetime(old) {}
     }
 
-    /// Calls the handlers of those timers whose time has come, each at most once, and arms the poller for the next.
+    /// Calls the handlers of the timers that have expired, each at most once, and sets the poller's timer for the next one.
     func runTimers() {
         let now = LaneClock.now()
         let round = state.withLock { state in

@@ -5,11 +5,11 @@ import Synchronization
 
 /// Waits for descriptors, deadlines and calls from other threads, and runs a handler for each on one thread.
 ///
-/// Every method may be called from any thread. Handlers run on the thread that is in ``run()``, one at a time; what is
-/// unregistered or stopped on that thread is not called any more, not even for events that were already reported.
-/// A loop runs once: after ``stop()`` it is done for good. Descriptors are level-triggered and stay their owners'.
+/// You can call every method from any thread. Handlers run on the thread that is in ``run()``, one at a time. A handler that
+/// is unregistered or stopped on that thread is not called again, not even for events that were already reported. A loop runs
+/// once: it cannot run again after ``stop()``. Descriptors are level-triggered, and their owners close them.
 public final class EventLoop: Sendable {
-    /// What to wait for on a descriptor. Empty: nothing, hang-ups and errors included.
+    /// The awaited events of a descriptor. If it is empty, nothing is reported, hang-ups and errors included.
     public struct Interest: OptionSet, Sendable {
         /// The bits.
         public let rawValue: UInt8
@@ -24,7 +24,7 @@ public final class EventLoop: Sendable {
         public static let end = Interest(rawValue: 4)
     }
 
-    /// What a descriptor was found to be.
+    /// The reported events of a descriptor.
     public struct Readiness: OptionSet, Sendable {
         /// The bits.
         public let rawValue: UInt8
@@ -34,7 +34,7 @@ public final class EventLoop: Sendable {
         public static let readable = Readiness(rawValue: 1)
         /// There is room to write.
         public static let writable = Readiness(rawValue: 2)
-        /// The other side is gone.
+        /// The other side has closed.
         public static let hangup = Readiness(rawValue: 4)
         /// An error is pending.
         public static let error = Readiness(rawValue: 8)
@@ -69,8 +69,8 @@ public final class EventLoop: Sendable {
 
     // MARK: - Running
 
-    /// Runs handlers on the calling thread until ``stop()``. A loop that was stopped before returns at once.
-    /// - Throws: `.eventLoop` when the loop runs already or the system fails.
+    /// Runs handlers on the calling thread until ``stop()``. Returns immediately if the loop was already stopped.
+    /// - Throws: `.eventLoop` if the loop is already running or the system fails.
     public func run() throws(TunnelIOError) {
         let isFirst = state.withLock { state in
             guard state.phase == .idle else { return false }
@@ -94,7 +94,7 @@ public final class EventLoop: Sendable {
                 switch event.token {
                 case Poller.wakeToken:
                     poller.clearWake()
-                    // Cleared before the work is taken, so that work which comes later wakes the loop again.
+                    // Cleared before the work is removed, so that later work wakes the loop again.
                     wakePending.store(false, ordering: .sequentiallyConsistent)
                 case Poller.timerToken:
                     poller.clearTimer()
@@ -137,8 +137,8 @@ public final class EventLoop: Sendable {
         }
     }
 
-    /// Waits until the thread of ``startThread(name:)`` is gone. From that thread, or without one, it returns at once.
-    /// - Throws: what ``run()`` threw there.
+    /// Waits until the thread of ``startThread(name:)`` has ended. Returns immediately on that thread, or if there is none.
+    /// - Throws: the error that ``run()`` threw on it.
     public func join() throws(TunnelIOError) {
         thread.withLock { $0 }?.join()
         if let error = failure.withLock({ $0 }) { throw error }
@@ -173,14 +173,14 @@ public final class EventLoop: Sendable {
         poller.wake()
     }
 
-    /// Sets what runs at the end of each round, after descriptors, timers and work. Nil: nothing.
+    /// Sets the handler for the end of each round, after descriptors, timers and work. `nil` removes it.
     public func afterEachRound(_ handler: (@Sendable () -> Void)?) {
         let old = state.withLock { state in
             let old = state.afterRound
             state.afterRound = handler.map { body in Handler { _ in body() } }
             return old
         }
-        // What a handler captured must not go away under the lock.
+        // A handler's captured objects must not be released under the lock.
         withExtendedLifetime(old) {}
     }
 
@@ -195,7 +195,7 @@ public final class EventLoop: Sendable {
         for item in work { item() }
     }
 
-    /// Accepts no more work, runs what is still queued, so that nobody waits forever, and lets go of all handlers.
+    /// Refuses further work, runs the work in the queue, so that no caller waits forever, and releases all handlers.
     private func finish() {
         let rest = state.withLock { state in
             let rest = state
@@ -210,8 +210,7 @@ public final class EventLoop: Sendable {
 }
 
 extension EventLoop {
-    /// A closure as an object: a closure that generic code (the lock) returns would be wrapped anew, with an
-    /// allocation, each time.
+    /// A closure as an object. The lock's generic code would wrap a returned closure again each time, with an allocation.
     final class Handler: Sendable {
         let call: @Sendable (Readiness) -> Void
 
@@ -220,7 +219,7 @@ extension EventLoop {
         }
     }
 
-    /// What the lock guards.
+    /// The state that the lock protects.
     struct State {
         enum Phase {
             case idle
@@ -247,7 +246,7 @@ extension EventLoop {
         /// The token that a descriptor is watched under.
         var owners: [Int32: UInt64] = [:]
         var timers: [Deadline] = []
-        /// When the poller's timer fires next; Int64.max while it does not.
+        /// The time of the poller's timer; `Int64.max` if it is not set.
         var armed = Int64.max
         var timerRound: UInt64 = 0
         var work: [@Sendable () -> Void] = []

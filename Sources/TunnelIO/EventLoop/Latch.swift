@@ -7,7 +7,7 @@ package final class Latch: Sendable {
 
     package init() {}
 
-    /// Lets everyone through, now and later.
+    /// Releases all waiters, now and later.
     package func open() {
         isOpen.update { isOpen in
             isOpen = true

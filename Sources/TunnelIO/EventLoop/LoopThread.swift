@@ -4,18 +4,18 @@
 import CTunnelSystem
 import Synchronization
 
-/// A thread of its own for a body that runs until it returns.
+/// A separate thread for a body that runs until it returns.
 package final class LoopThread: Sendable {
     private enum State {
         case running(UInt)
-        /// Somebody joins, or has joined, the thread with this handle.
+        /// A thread is joining, or has joined, the thread with this handle.
         case joined(UInt)
     }
 
     private let state: Mutex<State>
     private let ended: Latch
 
-    /// Starts `body` on a new thread with this name, cut to what the system allows.
+    /// Starts `body` on a new thread. The system may truncate its name.
     package init(name: String, body: @escaping @Sendable () -> Void) throws(TunnelIOError) {
         let start = unsafe Unmanaged.passRetained(ThreadStart(name: name, body: body))
         var handle: UInt = 0
@@ -29,15 +29,15 @@ package final class LoopThread: Sendable {
     }
 
     deinit {
-        // Nobody can join it any more: the system takes its stack back when it ends.
+        // No thread can join it any longer, so the system frees its stack when it ends.
         if case .running(let handle) = state.withLock({ $0 }) { _ = ctunnel_thread_detach(handle) }
     }
 
     /// The calling thread's handle.
     package static var current: UInt { ctunnel_thread_self() }
 
-    /// Waits until the body has returned and the thread is gone. Any thread may call it, any number of times;
-    /// from the thread itself it returns at once.
+    /// Waits until the body has returned and the thread has ended. You can call it from any thread and more than once; on the
+    /// thread itself it returns immediately.
     package func join() {
         let (handle, isFirst) = state.withLock { state -> (UInt, Bool) in
             switch state {
@@ -55,7 +55,7 @@ package final class LoopThread: Sendable {
 }
 
 extension LoopThread {
-    /// Runs what waits for threads, which is nothing for a task to do, on a thread of its own.
+    /// Runs a body that waits for threads on a separate thread, since a task must not block.
     package static func run(name: String, _ body: @escaping @Sendable () -> Void) async {
         await withCheckedContinuation { continuation in
             do throws(TunnelIOError) {

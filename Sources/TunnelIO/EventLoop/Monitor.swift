@@ -30,7 +30,7 @@ package final class Monitor<Value>: @unchecked Sendable {
         unsafe mutex.deallocate()
     }
 
-    /// Changes or reads the value, and wakes who waits when `body` says so.
+    /// Changes or reads the value, and wakes all waiters if `body` returns true.
     package func update(_ body: (inout Value) -> Bool) {
         unsafe pthread_mutex_lock(mutex)
         let wakes = body(&value)
@@ -38,7 +38,7 @@ package final class Monitor<Value>: @unchecked Sendable {
         if wakes { unsafe _ = pthread_cond_broadcast(condition) }
     }
 
-    /// Changes or reads the value, and wakes one of those who wait when `body` says so.
+    /// Changes or reads the value, and wakes one waiter if `body` returns true.
     package func updateForOne(_ body: (inout Value) -> Bool) {
         unsafe pthread_mutex_lock(mutex)
         let wakes = body(&value)
@@ -46,7 +46,7 @@ package final class Monitor<Value>: @unchecked Sendable {
         if wakes { unsafe _ = pthread_cond_signal(condition) }
     }
 
-    /// Changes or reads the value; nobody is woken.
+    /// Changes or reads the value without waking a waiter.
     package func withValue<R>(_ body: (inout Value) -> R) -> R {
         unsafe pthread_mutex_lock(mutex)
         defer { unsafe _ = pthread_mutex_unlock(mutex) }

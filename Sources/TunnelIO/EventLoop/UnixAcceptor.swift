@@ -4,9 +4,9 @@
 import Synchronization
 package import TunnelSystem
 
-/// Takes the connections of a listening socket as they come, on a loop's thread.
+/// Accepts the connections of a listening socket on a loop's thread.
 ///
-/// Without descriptors or memory it tries again in a tenth of a second: by then some may be free, whoever had them.
+/// If the system has no descriptors or memory left, it tries again after a tenth of a second.
 package final class UnixAcceptor: Sendable {
     private let listener: UnixListener
     private let loop: EventLoop
@@ -14,11 +14,11 @@ package final class UnixAcceptor: Sendable {
     private let welcome: @Sendable (consuming OwnedDescriptor) -> Void
     private let watch = Mutex<(registration: EventLoop.Registration, timer: EventLoop.Timer)?>(nil)
 
-    /// Begins to accept.
+    /// Starts to accept.
     /// - Parameters:
-    ///   - hasRoom: asked before each connection; where there is none, the system keeps the rest in its queue until
-    ///     ``resume()``.
-    ///   - welcome: takes a connection, non-blocking.
+    ///   - hasRoom: called before each connection. If it returns false, the system keeps further connections in its queue
+    ///     until ``resume()``.
+    ///   - welcome: receives a non-blocking connection.
     package init(
         _ listener: UnixListener, on loop: EventLoop, while hasRoom: @escaping @Sendable () -> Bool = { true },
         welcome: @escaping @Sendable (consuming OwnedDescriptor) -> Void

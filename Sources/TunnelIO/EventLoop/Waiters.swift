@@ -92,8 +92,8 @@ package final class Waiters<Failure: Error>: Sendable {
         }
     }
 
-    /// May return without a reason.
-    /// - Returns: why the event loop cannot watch a descriptor.
+    /// May return without an event.
+    /// - Returns: the error if the event loop cannot watch a descriptor.
     private func suspend(isReader: Bool, unless isReady: () -> Bool) async -> TunnelIOError? {
         let number = state.withLock { state in
             state.nextNumber += 1

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The batches of one lane and direction that are under way, oldest first: planned in the order in which they came, worked
-/// on in any, and given back in the order in which they came.
+/// The batches in progress of one lane and direction, oldest first. They are planned in the order of their arrival, processed
+/// in any order, and returned in the order of their arrival.
 ///
-/// It belongs to the lane's thread. All memory is taken at `init`.
+/// Only the lane's thread uses it. It allocates all memory in `init`.
 final class BatchPipeline {
     private let slots: [BatchSlot]
     private let workers: BatchWorkers
@@ -27,9 +27,9 @@ final class BatchPipeline {
     /// The slot for the next batch; there must be one.
     var next: BatchSlot { slots[(first + count) % Self.depth] }
 
-    /// Takes the batch in ``next``, which was planned, under way.
-    /// - Parameter isLast: whether no other batch follows at once; then there is nothing that the lane could do meanwhile, and
-    ///   it is left to the lane.
+    /// Starts the planned batch in ``next``.
+    /// - Parameter isLast: whether no other batch follows immediately; the lane then has nothing else to do, and processes
+    ///   this one itself.
     func submit(isLast: Bool) {
         let slot = next
         count += 1
@@ -54,7 +54,7 @@ final class BatchPipeline {
 
     // MARK: - Memory
 
-    /// Whether a batch was used beyond so many bytes since ``forgetReach()``.
+    /// Whether a batch used more than this many bytes since ``forgetReach()``.
     func isBeyond(_ bytes: Int) -> Bool {
         slots.contains { $0.source.reach > bytes || ($0.sealed?.reach ?? 0) > bytes }
     }

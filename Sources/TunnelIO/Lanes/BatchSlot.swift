@@ -3,9 +3,10 @@
 
 import Synchronization
 
-/// One batch that is sealed or opened by whoever comes first: a worker, or the lane that it belongs to.
+/// One batch, which the first free thread seals or opens: a worker, or the lane that owns it.
 ///
-/// The stage says who may touch the rest: the lane while it is idle or done, whoever made it run while it runs.
+/// The stage determines who may use the other members: the lane while the slot is idle or done, or the thread that runs it
+/// while it runs.
 final class BatchSlot: @unchecked Sendable {
     private enum Stage {
         static let idle: UInt8 = 0
@@ -14,13 +15,13 @@ final class BatchSlot: @unchecked Sendable {
         static let done: UInt8 = 3
     }
 
-    /// What was read or received.
+    /// The batch that was read or received.
     let source: PacketBatch
-    /// What the packets of `source` become; nil where datagrams are opened in place.
+    /// The batch for the sealed packets of `source`; `nil` if datagrams are opened in place.
     let sealed: PacketBatch?
     let steps: any TransportSteps
     private let stage = Atomic<UInt8>(Stage.idle)
-    /// Who waits for the batch.
+    /// The threads that wait for the batch.
     private let finished = Monitor(())
 
     /// - Parameter sealed: nil for a slot of datagrams.
@@ -35,7 +36,7 @@ final class BatchSlot: @unchecked Sendable {
         stage.store(Stage.waiting, ordering: .sequentiallyConsistent)
     }
 
-    /// Does the work, unless somebody else does it or has done it.
+    /// Does the work, unless another thread does it or has done it.
     func runIfWaiting() {
         guard
             stage.compareExchange(
@@ -55,7 +56,7 @@ final class BatchSlot: @unchecked Sendable {
 
     var isDone: Bool { stage.load(ordering: .acquiring) == Stage.done }
 
-    /// Does the work here or waits for who does it.
+    /// Does the work here, or waits for the thread that does it.
     func finish() {
         runIfWaiting()
         if !isDone { finished.wait { _ in isDone ? () : nil } }

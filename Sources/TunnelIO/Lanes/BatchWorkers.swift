@@ -5,8 +5,8 @@ import Synchronization
 
 /// Threads that seal and open batches of lanes.
 ///
-/// The queue is bounded by what the lanes have under way. What workers do not get to, the lanes do themselves, so that
-/// nothing ever depends on a worker that has not begun.
+/// The queue is bounded by the lanes' batches in progress. The lanes process the batches that the workers have not started,
+/// so nothing depends on a worker that has not begun.
 final class BatchWorkers: Sendable {
     private struct State {
         /// A ring of batches that wait.
@@ -41,7 +41,7 @@ final class BatchWorkers: Sendable {
     /// The threads that were started.
     var threadCount: Int { threads.withLock { $0.count } }
 
-    /// Ends the threads, after the batches that they are working on, and waits until they are gone.
+    /// Ends the threads after their current batches, and waits for them.
     func stop() {
         requestStop()
         for thread in threads.withLock({ $0 }) { thread.join() }
@@ -55,7 +55,7 @@ final class BatchWorkers: Sendable {
         }
     }
 
-    /// Offers a batch to whoever is idle. It may be taken by its lane before a worker gets to it.
+    /// Offers a batch to an idle worker. Its lane may start it before a worker does.
     func offer(_ slot: BatchSlot) {
         state.updateForOne { state in
             let capacity = state.queue.count

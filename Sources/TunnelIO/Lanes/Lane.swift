@@ -3,11 +3,11 @@
 
 import Synchronization
 
-/// Moves packets between a TUN device and UDP sockets through a transport, on a thread of its own.
+/// Moves packets between a TUN device and UDP sockets through a transport, on a separate thread.
 ///
-/// The thread waits for the device, the sockets and the transport's deadline, and runs each batch to completion: read,
-/// seal, send; receive, open, deliver. All memory is taken at `init`. The device and the sockets stay their owner's, who
-/// closes them only once the lane is stopped or has replaced them.
+/// The thread waits for the device, the sockets and the transport's deadline, and processes each batch to the end: read,
+/// seal, send; receive, open, deliver. It allocates all memory in `init`. The owner of the device and the sockets closes
+/// them, only after the lane was stopped or has replaced them.
 public final class Lane: Sendable {
     private enum State {
         case created
@@ -18,15 +18,15 @@ public final class Lane: Sendable {
     let core: LaneCore
     private let state = Mutex(State.created)
 
-    /// A lane that is not running yet.
+    /// Creates a lane that is not running.
     ///
     /// - Parameters:
-    ///   - device: where packets come from and go to.
-    ///   - sockets: where datagrams come from and go to; nil for none yet.
-    ///   - transport: what seals and opens. It is called on the lane's thread.
+    ///   - device: the source and the destination of packets.
+    ///   - sockets: the source and the destination of datagrams; `nil` for none yet.
+    ///   - transport: seals and opens. It is called on the lane's thread.
     ///   - configuration: batch sizes.
-    ///   - onFailure: called at most once, on the lane's thread, when the device is gone or the system fails; the lane
-    ///     then stops by itself.
+    ///   - onFailure: called at most once, on the lane's thread, if the device was removed or the system fails. The lane then
+    ///     stops itself.
     /// - Throws: `.outOfMemory` or `.eventLoop`.
     public init(
         device: any TunDevice, sockets: DatagramSockets?, transport: any TunnelTransport,
@@ -37,7 +37,7 @@ public final class Lane: Sendable {
             device: device, sockets: sockets, transport: transport, configuration: configuration, onFailure: onFailure)
     }
 
-    /// One of the lanes of a group, without sockets.
+    /// Creates one of the lanes of a group, without sockets.
     init(
         device: any TunDevice, transport: any TunnelTransport, configuration: LaneConfiguration, role: LaneRole,
         duties: LaneDuties?, workers: BatchWorkers?, onFailure: @escaping @Sendable (TunnelIOError) -> Void
@@ -55,9 +55,8 @@ public final class Lane: Sendable {
     var duties: LaneDuties { core.duties }
     var loop: EventLoop { core.loop }
 
-    /// Starts the thread.
-    /// - Throws: `.eventLoop` when the device or a socket cannot be watched, `.closed` after ``stop()``. A lane that
-    ///   runs already is left alone.
+    /// Starts the thread. Has no effect if the lane is running.
+    /// - Throws: `.eventLoop` if the device or a socket cannot be watched, `.closed` after ``stop()``.
     public func start(name: String = "lane") throws(TunnelIOError) {
         try state.withLock { (state) throws(TunnelIOError) in
             switch state {
@@ -71,7 +70,8 @@ public final class Lane: Sendable {
         }
     }
 
-    /// Stops the lane and waits until its thread is gone. On the lane's own thread it does not wait. Safe to repeat.
+    /// Stops the lane and waits until its thread has ended. Does not wait on the lane's own thread. You can call it more than
+    /// once.
     public func stop() {
         let thread = state.withLock { state -> LoopThread? in
             switch state {
@@ -91,7 +91,7 @@ public final class Lane: Sendable {
         core.loop.stop()
     }
 
-    /// Whether the calling thread is the lane's.
+    /// Whether the calling thread is the lane's thread.
     public var isOnLaneThread: Bool { core.loop.isOnLoopThread }
 
     /// Makes the lane ask its transport for datagrams to send and for its next deadline. Any thread may call it.
@@ -105,10 +105,10 @@ public final class Lane: Sendable {
         onLane(waits: false) { core.setDeviceEnabled(isEnabled) }
     }
 
-    /// Uses these sockets instead; nil for none. When it returns, the lane does not use the old ones any more, and they
-    /// can be closed.
+    /// Replaces the sockets; `nil` for none. When it returns, the lane no longer uses the old sockets, and you can close
+    /// them.
     ///
-    /// Any thread may call it, but not while it holds a lock that the transport takes.
+    /// You can call it from any thread that holds no lock of the transport.
     public func replaceSockets(_ sockets: DatagramSockets?) {
         replaceSockets(sockets, receives: true, waits: true)
     }
@@ -121,7 +121,7 @@ public final class Lane: Sendable {
         onLane(waits: waits) { core.replaceSockets(sockets, receives: receives) }
     }
 
-    /// What was moved and dropped so far. Any thread may ask.
+    /// The packets moved and dropped so far. Safe to read from any thread.
     public var statistics: LaneStatistics { core.statistics.withLock { $0 } }
 
     /// Runs `body` on the lane's thread, or here and now when the lane does not run.
@@ -143,7 +143,7 @@ public final class Lane: Sendable {
             latch.open()
         }
         guard isQueued else {
-            // The loop has ended for good. Once its thread is gone too, the lock alone keeps others out.
+            // The loop has ended. After its thread has ended too, only the lock protects the state.
             thread.join()
             return state.withLock { _ in body() }
         }

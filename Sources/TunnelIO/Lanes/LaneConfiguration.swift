@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// How much memory a lane takes and how long it stays with one source.
+/// The memory of a lane, and the time that it spends on one source.
 ///
-/// A lane raises what is too little to work with: one packet and one datagram at a time, and
+/// A lane raises values that are too small: at least one packet and one datagram at a time, and
 /// ``PacketBatch/minimumReadBytes``.
 public struct LaneConfiguration: Hashable, Sendable {
     /// The most packets that are read from the device, sealed and sent at a time.
     public var packetCount: Int
-    /// The bytes that those packets have, at most.
+    /// The bytes for those packets.
     public var packetBytes: Int
     /// The most datagrams that are received and opened at a time. With fewer than 64, Linux sockets do not take joined
     /// datagrams.
     public var datagramCount: Int
-    /// The bytes of address space that those datagrams have, at most: 65,600 for each message of the system, which may be
-    /// one datagram or several joined. Only pages that datagrams reach cost memory.
+    /// The bytes of address space for those datagrams: 65,600 for each message of the system, which may contain one datagram
+    /// or several joined ones. Only pages that were used cost memory.
     public var datagramBytes: Int
     /// How many batches of one source are moved before the others get their turn. A packet waits at least so long: with two,
     /// each way has its turn after less than a millisecond.
     public var batchesPerTurn: Int
-    /// The bytes that either queue of a socket in the system may have, by the system's own count; nil leaves it to the socket.
-    /// What is queued there under overload is what a packet waits for: at 1 Gb/s, 1 MiB is 8 milliseconds.
+    /// The limit of each queue of a socket in the system, in bytes by the system's count; `nil` for the socket's default.
+    /// Under overload, a packet waits for the whole queue: at 1 Gb/s, 1 MiB takes 8 milliseconds.
     public var socketQueueBytes: Int?
     /// How long a lane that used much memory has to use little of it before the rest goes back to the system.
     public var pageReturnDelay: Duration = .seconds(1)
@@ -40,7 +40,7 @@ public struct LaneConfiguration: Hashable, Sendable {
     /// The most packets or datagrams that one batch has.
     public var largestBatch: Int { max(packetCount, datagramCount, 1) }
 
-    /// What a lane works with.
+    /// The configuration with values that a lane can work with.
     var workable: LaneConfiguration {
         var result = self
         result.packetCount = max(packetCount, 1)
@@ -58,13 +58,13 @@ public struct LaneConfiguration: Hashable, Sendable {
     /// The address space of one message of the system.
     public static let datagramSlotBytes = 65_536 + 64
 
-    /// Room for each packet with what is put around it, and for one datagram of any size.
+    /// Room for each packet with its overhead, and for one datagram of any size.
     var outgoingBytes: Int { packetBytes + packetCount * Self.overhead + Self.largestDatagram }
-    /// A slot for each datagram that comes on its own.
+    /// A slot for each datagram that is not joined.
     var incomingBytes: Int { slotCount * Self.largestDatagram }
     private var slotCount: Int { min(datagramCount, 64, datagramBytes / Self.datagramSlotBytes) }
     /// A batch of fewer datagrams than this has emptied the socket.
     var fewDatagrams: Int { min(slotCount, 16) }
-    /// After this many datagrams the other direction gets its turn.
+    /// After this many datagrams the other direction is served.
     var datagramsPerTurn: Int { batchesPerTurn * min(datagramCount, 64) }
 }

@@ -32,7 +32,7 @@ extension LaneCore {
         counts.malformedFromDevice = device.statistics.malformedFrames
     }
 
-    /// Whether the device may have more than what it put into this batch: with room left, there was no more.
+    /// Whether the device may have more packets: it had no more if this batch has room left.
     func mayHaveMore(_ batch: PacketBatch) -> Bool {
         device.hasBufferedPackets || batch.count == batch.packetCapacity
             || batch.byteCapacity - batch.tail <= LaneConfiguration.largestDatagram
@@ -40,7 +40,7 @@ extension LaneCore {
 
     /// Receives, opens and delivers batches until the socket has no more or its turn is over.
     /// - Returns: the number of datagrams.
-    /// - Throws: what the socket throws; what the device throws ends the lane.
+    /// - Throws: errors of the socket. An error of the device ends the lane.
     func moveFromNetwork(_ socket: any DatagramSocket) throws(TunnelIOError) -> Int {
         if let pipeline = pipelines?.inbound { return try moveFromNetwork(socket, through: pipeline) }
         var moved = 0
@@ -53,7 +53,7 @@ extension LaneCore {
             transport.open(incoming, answer: answer)
             deliver(incoming)
             publish()
-            // What comes joined counts as many.
+            // Joined datagrams count one by one.
             if count < configuration.fewDatagrams || moved >= configuration.datagramsPerTurn { break }
         }
         return moved
@@ -66,7 +66,7 @@ extension LaneCore {
         counts.droppedBySocket = droppedByFormerSockets &+ droppedBySockets
     }
 
-    /// What the present sockets did not get into a batch.
+    /// The datagrams that the current sockets dropped before they reached a batch.
     var droppedBySockets: Int {
         var sum = 0
         if let drops = v4?.receiveDrops { sum &+= drops.oversize &+ drops.overflowed }

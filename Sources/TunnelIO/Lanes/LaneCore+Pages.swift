@@ -3,19 +3,19 @@
 
 import Synchronization
 
-/// Giving memory back after a burst.
+/// Returning memory after a burst.
 ///
-/// As soon as a lane has used more than its working set, it sets a timer; when the timer finds that no batch went beyond the
-/// working set since, the pages behind it go back to the system. A lane that is idle has no timer.
+/// When a lane has used more than its working set, it sets a timer. If no batch went beyond the working set before the timer
+/// expires, the pages beyond it are returned to the system. An idle lane has no timer.
 extension LaneCore {
-    /// What a lane knows of its use of pages.
+    /// The lane's record of its use of pages.
     struct PageUse {
         var timer: EventLoop.Timer?
         var isTimerSet = false
     }
 
-    /// What a batch keeps: a few packets, and a few slots for datagrams. A lane that moves a packet now and then does not
-    /// go beyond it.
+    /// The memory that a batch keeps: a few packets, and a few slots for datagrams. A lane with little traffic does not go
+    /// beyond it.
     static let workingPacketBytes = 64 << 10
     static let workingDatagramBytes = 2 * LaneConfiguration.largestDatagram
 
@@ -36,7 +36,7 @@ extension LaneCore {
         pageUse.timer = loop.makeTimer { [weak self] in self?.returnPagesIfIdle() }
     }
 
-    /// Sets the timer if there is something to give back. Call it after each round.
+    /// Sets the timer if there is memory to return. Call it after each round.
     @inline(__always)
     func noticePageUse() {
         if !pageUse.isTimerSet, isBeyondWorkingSet { setPageTimer() }

@@ -3,8 +3,8 @@
 
 /// Batches that workers seal and open.
 ///
-/// A lane goes on reading while batches are under way, up to ``BatchPipeline/depth``, and puts them out in order. Before its
-/// turn ends, all are: nothing is under way while the lane sleeps or changes its sockets.
+/// A lane continues to read while up to ``BatchPipeline/depth`` batches are in progress, and sends them in order. All are
+/// finished before its turn ends: none is in progress while the lane sleeps or changes its sockets.
 extension LaneCore {
     /// Both directions of a lane with workers.
     struct Pipelines {
@@ -12,7 +12,7 @@ extension LaneCore {
         let inbound: BatchPipeline?
     }
 
-    /// The pipelines for a lane with this role; nil where the transport does not know steps.
+    /// The pipelines for a lane with this role; `nil` if the transport has no steps.
     static func pipelines(
         _ workers: BatchWorkers, for role: LaneRole, _ transport: any TunnelTransport,
         _ configuration: LaneConfiguration
@@ -53,7 +53,7 @@ extension LaneCore {
 
     /// As ``moveFromDevice()``, with workers.
     func moveFromDevice(through pipeline: BatchPipeline) throws(TunnelIOError) -> Int {
-        // Whatever happens: what was taken over is sent.
+        // In any case, batches that were started are sent.
         defer { passOnFinished(pipeline, waits: true) }
         var moved = 0
         for _ in 0..<configuration.batchesPerTurn where !loop.isStopped {
@@ -98,7 +98,7 @@ extension LaneCore {
         while passOnOldest(pipeline, waits: waits) {}
     }
 
-    /// Sends what was sealed, or delivers what was opened.
+    /// Sends sealed packets, or delivers opened ones.
     @discardableResult
     private func passOnOldest(_ pipeline: BatchPipeline, waits: Bool) -> Bool {
         guard let slot = pipeline.oldest(waits: waits) else { return false }

@@ -3,7 +3,7 @@
 
 import Synchronization
 
-/// What a lane's thread works with. Before the thread starts, and after it has ended, the lane's lock guards it.
+/// The state of a lane's thread. The lane's lock protects it before the thread starts and after it has ended.
 final class LaneCore: @unchecked Sendable {
     /// One descriptor of the lane.
     struct Watch {
@@ -31,7 +31,7 @@ final class LaneCore: @unchecked Sendable {
     let pipelines: Pipelines?
     /// The lane thread's own copy, published after each batch.
     var counts = LaneStatistics()
-    /// What sockets that were replaced did not get into a batch.
+    /// The datagrams that replaced sockets dropped before they reached a batch.
     private(set) var droppedByFormerSockets = 0
 
     private var isWatching = false
@@ -43,20 +43,20 @@ final class LaneCore: @unchecked Sendable {
     private var v4Watch = Watch()
     private var v6Watch = Watch()
 
-    /// What was used of the batches' pages; see `LaneCore+Pages`.
+    /// The use of the batches' pages; see `LaneCore+Pages`.
     var pageUse = PageUse()
 
     private var deadlineTimer: EventLoop.Timer?
     private var retryTimer: EventLoop.Timer?
     private var deadline: Int64?
-    /// A deadline that stays in the past is not looked at again before this.
+    /// A deadline that stays in the past is ignored until this time.
     private var notBefore = Int64.min
 
-    /// A descriptor that is reported this often without giving anything is left alone for ``retryInterval``.
+    /// A descriptor that is reported this often without data is ignored for ``retryInterval``.
     private static let fruitlessLimit = 16
     private static let retryInterval: Int64 = 100_000_000
     private static let pastDeadlineInterval: Int64 = 1_000_000
-    /// How often a transport is asked for more before the descriptors get their turn.
+    /// The most calls of the transport's `drain` before the descriptors are served.
     private static let drainLimit = 64
 
     init(
@@ -77,7 +77,7 @@ final class LaneCore: @unchecked Sendable {
         self.duties = duties ?? LaneDuties(loop: loop)
         pipelines =
             if let workers { try Self.pipelines(workers, for: role, transport, configuration) } else { nil }
-        // What a lane does not use is one page.
+        // A region that a lane does not use has one page.
         let reads = role.contains(.outbound) && pipelines == nil
         let sends = reads || role.contains(.duties)
         let receives = role.contains(.inbound) && pipelines == nil
@@ -205,13 +205,13 @@ final class LaneCore: @unchecked Sendable {
         do throws(TunnelIOError) {
             let moved = try moveFromNetwork(socket)
             drain()
-            // Something that was received and thrown away by the system (a wrong checksum) is no reason to stop
-            // listening; a hang-up or an error that does not go away is.
+            // A received datagram that the system dropped (a wrong checksum) is no reason to stop listening. A hang-up or a
+            // permanent error is.
             let isTrouble = !readiness.isDisjoint(with: [.hangup, .error])
             recordProgress(moved: moved, isTrouble: isTrouble, watch: watch)
         } catch {
             guard error.code == .closed else { return park(watch) }
-            // Its number may be another file's by now.
+            // Its number may belong to another file by now.
             if let registration = self[keyPath: watch].registration { loop.unregister(registration) }
             self[keyPath: watch] = Watch()
         }
@@ -284,7 +284,7 @@ final class LaneCore: @unchecked Sendable {
         loop.set(deadlineTimer, deadline: next)
     }
 
-    /// Sends what answers datagrams of a batch, of which there are more.
+    /// Sends the responses to some datagrams of a batch before the batch is finished.
     func answer() {
         guard role.contains(.duties) else { return duties.notice(transport) }
         drain()
@@ -302,7 +302,7 @@ final class LaneCore: @unchecked Sendable {
             send(outgoing)
             publish()
         }
-        // Also when nothing was written or the lane was stopped in between: others may be waiting for it.
+        // Called even if nothing was written or the lane was stopped in between: other lanes may be waiting for it.
         transport.drainEnded()
         if hasMore { loop.wake() }
     }

@@ -7,27 +7,27 @@ import Synchronization
 ///
 /// It stops as a whole: when one lane fails, all end, and the failure is reported once.
 public final class LaneGroup: Sendable {
-    /// The layout, with ``LaneLayout/automatic`` replaced by what it came to.
+    /// The layout in use; ``LaneLayout/automatic`` is replaced by its result.
     public let layout: LaneLayout
     /// How many pairs of sockets ``replaceSockets(_:)`` can make use of.
     public let socketCount: Int
 
     private let lanes: [Lane]
-    /// The queues of the device that were made for lanes; the device itself is its owner's.
+    /// The queues of the device that were created for lanes. The owner closes the device itself.
     private let queues: [any TunDevice]
     private let failure: LaneFailure
     private let workers: BatchWorkers?
 
-    /// Lanes that are not running yet, without sockets.
+    /// Creates lanes that are not running, without sockets.
     ///
     /// - Parameters:
-    ///   - device: where packets come from and go to.
-    ///   - transport: what seals and opens. It is called on the lanes' threads, and on those of workers.
-    ///   - layout: how the work is spread over threads.
+    ///   - device: the source and the destination of packets.
+    ///   - transport: seals and opens. It is called on the threads of lanes and workers.
+    ///   - layout: the distribution of work over threads.
     ///   - configuration: batch sizes of each lane.
-    ///   - onFailure: called at most once, on a lane's thread, when the device is gone or the system fails; all lanes
-    ///     then stop by themselves.
-    /// - Throws: `.outOfMemory` or `.eventLoop`; what ``TunDevice/makeQueue()`` throws where a layout needs several.
+    ///   - onFailure: called at most once, on a lane's thread, if the device was removed or the system fails. All lanes then
+    ///     stop themselves.
+    /// - Throws: `.outOfMemory` or `.eventLoop`; the errors of ``TunDevice/makeQueue()`` if the layout needs several queues.
     public init(
         device: any TunDevice, transport: any TunnelTransport, layout: LaneLayout = .automatic,
         configuration: LaneConfiguration = LaneConfiguration(),
@@ -49,7 +49,8 @@ public final class LaneGroup: Sendable {
         case .many(let count, let workerCount):
             roles += Array(repeating: [.outbound, .inbound], count: count - 1)
             if workerCount > 0 {
-                // Each batch may be there twice: once as it is, and once as one that its lane took back.
+                // Each batch may be in the queue twice: once in progress, and once as an entry that its lane has already
+                // processed.
                 workers = BatchWorkers(count: workerCount, capacity: 4 * BatchPipeline.depth * count)
             }
         }
@@ -81,8 +82,8 @@ public final class LaneGroup: Sendable {
         stop()
     }
 
-    /// Starts the threads. Their names are `name` with what each does. Safe to repeat.
-    /// - Throws: `.eventLoop` when a device or socket cannot be watched, `.closed` after ``stop()``; nothing runs then.
+    /// Starts the threads. Their names are `name` plus the thread's work. You can call it more than once.
+    /// - Throws: `.eventLoop` if a device or socket cannot be watched, `.closed` after ``stop()``. No lane runs then.
     public func start(name: String = "lane") throws(TunnelIOError) {
         do throws(TunnelIOError) {
             try workers?.start(name: name)
@@ -95,8 +96,8 @@ public final class LaneGroup: Sendable {
         }
     }
 
-    /// Stops all lanes, closes the queues that were made for them, and waits until their threads are gone. On the thread
-    /// of one of them it does not wait. Safe to repeat.
+    /// Stops all lanes, closes the queues that were created for them, and waits until their threads have ended. Does not wait
+    /// on the thread of a lane. You can call it more than once.
     public func stop() {
         for lane in lanes { lane.requestStop() }
         // Lanes do by themselves what workers leave.
@@ -121,12 +122,11 @@ public final class LaneGroup: Sendable {
         for lane in lanes { lane.setDeviceEnabled(isEnabled) }
     }
 
-    /// Uses these sockets instead, a pair for each lane; none for none yet. When it returns, the lanes do not use the old ones
-    /// any more, and they can be closed.
+    /// Replaces the sockets, with a pair for each lane; an empty array for none. When it returns, the lanes no longer use the
+    /// old sockets, and you can close them.
     ///
-    /// Where there are fewer than ``socketCount``, the lanes without any of their own send through the first ones.
-    /// Any thread may call it, but not while it holds a lock that the transport takes. On the thread of one of
-    /// the lanes the others are not waited for.
+    /// If there are fewer pairs than ``socketCount``, the lanes without a pair send through the first one. You can call it
+    /// from any thread that holds no lock of the transport. A call on a lane's thread does not wait for the other lanes.
     public func replaceSockets(_ sockets: [DatagramSockets]) {
         let waits = !isOnLaneThread
         let receivers = lanes.filter { $0.role.contains(.inbound) }
@@ -137,14 +137,14 @@ public final class LaneGroup: Sendable {
         }
     }
 
-    /// What all lanes together have moved and dropped so far. Any thread may ask.
+    /// The packets moved and dropped so far by all lanes. Safe to read from any thread.
     public var statistics: LaneStatistics {
         var sum = LaneStatistics()
         for lane in lanes { sum.add(lane.statistics) }
         return sum
     }
 
-    /// What each lane has moved and dropped so far.
+    /// The packets moved and dropped so far by each lane.
     public var laneStatistics: [LaneStatistics] { lanes.map(\.statistics) }
 }
 

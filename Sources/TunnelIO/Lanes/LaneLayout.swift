@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// How the work of a tunnel is spread over threads. Packets of one flow stay in order in each layout.
+/// The distribution of a tunnel's work over threads. Each layout keeps the packets of a flow in order.
 public enum LaneLayout: Hashable, Sendable {
-    /// What suits the machine: one thread where it has one or two cores, and otherwise one for each direction. On Apple
-    /// platforms always one thread.
+    /// The best layout for the machine: one thread on one or two cores, otherwise one for each direction. On Apple platforms
+    /// always one thread.
     ///
-    /// One thread was measured to be the fastest on two cores, which have to do for the programs behind the tunnel too: there
-    /// are fewer changes between threads, and each finds more to do when it runs. More lanes are not chosen by
-    /// themselves, since they help only where there are several peers.
+    /// On two cores one thread was measured to be the fastest, since the programs behind the tunnel need the cores too: there
+    /// are fewer context switches, and the thread finds more work each time. The automatic layout never uses more lanes,
+    /// since they help only with several peers.
     case automatic
     /// One thread for both directions.
     case single
-    /// One thread from the device to the network, which also does all that goes by time, and one the other way.
+    /// One thread from the device to the network, which also handles timers, and one for the other direction.
     case perDirection
-    /// Several lanes, and threads beside them that encrypt and decrypt.
+    /// Several lanes, and worker threads that encrypt and decrypt.
     ///
-    /// Each lane is a thread with a queue of the device and sockets of its own. The system spreads flows over the queues and
-    /// peers over the sockets: the datagrams of one peer all come in on one lane.
+    /// Each lane is a thread with a separate queue of the device and separate sockets. The system distributes flows over the
+    /// queues and peers over the sockets: all datagrams of one peer arrive on one lane.
     ///
-    /// - lanes: 1 to mostLanes. More than one take a device with several queues.
-    /// - workers: 0 to mostWorkers threads that lanes hand whole batches to. What they make of them is sent in the order
-    ///   in which the batches came.
+    /// - lanes: 1 to mostLanes. More than one need a device with several queues.
+    /// - workers: 0 to mostWorkers threads, which process whole batches of the lanes. The results are sent in the order in
+    ///   which the batches arrived.
     case many(lanes: Int, workers: Int)
 
     /// The most lanes.
@@ -63,8 +63,7 @@ public enum LaneLayout: Hashable, Sendable {
         return false
     }
 
-    /// The layout with ``automatic`` replaced by what it stands for where there are this many cores, and with counts
-    /// brought within their bounds.
+    /// The layout for this number of cores: ``automatic`` is replaced, and counts are brought within their bounds.
     func resolved(cores: Int) -> LaneLayout {
         switch self {
         case .automatic: return cores <= 2 ? .single : .perDirection
@@ -75,7 +74,7 @@ public enum LaneLayout: Hashable, Sendable {
         }
     }
 
-    /// The layout with no more lanes than there is memory for. A lane with workers takes as much as four without.
+    /// The layout with no more lanes than the memory allows. A lane with workers takes as much memory as four without.
     package func limited(to count: Int) -> LaneLayout {
         guard case .many(let lanes, let workers) = self else { return self }
         let withWorkers = count / BatchPipeline.depth

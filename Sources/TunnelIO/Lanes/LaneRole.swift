@@ -3,32 +3,32 @@
 
 import Synchronization
 
-/// What one of several lanes does.
+/// The work of one lane of a group.
 struct LaneRole: OptionSet {
     let rawValue: UInt8
 
-    /// From the device to the network.
+    /// Moves packets from the device to the network.
     static let outbound = LaneRole(rawValue: 1)
-    /// From the network to the device.
+    /// Moves packets from the network to the device.
     static let inbound = LaneRole(rawValue: 2)
-    /// What goes by time, and what waits to be sent; one lane has these duties.
+    /// Handles timers, and packets that wait to be sent. Only one lane has these duties.
     static let duties = LaneRole(rawValue: 4)
 
     static let all: LaneRole = [.outbound, .inbound, .duties]
 }
 
-/// How the other lanes call the one that has the duties.
+/// Lets the other lanes call the lane that has the duties.
 final class LaneDuties: Sendable {
     private let loop: EventLoop
-    /// The deadline that the lane with the duties waits for; the greatest number for none, and while it is being found.
+    /// The deadline that the lane with the duties waits for; `Int64.max` if there is none, or while it is being computed.
     private let armed = Atomic<Int64>(.max)
 
     init(loop: EventLoop) {
         self.loop = loop
     }
 
-    /// Called before the transport is asked for its deadline, so that one that moves forward meanwhile is noticed by who
-    /// moves it.
+    /// Call this before you read the transport's deadline. A thread that moves the deadline forward meanwhile then wakes the
+    /// lane.
     func willArm() {
         armed.store(.max, ordering: .sequentiallyConsistent)
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// What a lane has moved and dropped since it was made.
+/// The packets that a lane has moved and dropped since it was created.
 public struct LaneStatistics: Hashable, Sendable {
-    /// What went one way.
+    /// The counters of one direction.
     public struct Flow: Hashable, Sendable {
         /// Packets or datagrams.
         public var packets = 0
@@ -42,7 +42,7 @@ public struct LaneStatistics: Hashable, Sendable {
     /// Nothing yet.
     public init() {}
 
-    /// Adds what another lane has moved and dropped.
+    /// Adds the counters of another lane.
     package mutating func add(_ other: LaneStatistics) {
         fromDevice.add(other.fromDevice)
         toDevice.add(other.toDevice)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// What a lane asks of a tunnel protocol: whole batches in, whole batches out.
+/// A tunnel protocol as a lane uses it: it processes whole batches.
 ///
-/// Lanes call from their own threads, several at once where there are several lanes; an implementation does its own
-/// locking and must not hold a lock while it encrypts or decrypts. Where packets wait for a session and are given out by
-/// ``drain(into:)`` in the end, later ones that ``seal(_:into:)`` is given meanwhile must wait too, until
-/// ``drainEnded()``: the lane that drains is not the only one that sends.
+/// Lanes call it from their own threads, several at once if there are several lanes. An implementation does its own locking
+/// and must not hold a lock while it encrypts or decrypts. If packets wait for a session and ``drain(into:)`` returns them
+/// later, packets that ``seal(_:into:)`` gets meanwhile must wait too, until ``drainEnded()``: other lanes send at the same
+/// time as the lane that drains.
 public protocol TunnelTransport: AnyObject, Sendable {
     /// Seals the IP packets of `packets` and appends the datagrams, with their endpoints, to `datagrams`.
     ///
@@ -14,15 +14,15 @@ public protocol TunnelTransport: AnyObject, Sendable {
     /// overwritten. The 32 bytes behind a packet, which a device keeps free, may be used as long as they are restored.
     func seal(_ packets: PacketBatch, into datagrams: PacketBatch)
 
-    /// Opens `datagrams` in place: each descriptor is narrowed to the IP packet inside, or to length zero where
-    /// there is nothing to deliver.
+    /// Opens `datagrams` in place: each descriptor is narrowed to the IP packet inside, or to length zero if nothing is to be
+    /// delivered.
     ///
-    /// `answer` sends what ``drain(into:)`` has to give. It is called in between, with no lock held, where answers to some of
-    /// the datagrams should not wait for work that the rest makes.
+    /// `answer` sends the result of ``drain(into:)``. Call it without holding a lock, if responses to some of the datagrams
+    /// should not wait for the work on the others.
     func open(_ datagrams: PacketBatch, answer: () -> Void)
 
-    /// Sealing and opening in steps, for lanes with workers; nil where there is no such thing. Then lanes do it all
-    /// themselves. Each call makes another object.
+    /// Creates an object that seals and opens in steps, for lanes with workers; `nil` if the transport does not support it,
+    /// and lanes then do all the work. Each call creates another object.
     func makeSteps() -> (any TransportSteps)?
 
     /// Appends datagrams that wait to be sent for other reasons (handshakes, keepalives, packets that waited for
@@ -30,7 +30,7 @@ public protocol TunnelTransport: AnyObject, Sendable {
     /// - Returns: whether more are waiting; then the lane sends these and calls again.
     func drain(into datagrams: PacketBatch) -> Bool
 
-    /// Called once the lane has sent all that it drained in a row. More may be waiting still.
+    /// Called after the lane has sent a sequence of drained packets. More packets may still be waiting.
     func drainEnded()
 
     /// Whether ``drain(into:)`` has something to give.
@@ -41,22 +41,23 @@ public protocol TunnelTransport: AnyObject, Sendable {
     /// Called when ``nextDeadline`` has passed. Only one lane calls it.
     func deadlineReached()
 
-    /// When ``deadlineReached()`` is to be called next, on ``LaneClock``; nil while nothing is pending.
+    /// The time of the next call of ``deadlineReached()``, on ``LaneClock``; `nil` if nothing is pending.
     ///
-    /// It is read after every round of a lane. A deadline that moves forward meanwhile needs a ``Lane/wake()``.
+    /// A lane reads it after each round. If a deadline moves forward meanwhile, call ``Lane/wake()``.
     var nextDeadline: Int64? { get }
 }
 
-/// The way of one batch through a transport, in steps, so that the expensive one may happen on another thread.
+/// The processing of one batch in steps, so that another thread can do the expensive step.
 ///
-/// An object is used for one batch after the other, and for one at a time. The steps of a batch happen one after the other,
-/// on whatever threads; those that plan and commit happen in the order of the batches. What is said of
-/// ``TunnelTransport/seal(_:into:)`` and ``TunnelTransport/open(_:answer:)`` holds for the steps together.
+/// An object processes one batch at a time. The steps of a batch happen one after the other, on any threads; plan and commit
+/// happen in the order of the batches. The contracts of ``TunnelTransport/seal(_:into:)`` and
+/// ``TunnelTransport/open(_:answer:)`` apply to the steps together.
 public protocol TransportSteps: AnyObject, Sendable {
-    /// Settles what is to be sent, under which keys and numbers. Called on the lane's thread, batch after batch.
+    /// Decides which packets are sent, with which keys and counters. Called on the lane's thread, in the order of the
+    /// batches.
     func planSeal(_ packets: PacketBatch)
 
-    /// Seals what was planned. Called on any thread, at the same time as other batches.
+    /// Seals the planned packets. Called on any thread, in parallel with other batches.
     func seal(_ packets: PacketBatch, into datagrams: PacketBatch)
 
     /// Settles which keys are to open what. Called on the lane's thread, batch after batch. `answer` is as in
@@ -66,6 +67,7 @@ public protocol TransportSteps: AnyObject, Sendable {
     /// Opens in place. Called on any thread, at the same time as other batches.
     func open(_ datagrams: PacketBatch)
 
-    /// Settles what may be delivered, and narrows the descriptors. Called on the lane's thread, batch after batch.
+    /// Decides which packets may be delivered, and narrows the descriptors. Called on the lane's thread, in the order of the
+    /// batches.
     func commitOpen(_ datagrams: PacketBatch)
 }

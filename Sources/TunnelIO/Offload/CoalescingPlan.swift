@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Finds the packets of a batch that may be written as one superframe: those of one TCP or UDP flow that follow directly
-/// on each other and differ in nothing that cutting the superframe would not bring back.
+/// Finds the packets of a batch that can be written as one superframe: consecutive packets of one TCP or UDP flow whose
+/// headers can be restored when the superframe is split.
 ///
-/// No packet is joined before its checksums were found right, since a superframe's are computed anew: a forged one must
-/// not be mended on its way. Packets of one flow keep their order.
+/// A packet is joined only after its checksums were verified, since a superframe gets new checksums: a forged packet must not
+/// become valid. Packets of one flow keep their order.
 package struct CoalescingPlan {
-    /// The most packets of one superframe: what all kernels take.
+    /// The most packets of one superframe. All kernels accept this number.
     package static let mostSegments = 64
     /// The most bytes of one superframe.
     package static let longest = 65_535
 
-    /// What the packets of one superframe have in common, and how they are chained.
+    /// The common headers of the packets of one superframe, and the links between them.
     package struct Frame {
         /// The first packet.
         package let head: Int
         /// The bytes in front of the payload.
         package let headers: Int
-        /// Where the transport header begins.
+        /// The offset of the transport header.
         package let transport: Int
         package let isIPv6: Bool
         package let isTCP: Bool
@@ -38,11 +38,11 @@ package struct CoalescingPlan {
         var older: Int32
     }
 
-    /// The frames, in the order of their first packets, of which some have one packet only.
+    /// The frames, in the order of their first packets. Some have only one packet.
     package private(set) var frames: ContiguousArray<Frame> = []
     /// The packet that follows in the same frame, for each packet; -1 at the end.
     private var following: ContiguousArray<Int32> = []
-    /// The frame that each packet is the first of; -1 for none.
+    /// The frame that begins with each packet; -1 for none.
     private var headed: ContiguousArray<Int32> = []
     /// Whether a packet is in a frame, but not its first.
     private var joined: ContiguousArray<Bool> = []
@@ -51,7 +51,7 @@ package struct CoalescingPlan {
     /// Frames before these are closed: of IPv4, and of IPv6.
     private var openFrom4 = 0
     private var openFrom6 = 0
-    /// How many frames of one hash are looked at.
+    /// The most frames of one hash that are checked.
     private static let reach = 8
 
     /// An empty plan.
@@ -98,7 +98,7 @@ package struct CoalescingPlan {
         _ index: Int, _ packet: UnsafeRawPointer, _ count: Int, of batch: PacketBatch, joinsTCP: Bool, joinsUDP: Bool
     ) {
         guard let shape = unsafe PacketShape(packet, count) else {
-            // Whatever flow it is of, what comes behind it must not overtake it.
+            // Its flow is unknown, so no later packet may overtake it.
             if unsafe PacketShape.hidesPorts(packet) {
                 if unsafe packet.byte(0) >> 4 == 4 { openFrom4 = frames.count } else { openFrom6 = frames.count }
             }
@@ -108,7 +108,7 @@ package struct CoalescingPlan {
         let found = unsafe newestFrame(shape, packet, of: batch)
         if let found, found < (shape.isIPv6 ? openFrom6 : openFrom4) { frames[found].isOpen = false }
         guard shape.isCandidate else {
-            // What comes behind it must not overtake it.
+            // Later packets must not overtake it.
             if let found { frames[found].isOpen = false }
             return
         }
@@ -128,7 +128,7 @@ package struct CoalescingPlan {
                     return
                 }
                 frames[found].isOpen = false
-                // Written as it is: the system will see for itself.
+                // Written unchanged: the system verifies it.
                 if !isRight { return }
             }
             frames[found].isOpen = false
@@ -171,7 +171,7 @@ package struct CoalescingPlan {
         return nil
     }
 
-    /// Whether the packet may stand behind the last one of `frame`.
+    /// Whether the packet may follow the last packet of `frame`.
     @inline(__always)
     private func follows(
         _ shape: PacketShape, _ packet: UnsafeRawPointer, _ frame: Frame, _ head: UnsafeRawPointer
@@ -186,7 +186,7 @@ package struct CoalescingPlan {
             guard unsafe packet.big16(0) == head.big16(0), unsafe packet.big16(6) == head.big16(6),
                 unsafe packet.byte(8) == head.byte(8)
             else { return false }
-            // Nobody looks at the number of what is not to be fragmented (RFC 6864).
+            // The identification of a packet that must not be fragmented has no meaning (RFC 6864).
             if unsafe packet.byte(6) & 0x40 == 0 {
                 let expected = unsafe head.big16(4) &+ UInt16(truncatingIfNeeded: frame.count)
                 guard unsafe packet.big16(4) == expected else { return false }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The release of a Linux kernel, for what it is known to do wrong and no probe finds out.
+/// The release of a Linux kernel, for known defects that a probe cannot detect.
 package struct KernelRelease: Comparable, Sendable {
     package var major: Int
     package var minor: Int
@@ -13,15 +13,15 @@ package struct KernelRelease: Comparable, Sendable {
         self.patch = patch
     }
 
-    /// The numbers at the start of what `uname -r` says, such as `6.8.0-45-generic`; those that are not there are zero.
-    /// - Returns: nil for what does not begin with a number.
+    /// Reads the numbers at the start of `uname -r`, such as `6.8.0-45-generic`; missing numbers are zero.
+    /// - Returns: `nil` if the text does not begin with a number.
     package init?(_ text: some StringProtocol) {
         var numbers: [Int] = []
         for part in text.split(separator: ".", maxSplits: 3, omittingEmptySubsequences: false).prefix(3) {
             let digits = part.prefix { ("0"..."9").contains($0) }
             guard let number = Int(digits) else { break }
             numbers.append(number)
-            // What follows the digits is the distributor's.
+            // The text after the digits is the distributor's.
             if digits.endIndex != part.endIndex { break }
         }
         guard !numbers.isEmpty else { return nil }
@@ -37,6 +37,6 @@ package struct KernelRelease: Comparable, Sendable {
     /// one is as long as the others.
     package var cutsDatagramsRightly: Bool { self < KernelRelease(7) || self > KernelRelease(7, 1, 4) }
 
-    /// Whether receiving joined datagrams (`UDP_GRO`) is to be relied on: before 5.12 it cannot even be asked for.
+    /// Whether the kernel receives joined datagrams (`UDP_GRO`) correctly. Before 5.12 even the request fails.
     package var joinsDatagramsRightly: Bool { self >= KernelRelease(5, 12) }
 }

@@ -3,11 +3,11 @@
 
 import TunnelSystem
 
-/// Which work a tunnel hands to the system in large pieces. Only Linux has any of this; where a kernel lacks one, it is
-/// found out and done without.
+/// The offloads that a tunnel uses: work that the system does on large buffers. Only Linux has them. If a kernel lacks an
+/// offload, the tunnel detects that and works without it.
 ///
-/// A switch is off when the environment variable of its name is `0`, and on when it is `1`; see ``environment``. Without,
-/// all are on but those that the running kernel is known to do wrong.
+/// A switch is off if the environment variable with its name is `0`, and on if it is `1`; see ``environment``. By default all
+/// are on, except those that the running kernel is known to do wrong.
 public struct OffloadOptions: Hashable, Sendable {
     /// Equal datagrams to one endpoint are sent as one and cut by the system (`CULVERT_UDP_GSO`). Off by itself on Linux
     /// 7.0 to 7.1.4, which lose datagrams by it.
@@ -23,7 +23,7 @@ public struct OffloadOptions: Hashable, Sendable {
     /// UDP packets of one flow are joined before they are written to the device (`CULVERT_TUN_UDP_GRO`).
     public var tunUDPCoalescing = true
 
-    /// Everything on but what the running kernel is known to do wrong.
+    /// All offloads, except those that the running kernel is known to do wrong.
     public init() {
         self.init(kernel: .running) { _ in nil }
     }
@@ -45,7 +45,7 @@ public struct OffloadOptions: Hashable, Sendable {
         OffloadOptions(kernel: .running, variable: ProcessEnvironment.value)
     }()
 
-    /// What `variable`, given a name, has `0` for is off, and what it has `1` for is on; for the rest it is as `kernel` allows.
+    /// An offload is off if `variable` returns `0` for its name, on for `1`, and otherwise as `kernel` allows.
     package init(kernel: KernelRelease?, variable: (String) -> String?) {
         func isOn(_ name: String, otherwise: Bool = true) -> Bool {
             switch variable(name) {

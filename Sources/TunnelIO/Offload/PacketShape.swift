@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Where the parts of a TCP or UDP packet lie that names its ports.
+/// The offsets in a TCP or UDP packet that contains its ports.
 struct PacketShape {
     let isIPv6: Bool
     let isTCP: Bool
@@ -18,8 +18,8 @@ struct PacketShape {
     private static let acknowledges: UInt8 = 0x10
     private static let push: UInt8 = 0x08
 
-    /// - Returns: nil for what is no TCP or UDP packet with ports, as long as it says.
-    /// - Precondition: `count` is 28 at least.
+    /// - Returns: `nil` unless it is a complete TCP or UDP packet with ports.
+    /// - Precondition: `count` is at least 28.
     @inline(__always)
     init?(_ packet: UnsafeRawPointer, _ count: Int) {
         let first = unsafe packet.byte(0)
@@ -79,7 +79,7 @@ struct PacketShape {
         self.hash = Int(hash >> 26)
     }
 
-    /// Whether this, which is no shape, may be TCP or UDP all the same: a fragment, or behind extension headers.
+    /// Whether a packet without a shape may still be TCP or UDP: a fragment, or one with extension headers.
     static func hidesPorts(_ packet: UnsafeRawPointer) -> Bool {
         switch unsafe packet.byte(0) >> 4 {
         case 4:
@@ -98,7 +98,7 @@ struct PacketShape {
     /// Whether the two have the same addresses and ports; their families and protocols are the same.
     @inline(__always)
     func isSameFlow(_ a: UnsafeRawPointer, _ b: UnsafeRawPointer) -> Bool {
-        // A frame's head has no options; a packet that has some may still be of its flow.
+        // The first packet of a frame has no options; a later packet with options may belong to its flow.
         let other = isIPv6 ? 40 : 20
         guard unsafe a.big32(transport) == b.big32(other) else { return false }
         for offset in stride(from: isIPv6 ? 8 : 12, to: other, by: 4) where unsafe a.big32(offset) != b.big32(offset) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Cuts a superframe, several packets of one flow with a single header, into the packets that it stands for.
+/// Splits a superframe, several packets of one flow with one header, into its packets.
 ///
-/// The superframe's bytes are kept by the caller and not changed, so that cutting may stop at any packet and go on later.
+/// It does not change the superframe's bytes, which the caller keeps. So it can stop after any packet and continue later.
 package struct SegmentSplitter: Sendable {
     private enum Transport {
         static let tcp: UInt8 = 6
@@ -26,7 +26,7 @@ package struct SegmentSplitter: Sendable {
 
     private let isIPv6: Bool
     private let isTCP: Bool
-    /// Where the transport header begins.
+    /// The offset of the transport header.
     private let transport: Int
     /// The bytes in front of the payload.
     private let headers: Int
@@ -39,8 +39,8 @@ package struct SegmentSplitter: Sendable {
     /// The next packet to be written.
     private var index = 0
 
-    /// Checks what the kernel says about `packet` against the packet itself.
-    /// - Returns: nil for what is no TCP or UDP superframe, is not as long as its own header says, or contradicts itself.
+    /// Checks the kernel's description of `packet` against the packet itself.
+    /// - Returns: `nil` if it is not a TCP or UDP superframe, is not as long as its header says, or contradicts itself.
     package init?(_ header: VirtioHeader, _ packet: UnsafeRawBufferPointer) {
         guard let base = packet.baseAddress, packet.count >= 20 else { return nil }
         guard header.flags & VirtioHeader.needsChecksum != 0, header.segmentSize > 0 else { return nil }

@@ -8,7 +8,7 @@ package enum SuperframeHeader {
 
     /// Writes the header of `frame` to `out`, which has room for ``longest`` bytes.
     /// - Parameter head: the frame's first packet.
-    /// - Returns: what the kernel is to know of the frame.
+    /// - Returns: the frame's description for the kernel.
     @unsafe
     package static func write(
         _ frame: CoalescingPlan.Frame, head: UnsafeRawPointer, to out: UnsafeMutableRawPointer

@@ -5,22 +5,22 @@
 package struct VirtioHeader: Hashable, Sendable {
     /// The bytes that it takes.
     package static let length = 10
-    /// In ``flags``: the checksum at ``checksumStart`` and ``checksumOffset`` holds the pseudo-header's sum only.
+    /// In ``flags``: the checksum at ``checksumStart`` and ``checksumOffset`` contains only the sum of the pseudo-header.
     package static let needsChecksum: UInt8 = 1
 
-    /// How a superframe is to be cut.
+    /// The way to split a superframe.
     package enum Segmentation {
         package static let none: UInt8 = 0
         package static let tcp4: UInt8 = 1
         package static let tcp6: UInt8 = 4
         package static let udp: UInt8 = 5
-        /// Set beside the others where congestion was signalled.
+        /// Set in addition if congestion was signalled (ECN).
         package static let congestion: UInt8 = 0x80
     }
 
     package var flags: UInt8 = 0
     package var segmentation: UInt8 = 0
-    /// The bytes of all headers; not to be relied on in what the kernel forwards.
+    /// The length of all headers in bytes. Not reliable for packets that the kernel forwards.
     package var headerLength: UInt16 = 0
     /// The payload of each segment but the last.
     package var segmentSize: UInt16 = 0
@@ -30,7 +30,7 @@ package struct VirtioHeader: Hashable, Sendable {
     /// All zero: one packet, complete.
     package init() {}
 
-    /// The header at the start of `bytes`; nil where they are fewer than ten.
+    /// Reads the header at the start of `bytes`; `nil` if there are fewer than ten.
     package init?(_ bytes: UnsafeRawBufferPointer) {
         guard bytes.count >= Self.length else { return nil }
         flags = unsafe bytes[0]

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The checksum of IPv4, ICMP, TCP and UDP headers (RFC 1071): the ones' complement of the ones' complement sum of all
-/// 16-bit words in network order, a last odd byte counting as the high half of a word.
+/// The checksum of IPv4, ICMP, TCP and UDP headers (RFC 1071): the ones' complement of the ones' complement sum of all 16-bit
+/// words in network order. A last odd byte is the high half of a word.
 ///
-/// Parts may be added in any number and of any length; the result is that of all of them laid end to end.
+/// You can add any number of parts of any length; the result is the checksum of their concatenation.
 package struct InternetChecksum: Sendable {
     /// The sum so far, of 16-bit words in host order, not yet folded. Carries of 2^16 are worth 1, so any multiple of
     /// 2^16 - 1 may come and go.
@@ -22,24 +22,24 @@ package struct InternetChecksum: Sendable {
         if bytes.count & 1 != 0 { isOdd.toggle() }
     }
 
-    /// Adds one 16-bit word, given in host order. Only between whole words.
+    /// Adds one 16-bit word in host order. Call it only at a multiple of two bytes.
     package mutating func add(_ word: UInt16) {
         total &+= UInt64(isOdd ? word.byteSwapped : word)
     }
 
-    /// Adds two 16-bit words, given in host order.
+    /// Adds two 16-bit words in host order.
     package mutating func add(_ words: UInt32) {
         add(UInt16(truncatingIfNeeded: words >> 16))
         add(UInt16(truncatingIfNeeded: words))
     }
 
-    /// Adds four 16-bit words, given in host order.
+    /// Adds four 16-bit words in host order.
     package mutating func add(_ words: UInt64) {
         add(UInt32(truncatingIfNeeded: words >> 32))
         add(UInt32(truncatingIfNeeded: words))
     }
 
-    /// The folded sum in host order, not complemented: what a checksum field holds while the rest is left to hardware.
+    /// The folded sum in host order, not complemented: the content of a checksum field that hardware completes.
     package var partial: UInt16 { Self.fold(total) }
 
     /// The checksum in host order. Over data that holds its own correct checksum it is zero.
@@ -52,8 +52,8 @@ package struct InternetChecksum: Sendable {
 
     /// The ones' complement sum of `bytes`, folded to 16 bits, in host order.
     ///
-    /// The sum of words does not depend on byte order but for one swap at the end (RFC 1071, section 2), so words are
-    /// added as the machine loads them, four at a time and both halves apart: no carry is lost before 2^32 additions.
+    /// The sum does not depend on byte order except for one swap at the end (RFC 1071, section 2). So words are added in the
+    /// machine's order, four at a time and both halves separately: no carry is lost before 2^32 additions.
     @inline(__always)
     package static func sum(_ bytes: UnsafeRawBufferPointer) -> UInt16 {
         guard let base = bytes.baseAddress else { return 0 }

@@ -3,16 +3,16 @@
 
 import NetworkAddresses
 
-/// What a lane takes of memory.
+/// The memory of a lane.
 extension LaneConfiguration {
     /// The bytes behind each packet and each datagram: its descriptor and its endpoint.
     private static let descriptorBytes = MemoryLayout<PacketDescriptor>.stride + MemoryLayout<Endpoint>.stride
-    /// What a device and two sockets keep for themselves: a superframe that is being split, and the headers, names and
-    /// control messages of system calls.
+    /// The memory of a device and two sockets: a superframe that is being split, and the headers, names and control messages
+    /// of system calls.
     package static let systemBytes = 192 << 10
 
-    /// The most bytes of memory that a lane takes, with its device and its sockets: the three regions of packets, what
-    /// describes their content, and what they keep for themselves.
+    /// The most bytes of memory that a lane uses, including its device and its sockets: the three regions of packets, their
+    /// descriptors, and the memory of device and sockets.
     public var memoryByteCount: Int { packetRegionBytes + outgoingRegionBytes + incomingRegionBytes + Self.systemBytes }
 
     /// The region of packets that come from the device.
@@ -38,7 +38,7 @@ extension LaneConfiguration {
 }
 
 extension LaneConfiguration {
-    /// Sets the size of the sockets' queues in the system. Sockets that are not the system's stay as they are.
+    /// Sets the size of the sockets' queues in the system. Sockets in memory are unchanged.
     func limitQueues(of sockets: DatagramSockets?) {
         guard let socketQueueBytes, let sockets else { return }
         let bytes = Int32(clamping: max(socketQueueBytes, Self.datagramSlotBytes))

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// How a device lays packets into a batch.
+/// The way a device stores packets in a batch.
 extension PacketBatch {
-    /// The least bytes of a batch that packets are read into, whatever the device and its MTU, which may be raised at any
-    /// time: room for a packet of any size, with what is kept free around it.
+    /// The smallest batch, in bytes, that packets can be read into, with any device and any MTU, which may be raised at any
+    /// time: room for a packet of any size, with the free bytes around it.
     public static let minimumReadBytes = 128 << 10
 
     /// The most bytes of one IP packet.
@@ -23,7 +23,7 @@ extension PacketBatch {
                 expected: "one to read packets into, which has at least \(Self.minimumReadBytes) bytes"))
     }
 
-    /// Where the next packet begins that is read, at a multiple of 16; nil when there is no room for one of `length` bytes.
+    /// The offset for the next packet, a multiple of 16; `nil` if there is no room for `length` bytes.
     @inline(__always)
     package func nextStart(for length: Int = PacketBatch.longestPacket) -> Int? {
         let gap = tail == 0 ? Self.margin : 2 * Self.margin

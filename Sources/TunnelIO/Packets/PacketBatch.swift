@@ -30,7 +30,8 @@ public final class PacketBatch {
         set { unsafe marks.pointee.tail = newValue }
     }
 
-    /// What changes with each packet. Behind a pointer, since the run time checks each access to a variable of a class.
+    /// The members that change with each packet. They are behind a pointer, since the run time checks each access to a
+    /// class's variable.
     private struct Marks {
         var count = 0
         var tail = 0
@@ -43,13 +44,13 @@ public final class PacketBatch {
     /// The furthest that ``tail`` had come by the last ``removeAll()`` since ``forgetReach()``.
     private var farthestTail = 0
 
-    /// A batch of at most `packetCapacity` packets in `byteCapacity` bytes, which is rounded up to whole pages.
+    /// Creates a batch of at most `packetCapacity` packets in `byteCapacity` bytes, rounded up to whole pages.
     ///
-    /// Pages are zero and cost no memory until they are first touched. To read packets into it, give it at least
-    /// ``minimumReadBytes``, or say nothing: less is good for packets to write only.
+    /// Pages are zero and cost no memory until they are used. To read packets into the batch, use at least
+    /// ``minimumReadBytes`` or the default; a smaller batch can only be written.
     /// - Throws: `.invalidBatch` unless there are 1 to 1,048,576 packets in 1 byte to 1 GiB; `.outOfMemory`.
     public init(packetCapacity: Int = 128, byteCapacity: Int = 256 << 10) throws(TunnelIOError) {
-        // Descriptors have offsets of 32 bits, and memory of their own.
+        // Descriptors have 32-bit offsets, and separate memory.
         guard (1...1 << 20).contains(packetCapacity), (1...1 << 30).contains(byteCapacity) else {
             throw TunnelIOError(
                 .invalidBatch(
@@ -74,7 +75,7 @@ public final class PacketBatch {
         unsafe endpointStorage.deallocate()
     }
 
-    /// Forgets every packet. Bytes stay as they are.
+    /// Removes every packet. Bytes are unchanged.
     public func removeAll() {
         if tail > farthestTail { farthestTail = tail }
         count = 0
@@ -87,7 +88,7 @@ public final class PacketBatch {
     /// How many bytes of the region, from its start, were used since ``forgetReach()``.
     package var reach: Int { max(farthestTail, tail) }
 
-    /// Forgets every packet, and lets ``reach`` begin anew.
+    /// Removes every packet, and resets ``reach``.
     package func forgetReach() {
         removeAll()
         farthestTail = 0
@@ -104,7 +105,7 @@ public final class PacketBatch {
     /// Whether no packet has been appended.
     public var isEmpty: Bool { count == 0 }
 
-    /// Where packet `index` lies. Setting it narrows or consumes the packet.
+    /// The position of packet `index`. Setting it narrows or consumes the packet.
     public subscript(index: Int) -> PacketDescriptor {
         get {
             precondition(index >= 0 && index < count)
@@ -137,14 +138,14 @@ public final class PacketBatch {
             start: base + Int(descriptor.offset), count: Int(descriptor.length))
     }
 
-    /// The bytes behind ``tail``: room for what comes next.
+    /// The free bytes after ``tail``.
     @unsafe
     public var freeBytes: UnsafeMutableRawBufferPointer {
         unsafe UnsafeMutableRawBufferPointer(start: base + tail, count: byteCapacity - tail)
     }
 
-    /// Appends a packet that lies at `offset`. ``tail`` moves to its end where that is further on.
-    /// - Returns: the packet's index, or nil when the batch is full or the packet does not lie within the region.
+    /// Appends a packet at `offset`. ``tail`` moves to its end if that is further.
+    /// - Returns: the packet's index, or `nil` if the batch is full or the packet is not within the region.
     @discardableResult
     public func append(offset: Int, length: Int, endpoint: Endpoint = .unspecified) -> Int? {
         guard count < packetCapacity, offset >= 0, length >= 0, length <= byteCapacity - offset else { return nil }
@@ -190,7 +191,7 @@ public final class PacketBatch {
     }
 }
 
-/// Where a packet lies in the region of its batch.
+/// The position of a packet in the region of its batch.
 public struct PacketDescriptor: Hashable, Sendable {
     /// The first byte, from the start of the region.
     public var offset: UInt32

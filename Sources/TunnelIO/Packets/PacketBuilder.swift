@@ -3,12 +3,13 @@
 
 public import NetworkAddresses
 
-/// Small IP packets with correct checksums, for probes, demonstrations and tests. Not for the data path: each is an array.
+/// Builds small IP packets with correct checksums, for probes, demonstrations and tests. Not for the data path, since each
+/// packet is an array.
 ///
-/// Both addresses of a packet are of one family, and it has at most 65,535 bytes. What is asked for and cannot be a packet is
-/// empty, which no device takes.
+/// Both addresses of a packet are of one family, and it has at most 65,535 bytes. If the arguments cannot make a packet, the
+/// result is empty, and no device accepts it.
 public enum PacketBuilder {
-    /// The protocol numbers of what is built here.
+    /// The protocol numbers of the packets that are built here.
     package enum IPProtocol {
         package static let icmp: UInt8 = 1
         package static let udp: UInt8 = 17
@@ -18,13 +19,13 @@ public enum PacketBuilder {
     /// An ICMP or ICMPv6 echo request or reply (RFC 792, RFC 4443 section 4).
     ///
     /// - Parameters:
-    ///   - source: where it is from.
-    ///   - destination: where it goes.
-    ///   - identifier: names the program that asks.
-    ///   - sequence: counts its requests.
-    ///   - payload: what comes back with the reply.
-    ///   - isReply: whether it is a reply rather than a request.
-    ///   - hopLimit: how many routers may pass it on, plus one.
+    ///   - source: the sender.
+    ///   - destination: the receiver.
+    ///   - identifier: identifies the program that sends requests.
+    ///   - sequence: the number of the request.
+    ///   - payload: the bytes that the reply repeats.
+    ///   - isReply: whether it is a reply, not a request.
+    ///   - hopLimit: the number of routers that may forward it, plus one.
     public static func icmpEcho(
         from source: IPAddress, to destination: IPAddress, identifier: UInt16, sequence: UInt16, payload: [UInt8] = [],
         isReply: Bool = false, hopLimit: UInt8 = 64
@@ -71,14 +72,14 @@ public enum PacketBuilder {
             from: source, to: destination, number: IPProtocol.udp, payload: datagram, hopLimit: hopLimit)
     }
 
-    /// An IP header without options or extensions in front of `payload` (RFC 791, RFC 8200).
+    /// An IP header without options or extensions, followed by `payload` (RFC 791, RFC 8200).
     ///
     /// - Parameters:
-    ///   - source: where it is from.
-    ///   - destination: where it goes.
+    ///   - source: the sender.
+    ///   - destination: the receiver.
     ///   - number: the protocol of the payload: 1 is ICMP, 6 TCP, 17 UDP, 58 ICMPv6.
-    ///   - payload: what follows the header.
-    ///   - hopLimit: how many routers may pass it on, plus one.
+    ///   - payload: the bytes after the header.
+    ///   - hopLimit: the number of routers that may forward it, plus one.
     public static func ipPacket(
         from source: IPAddress, to destination: IPAddress, number: UInt8, payload: [UInt8], hopLimit: UInt8 = 64
     ) -> [UInt8] {
@@ -97,7 +98,7 @@ public enum PacketBuilder {
     }
 
     /// An ICMP or ICMPv6 echo request or reply between addresses as text, such as `192.0.2.1` or `2001:db8::1`.
-    /// - Throws: what is wrong with an address, or that they are of two families.
+    /// - Throws: an error that describes the invalid address, or that the families differ.
     public static func icmpEcho(
         from source: String, to destination: String, identifier: UInt16, sequence: UInt16, payload: [UInt8] = [],
         isReply: Bool = false, hopLimit: UInt8 = 64
@@ -110,7 +111,7 @@ public enum PacketBuilder {
     }
 
     /// A UDP datagram between endpoints as text, such as `192.0.2.1:7` or `[2001:db8::1]:7`.
-    /// - Throws: what is wrong with an endpoint, or that they are of two families.
+    /// - Throws: an error that describes the invalid endpoint, or that the families differ.
     public static func udp(
         from source: String, to destination: String, payload: [UInt8], hopLimit: UInt8 = 64
     ) throws(AddressTextError) -> [UInt8] {

@@ -4,14 +4,14 @@
 #if canImport(Darwin)
     import Darwin
 
-    /// What the system is told of pages that are not needed for now.
+    /// Advice to the system about pages that are not needed now.
     enum PageAdvice {
-        /// The pages leave the process's footprint at once, and may go whenever the system wants them.
+        /// Removes the pages from the process's footprint immediately; the system may free them at any time.
         static func release(_ base: UnsafeMutableRawPointer, _ byteCount: Int) {
             _ = unsafe madvise(base, byteCount, MADV_FREE_REUSABLE)
         }
 
-        /// The pages count as the process's again; what is in them is anything or zero.
+        /// Counts the pages as the process's again. Their content is undefined or zero.
         static func reclaim(_ base: UnsafeMutableRawPointer, _ byteCount: Int) {
             _ = unsafe madvise(base, byteCount, MADV_FREE_REUSE)
         }

@@ -4,7 +4,7 @@
 #if os(Linux) || os(Android)
     import CTunnelSystem
 
-    /// What the system is told of pages that are not needed for now.
+    /// Advice to the system about pages that are not needed now.
     enum PageAdvice {
         /// The pages cost nothing until they are touched again, and are zero then.
         static func release(_ base: UnsafeMutableRawPointer, _ byteCount: Int) {

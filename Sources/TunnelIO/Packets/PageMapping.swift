@@ -3,12 +3,12 @@
 
 import CTunnelSystem
 
-/// Anonymous pages from the system, given back whole when the last owner goes, and in part before that.
+/// Anonymous pages of the system. The last owner returns all of them; a part can be returned earlier.
 @safe
 final class PageMapping {
     let base: UnsafeMutableRawPointer
     let byteCount: Int
-    /// What was released and has not been taken back, from this offset to the end; nil for nothing.
+    /// The offset from which pages were released and not reclaimed, to the end; `nil` if none were.
     private var releasedFrom: Int?
 
     /// Zeroed pages of at least `byteCount` bytes.
@@ -30,8 +30,8 @@ final class PageMapping {
     /// The size of a page.
     static var pageSize: Int { Int(sysconf(Int32(_SC_PAGESIZE))) }
 
-    /// Gives the memory of the pages from `offset`, rounded up to a page, to the end back to the system. The address
-    /// range stays; what was there is lost. Call ``reclaim()`` before the range is used again.
+    /// Returns the memory of the pages from `offset`, rounded up to a page, to the end to the system. The address range
+    /// stays; the content is lost. Call ``reclaim()`` before you use the range again.
     func release(from offset: Int) {
         let page = Self.pageSize
         let start = min((max(offset, 0) + page - 1) / page * page, byteCount)
@@ -40,7 +40,7 @@ final class PageMapping {
         releasedFrom = start
     }
 
-    /// Announces that what was released is used again.
+    /// Announces that released pages are used again.
     @inline(__always)
     func reclaim() {
         if releasedFrom != nil { reclaimReleased() }

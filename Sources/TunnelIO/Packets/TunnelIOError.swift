@@ -3,7 +3,7 @@
 
 package import TunnelSystem
 
-/// What went wrong in a device, a socket or an event loop, and with which input.
+/// An error of a device, a socket or an event loop, with the input that caused it.
 public struct TunnelIOError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The kinds of failure.
     public enum Code: Hashable, Sendable {
@@ -13,13 +13,13 @@ public struct TunnelIOError: Error, Hashable, Sendable, CustomStringConvertible 
         case invalidBatch(packets: Int, bytes: Int, expected: String)
         /// The interface name is empty, too long or has a character that the system does not allow.
         case invalidInterfaceName(String)
-        /// A device cannot be made like this; each text says what is wrong with one of its options.
+        /// A device cannot be created with these options. Each text describes one problem.
         case invalidOptions([String])
         /// The TUN device could not be opened, configured, read or written; `operation` says which.
         case device(name: String, operation: String)
-        /// The TUN device is gone: it was deleted, or its descriptor was closed.
+        /// The TUN device was removed: the interface was deleted, or its descriptor was closed.
         case deviceRemoved(name: String)
-        /// The descriptor that was handed in is not what it should be.
+        /// The given descriptor is not of the expected kind.
         case invalidDescriptor(Int32, expected: String)
         /// No socket could be bound to this port.
         case bind(port: UInt16, operation: String)
@@ -27,7 +27,7 @@ public struct TunnelIOError: Error, Hashable, Sendable, CustomStringConvertible 
         case socket(operation: String)
         /// The socket or device was closed by this process.
         case closed
-        /// What waited for packets was told to stop waiting.
+        /// A call that waited for packets was interrupted.
         case interrupted
         /// The task that waited for packets was cancelled.
         case cancelled
@@ -41,7 +41,7 @@ public struct TunnelIOError: Error, Hashable, Sendable, CustomStringConvertible 
 
     /// The kind of failure.
     public let code: Code
-    /// The system's error number, or zero where there is none.
+    /// The system's error number, or zero if there is none.
     public let errno: Int32
 
     /// An error with the system's error number.
@@ -55,7 +55,7 @@ public struct TunnelIOError: Error, Hashable, Sendable, CustomStringConvertible 
         self.init(.socket(operation: error.operation), errno: error.errno)
     }
 
-    /// What happened, with which input, and what the system said.
+    /// The error, the input that caused it, and the system's reason.
     public var description: String {
         let what =
             switch code {

@@ -5,9 +5,9 @@ import CTunnelSystem
 
 /// Blocking until a descriptor has something to read.
 enum DescriptorWait {
-    /// Waits for either of two descriptors to be readable, hung up or in error.
-    /// - Parameter deadline: on ``LaneClock``; nil for none. The wait may end up to a millisecond later.
-    /// - Returns: false when the deadline has passed.
+    /// Waits until one of two descriptors is readable, hung up or in error.
+    /// - Parameter deadline: on ``LaneClock``; `nil` for none. The wait may end up to a millisecond later.
+    /// - Returns: false if the deadline has passed.
     static func wait(_ one: Int32, _ two: Int32, until deadline: Int64?) throws(TunnelIOError) -> Bool {
         var items = (
             pollfd(fd: one, events: Int16(POLLIN), revents: 0), pollfd(fd: two, events: Int16(POLLIN), revents: 0)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// What the system accepts as the name of an interface.
+/// The rules for the name of an interface.
 enum InterfaceName {
-    /// - Throws: `.invalidInterfaceName` when the name is empty, longer than 15 bytes, `.` or `..`, or has a slash, a
-    ///   colon, a percent sign (which the system would take for a template), a space or a control character.
+    /// - Throws: `.invalidInterfaceName` if the name is empty, longer than 15 bytes, `.` or `..`, or contains a slash, a
+    ///   colon, a percent sign (which the system would expand), a space or a control character.
     static func validate(_ name: String) throws(TunnelIOError) {
         guard isValid(name) else { throw TunnelIOError(.invalidInterfaceName(name)) }
     }

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The same for tasks. Waiting takes no thread, however many wait.
+/// The asynchronous methods. A waiting task blocks no thread.
 extension PacketPort {
     /// Waits for the next packet.
-    /// - Throws: `.cancelled` as soon as the task is; `.interrupted`, `.closed`, `.deviceRemoved`, each at once, also in the
-    ///   middle of waiting; `.eventLoop` when the system has no more descriptors.
+    /// - Throws: `.cancelled` if the task is cancelled; `.interrupted`, `.closed` or `.deviceRemoved`, each immediately, even
+    ///   during the wait; `.eventLoop` if the system has no descriptors left.
     public func nextPacket() async throws(TunnelIOError) -> [UInt8] {
         try await waiters.next(unless: hasReasonToReturn) { () throws(TunnelIOError) in try receiveNow() }
     }
 
-    /// Packets as they come. The sequence ends when the port is closed, its device removed or the task cancelled, and throws
-    /// when the port is interrupted.
+    /// The packets as they arrive. The sequence ends when the port is closed, its device removed or the task cancelled, and
+    /// throws if the port is interrupted.
     public var packets: Packets { Packets(port: self) }
 
-    /// Packets of a port as they come.
+    /// A sequence of the packets of a port.
     public struct Packets: AsyncSequence, AsyncIteratorProtocol, Sendable {
         let port: PacketPort
 

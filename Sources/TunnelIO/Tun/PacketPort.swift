@@ -3,24 +3,24 @@
 
 import Synchronization
 
-/// Packets of a TUN device one at a time or in batches, waiting for them or not.
+/// Reads and writes packets of a TUN device, one at a time or in batches, with or without waiting.
 ///
-/// A ``Lane`` is the fast way to move packets; this is the convenient one, for tools, tests, and protocols of one's own.
-/// Every method may be called from any thread, also several at once: each packet goes to one caller. While a port is in
-/// use, nobody else receives from its device.
+/// A ``Lane`` is the fast way to move packets; this is the convenient one, for tools, tests, and your own protocols. You can
+/// call every method from any thread, several at once: each packet goes to one caller. While a port is in use, do not receive
+/// from its device directly.
 ///
-/// Who waits is woken by packets, by ``interrupt()``, ``close()``, the removal of the device, and the end of its patience.
-/// Close the port rather than the device: a device that is closed by other means wakes nobody.
+/// Packets, ``interrupt()``, ``close()``, the removal of the device and a timeout end a wait. Close the port, not the device:
+/// closing the device wakes no waiter.
 public final class PacketPort: Sendable {
     /// The device.
     public let device: any TunDevice
 
-    /// Of one packet: what waits beyond it stays with the device, so that it goes to whoever asks next.
+    /// Room for one packet. Further packets stay in the device, for the next caller.
     private let inbox: Mutex<Inbox>
     private let outbox: Mutex<Outbox>
     private let phase = Mutex(Phase())
-    /// Polls readable while nobody is to wait: for a moment when a packet may be had that no descriptor tells of, and for as
-    /// long as the port is interrupted or closed.
+    /// Readable while no caller should wait: briefly when a packet is available that no descriptor reports, and as long as
+    /// the port is interrupted or closed.
     private let wake: WakeSignal
     let waiters: Waiters<TunnelIOError>
 
@@ -43,13 +43,13 @@ public final class PacketPort: Sendable {
         let batch: PacketBatch
     }
 
-    /// A port on `device`, which it closes when it is closed or goes.
+    /// Creates a port on `device`. It closes the device when it is closed or released.
     ///
     /// - Parameters:
-    ///   - device: what the packets come from and go to.
-    ///   - loop: what asynchronous calls wait with; it is the caller's to run and to stop, and not to stop before the port is
-    ///     closed. Nil: the port starts a thread of its own with the first such call.
-    /// - Throws: `.outOfMemory`, or `.eventLoop` when the system has no more descriptors.
+    ///   - device: the source and the destination of the packets.
+    ///   - loop: the event loop of the asynchronous calls. The caller runs it, and stops it only after the port was closed.
+    ///     `nil`: the port starts a thread at the first such call.
+    /// - Throws: `.outOfMemory`, or `.eventLoop` if the system has no descriptors left.
     public init(_ device: any TunDevice, loop: EventLoop? = nil) throws(TunnelIOError) {
         let inbox = try PacketBatch(packetCapacity: 1, byteCapacity: PacketBatch.minimumReadBytes)
         let outbox = try PacketBatch(packetCapacity: 1, byteCapacity: 1 << 16)
@@ -73,9 +73,9 @@ public final class PacketPort: Sendable {
     }
 
     /// Waits for the next packet.
-    /// - Parameter timeout: how long to wait at most; nil for as long as it takes.
-    /// - Returns: nil when the time is over.
-    /// - Throws: `.interrupted`, `.closed`, `.deviceRemoved`, each at once, also in the middle of waiting.
+    /// - Parameter timeout: the longest wait; `nil` for no limit.
+    /// - Returns: `nil` after the timeout.
+    /// - Throws: `.interrupted`, `.closed` or `.deviceRemoved`, each immediately, even during the wait.
     public func receive(timeout: Duration? = nil) throws(TunnelIOError) -> [UInt8]? {
         try waiting(timeout) { () throws(TunnelIOError) in try receiveNow() }
     }
@@ -109,13 +109,12 @@ public final class PacketPort: Sendable {
         }
     }
 
-    /// Waits for packets and appends as many as there are then and as the batch has room for.
+    /// Waits for packets, and appends as many as are available and fit into the batch.
     /// - Parameters:
-    ///   - batch: one of at least ``PacketBatch/minimumReadBytes``.
-    ///   - timeout: how long to wait at most for the first; nil for as long as it takes, zero not to wait.
-    /// - Returns: how many; zero when the time is over or the batch is full: when it has no room for another packet of any
-    ///   size.
-    /// - Throws: as ``receive(timeout:)``; `.invalidBatch` for a batch that is too small.
+    ///   - batch: at least ``PacketBatch/minimumReadBytes`` large.
+    ///   - timeout: the longest wait for the first packet; `nil` for no limit, zero for no wait.
+    /// - Returns: the number of packets; zero after the timeout, or if the batch has no room for another packet of any size.
+    /// - Throws: as ``receive(timeout:)``; `.invalidBatch` if the batch is too small.
     public func receive(into batch: PacketBatch, timeout: Duration? = nil) throws(TunnelIOError) -> Int {
         try batch.checkReadable()
         // Without room waiting would not end: the device is ready all the time and gives nothing.
@@ -145,7 +144,7 @@ public final class PacketPort: Sendable {
         return result
     }
 
-    /// Wakes others who wait when the device keeps packets back that no descriptor tells of.
+    /// Wakes other waiters if the device has packets that no descriptor reports.
     private func passOn() {
         guard device.hasBufferedPackets else { return }
         phase.withLock { phase in
@@ -198,8 +197,8 @@ public final class PacketPort: Sendable {
 
     // MARK: - Sending
 
-    /// Hands a packet to the system. It never waits: a TUN device takes a packet at once or not at all.
-    /// - Returns: false when the system refused it: the interface is down, its queue is full, or it is no IP packet.
+    /// Sends a packet. It never waits: a TUN device accepts a packet immediately or not at all.
+    /// - Returns: false if the system refused it: the interface is down, its queue is full, or it is not an IP packet.
     /// - Throws: `.closed`, `.deviceRemoved`.
     @discardableResult
     public func send(_ packet: [UInt8]) throws(TunnelIOError) -> Bool {
@@ -250,9 +249,9 @@ public final class PacketPort: Sendable {
 
     // MARK: - Stopping
 
-    /// Makes everybody who waits, and who receives from here on, throw `.interrupted`, until ``resetInterrupt()``.
+    /// Makes current and later receive calls throw `.interrupted`, until ``resetInterrupt()``.
     ///
-    /// No packet is lost by it. Sending goes on.
+    /// No packet is lost. Sending continues.
     public func interrupt() {
         phase.withLock { phase in
             guard phase.mayWait else { return }
@@ -262,7 +261,7 @@ public final class PacketPort: Sendable {
         waiters.wakeAll()
     }
 
-    /// Lets receiving go on. Who is just being woken may still throw.
+    /// Allows receiving again. A call that is being woken may still throw.
     public func resetInterrupt() {
         phase.withLock { phase in
             guard phase.isInterrupted else { return }
@@ -274,7 +273,7 @@ public final class PacketPort: Sendable {
     /// Whether receiving is interrupted.
     public var isInterrupted: Bool { phase.withLock { $0.isInterrupted } }
 
-    /// Closes the port and its device; everybody who waits throws `.closed` at once. Safe to repeat.
+    /// Closes the port and its device. Waiting calls throw `.closed` immediately. You can call it more than once.
     public func close() {
         let isFirst = phase.withLock { phase in
             guard !phase.isClosed else { return false }
@@ -290,7 +289,7 @@ public final class PacketPort: Sendable {
 }
 
 extension LaneClock {
-    /// The time that is `duration` from now, as far as there is one.
+    /// The time `duration` from now; the latest representable time if that overflows.
     package static func deadline(after duration: Duration) -> Int64 {
         let (seconds, attoseconds) = duration.components
         let (whole, isTooLong) = seconds.multipliedReportingOverflow(by: nanosecondsPerSecond)

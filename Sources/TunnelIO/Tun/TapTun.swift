@@ -4,10 +4,10 @@
 import NetworkAddresses
 import Synchronization
 
-/// A tunnel's interface that is leased to a data plane, and whose packets out of the tunnel can be filtered.
+/// A tunnel's interface that is leased to a data plane. Its packets out of the tunnel can be filtered.
 ///
-/// Without a filter, both cost one load of an atomic flag word for each batch sent; a filter also takes a lock for each batch,
-/// and copies each ICMP message and each datagram from port 53.
+/// Without a filter, it costs one load of an atomic flag word for each batch sent. A filter takes a lock for each batch, and
+/// copies each ICMP message and each datagram from port 53.
 package final class TapTun: ForwardingTun {
     /// Receives a packet out of the tunnel, and returns true to remove it. Called on the device's threads.
     package typealias Filter = @Sendable ([UInt8]) -> Bool

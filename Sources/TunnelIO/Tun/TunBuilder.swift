@@ -3,15 +3,15 @@
 
 public import NetworkAddresses
 
-/// What a new TUN device is to be; `build()` makes it.
+/// The options of a new TUN device; `build()` creates it.
 ///
-/// Where a persistent interface of that name exists already, the device attaches to it and makes it what is asked for
-/// here, defaults included: nothing of what it was before is inherited silently.
+/// If a persistent interface of that name exists, the device attaches to it and sets all options, defaults included: none of
+/// its former settings remains silently.
 public struct TunBuilder: Hashable, Sendable {
     /// The interface's name. With `%d` in it, as in `tun%d` or, on Darwin, without a number, as in `utun`, the system
     /// picks the lowest free number. Nil: `tun%d`, or `utun` on Darwin.
     public var name: String?
-    /// The interface's addresses. On Linux each brings a route to its network; on Darwin routes are the caller's.
+    /// The interface's addresses. On Linux each adds a route to its network; on Darwin the caller adds routes.
     public var addresses: [InterfaceAddress] = []
     /// The most bytes of one IP packet, 68 to 65,535; 1280 at least with an IPv6 address (RFC 8200 section 5).
     public var mtu = 1500
@@ -19,18 +19,17 @@ public struct TunBuilder: Hashable, Sendable {
     public var txQueueLength: Int?
     /// Whether ``TunDevice/makeQueue()`` can give more queues. Linux only.
     public var isMultiQueue = false
-    /// What is left to the system where it can do it. Linux only.
+    /// The work that the system does, if it supports it. Linux only.
     public var offload = OffloadOptions.environment
     /// Whether the interface stays when the last device on it is closed. Linux only.
     public var isPersistent = false
-    /// The user who may attach to the interface without privileges; nil for none, or whom a persistent interface has, as
-    /// the system cannot take an owner away. Linux only.
+    /// The user who may attach to the interface without privileges; `nil` for none, or for the current owner of a persistent
+    /// interface, since the system cannot remove an owner. Linux only.
     public var owner: UInt32?
     /// The group that may attach to the interface without privileges; nil as for ``owner``. Linux only.
     public var group: UInt32?
-    /// Whether flags and a protocol number stand in front of each packet on the descriptor (no `IFF_NO_PI`). It makes no
-    /// difference to who uses the device but for whom the descriptor is handed to. On Linux; on Darwin the address family
-    /// always does.
+    /// Whether flags and a protocol number precede each packet on the descriptor (no `IFF_NO_PI`). It matters only to a
+    /// program that gets the descriptor. On Linux; on Darwin the address family always precedes a packet.
     public var hasPacketInformation = false
     /// Whether the interface is brought up.
     public var isUp = false
@@ -40,7 +39,7 @@ public struct TunBuilder: Hashable, Sendable {
         self.name = name
     }
 
-    /// What is wrong with the options that are the same on all systems, each in a few words.
+    /// The problems of the options that all systems share, each in a few words.
     var problems: [String] {
         var problems: [String] = []
         if let name, !InterfaceName.isTemplate(name) {
@@ -59,7 +58,7 @@ public struct TunBuilder: Hashable, Sendable {
         for (index, address) in addresses.enumerated() {
             if addresses[..<index].contains(address) { problems.append("the address \(address) is given twice") }
         }
-        if owner == .max { problems.append("the owner \(UInt32.max) means nobody") }
+        if owner == .max { problems.append("the owner \(UInt32.max) is not a user ID") }
         if group == .max { problems.append("the group \(UInt32.max) means none") }
         return problems
     }

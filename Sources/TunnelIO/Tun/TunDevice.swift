@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// A virtual network interface whose other side is this process: what the system routes to it, this process reads.
+/// A virtual network interface whose other side is this process: the process reads the packets that the system routes to it.
 ///
-/// All methods may be called from any thread, but ``receive(into:)`` from one at a time and ``send(_:)`` from one at a
-/// time. None of them blocks; a lane waits on ``readiness``.
+/// You can call all methods from any thread, but ``receive(into:)`` and ``send(_:)`` each from one thread at a time. None of
+/// them blocks; a lane waits on ``readiness``.
 public protocol TunDevice: AnyObject, Sendable {
-    /// The interface's present name. The system may rename a device, so it is asked each time.
+    /// The interface's current name. The system may rename a device, so each call asks the system.
     func currentName() throws(TunnelIOError) -> String
 
     /// The most bytes that one IP packet may have on this interface.
@@ -20,58 +20,59 @@ public protocol TunDevice: AnyObject, Sendable {
 
     /// Appends packets, each one IP packet, until the device has no more or the batch has no room for another.
     ///
-    /// Each packet has at least 32 free bytes in front of it and behind it in the batch's region.
-    /// - Parameter batch: one of at least ``PacketBatch/minimumReadBytes``.
-    /// - Returns: the number of packets appended; zero when there was none to be had.
-    /// - Throws: `.deviceRemoved` when the interface is gone for good, `.closed` after ``close()``, `.invalidBatch` for a
-    ///   batch that is too small.
+    /// Each packet has at least 32 free bytes before and after it in the batch's region.
+    /// - Parameter batch: at least ``PacketBatch/minimumReadBytes`` large.
+    /// - Returns: the number of packets appended; zero if there was none.
+    /// - Throws: `.deviceRemoved` if the interface was removed, `.closed` after ``close()``, `.invalidBatch` if the batch is
+    ///   too small.
     func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int
 
-    /// Whether ``receive(into:)`` has something to give that ``readiness`` does not tell of: packets that arrived in one
-    /// piece with others and found no room in the batch.
+    /// Whether ``receive(into:)`` has packets that ``readiness`` does not report: packets of a superframe that did not fit
+    /// into the batch.
     var hasBufferedPackets: Bool { get }
 
-    /// Hands every packet of nonzero length to the system.
+    /// Sends every packet of nonzero length.
     ///
     /// A packet that the system refuses (interface down, queue full, malformed) is dropped and counted.
-    /// - Returns: how many packets were taken and how many dropped.
-    /// - Throws: `.deviceRemoved` when the interface is gone for good, `.closed` after ``close()``.
+    /// - Returns: the numbers of sent and dropped packets.
+    /// - Throws: `.deviceRemoved` if the interface was removed, `.closed` after ``close()``.
     func send(_ batch: PacketBatch) throws(TunnelIOError) -> TunSendResult
 
-    /// A descriptor that polls readable when ``drainLinkEvents()`` has something to give; nil where the device has none.
+    /// A descriptor that is readable while ``drainLinkEvents()`` has events; `nil` if the device has none.
     var linkReadiness: Int32? { get }
 
     /// The changes of the interface since the last call, oldest first. Does not block.
     func drainLinkEvents() -> [LinkEvent]
 
-    /// Another queue of the same interface, a device of its own that may be used on another thread.
+    /// Another queue of the same interface, a separate device for another thread.
     ///
-    /// What the system routes to the interface is spread over its queues, all packets of a flow to one of them. The
-    /// interface goes when its last queue is closed.
-    /// - Throws: `.unsupported` where the device has one queue only; `.deviceRemoved`, `.closed`.
+    /// The system distributes packets over the queues, all packets of a flow to one of them. The interface is removed with
+    /// its last queue.
+    /// - Throws: `.unsupported` if the device has only one queue; `.deviceRemoved`, `.closed`.
     func makeQueue() throws(TunnelIOError) -> any TunDevice
 
-    /// What the device has counted since it was opened.
+    /// The counters since the device was opened.
     var statistics: TunStatistics { get }
 
-    /// Closes the device; an interface that this process made and that is not persistent goes with it. Safe to repeat.
+    /// Closes the device, and removes an interface that this process created and that is not persistent. You can call it more
+    /// than once.
     func close()
 }
 
 extension TunnelIOError {
-    /// What ``TunDevice/makeQueue()`` throws where there is one queue only.
+    /// The error of ``TunDevice/makeQueue()`` for a device with one queue.
     public static var oneQueue: TunnelIOError { TunnelIOError(.unsupported("another queue of this tunnel device")) }
 }
 
-/// A device in front of another one, to which it hands on all that it does not do itself.
+/// A device in front of another one, to which it forwards every call that it does not implement.
 ///
-/// All is handed on but `makeQueue()`: the new queue wants the same in front of it, which only that knows how to make. What
-/// joins ``TunDevice`` one day is handed on here too, or no such device can be built.
+/// It forwards everything except `makeQueue()`, since only the type knows how to put itself in front of the new queue. A
+/// later requirement of ``TunDevice`` must be forwarded here too, or the type does not compile.
 package protocol ForwardingTun: TunDevice {
     /// The device behind this one.
     var device: any TunDevice { get }
 
-    /// - Throws: when this one gives nothing and takes nothing any more.
+    /// - Throws: if this device no longer sends or receives.
     func check() throws(TunnelIOError)
 }
 
@@ -122,7 +123,7 @@ package protocol FlowControlledTun: TunDevice {
     func setRoomHandler(_ handler: @escaping @Sendable () -> Void)
 }
 
-/// What went wrong with frames since a ``TunDevice`` was opened; each queue counts for itself. Packets and bytes are not counted.
+/// Errors of frames since a ``TunDevice`` was opened; each queue has separate counters. Packets and bytes are not counted.
 public struct TunStatistics: Hashable, Sendable {
     /// Frames from the system that contradicted themselves, and were skipped.
     public var malformedFrames = 0
@@ -133,7 +134,7 @@ public struct TunStatistics: Hashable, Sendable {
     public init() {}
 }
 
-/// What became of the packets of one ``TunDevice/send(_:)``.
+/// The result of one ``TunDevice/send(_:)``.
 public struct TunSendResult: Hashable, Sendable {
     /// Packets that the system took.
     public var sent: Int
@@ -159,7 +160,7 @@ public enum LinkEvent: Hashable, Sendable {
     case removed
 }
 
-/// What an interface is at one moment.
+/// The state of an interface at one moment.
 public struct LinkState: Hashable, Sendable {
     /// Whether the interface is up.
     public var isUp: Bool

@@ -5,16 +5,16 @@ import CTunnelSystem
 
 /// Binds a socket of each family to the same port.
 enum DatagramPairing {
-    /// How often a free port is asked for when the one found for IPv4 is taken for IPv6.
+    /// The number of attempts to find a port if the one for IPv4 is in use for IPv6.
     static let attempts = 100
 
-    /// Whether a socket has its port to itself.
+    /// Whether a socket shares its port.
     enum Sharing {
-        /// Nobody else has the port.
+        /// No other socket has the port.
         case alone
-        /// Nobody else has the port yet, but others may join.
+        /// No other socket has the port yet, but others may join.
         case first
-        /// Joins others that have the port.
+        /// Joins other sockets that have the port.
         case joining
     }
 
@@ -72,7 +72,7 @@ enum DatagramPairing {
         }
     }
 
-    /// A socket, or nil where the host does not have the family.
+    /// A socket, or `nil` if the host does not have the family.
     private static func optional(
         isIPv6: Bool, _ binding: DatagramBinding, missing: inout Int32,
         open: (_ isIPv6: Bool, _ binding: DatagramBinding) throws(TunnelIOError) -> any DatagramSocket

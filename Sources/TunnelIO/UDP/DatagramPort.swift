@@ -4,11 +4,12 @@
 public import NetworkAddresses
 import Synchronization
 
-/// A UDP datagram that came, or that is to go.
+/// A UDP datagram that was received or will be sent.
 public struct Datagram: Hashable, Sendable {
     /// Its payload.
     public var bytes: [UInt8]
-    /// Where it is from, or where it goes. Sent to the endpoint that it came from, a reply leaves from the address that was asked.
+    /// The sender of a received datagram, or the destination. A reply to a received datagram's endpoint leaves from the
+    /// address that the datagram was sent to.
     public var endpoint: Endpoint
 
     /// A datagram.
@@ -18,11 +19,11 @@ public struct Datagram: Hashable, Sendable {
     }
 }
 
-/// A UDP port of this host in both families, one datagram at a time, awaited without a thread: for protocols of one's own that
-/// need no ``Lane``.
+/// A UDP port of this host in both families, for one datagram at a time, without a thread: for your own protocols that need
+/// no ``Lane``.
 ///
-/// Every method may be called from any thread, also several at once: each datagram goes to one caller. Who waits is woken by
-/// datagrams, by ``close()``, and by the end of its task.
+/// You can call every method from any thread, several at once: each datagram goes to one caller. Datagrams, ``close()`` and
+/// cancellation end a wait.
 public final class DatagramPort: Sendable {
     private let sockets: DatagramSockets
     private let waiters: Waiters<TunnelIOError>
@@ -32,9 +33,9 @@ public final class DatagramPort: Sendable {
 
     private struct Inbox: ~Copyable, @unchecked Sendable {
         let batch: PacketBatch
-        /// The first of the batch that nobody has taken.
+        /// The first unread datagram of the batch.
         var next = 0
-        /// Which socket is asked first; they take turns.
+        /// The socket that is read first; the sockets alternate.
         var turn = 0
     }
 
@@ -45,12 +46,12 @@ public final class DatagramPort: Sendable {
     /// Binds a port in the families that the host has.
     ///
     /// - Parameters:
-    ///   - port: in host order; zero takes a free one.
+    ///   - port: in host order; zero for a free one.
     ///   - network: the system's, or a ``MemoryDatagramNetwork`` in a test.
-    ///   - mark: `SO_MARK` of what is sent: a provider gives its context's `socketMark`, so that datagrams get past the tunnel's
-    ///     own routes. nil: none.
-    ///   - loop: what is waited with; it is the caller's to run and to stop, and not to stop before the port is closed. nil: the
-    ///     port starts a thread of its own when it is first waited for.
+    ///   - mark: `SO_MARK` of the sent datagrams. A provider passes its context's `socketMark`, so that datagrams bypass the
+    ///     tunnel's own routes. `nil`: none.
+    ///   - loop: the event loop. The caller runs it, and stops it only after the port was closed. `nil`: the port starts a
+    ///     thread at the first wait.
     /// - Throws: `.bind`, `.outOfMemory`.
     public init(
         _ port: UInt16 = 0, on network: any DatagramNetwork = SystemDatagramNetwork(), mark: UInt32? = nil,
@@ -92,7 +93,7 @@ public final class DatagramPort: Sendable {
         inbox.batch.removeAll()
         inbox.next = 0
         let all = sockets.all
-        // One that is flooded does not keep the other one waiting.
+        // A flooded socket does not delay the other one.
         inbox.turn &+= 1
         for index in all.indices {
             _ = try all[(index + inbox.turn) % all.count].receive(into: inbox.batch)
@@ -100,8 +101,8 @@ public final class DatagramPort: Sendable {
     }
 
     /// Waits for the next datagram.
-    /// - Throws: `.cancelled` as soon as the task is; `.closed`, at once, also in the middle of waiting; `.eventLoop` when the
-    ///   system has no more descriptors.
+    /// - Throws: `.cancelled` if the task is cancelled; `.closed`, immediately, even during the wait; `.eventLoop` if the
+    ///   system has no descriptors left.
     public func nextDatagram() async throws(TunnelIOError) -> Datagram {
         try await waiters.next(unless: hasReasonToReturn) { () throws(TunnelIOError) in try receiveNow() }
     }
@@ -110,10 +111,10 @@ public final class DatagramPort: Sendable {
         isClosed.load(ordering: .acquiring) || inbox.withLock { $0.next < $0.batch.count }
     }
 
-    /// Datagrams as they come, until the port is closed or the task is cancelled, at which the sequence ends.
+    /// The datagrams as they arrive. The sequence ends when the port is closed or the task is cancelled.
     public var datagrams: Datagrams { Datagrams(port: self) }
 
-    /// Datagrams of a port as they come.
+    /// A sequence of the datagrams of a port.
     public struct Datagrams: AsyncSequence, AsyncIteratorProtocol, Sendable {
         let port: DatagramPort
 
@@ -140,9 +141,9 @@ public final class DatagramPort: Sendable {
 
     // MARK: - Sending
 
-    /// Sends a datagram. It never waits: the system takes it at once or not at all.
-    /// - Returns: false when it was dropped: the host has no such family or no route, its queue is full, or there are more bytes
-    ///   than a datagram has.
+    /// Sends a datagram. It never waits: the system accepts it immediately or not at all.
+    /// - Returns: false if it was dropped: the host has no such family or no route, its queue is full, or the datagram is too
+    ///   long.
     /// - Throws: `.closed`.
     @discardableResult
     public func send(_ bytes: [UInt8], to endpoint: Endpoint) throws(TunnelIOError) -> Bool {
@@ -155,7 +156,7 @@ public final class DatagramPort: Sendable {
         }
     }
 
-    /// Closes the port; everybody who waits throws `.closed` at once. Safe to repeat.
+    /// Closes the port. Waiting calls throw `.closed` immediately. You can call it more than once.
     public func close() {
         guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
         // Before the numbers can become other files'.

@@ -14,34 +14,34 @@ public protocol DatagramSocket: AnyObject, Sendable {
     /// A descriptor that polls readable when ``receive(into:)`` has something to give. Owned by the socket.
     var readiness: Int32 { get }
 
-    /// Appends datagrams with their endpoints until there are no more or the batch has no room for another. Where the system
-    /// gives them joined it may stop at 64 or more, so that what is delivered together is not too much at once.
+    /// Appends datagrams with their endpoints until there are no more or the batch has no room for another. If the system
+    /// delivers them joined, it may stop at 64 or more, to limit the size of one delivery.
     ///
-    /// Datagrams that the system gave joined lie directly one behind the other; others at least 32 bytes apart.
-    /// - Returns: the number of datagrams appended; zero when there was none to be had.
-    /// - Throws: `.closed` after ``close()``; passing errors of the network (refused, unreachable) are not thrown.
+    /// Joined datagrams are adjacent in memory; others are at least 32 bytes apart.
+    /// - Returns: the number of datagrams appended; zero if there was none.
+    /// - Throws: `.closed` after ``close()``. Temporary errors of the network (refused, unreachable) are not thrown.
     func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int
 
-    /// Sends those datagrams of `batch` in `range` whose length is not zero and whose endpoint is of this socket's family.
+    /// Sends the datagrams of `batch` in `range` whose length is not zero and whose endpoint is of this socket's family.
     ///
-    /// A partial send by the system is continued. A datagram that cannot be sent (unreachable, no buffer) is dropped
-    /// and counted, and the ones behind it are still sent.
+    /// It continues after a partial send. A datagram that cannot be sent (unreachable, no buffer) is dropped and counted, and
+    /// later ones are still sent.
     /// - Throws: `.closed` after ``close()``.
     func send(_ batch: PacketBatch, in range: Range<Int>) throws(TunnelIOError) -> DatagramSendResult
 
-    /// Marks what is sent from now on for policy routing; zero clears the mark.
+    /// Sets the mark for policy routing of later datagrams; zero clears it.
     func setMark(_ mark: UInt32) throws(TunnelIOError)
 
-    /// What the socket or the system under it has dropped of what came.
+    /// The received datagrams that the socket or the system dropped.
     var receiveDrops: DatagramReceiveDrops { get }
 
     /// Closes the socket. Safe to repeat.
     func close()
 }
 
-/// What a socket or the system under it dropped of what came.
+/// The received datagrams that a socket or the system dropped.
 public struct DatagramReceiveDrops: Hashable, Sendable {
-    /// Datagrams larger than there was room for.
+    /// Datagrams that were too large for the buffer.
     public var oversize: Int
     /// Datagrams that found the queue full.
     public var overflowed: Int
@@ -70,7 +70,7 @@ extension DatagramReceiveDrops {
     }
 }
 
-/// What became of the datagrams of one ``DatagramSocket/send(_:in:)``.
+/// The result of one ``DatagramSocket/send(_:in:)``.
 public struct DatagramSendResult: Hashable, Sendable {
     /// Datagrams that the system took.
     public var sent: Int
@@ -92,9 +92,9 @@ public struct DatagramSendResult: Hashable, Sendable {
 
 /// The sockets of one port: IPv4, IPv6, or both where the host has both.
 public struct DatagramSockets: Sendable {
-    /// The IPv4 socket; nil where the host has no IPv4.
+    /// The IPv4 socket; `nil` if the host has no IPv4.
     public var v4: (any DatagramSocket)?
-    /// The IPv6 socket; nil where the host has no IPv6.
+    /// The IPv6 socket; `nil` if the host has no IPv6.
     public var v6: (any DatagramSocket)?
     /// The port that both are bound to.
     public var port: UInt16

@@ -4,17 +4,17 @@
 import CTunnelSystem
 package import NetworkAddresses
 
-/// Why a host has no address, as the system says it.
+/// The system's reason that a host has no address.
 package struct HostLookupFailure: Error {
     package let reason: String
 }
 
 /// The system's own resolver.
 package enum HostLookup {
-    /// The addresses of a host, each once, in the system's order; at least one. It waits: for a thread of its own.
+    /// The addresses of a host, each once, in the system's order; at least one. It blocks: call it on a separate thread.
     /// - Parameters:
-    ///   - host: a name, or an address as text, with a zone where it has one.
-    ///   - port: what the endpoints have as port.
+    ///   - host: a name, or an address as text, with a zone if it has one.
+    ///   - port: the port of the endpoints.
     package static func endpoints(
         of host: String, port: UInt16
     ) throws(HostLookupFailure) -> [Endpoint] {

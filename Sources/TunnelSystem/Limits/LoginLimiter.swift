@@ -20,7 +20,7 @@ private let second: Int64 = 1_000_000_000
 /// Successes are limited too, if ``Successes`` are given: each one costs as much as a failure.
 package struct LoginLimiter: Sendable {
     package struct Limits: Hashable, Sendable, Codable {
-        /// Failures that nobody waits for.
+        /// The failures without a wait.
         package var free = 5
         /// The longest wait of a source, in seconds.
         package var longestSourceWait = 300
@@ -75,7 +75,7 @@ package struct LoginLimiter: Sendable {
     private let limits: Limits
     private let successes: Successes?
     private var sources: BoundedTable<IPPrefix, Failures>
-    /// By the hash of a login, seeded for this process: what somebody typed is not kept.
+    /// By a hash of the login, seeded for this process: the typed text is not stored.
     private var logins: BoundedTable<Int, Failures>
     private var known: BoundedTable<Visitor, Visit>
     /// The time from which earlier successes of a login no longer count.

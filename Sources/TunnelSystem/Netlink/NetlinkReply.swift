@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// A message of the kernel: its header and what follows. Reading never trusts a length, and needs no Linux.
+/// A message of the kernel: its header and payload. Reading never trusts a length, and works on all systems.
 package struct NetlinkReply: Hashable, Sendable {
     package var type: UInt16
     package var flags: UInt16
@@ -41,7 +41,7 @@ package struct NetlinkReply: Hashable, Sendable {
         return code == .min ? .max : abs(code)
     }
 
-    /// Whether what is being listed changed in the meantime, so that the list may be wrong (`NLM_F_DUMP_INTR`).
+    /// Whether the listed objects changed meanwhile, so that the list may be wrong (`NLM_F_DUMP_INTR`).
     package var isInterrupted: Bool { flags & 0x10 != 0 }
 }
 
@@ -53,14 +53,14 @@ package struct NetlinkReader {
         self.bytes = bytes
     }
 
-    /// The number at an offset; nil where the bytes end before.
+    /// The number at an offset; `nil` if it is beyond the end.
     package func number<Number: FixedWidthInteger>(at offset: Int, as type: Number.Type) -> Number? {
         let size = Number.bitWidth / 8
         guard offset >= 0, offset <= bytes.count - size else { return nil }
         return unsafe bytes.withUnsafeBytes { unsafe $0.loadUnaligned(fromByteOffset: offset, as: Number.self) }
     }
 
-    /// The attributes from an offset on. One whose length lies ends them.
+    /// The attributes from an offset. An attribute with an invalid length ends them.
     package func attributes(from offset: Int) -> NetlinkAttributes {
         var attributes: NetlinkAttributes = [:]
         var start = offset

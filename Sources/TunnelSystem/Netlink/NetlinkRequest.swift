@@ -31,7 +31,7 @@ package enum Netlink {
 
     package static let headerLength = 16
 
-    /// The next multiple of four, where whatever follows begins.
+    /// The next multiple of four, where the next attribute begins.
     package static func aligned(_ length: Int) -> Int { (length + 3) & ~3 }
 }
 

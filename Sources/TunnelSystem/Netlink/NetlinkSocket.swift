@@ -12,8 +12,8 @@
 
         private static let sequences = Atomic<UInt32>(0)
 
-        /// A socket that hears what is sent to these groups. Without any, it is for requests.
-        /// - Parameter protocolNumber: what it is about: links, addresses, routes and rules, unless another is named.
+        /// A socket that receives the messages of these groups. Without groups, it sends requests.
+        /// - Parameter protocolNumber: the subject; by default links, addresses, routes and rules.
         package init(
             groups: [Int32] = [], protocolNumber: Int32 = CTUNNEL_NETLINK_ROUTE
         ) throws(SystemError) {
@@ -40,9 +40,9 @@
             descriptor = owned
         }
 
-        /// Whether to hear also of the other namespaces that have an id in the socket's own.
+        /// Sets whether it also receives messages of the other namespaces that have an ID in the socket's own.
         ///
-        /// The socket does not keep those namespaces alive, as one made inside them would.
+        /// The socket does not keep those namespaces alive, as a socket inside them would.
         /// - Throws: `EPERM` without CAP_NET_BROADCAST.
         package func setHearsOtherNamespaces(_ isOn: Bool) throws(SystemError) {
             try Self.setOption(CTUNNEL_NETLINK_LISTEN_ALL_NSID, to: isOn ? 1 : 0, of: descriptor.number)
@@ -55,11 +55,11 @@
             }
         }
 
-        /// What the kernel said, and in which namespace.
+        /// A message of the kernel, with its namespace.
         package enum Received {
             /// Messages about the namespace with this id; -1 is the socket's own.
             case messages([NetlinkReply], namespace: Int32)
-            /// Messages were lost, so that what is known may be out of date.
+            /// Messages were lost, so the known state may be out of date.
             case overrun
             /// There is nothing more.
             case nothing
@@ -85,9 +85,9 @@
             }
         }
 
-        /// Sends a request and collects the answer, which the kernel has begun before `send` returns, and goes on with as it
-        /// is read.
-        /// - Throws: the error number that the kernel answers.
+        /// Sends a request and collects the answer. The kernel begins it before `send` returns, and continues while it is
+        /// read.
+        /// - Throws: the error number in the kernel's answer.
         package func exchange(
             _ request: NetlinkRequest, _ operation: @autoclosure () -> String
         ) throws(SystemError) -> [NetlinkReply] {
@@ -103,7 +103,7 @@
             _ request: NetlinkRequest, _ operation: @autoclosure () -> String, each handle: (NetlinkReply) -> Void
         ) throws(SystemError) {
             let sequence = Self.sequences.wrappingAdd(1, ordering: .relaxed).newValue
-            // A list has an end of its own.
+            // A list ends with a separate message.
             let isList = request.flags & Netlink.dump == Netlink.dump
             let message = request.message(sequence: sequence, flags: isList ? 0 : Netlink.acknowledge)
             try exchange(message, sequence, operation(), each: handle)

@@ -6,15 +6,15 @@ import Synchronization
 
 /// A listening stream socket in the file system, and its file.
 package final class UnixListener: Sendable {
-    /// Why a socket cannot be served.
+    /// The reason that a socket cannot be served.
     package enum Failure: Error, Hashable, Sendable {
         /// The path has more bytes than a socket's address holds, none, or a zero byte.
         case invalidPath
         /// Another process answers there.
         case alreadyRunning
-        /// There is a file that is no socket; nobody removes it for you.
+        /// There is a file that is not a socket. Remove it yourself.
         case notASocket
-        /// Others may change what is in the folder, so that anyone could put a socket of theirs there.
+        /// Other users may change the folder, so they could put their own socket there.
         case unsafeFolder(String)
         /// The system refused a step.
         case system(path: String, operation: String, errno: Int32)
@@ -24,16 +24,15 @@ package final class UnixListener: Sendable {
     package let descriptor: SharedDescriptor
     /// The socket's file; nil when the descriptor was handed in without one.
     package let path: String?
-    /// What the file was when it was bound; whatever else is there later is not ours.
+    /// The identity of the file when it was bound; a later file there belongs to another program.
     package let identity: FileIdentity?
     private let lock: SharedDescriptor?
 
-    /// Binds and listens at `path`, for the owner only. A folder that is missing is made; a file that nobody answers at is
-    /// replaced.
+    /// Binds and listens at `path`, for the owner only. A missing folder is created; a socket without a server is replaced.
     /// - Parameters:
-    ///   - isGuarded: whether nobody but root and the owner may change the folder, and a lock beside the file, which ends
-    ///     with its process, says who serves it.
-    ///   - isForAll: whether other users may connect; who they are is to be checked then.
+    ///   - isGuarded: whether only root and the owner may change the folder, and a lock next to the file, which ends with its
+    ///     process, shows that it is served.
+    ///   - isForAll: whether other users may connect; the server must then check who they are.
     package init(path: String, isGuarded: Bool = false, isForAll: Bool = false) throws(Failure) {
         guard unsafe UnixSocket.withAddress(path, { _, _ in true }) != nil else { throw .invalidPath }
         if let slash = path.lastIndex(of: "/") {
@@ -54,7 +53,7 @@ package final class UnixListener: Sendable {
         let socket = OwnedDescriptor(UnixSocket.make())
         guard socket.number >= 0 else { throw .system(path: path, operation: "socket", errno: errno) }
         let number = socket.number
-        // The mode of a socket's file is that of its creation: there is no moment in which others may connect.
+        // The mode of a socket's file is set at its creation: other users can connect at no moment.
         guard UnixSocket.bindPrivately(number, to: path) == 0 else {
             throw .system(path: path, operation: "bind", errno: errno)
         }
@@ -90,11 +89,11 @@ package final class UnixListener: Sendable {
         lock?.close()
     }
 
-    /// What became of an attempt to accept.
+    /// The result of an attempt to accept.
     package enum Accepted: ~Copyable {
         /// A connection, non-blocking.
         case connection(OwnedDescriptor)
-        /// Nobody waits.
+        /// No connection is waiting.
         case none
         /// The system has no more descriptors or memory; the connection still waits.
         case exhausted
@@ -125,7 +124,7 @@ package final class UnixListener: Sendable {
         guard status.owner == 0 || status.owner == geteuid(), !isShared else { throw .unsafeFolder(folder) }
     }
 
-    /// Takes the lock of whoever serves `path`. Its file stays when the server goes: removing it would race.
+    /// Takes the lock of the server of `path`. Its file stays after the server has ended, since removing it would race.
     private static func lock(_ path: String) throws(Failure) -> SharedDescriptor {
         let number = SystemCall.open("\(path).lock", O_RDWR | O_CREAT | O_NOFOLLOW)
         guard number >= 0 else { throw .system(path: "\(path).lock", operation: "open", errno: errno) }
@@ -137,13 +136,13 @@ package final class UnixListener: Sendable {
         return descriptor
     }
 
-    /// Removes a socket that nobody answers at any more.
+    /// Removes a socket without a server.
     package static func removeAbandoned(_ path: String) {
         guard FileStatus(of: path, followsLinks: false)?.kind == .socket, isAbandoned(path) else { return }
         unsafe _ = unlink(path)
     }
 
-    /// Whether nobody listens at `path` any more. A full queue, for one, is a sign of life.
+    /// Whether no server listens at `path`. A full queue, for example, means that one does.
     private static func isAbandoned(_ path: String) -> Bool {
         do throws(SystemError) {
             _ = try UnixSocket.connect(to: path)

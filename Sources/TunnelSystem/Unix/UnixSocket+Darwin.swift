@@ -16,7 +16,8 @@
             return descriptor
         }
 
-        /// Binds a socket to a path that fits, its file with mode 0600. Darwin takes the mode from the process's mask, which is everybody's.
+        /// Binds a socket to a path that fits, with a file of mode 0600. Darwin uses the process's mask, which all threads
+        /// share.
         package static func bindPrivately(_ descriptor: Int32, to path: String) -> Int32 {
             maskOwner.withLock { _ in
                 let old = umask(0o177)
@@ -33,12 +34,12 @@
             return connection
         }
 
-        /// Sends what fits. A peer that is gone is an error, not a signal, since the socket says so.
+        /// Sends as many bytes as fit. A closed peer is an error, not a signal, because of an option of the socket.
         package static func send(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
             SystemCall.retry { unsafe librarySend(descriptor, bytes.baseAddress, bytes.count) }
         }
 
-        /// The user whose process is at the other end, as it was when the connection was made; nil when nobody says.
+        /// The user of the process at the other end when the connection was made; `nil` if the system does not report it.
         package static func peerUser(_ descriptor: Int32) -> UInt32? {
             var (user, group): (uid_t, gid_t) = (0, 0)
             guard unsafe getpeereid(descriptor, &user, &group) == 0 else { return nil }

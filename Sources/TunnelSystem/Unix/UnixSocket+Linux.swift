@@ -25,12 +25,12 @@
             return connection
         }
 
-        /// Sends what fits. A peer that is gone is an error, not a signal.
+        /// Sends as many bytes as fit. A closed peer is an error, not a signal.
         package static func send(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int {
             SystemCall.retry { unsafe librarySend(descriptor, bytes.baseAddress, bytes.count) }
         }
 
-        /// The user whose process is at the other end, as it was when the connection was made; nil when nobody says.
+        /// The user of the process at the other end when the connection was made; `nil` if the system does not report it.
         package static func peerUser(_ descriptor: Int32) -> UInt32? {
             // struct ucred, which the C library declares for GNU sources only: process, user, group.
             var credentials: (Int32, UInt32, UInt32) = (0, 0, 0)

@@ -3,7 +3,7 @@
 
 import CTunnelSystem
 
-/// Stream sockets in the file system. They are closed on exec, and a peer that is gone is an error, not a signal.
+/// Stream sockets in the file system. They are closed on exec, and a closed peer is an error, not a signal.
 package enum UnixSocket {
     /// Connects to the socket at `path`.
     /// - Parameter isBlocking: whether reads and writes wait, and so does connecting while the server is busy.

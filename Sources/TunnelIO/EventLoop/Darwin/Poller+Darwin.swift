@@ -4,9 +4,9 @@
 #if canImport(Darwin)
     import Darwin
 
-    /// What an event loop waits on: kqueue, with a user event to wake it and a one-shot timer.
+    /// Waits for an event loop's events: kqueue, with a user event that wakes it and a one-shot timer.
     ///
-    /// Written from the manual pages and not verified on a device yet.
+    /// Written from the manual pages, and not yet verified on a device.
     final class Poller: Sendable {
         /// Tokens of the poller's own events; those of sources start behind them.
         static let wakeToken: UInt64 = 0
@@ -42,7 +42,7 @@
             }
         }
 
-        /// Closing a descriptor removes it too, so that failing here is no error.
+        /// Closing a descriptor also removes it, so a failure here is not an error.
         func remove(_ descriptor: Int32, interest: EventLoop.Interest) {
             for (bit, filter) in Self.filters where interest.contains(bit) {
                 _ = change(UInt(descriptor), filter: filter, flags: EV_DELETE, token: 0)
@@ -57,7 +57,7 @@
                 data: Int(max(deadline - LaneClock.now(), 1)))
         }
 
-        /// A one-shot timer is gone once it was reported.
+        /// A one-shot timer is removed when it is reported.
         func clearTimer() {}
 
         func wake() {

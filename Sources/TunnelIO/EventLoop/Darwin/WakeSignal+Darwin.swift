@@ -6,7 +6,7 @@
 
     /// A descriptor that polls readable from ``raise()`` until ``clear()``: a pipe. Not verified on a device yet.
     package final class WakeSignal: Sendable {
-        /// What to poll.
+        /// The descriptor to poll.
         package let descriptor: Int32
         private let writeEnd: Int32
 

@@ -4,7 +4,7 @@
 #if os(Linux)
     import CTunnelSystem
 
-    /// A condition whose waits go by the clock that nobody can set.
+    /// Initialises a condition whose timed waits use a monotonic clock.
     func initializeForTimedWait(_ condition: UnsafeMutablePointer<pthread_cond_t>) {
         var attributes = pthread_condattr_t()
         unsafe pthread_condattr_init(&attributes)

@@ -4,7 +4,7 @@
 #if os(Linux)
     import CTunnelSystem
 
-    /// What an event loop waits on: epoll, with an eventfd to wake it and a timerfd on ``LaneClock``.
+    /// Waits for an event loop's events: epoll, with an eventfd that wakes it and a timerfd on ``LaneClock``.
     final class Poller: Sendable {
         /// Tokens of the poller's own descriptors; those of sources start behind them.
         static let wakeToken: UInt64 = 0
@@ -20,7 +20,7 @@
             epoll = ctunnel_epoll_create()
             guard epoll >= 0 else { throw TunnelIOError(.eventLoop(operation: "epoll_create1"), errno: errno) }
             timer = ctunnel_timerfd()
-            // Behind this everything is set, so that a failure closes what is open as the object goes.
+            // All members are set by now, so if this fails, `deinit` closes what is open.
             guard timer >= 0 else { throw TunnelIOError(.eventLoop(operation: "timerfd_create"), errno: errno) }
             try add(signal.descriptor, token: Self.wakeToken, interest: .readable)
             try add(timer, token: Self.timerToken, interest: .readable)
@@ -45,7 +45,7 @@
             }
         }
 
-        /// Closing a descriptor removes it too, so that failing here is no error.
+        /// Closing a descriptor also removes it, so a failure here is not an error.
         func remove(_ descriptor: Int32, interest: EventLoop.Interest) {
             _ = ctunnel_epoll_remove(epoll, descriptor)
         }

@@ -8,7 +8,7 @@
     package enum ProcessorCount {
         /// How many cores threads of this process may run on.
         package static func forLanes() -> Int {
-            // Room for 1024 cores. A set of a container or of taskset counts, not what the machine has.
+            // Room for 1024 cores. The limit of a container or of taskset counts, not the machine's number of cores.
             var set = [UInt64](repeating: 0, count: 16)
             let isKnown = unsafe set.withUnsafeMutableBytes { bytes in
                 unsafe ctunnel_affinity(bytes.baseAddress, bytes.count) == 0

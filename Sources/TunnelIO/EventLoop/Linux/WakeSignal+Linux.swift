@@ -6,7 +6,7 @@
 
     /// A descriptor that polls readable from ``raise()`` until ``clear()``: an eventfd.
     package final class WakeSignal: Sendable {
-        /// What to poll.
+        /// The descriptor to poll.
         package let descriptor: Int32
 
         package init() throws(TunnelIOError) {

@@ -32,14 +32,14 @@
             device = try Utun(descriptor: descriptor, system: DarwinUtunSystem())
         }
 
-        /// Works on the device of a descriptor that stays the caller's, as the one that the system opened for a tunnel
-        /// extension. What is used is a duplicate, which ``close()`` closes.
-        /// - Throws: `.invalidDescriptor` when it is not that of a utun device.
+        /// Uses the device of a descriptor that the caller keeps, such as the one that the system opened for a tunnel
+        /// extension. The device works on a duplicate, which ``close()`` closes.
+        /// - Throws: `.invalidDescriptor` if it is not the descriptor of a utun device.
         public init(borrowing descriptor: Int32) throws(TunnelIOError) {
             device = try Utun(borrowing: descriptor, system: DarwinUtunSystem())
         }
 
-        /// Which of this process's utun interfaces is meant.
+        /// A selection among this process's utun interfaces.
         public enum Interface: Hashable, Sendable {
             /// The one of this name, as `utun4`.
             case name(String)
@@ -49,11 +49,11 @@
             case only
         }
 
-        /// Works on the utun device that the system opened for this tunnel extension, after its network settings were applied.
+        /// Uses the utun device that the system opened for this tunnel extension, after its network settings were applied.
         ///
-        /// It is looked for among this process's descriptors: a socket that is connected to the kernel control of utun
-        /// devices, and whose interface is the one that is meant. What is used is a duplicate.
-        /// - Throws: `.deviceNotFound` when there is none for certain, or, with `.only`, more than one.
+        /// It searches this process's descriptors for a socket that is connected to the kernel control of utun devices and
+        /// belongs to the given interface. The device works on a duplicate.
+        /// - Throws: `.deviceNotFound` if no socket matches or, with `.only`, if more than one does.
         public convenience init(ownedBySystem interface: Interface) throws(TunnelIOError) {
             let wanted: UtunSearch.Wanted =
                 switch interface {
@@ -76,7 +76,7 @@
         /// - Throws: as ``currentLinkState()``.
         public func currentMTU() throws(TunnelIOError) -> Int { try device.currentMTU() }
 
-        /// Whether the interface is up, and the most bytes that one IP packet may have on it.
+        /// Whether the interface is up, and the largest IP packet that it carries, in bytes.
         public func currentLinkState() throws(TunnelIOError) -> LinkState {
             try device.currentLinkState()
         }
@@ -111,14 +111,14 @@
         /// The changes of the interface since the last call, oldest first. Does not block.
         public func drainLinkEvents() -> [LinkEvent] { device.drainLinkEvents() }
 
-        /// No: packets come one at a time.
+        /// Always false: packets arrive one at a time.
         public var hasBufferedPackets: Bool { device.hasBufferedPackets }
 
         /// A utun interface has one queue only.
         /// - Throws: `.unsupported`.
         public func makeQueue() throws(TunnelIOError) -> any TunDevice { try device.makeQueue() }
 
-        /// What the device has counted since it was opened.
+        /// The counters since the device was opened.
         public var statistics: TunStatistics { device.statistics }
 
         /// Closes the descriptor, and with it goes the interface unless it is persistent. Safe to repeat.

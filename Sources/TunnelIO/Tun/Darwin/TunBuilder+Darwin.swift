@@ -3,13 +3,13 @@
 
 #if canImport(Darwin)
     extension TunBuilder {
-        /// Makes the interface with its addresses, as root, on macOS. Options of Linux only are refused.
+        /// Creates the interface with its addresses, as root, on macOS. Options of Linux only are refused.
         ///
-        /// An address brings no route to its network, since a utun interface is point-to-point: routes are the caller's
-        /// (`route add -net …`), as are the network settings of a tunnel extension, which bring addresses of their own.
+        /// An address does not add a route to its network, since a utun interface is point-to-point. The caller adds routes
+        /// (`route add -net …`); a tunnel extension gets addresses and routes from its network settings.
         ///
-        /// Not verified on a Mac: what is asked of the system is compiled against Apple's headers, and tested up to the calls.
-        /// - Throws: `.invalidOptions` with everything that is wrong; else as ``DarwinTun/init(name:mtu:)`` and
+        /// Not verified on a Mac: the requests are compiled against Apple's headers, and tested up to the system calls.
+        /// - Throws: `.invalidOptions` with every problem; otherwise as ``DarwinTun/init(name:mtu:)`` and
         ///   ``DarwinTun/add(_:)``.
         public func build() throws(TunnelIOError) -> DarwinTun {
             DarwinTun(try build(on: DarwinUtunSystem()))

@@ -15,7 +15,7 @@ extension TunBuilder {
         let tun = try Utun(name: name, mtu: mtu, system: system)
         do throws(TunnelIOError) {
             for address in addresses { try tun.add(address) }
-            // Last: the system brings an interface up that is given an address.
+            // Last: adding an address brings the interface up.
             try tun.setUp(isUp)
         } catch {
             tun.close()

@@ -12,7 +12,7 @@ import TunnelSystem
 package protocol UtunSystem: Sendable {
     /// A socket connected to a new utun interface; `unit` 0 picks a free one, N + 1 asks for `utunN`.
     func connect(unit: UInt32) -> Int32
-    /// The name of the interface behind a socket; nil when it is no utun socket.
+    /// The name of a socket's interface; `nil` if it is not a utun socket.
     func interfaceName(of descriptor: Int32) -> String?
     /// The index of an interface; zero when there is none of this name.
     func interfaceIndex(of name: String) -> UInt32
@@ -53,7 +53,7 @@ package final class Utun<System: UtunSystem>: TunDevice {
     private let name: String
     private let links: Mutex<Links>
     package let linkReadiness: Int32?
-    /// Frames that were no packet, and were skipped.
+    /// Frames that were not a packet, and were skipped.
     private let malformedFrames = Atomic<Int>(0)
 
     package var readiness: Int32 { descriptor.number }
@@ -81,7 +81,7 @@ package final class Utun<System: UtunSystem>: TunDevice {
         try self.init(OwnedDescriptor(descriptor), mtu: nil, bufferBytes: bufferBytes, system: system)
     }
 
-    /// Works on a duplicate of a descriptor that stays the caller's.
+    /// Works on a duplicate of a descriptor that the caller keeps.
     package convenience init(
         borrowing descriptor: Int32, bufferBytes: Int = UtunFraming.bufferBytes, system: System
     ) throws(TunnelIOError) {
@@ -97,7 +97,7 @@ package final class Utun<System: UtunSystem>: TunDevice {
             throw TunnelIOError(.invalidDescriptor(number, expected: "that of a utun device"), errno: errno)
         }
         try SystemCall.check(.device(name: name, operation: "set descriptor flags")) { system.setNonBlocking(number) }
-        // A matter of speed only: older systems may refuse, and what they grant may be less.
+        // It affects only speed: older systems may refuse, or grant less.
         _ = system.setBufferSizes(Int32(clamping: max(bufferBytes, 1)), of: number)
         let buffer = system.receiveBufferSize(of: number)
         if buffer > 0 {
@@ -162,7 +162,7 @@ package final class Utun<System: UtunSystem>: TunDevice {
             var header: UInt32 = 0
             let count = SystemCall.retry { unsafe system.read(descriptor.number, header: &header, packet: room) }
             guard count > 0 else {
-                // What was read is given first; the error comes again.
+                // Packets that were read are returned first; the next call returns the error.
                 if batch.count == before { try endOfPackets(count < 0 ? errno : 0) }
                 break
             }
@@ -175,7 +175,7 @@ package final class Utun<System: UtunSystem>: TunDevice {
         return batch.count - before
     }
 
-    /// - Throws: unless the reason means that there is nothing to read now. Zero is the end of the file.
+    /// - Throws: unless the reason means that there is no packet now. Zero is the end of the file.
     private func endOfPackets(_ reason: Int32) throws(TunnelIOError) {
         switch reason {
         case EAGAIN, ENOBUFS, ENOMEM, EIO: return

@@ -3,9 +3,9 @@
 
 package import NetworkAddresses
 
-/// What a utun interface is given an address with, as bytes: `struct ifaliasreq` (net/if.h) for SIOCAIFADDR, or
-/// `struct in6_aliasreq` (netinet6/in6_var.h) for SIOCAIFADDR_IN6. dev/apple/DarwinLayout.c holds the layout against Apple's
-/// headers, that of IPv6 against Apple's sources.
+/// A request that adds an address to a utun interface, as bytes: `struct ifaliasreq` (net/if.h) for SIOCAIFADDR, or `struct
+/// in6_aliasreq` (netinet6/in6_var.h) for SIOCAIFADDR_IN6. dev/apple/DarwinLayout.c checks the layout against Apple's
+/// headers, and that of IPv6 against Apple's sources.
 package struct UtunAddressRequest: Equatable, Sendable {
     package let isIPv6: Bool
     package let bytes: [UInt8]
@@ -19,7 +19,7 @@ package struct UtunAddressRequest: Equatable, Sendable {
         let mask = address.network.maskAddress
         var bytes = name + Self.zeros(Self.nameLength - name.count) + Self.socketAddress(address.address)
         if isIPv6 {
-            // Another end is for hosts alone; without one it is no address at all.
+            // Only a host address has a destination; otherwise the address is all zero.
             bytes += address.peer.map(Self.socketAddress) ?? Self.zeros(28)
             bytes += Self.socketAddress(mask)
             // No flags; no dates, and lifetimes without end (ND6_INFINITE_LIFETIME).

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// What stands in front of each packet on a Darwin utun socket: its address family, 32 bits in network order.
+/// The prefix of each packet on a Darwin utun socket: its address family, 32 bits in network order.
 package enum UtunFraming {
     /// The bytes in front of each packet.
     package static let length = 4
@@ -10,7 +10,7 @@ package enum UtunFraming {
     private static let inet: UInt32 = 2
     private static let inet6: UInt32 = 30
 
-    /// The header of a packet, as it lies in memory; nil for what is neither IPv4 nor IPv6.
+    /// The header of a packet, as it is in memory; `nil` if the packet is neither IPv4 nor IPv6.
     package static func header(of packet: UnsafeRawBufferPointer) -> UInt32? {
         guard let first = unsafe packet.first else { return nil }
         return switch first >> 4 {
@@ -28,8 +28,8 @@ package enum UtunFraming {
         return count - length
     }
 
-    /// The unit that a name asks for: `utun` any, `utunN` that one.
-    /// - Returns: the unit for `sc_unit`, where 0 is any and N + 1 is `utunN`; nil when the name is no utun's.
+    /// The unit that a name requests: `utun` for any, `utunN` for that one.
+    /// - Returns: the unit for `sc_unit`, where 0 is any and N + 1 is `utunN`; `nil` if the name is not a utun's.
     package static func unit(of name: String) -> UInt32? {
         let prefix = "utun"
         guard name.hasPrefix(prefix), name.utf8.count <= 15 else { return nil }
@@ -41,7 +41,7 @@ package enum UtunFraming {
         return number + 1
     }
 
-    /// What a utun socket's buffers are set to: four times the system's default, within what an extension may use.
+    /// The size of a utun socket's buffers: four times the system's default, within the memory of an extension.
     package static let bufferBytes = 2 << 20
 
     /// How many packets the kernel may queue on the socket before it stops the interface (`UTUN_OPT_MAX_PENDING_PACKETS`).

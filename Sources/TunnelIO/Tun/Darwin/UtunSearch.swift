@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The system calls by which a utun socket among a process's descriptors is told from all others.
+/// The system calls that identify a utun socket among a process's descriptors.
 package protocol UtunSearchSystem: Sendable {
     /// The kernel control that a descriptor is connected to (`getpeername`); nil for anything that is not connected to one.
     func controlID(of descriptor: Int32) -> UInt32?
     /// The id of the control named `com.apple.net.utun_control`, asked through this descriptor (`CTLIOCGINFO`); nil when
     /// the system refuses.
     func utunControlID(through descriptor: Int32) -> UInt32?
-    /// The name of the interface behind a socket; nil when it is no utun socket.
+    /// The name of a socket's interface; `nil` if it is not a utun socket.
     func interfaceName(of descriptor: Int32) -> String?
     /// The index of an interface; zero when there is none of this name.
     func interfaceIndex(of name: String) -> UInt32
@@ -16,26 +16,26 @@ package protocol UtunSearchSystem: Sendable {
     func descriptorLimit() -> Int32
 }
 
-/// Finds the utun socket that the system opened for a tunnel extension, which does not hand it out.
+/// Finds the utun socket that the system opened for a tunnel extension and does not return to it.
 ///
-/// A process may have several: its own tunnel's, and those of relays or of a tunnel that is going away. So which one is
-/// meant is said by the interface's name or index, and the lowest number is never taken for want of better.
+/// A process may have several: its own tunnel's, and those of relays or of a tunnel that is stopping. So the interface's name
+/// or index selects one; the lowest number is never used as a guess.
 package enum UtunSearch {
-    /// What tells the interface apart.
+    /// The selection of the interface.
     package enum Wanted: Hashable, Sendable {
         /// The interface's name, as `utun4`.
         case name(String)
         /// The interface's index.
         case index(UInt32)
-        /// Whichever there is, provided that there is only one.
+        /// The only one there is.
         case only
     }
 
-    /// The most descriptors that are looked at.
+    /// The most descriptors that are checked.
     private static let mostDescriptors: Int32 = 65_536
 
-    /// The descriptor of the interface that is wanted. It stays with whoever opened it.
-    /// - Throws: `.deviceNotFound` when there is none, or more than one that it could be.
+    /// The descriptor of the selected interface. Its owner keeps it.
+    /// - Throws: `.deviceNotFound` if none matches, or more than one.
     package static func find(_ wanted: Wanted, system: some UtunSearchSystem) throws(TunnelIOError) -> Int32 {
         var found: [(descriptor: Int32, name: String)] = []
         var others: [String] = []
@@ -70,7 +70,7 @@ package enum UtunSearch {
             switch wanted {
             case .name(let name): "'\(name)' is not among the utun interfaces of this process"
             case .index(let index): "no utun interface of this process has the index \(index)"
-            case .only: "this process has no utun socket; look after the network settings were applied"
+            case .only: "this process has no utun socket; search after the network settings were applied"
             }
         return others.isEmpty ? which : "\(which), which has \(Set(others).sorted().joined(separator: ", "))"
     }

@@ -4,7 +4,7 @@
 package import NetworkAddresses
 package import TunnelSystem
 
-/// What is asked of the kernel about one interface, and how its answers are read (rtnetlink(7)).
+/// Requests to the kernel about one interface, and the parsing of its answers (rtnetlink(7)).
 package enum InterfaceMessage {
     /// Attribute kinds, by the names of linux/if_link.h and if_addr.h.
     private enum Kind {
@@ -46,7 +46,7 @@ package enum InterfaceMessage {
             guard let bytes = attributes[kind], bytes.count == (family == inet6 ? 16 : 4) else { return nil }
             return IPAddress(bytes: bytes)
         }
-        // The other end, where there is one, has the place of the address; then there is a local one beside it.
+        // With a peer, the address attribute is the peer's, and the local attribute is the interface's.
         guard let far = host(Kind.address) ?? host(Kind.localAddress) else { return nil }
         let near = host(Kind.localAddress) ?? far
         return InterfaceAddress(near, prefixLength: Int(reply.body[1]), peer: far == near ? nil : far)

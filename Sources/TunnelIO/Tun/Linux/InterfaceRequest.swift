@@ -8,7 +8,7 @@
     /// The argument of interface ioctls: 16 bytes of name, then a union of which flags (16 bits) and numbers (32 bits) are used.
     @safe
     struct InterfaceRequest {
-        /// As long as `struct ifreq` on 64-bit systems, which is longer than on others.
+        /// As long as `struct ifreq` on 64-bit systems, which is longer than on 32-bit ones.
         private var words: (UInt64, UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0, 0)
 
         /// A request for the interface of this name, which was validated.

@@ -77,7 +77,7 @@
 
         /// Sends a request about the interface to the kernel in its namespace.
         ///
-        /// Should the interface move at that very moment, what had its number is asked for again where it is now.
+        /// If the interface moves at that moment, the request is repeated in its new namespace.
         private func ask(
             _ tun: Int32, _ operation: String, _ request: (_ index: Int32) -> NetlinkRequest
         ) throws(TunnelIOError) -> (replies: [NetlinkReply], index: Int32) {
@@ -111,7 +111,7 @@
     }
 
     extension TunAttributes {
-        /// Those of the interface of this name in the calling thread's namespace; nil when it is no TUN device.
+        /// The attributes of the interface with this name in the calling thread's namespace; `nil` if it is not a TUN device.
         static func ofInterface(named name: String) -> TunAttributes? {
             guard let socket = try? NetlinkSocket() else { return nil }
             let replies = try? socket.exchange(InterfaceMessage.description(name: name), "read the attributes")

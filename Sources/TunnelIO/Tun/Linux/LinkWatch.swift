@@ -21,18 +21,18 @@
         let requests: NetlinkSocket
         /// For ioctls on interfaces in the namespace of these sockets.
         private let control: OwnedDescriptor
-        /// The namespace of these sockets; nil where the system does not tell.
+        /// The namespace of these sockets; `nil` if the system does not report it.
         private let home: FileIdentity?
         private var place = Place.unknown
         private var isUp = false
         private var mtu = 0
         private var isRemoved = false
 
-        /// Where the interface is.
+        /// The location of the interface.
         private enum Place: Equatable {
             case home(index: Int32)
             case away(namespace: Int32, index: Int32)
-            /// In a namespace that this process may not look into.
+            /// In a namespace that this process may not enter.
             case unknown
         }
 
@@ -64,7 +64,7 @@
         /// The changes since the last call, oldest first.
         mutating func drain(_ tun: Int32) -> [LinkEvent] {
             var changes: [LinkEvent] = []
-            // What comes after the removal is read all the same: a descriptor that stays readable wakes its loop for ever.
+            // Messages after the removal are still read: a descriptor that stays readable would wake its loop forever.
             while true {
                 switch events.receive() {
                 case .nothing:
@@ -134,8 +134,7 @@
             }
         }
 
-        /// Sets ``place``, makes the socket hear of that place, and asks for the state after that, so that no change
-        /// falls in between.
+        /// Sets ``place``, subscribes the socket to that place, and reads the state after that, so that no change is missed.
         private mutating func locate(_ tun: Int32) -> State? {
             for _ in 0..<8 {
                 place = .unknown
@@ -222,10 +221,10 @@
             }
         }
 
-        /// Runs interface ioctls on a socket in the device's namespace, by the device's present name.
+        /// Runs interface ioctls on a socket in the device's namespace, with the device's current name.
         ///
-        /// The name may change or the device may move between being asked where it is and the ioctl; so the work is
-        /// repeated until both were the same before and after. Both reading and setting may be repeated.
+        /// The name may change or the device may move between the query and the ioctl. So the work is repeated until both
+        /// were the same before and after it. Reading and setting can both be repeated safely.
         func onInterface<Result>(
             _ tun: Int32, _ operation: String,
             _ body: (Int32, inout InterfaceRequest, _ isHome: Bool) throws(TunnelIOError) -> Result

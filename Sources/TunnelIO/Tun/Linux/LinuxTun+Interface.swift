@@ -8,7 +8,7 @@
     import TunnelSystem
 
     extension LinuxTun {
-        /// What the device has counted since it was opened.
+        /// The counters since the device was opened.
         public var statistics: TunStatistics {
             var statistics = TunStatistics()
             statistics.malformedFrames = malformedFrames.load(ordering: .relaxed)
@@ -16,7 +16,7 @@
             return statistics
         }
 
-        /// The interface's present name, which may have been changed by others.
+        /// The interface's current name, which other programs may change.
         /// - Throws: `.deviceRemoved`, `.closed`.
         public func currentName() throws(TunnelIOError) -> String {
             let name = try withOpenDescriptor { number throws(TunnelIOError) in try LinkWatch.name(of: number) }
@@ -30,9 +30,9 @@
             try currentLinkState().mtu
         }
 
-        /// Whether the interface is up, and the most bytes that one IP packet may have on it.
-        /// - Throws: `.deviceRemoved`; `.closed`; `.device` with `errno` `EPERM` or `ENODEV` when it was moved to a network
-        ///   namespace that this process may not enter or not even see.
+        /// Whether the interface is up, and the largest IP packet that it carries, in bytes.
+        /// - Throws: `.deviceRemoved`; `.closed`; `.device` with `errno` `EPERM` or `ENODEV` if it was moved to a network
+        ///   namespace that this process may not enter or see.
         public func currentLinkState() throws(TunnelIOError) -> LinkState {
             let state = try withOpenDescriptor { number throws(TunnelIOError) in
                 try link.withLock { link throws(TunnelIOError) in try link.state(number) }
@@ -56,7 +56,7 @@
             }
         }
 
-        /// Whether the interface is up and has this process, or another one, on its other side (`IFF_RUNNING`).
+        /// Whether the interface is up and a process is attached to it (`IFF_RUNNING`).
         /// - Throws: as ``currentLinkState()``.
         public func isRunning() throws(TunnelIOError) -> Bool {
             try withLink { link, number throws(TunnelIOError) in try link.isRunning(number) }
@@ -126,7 +126,7 @@
             }
         }
 
-        /// How the interface was made, and who may attach to it.
+        /// The interface's kind, and the user and group that may attach to it.
         /// - Throws: as ``currentLinkState()``; `.unsupported` before Linux 4.20.
         public func attributes() throws(TunnelIOError) -> TunAttributes {
             try withLink { link, number throws(TunnelIOError) in try link.attributes(number) }

@@ -36,7 +36,7 @@
                     start: batch.base + (start - front), count: front + PacketBatch.longestPacket)
                 let count = SystemCall.retry { unsafe read(descriptor.number, room.baseAddress, room.count) }
                 guard count > 0 else {
-                    // What was read is given first; the error comes again.
+                    // Packets that were read are returned first; the next call returns the error.
                     if count < 0, batch.count == before, let failure = readFailure(errno) { throw failure }
                     break
                 }
@@ -74,7 +74,7 @@
             return batch.count - before
         }
 
-        /// What a failed read means; nil when it means that there is nothing to read.
+        /// The error of a failed read; `nil` if there was nothing to read.
         private func readFailure(_ reason: Int32) -> TunnelIOError? {
             switch reason {
             case EAGAIN, EIO, ENOMEM, ENOBUFS:
@@ -82,7 +82,7 @@
             case EBADFD:
                 return removed
             case EFAULT:
-                // Also what the kernel says when the interface vanishes while it is being read.
+                // The kernel also returns this if the interface is removed during a read.
                 if (try? LinkWatch.name(of: descriptor.number)) == nil { return removed }
                 return failure("read", errno: reason)
             default:

@@ -6,22 +6,23 @@
     import TunnelSystem
 
     extension LinuxTun {
-        /// Another queue of this interface, a device of its own that may be used on another thread.
+        /// Another queue of this interface, a separate device for another thread.
         ///
-        /// The kernel spreads packets over the queues so that those of one flow come from one queue: from the one that
-        /// the flow's packets were last sent to, or else by a hash. Offloads are those of the interface. The interface goes when
-        /// its last queue is closed, unless it is persistent.
+        /// The kernel distributes packets over the queues so that those of one flow come from one queue: the queue that last
+        /// sent packets of the flow, or one by a hash. The queue has the interface's offloads. The interface is removed with
+        /// its last queue, unless it is persistent.
         ///
-        /// Where the interface was moved to another namespace, the queue is opened there, which takes CAP_SYS_ADMIN.
-        /// - Throws: `.unsupported` when the interface was not made for more than one queue; `.deviceRemoved`; `.closed`;
-        ///   `.device` with `errno` `E2BIG` when it has 256 queues, the most there can be, and `EPERM` without CAP_NET_ADMIN
-        ///   where the process is not the interface's owner.
+        /// If the interface was moved to another namespace, the queue is opened there, which needs CAP_SYS_ADMIN.
+        /// - Throws: `.unsupported` if the interface was created for one queue; `.deviceRemoved`; `.closed`; `.device` with
+        ///   `errno` `E2BIG` if it has 256 queues, the maximum, or `EPERM` without CAP_NET_ADMIN if the process is not the
+        ///   interface's owner.
         public func cloneQueue() throws(TunnelIOError) -> LinuxTun {
             guard isMultiQueue else {
                 throw TunnelIOError(.unsupported("another queue of a device that was made with one"))
             }
             return try withOpenDescriptor { number throws(TunnelIOError) in
-                // It may be renamed or moved in between; what was attached to, or even made, in its stead goes again.
+                // The interface may be renamed or moved in between; another interface that was attached to, or even created,
+                // is released again.
                 for _ in 0..<8 {
                     let name = try LinkWatch.name(of: number)
                     let place = (try? NetworkNamespace(ofDevice: number))?.identity
@@ -40,7 +41,7 @@
         /// Another queue of this interface, as ``cloneQueue()``.
         public func makeQueue() throws(TunnelIOError) -> any TunDevice { try cloneQueue() }
 
-        /// A descriptor attached to the interface of this name where that of `number` is.
+        /// A descriptor attached to the interface of this name in the namespace of the device `number`.
         private func openBeside(_ number: Int32, name: String) throws(TunnelIOError) -> OwnedDescriptor {
             guard let namespace = try? NetworkNamespace(ofDevice: number),
                 namespace.identity != NetworkNamespace.current

@@ -95,7 +95,7 @@
                         operation: "attach; the interface was made for \(wantsQueues ? "one queue" : "several queues")"),
                     errno: EINVAL)
             case EINVAL where unsafe if_nametoindex(name) != 0, EEXIST:
-                // The kernel says EINVAL where a device of that name is of another kind.
+                // The kernel returns EINVAL if a device of that name is of another kind.
                 return TunnelIOError(
                     .device(name: name, operation: "create; the name belongs to an interface of another kind"),
                     errno: EEXIST)
@@ -104,8 +104,8 @@
             }
         }
 
-        /// Turns off what may be left on from whoever had the interface before: offloads and header length belong to the
-        /// interface and outlive an attachment.
+        /// Turns off settings of an earlier owner: offloads and header length belong to the interface and outlive an
+        /// attachment.
         static func configure(_ number: Int32, name: String, framing: TunFraming) throws(TunnelIOError) {
             try SystemCall.check(.device(name: name, operation: "turn offloads off")) {
                 ctunnel_tun_ioctl_value(number, CTUNNEL_TUNSETOFFLOAD, 0)
@@ -121,14 +121,14 @@
             }
         }
 
-        /// Which packets may be written joined.
+        /// The kinds of packets that may be written joined.
         struct Abilities {
             var joinsTCP = false
             var joinsUDP = false
         }
 
-        /// Turns on what is wanted and what the kernel takes.
-        /// - Returns: which packets may be written joined.
+        /// Turns on the requested offloads that the kernel accepts.
+        /// - Returns: the kinds of packets that may be written joined.
         static func turnOffloadsOn(
             _ number: Int32, framing: TunFraming, offload: OffloadOptions
         ) -> Abilities {

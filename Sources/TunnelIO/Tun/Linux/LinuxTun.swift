@@ -16,17 +16,17 @@
     public final class LinuxTun: TunDevice {
         let descriptor: SharedDescriptor
         let framing: TunFraming
-        /// What is left of a superframe, and room for one.
+        /// The rest of a superframe, and room for one.
         let reader: TunReader
-        /// What superframes are made with.
+        /// Builds superframes.
         let writer: TunWriter
         let link: Mutex<LinkWatch>
-        /// What errors call the device once it can no longer be asked.
+        /// The device's name in errors after the device was removed.
         let lastName: Mutex<String>
         /// Whether the interface may have more than one queue.
         let isMultiQueue: Bool
         let abilities: Abilities
-        /// Frames from the kernel that were no single packet, and were skipped.
+        /// Frames from the kernel that were not a single packet, and were skipped.
         let malformedFrames = Atomic<Int>(0)
         /// Superframes that the kernel did not take.
         let refusedSuperframes = Atomic<Int>(0)
@@ -37,16 +37,16 @@
         /// device's whole life, wherever the interface is moved to.
         public let linkReadiness: Int32?
 
-        /// Makes an interface, or attaches to a persistent one of that name, and sets its MTU. It is down at first.
+        /// Creates an interface, or attaches to a persistent one of that name, and sets its MTU. It is down at first.
         ///
         /// - Parameters:
         ///   - name: 1 to 15 bytes, not a template.
         ///   - mtu: 68 to 65,535 bytes.
-        ///   - offload: what is left to the system where it can do it.
-        ///   - isMultiQueue: whether the interface is to be one that ``cloneQueue()`` can add queues to.
-        /// - Throws: `.invalidInterfaceName`; `.device` with what to do about it, `errno` being `EPERM` without
-        ///   CAP_NET_ADMIN, `ENOENT` where the kernel has no TUN driver, `EBUSY` when another process has the device open,
-        ///   `EEXIST` when the name belongs to an interface that is no TUN device, `EINVAL` for an MTU out of range.
+        ///   - offload: the work that the system does, if it supports it.
+        ///   - isMultiQueue: whether ``cloneQueue()`` can add queues to the interface.
+        /// - Throws: `.invalidInterfaceName`; `.device` with the remedy, and `errno` `EPERM` without CAP_NET_ADMIN, `ENOENT`
+        ///   if the kernel has no TUN driver, `EBUSY` if another process has the device open, `EEXIST` if the name belongs to
+        ///   an interface that is not a TUN device, `EINVAL` for an MTU out of range.
         public convenience init(
             name: String, mtu: Int, offload: OffloadOptions = .environment, isMultiQueue: Bool = false
         ) throws(TunnelIOError) {
@@ -56,7 +56,7 @@
             try self.init(attached, mtu: mtu, offload: offload)
         }
 
-        /// Takes over what was attached, which nobody else has a say in.
+        /// Takes ownership of an attached descriptor.
         convenience init(
             _ attached: consuming Attached, mtu: Int?, offload: OffloadOptions
         ) throws(TunnelIOError) {
@@ -66,18 +66,17 @@
             try self.init(attached, watch: try LinkWatch(), mtu: mtu, abilities: abilities)
         }
 
-        /// Takes over the descriptor of a TUN device that someone else attached, and owns it from here on, even when
-        /// this throws.
+        /// Takes ownership of the descriptor of a TUN device that another program attached, even if this throws.
         ///
-        /// The descriptor is made non-blocking and close-on-exec. It may have been attached with or without `IFF_VNET_HDR`
-        /// and with or without `IFF_NO_PI`; offloads are set anew, and used only with the first of these. Whether there is packet
-        /// information (no `IFF_NO_PI`) a kernel older than Linux 4.20 does not tell; there, none is assumed.
+        /// The descriptor becomes non-blocking and close-on-exec. It may have been attached with or without `IFF_VNET_HDR`
+        /// and with or without `IFF_NO_PI`; offloads are set again, and used only with `IFF_VNET_HDR`. Kernels before Linux
+        /// 4.20 do not report whether there is packet information (no `IFF_NO_PI`); there, none is assumed.
         /// - Parameters:
         ///   - number: the descriptor.
-        ///   - offload: which offloads to use.
-        ///   - hasPacketInformation: nil asks the kernel, which tells what the interface was last attached with.
-        /// - Throws: `.invalidDescriptor` when it is not that of a TUN device: not open, of another kind, not attached to
-        ///   an interface, or a TAP device, whose frames are Ethernet.
+        ///   - offload: the offloads to use.
+        ///   - hasPacketInformation: `nil` asks the kernel, which reports the interface's last attachment.
+        /// - Throws: `.invalidDescriptor` if it is not the descriptor of a TUN device: closed, of another kind, not attached
+        ///   to an interface, or a TAP device, whose frames are Ethernet.
         public convenience init(
             descriptor number: Int32, offload: OffloadOptions = .environment, hasPacketInformation: Bool? = nil
         ) throws(TunnelIOError) {
@@ -113,11 +112,11 @@
             try self.init(attached, watch: watch, mtu: nil, abilities: abilities)
         }
 
-        /// Works on the device of a descriptor that stays the caller's, who closes it when it pleases.
+        /// Uses the device of a descriptor that the caller keeps and may close at any time.
         ///
-        /// What is used is a duplicate, which ``close()`` closes; so a number that the caller closes and that becomes another
-        /// file's is never touched, and the interface stays until both are closed. The descriptor becomes
-        /// non-blocking, as that belongs to both.
+        /// The device works on a duplicate, which ``close()`` closes. So a number that the caller closes and that is reused
+        /// for another file is never used, and the interface stays until both are closed. The descriptor becomes
+        /// non-blocking, since both share that flag.
         /// - Throws: as ``init(descriptor:offload:hasPacketInformation:)``.
         public convenience init(
             borrowing descriptor: Int32, offload: OffloadOptions = .environment, hasPacketInformation: Bool? = nil
@@ -146,12 +145,12 @@
             descriptor = SharedDescriptor(attached.descriptor)
         }
 
-        /// Gives the descriptor back: the caller owns it from here on, and this device is closed.
+        /// Returns the descriptor, which the caller owns from now on, and closes this device.
         ///
-        /// It is a duplicate, so its number is another one. A call that another thread is in the middle of may still take or
-        /// give packets. Packets of a joined one that were not given yet are lost.
-        /// - Returns: a non-blocking descriptor that is attached to the interface; its frames are laid out as the device's were.
-        /// - Throws: `.closed`; `.invalidDescriptor` with `errno` `EMFILE` when the process has no more descriptors.
+        /// It is a duplicate with another number. A call in progress on another thread may still send or receive packets.
+        /// Packets of a superframe that were not returned yet are lost.
+        /// - Returns: a non-blocking descriptor attached to the interface, with the device's frame layout.
+        /// - Throws: `.closed`; `.invalidDescriptor` with `errno` `EMFILE` if the process has no descriptors left.
         public func release() throws(TunnelIOError) -> Int32 {
             guard descriptor.acquire() else { throw TunnelIOError(.closed) }
             defer { descriptor.release() }
@@ -165,7 +164,7 @@
             descriptor.close()
         }
 
-        /// The error of a device that is gone.
+        /// The error of a removed device.
         var removed: TunnelIOError { TunnelIOError(.deviceRemoved(name: lastName.withLock { $0 })) }
 
         /// An error of the device, by the name it had last.

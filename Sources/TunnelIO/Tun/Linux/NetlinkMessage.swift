@@ -8,13 +8,13 @@ package import TunnelSystem
 ///
 /// Reading needs no Linux, and everything is bounds-checked: a message that does not hold together ends the datagram.
 package enum NetlinkMessage: Hashable, Sendable {
-    /// An interface appeared or changed. `mtu` is nil where the message does not say.
+    /// An interface appeared or changed. `mtu` is `nil` if the message does not contain it.
     case link(index: Int32, isUp: Bool, mtu: Int?)
-    /// An interface left the namespace: it was deleted, or moved to another one.
+    /// An interface left the namespace: it was deleted or moved.
     case linkRemoved(index: Int32)
     /// The namespace that had this id is being destroyed, with everything in it.
     case namespaceRemoved(id: Int32)
-    /// The id of the namespace that was asked for; -1 when it has none.
+    /// The ID of the requested namespace; -1 if it has none.
     case namespace(id: Int32)
     /// The answer to a request: zero, or an error number.
     case acknowledgement(errno: Int32)
@@ -26,7 +26,7 @@ package enum NetlinkMessage: Hashable, Sendable {
     private static let namespaceIDAttribute: UInt16 = 1
     private static let namespaceDescriptorAttribute: UInt16 = 3
 
-    /// What a message of the kernel says; nil for a kind that is not known here.
+    /// Parses a message of the kernel; `nil` for an unknown kind.
     package init?(_ reply: NetlinkReply) {
         let body = NetlinkReader(bytes: reply.body)
         switch reply.type {

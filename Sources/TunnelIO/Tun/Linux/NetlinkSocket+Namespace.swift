@@ -15,13 +15,13 @@
             do throws(SystemError) { return try NetlinkSocket(made.number) } catch { throw TunnelIOError(error) }
         }
 
-        /// A socket in the calling thread's namespace that hears what is sent to these groups.
+        /// A socket in the calling thread's namespace that receives the messages of these groups.
         static func make(groups: [Int32] = []) throws(TunnelIOError) -> NetlinkSocket {
             do throws(SystemError) { return try NetlinkSocket(groups: groups) } catch { throw TunnelIOError(error) }
         }
 
-        /// The id that `namespace` has in the socket's own; one is assigned where there is none.
-        /// - Returns: nil where the kernel would not give one.
+        /// The ID of `namespace` in the socket's own namespace; the kernel assigns one if there is none.
+        /// - Returns: `nil` if the kernel assigns none.
         func identifier(of namespace: borrowing NetworkNamespace) -> Int32? {
             let target = namespace.descriptor.number
             if let id = ask(about: target, assigns: false) { return id }

@@ -9,11 +9,11 @@
     package struct NetworkNamespace: ~Copyable {
         /// A descriptor of the namespace. It keeps the namespace alive, so it is not kept for long.
         let descriptor: OwnedDescriptor
-        /// Which namespace it is. Meaningful while someone keeps that namespace alive.
+        /// Identifies the namespace, as long as it exists.
         let identity: FileIdentity
 
-        /// The namespace that the device of a TUN descriptor is in.
-        /// - Throws: `errno` `EPERM` without CAP_NET_ADMIN over that namespace, `EBADFD` when the device is gone, `EINVAL`
+        /// The namespace of a TUN descriptor's device.
+        /// - Throws: `errno` `EPERM` without CAP_NET_ADMIN over that namespace, `EBADFD` if the device was removed, `EINVAL`
         ///   before Linux 5.8.
         init(ofDevice descriptor: Int32) throws(TunnelIOError) {
             try self.init(of: descriptor, CTUNNEL_TUNGETDEVNETNS)
@@ -33,7 +33,7 @@
             try self.init(OwnedDescriptor(number), code)
         }
 
-        /// The namespace of the calling thread; nil where the system does not tell.
+        /// The namespace of the calling thread; `nil` if the system does not report it.
         static var current: FileIdentity? {
             let socket = controlSocket()
             guard socket >= 0 else { return nil }
@@ -67,8 +67,8 @@
             return OwnedDescriptor(made.socket)
         }
 
-        /// Runs `body` in the namespace and waits for it: on a thread of its own, which enters the namespace and ends
-        /// after that, so that no caller's thread ever changes its namespace.
+        /// Runs `body` in the namespace and waits for it. It runs on a separate thread, which enters the namespace and then
+        /// ends, so a caller's thread never changes its namespace.
         /// - Throws: `errno` `EPERM` without CAP_SYS_ADMIN.
         package borrowing func run<Result>(_ body: () -> Result) throws(TunnelIOError) -> Result {
             let namespace = descriptor.number

@@ -3,21 +3,22 @@
 
 package import TunnelSystem
 
-/// How a Linux TUN interface was made, and who may attach to it, as the kernel tells (`IFLA_INFO_DATA`, linux/if_link.h).
+/// A Linux TUN interface's kind, and the user and group that may attach to it, as the kernel reports them (`IFLA_INFO_DATA`,
+/// linux/if_link.h).
 public struct TunAttributes: Hashable, Sendable {
-    /// The user who may attach without privileges; nil for none.
+    /// The user who may attach without privileges; `nil` if there is none.
     public var owner: UInt32?
-    /// The group that may attach without privileges; nil for none.
+    /// The group that may attach without privileges; `nil` if there is none.
     public var group: UInt32?
-    /// Whether packet information stands in front of packets, as of the last attachment.
+    /// Whether the last attachment has packet information before each packet.
     public var hasPacketInformation = false
-    /// Whether a virtio header stands in front of packets, as of the last attachment.
+    /// Whether the last attachment has a virtio header before each packet.
     public var hasVirtioHeader = false
     /// Whether the interface stays when the last device on it is closed.
     public var isPersistent = false
     /// Whether the interface may have several queues.
     public var isMultiQueue = false
-    /// The queues that are attached; nil where there can be one only.
+    /// The number of attached queues; `nil` if the interface can have only one.
     public var queueCount: Int?
 
     /// An interface with nothing special.
@@ -36,7 +37,7 @@ public struct TunAttributes: Hashable, Sendable {
         static let queueCount: UInt16 = 8
     }
 
-    /// Reads the attributes of an interface; nil when it is no TUN or TAP device, or the kernel does not tell.
+    /// Reads the attributes of an interface; `nil` if it is not a TUN or TAP device, or the kernel does not report them.
     package init?(linkAttributes: NetlinkAttributes) {
         guard let information = linkAttributes.nested(Kind.linkInformation), information.text(Kind.kind) == "tun",
             let data = information.nested(Kind.data)

@@ -11,12 +11,12 @@
         /// The kernel's own default for TUN devices.
         private static let usualQueueLength = 500
 
-        /// Makes the interface, or attaches to a persistent one, in the network namespace of the calling thread.
+        /// Creates the interface, or attaches to a persistent one, in the network namespace of the calling thread.
         ///
-        /// When this throws, an interface that it made is gone; one that was there before may be changed in part. The owner of
-        /// a persistent interface needs no privileges where it is what is asked for already.
-        /// - Throws: `.invalidOptions` with everything that is wrong; else as ``LinuxTun/init(name:mtu:offload:isMultiQueue:)``
-        ///   and ``LinuxTun/add(_:)``.
+        /// If this throws, an interface that it created is removed; one that existed may be partly changed. The owner of a
+        /// persistent interface needs no privileges if the interface already has the requested settings.
+        /// - Throws: `.invalidOptions` with every problem; otherwise as ``LinuxTun/init(name:mtu:offload:isMultiQueue:)`` and
+        ///   ``LinuxTun/add(_:)``.
         public func build() throws(TunnelIOError) -> LinuxTun {
             try validate()
             let attached = try LinuxTun.attach(
@@ -35,7 +35,7 @@
             if let owner { try set(CTUNNEL_TUNSETOWNER, to: owner, "give the interface to user \(owner)") }
             if let group { try set(CTUNNEL_TUNSETGROUP, to: group, "give the interface to group \(group)") }
             let tun = try LinuxTun(attached, mtu: mtu, offload: offload)
-            // Only what is not so yet: each takes privileges.
+            // Only settings that differ are changed: each change needs privileges.
             let length = txQueueLength ?? Self.usualQueueLength
             if try tun.txQueueLength() != length { try tun.setTxQueueLength(length) }
             // Before the addresses: going down takes those of IPv6 away.
@@ -43,7 +43,7 @@
             if wasUp, !isUp { try tun.setUp(false) }
             try applyAddresses(to: tun)
             if isUp, !wasUp { try tun.setUp(true) }
-            // Last, so that what fails before leaves nothing behind.
+            // Last, so that an earlier failure leaves nothing behind.
             try tun.setPersistent(isPersistent)
             return tun
         }

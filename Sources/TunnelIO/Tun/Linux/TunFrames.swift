@@ -16,7 +16,7 @@
         private var splitter: SegmentSplitter?
         /// The bytes of a frame that is one packet; zero for none.
         private var whole = 0
-        /// Where the packet begins in the frame.
+        /// The packet's offset in the frame.
         private var start = 0
 
         /// Headers and the largest packet.
@@ -27,7 +27,7 @@
             mapping = isUsed ? try PageMapping(byteCount: Self.capacity) : nil
         }
 
-        /// Where to read a frame to.
+        /// The buffer for the next frame.
         @unsafe
         var frame: UnsafeMutableRawBufferPointer {
             unsafe UnsafeMutableRawBufferPointer(start: mapping?.base, count: mapping == nil ? 0 : Self.capacity)
@@ -70,7 +70,7 @@
         }
     }
 
-    /// What `TunWriter` asks of the system; tests put errors in its place.
+    /// The system calls of `TunWriter`; tests replace them to return errors.
     protocol TunWriteCalls {
         /// Writes one frame.
         /// - Returns: zero or an error number.
@@ -83,11 +83,11 @@
     /// Whether packets of a kind are joined, which a refusal ends for a while: twice as long each time, if it is refused again.
     struct SuperframeJoining {
         private let isWanted: Bool
-        /// When it is tried again; nil while nothing was refused.
+        /// The time of the next attempt; `nil` if nothing was refused.
         private(set) var pausedUntil: Int64?
         private var pause = Self.shortest
 
-        /// How long a refusal is believed at first, and at most.
+        /// The shortest and the longest time after a refusal without an attempt.
         static let shortest = 10 * LaneClock.nanosecondsPerSecond
         static let longest = 320 * LaneClock.nanosecondsPerSecond
 
@@ -124,8 +124,8 @@
         /// How many superframes the system refused to take as such, of the last batch.
         private(set) var refused = 0
         private let framing: TunFraming
-        /// The headers for the kernel, 14 bytes at most, that of the superframe, and headers for the kernel of which that
-        /// about segments is all zero: checksums are complete, and there is nothing to segment.
+        /// Three headers: one for the kernel, at most 14 bytes; the superframe's; and one for the kernel whose segmentation
+        /// fields are zero, since checksums are complete and the packet is not segmented.
         private let headers: UnsafeMutableRawPointer
         private let vectors: UnsafeMutablePointer<iovec>
 
@@ -154,7 +154,7 @@
         var joins: Bool { tcp.isOn || udp.isOn }
 
         /// Writes every packet of nonzero length.
-        /// - Returns: how many the system took, and how many it refused; nil when the device is gone.
+        /// - Returns: the numbers of packets that the system accepted and refused; `nil` if the device was removed.
         func send<Calls: TunWriteCalls>(_ batch: PacketBatch, with calls: inout Calls) -> TunSendResult? {
             var result = TunSendResult(sent: 0, dropped: 0)
             refused = 0
@@ -180,8 +180,8 @@
             return result
         }
 
-        /// Writes a superframe, or its packets one by one where the system refuses it.
-        /// - Returns: false when the device is gone.
+        /// Writes a superframe, or its packets one by one if the system refuses it.
+        /// - Returns: false if the device was removed.
         @inline(__always)
         private func put<Calls: TunWriteCalls>(
             _ frame: CoalescingPlan.Frame, of batch: PacketBatch, _ result: inout TunSendResult, _ calls: inout Calls
@@ -200,7 +200,7 @@
                     refused += 1
                     if frame.isTCP { tcp.refuse(at: calls.now()) } else { udp.refuse(at: calls.now()) }
                 case ENOMEM, ENOBUFS:
-                    // So much memory in one piece may be what is missing.
+                    // The system may lack this much memory in one piece.
                     break
                 default:
                     result.dropped += frame.count
@@ -241,8 +241,8 @@
             return count
         }
 
-        /// Writes one packet as it is.
-        /// - Returns: false when the device is gone.
+        /// Writes one packet unchanged.
+        /// - Returns: false if the device was removed.
         @inline(__always)
         private func put<Calls: TunWriteCalls>(
             _ index: Int, of batch: PacketBatch, _ result: inout TunSendResult, _ calls: inout Calls
@@ -250,7 +250,7 @@
             let packet = unsafe batch.bytes(of: index)
             if framing.hasPacketInformation {
                 guard let information = unsafe TunFraming.packetInformation(of: UnsafeRawBufferPointer(packet)) else {
-                    // The kernel would take it whatever it is.
+                    // The kernel would accept any bytes.
                     result.dropped += 1
                     return true
                 }
@@ -265,8 +265,8 @@
             case EBADFD:
                 return false
             default:
-                // EIO while it is down, EINVAL for what is no IP packet, ENOBUFS, ENOMEM or EAGAIN when the system
-                // is short of memory: nothing that sending it again would mend.
+                // EIO while the interface is down, EINVAL for an invalid IP packet, ENOBUFS, ENOMEM or EAGAIN if the system
+                // is short of memory: another attempt would not help.
                 result.dropped += 1
             }
             return true

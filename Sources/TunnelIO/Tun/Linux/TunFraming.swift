@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// What stands in front of each packet on a Linux TUN descriptor: nothing; a 10-byte `struct virtio_net_hdr` (with
-/// `IFF_VNET_HDR`); a 4-byte `struct tun_pi` (without `IFF_NO_PI`); or both, the latter first.
+/// The prefix of each packet on a Linux TUN descriptor: none; a 10-byte `struct virtio_net_hdr` (with `IFF_VNET_HDR`); a
+/// 4-byte `struct tun_pi` (without `IFF_NO_PI`); or both, the latter first.
 ///
-/// Superframes are not handled here but by `SegmentSplitter` and `CoalescingPlan`.
+/// `SegmentSplitter` and `CoalescingPlan` handle superframes.
 package struct TunFraming: Hashable, Sendable {
     /// Whether there is a virtio network header, its numbers in the machine's byte order.
     package var hasVirtioHeader: Bool
@@ -23,10 +23,10 @@ package struct TunFraming: Hashable, Sendable {
     /// The bytes in front of each packet.
     package var length: Int { virtioOffset + (hasVirtioHeader ? Self.virtioLength : 0) }
 
-    /// Where the virtio header begins.
+    /// The offset of the virtio header.
     package var virtioOffset: Int { hasPacketInformation ? 4 : 0 }
 
-    /// The packet information of a packet, as it lies in memory; nil for what is neither IPv4 nor IPv6.
+    /// The packet information of a packet, as it is in memory; `nil` if the packet is neither IPv4 nor IPv6.
     package static func packetInformation(of packet: UnsafeRawBufferPointer) -> UInt32? {
         guard let first = unsafe packet.first else { return nil }
         return switch first >> 4 {
@@ -61,7 +61,7 @@ package struct TunFraming: Hashable, Sendable {
         return count
     }
 
-    /// The field holds the sum of the pseudo-header, so that summing over it as it stands includes that.
+    /// The field contains the sum of the pseudo-header, so the sum over the packet includes it.
     private static func completeChecksum(of packet: UnsafeMutableRawBufferPointer, from start: Int, at field: Int) {
         var checksum = unsafe InternetChecksum.of(UnsafeRawBufferPointer(rebasing: packet[start...]))
         // A computed zero would mean "none" in UDP and is the same number to TCP (RFC 768, RFC 1071).

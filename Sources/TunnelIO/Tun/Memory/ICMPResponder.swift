@@ -10,7 +10,7 @@ public struct ICMPResponder: Sendable {
     /// A responder.
     public init() {}
 
-    /// The reply to `packet`; nil when it is no echo request that deserves one.
+    /// The reply to `packet`; `nil` if it is not an echo request, or must not be answered.
     public func reply(to packet: UnsafeRawBufferPointer) -> [UInt8]? {
         guard let request = unsafe EchoMessageView(packet), !request.isReply, request.isIntact,
             !request.packet.source.isUnspecified, !Self.isGroup(request.packet.source),
@@ -21,7 +21,7 @@ public struct ICMPResponder: Sendable {
             sequence: request.sequence, payload: Array(packet[request.payload]), isReply: true)
     }
 
-    /// The reply to `packet`; nil when it is no echo request that deserves one.
+    /// The reply to `packet`; `nil` if it is not an echo request, or must not be answered.
     public func reply(to packet: [UInt8]) -> [UInt8]? {
         unsafe packet.withUnsafeBytes { unsafe reply(to: $0) }
     }

@@ -3,7 +3,7 @@
 
 import Synchronization
 
-/// What the queues of one in-memory interface share. It lives as long as one of them.
+/// The shared state of the queues of one in-memory interface. It exists as long as one of them.
 final class MemoryInterface: Sendable {
     let name: String
     let state: Mutex<State>
@@ -40,7 +40,7 @@ final class MemoryInterface: Sendable {
 
     @safe
     struct State: ~Copyable, Sendable {
-        /// Those that are open.
+        /// The open queues.
         var queues: [Queue] = []
         var delivered: PacketRing
         var isUp = true
@@ -161,7 +161,7 @@ final class MemoryInterface: Sendable {
         // Tasks that wait for room find out that it is closed.
         handlers?.onRoom?()
         Self.reportRoom(to: senders)
-        // What the handlers captured must not go away under the lock.
+        // The handlers' captured objects must not be released under the lock.
         withExtendedLifetime(handlers) {}
     }
 
@@ -190,7 +190,7 @@ final class MemoryInterface: Sendable {
     }
 }
 
-/// Which packets belong together: those with the same addresses, protocol and ports.
+/// Groups packets by addresses, protocol and ports.
 enum FlowHash {
     /// A number that is the same for all packets of a flow, and not negative. Fragments go by their addresses alone, as
     /// only the first one has ports.

@@ -3,11 +3,11 @@
 
 import Synchronization
 
-/// What the system's network stack and its administrator are to a real device.
+/// The other side of the device: the system's network stack and its administrator.
 extension MemoryTun {
-    /// Gives the device a packet to receive, as the system does when it routes one to it.
-    /// - Returns: false when it was dropped: the device is down or gone, the queue is full, the packet is longer than
-    ///   the MTU or is no IP packet.
+    /// Delivers a packet to the device, as the system does when it routes one to it.
+    /// - Returns: false if it was dropped: the device is down or removed, the queue is full, the packet is longer than the
+    ///   MTU or is not an IP packet.
     @discardableResult
     public func inject(_ packet: [UInt8]) -> Bool {
         unsafe packet.withUnsafeBytes { unsafe inject($0) }
@@ -61,9 +61,9 @@ extension MemoryTun {
         withExtendedLifetime(old) {}
     }
 
-    /// The packets that the device is sent from now on, as they come: it sets ``onDeliver``. It ends when the device is closed,
-    /// or ``onDeliver`` is set again.
-    /// - Parameter limit: how many are kept that were not read yet; beyond them the oldest go.
+    /// The packets that are sent through the device from now on. It sets ``onDeliver``. The stream ends when the device is
+    /// closed or ``onDeliver`` is set again.
+    /// - Parameter limit: the number of unread packets that are kept; beyond it the oldest are dropped.
     public func deliveries(keeping limit: Int = 1024) -> AsyncStream<[UInt8]> {
         let (stream, continuation) = AsyncStream.makeStream(
             of: [UInt8].self, bufferingPolicy: .bufferingNewest(limit))
@@ -72,7 +72,7 @@ extension MemoryTun {
         return stream
     }
 
-    /// What takes the packets that the device is sent, on the sender's thread.
+    /// Receives the packets that are sent through the device, on the sender's thread.
     public var onDeliver: DeliveryHandler? {
         get { unsafe interface.state.withLock { unsafe $0.onDeliver } }
         set {
@@ -81,13 +81,13 @@ extension MemoryTun {
                 unsafe state.onDeliver = newValue
                 return unsafe old
             }
-            // What it captured must not go away under the lock.
+            // Its captured objects must not be released under the lock.
             unsafe withExtendedLifetime(old) {}
             interface.reportRoom()
         }
     }
 
-    /// What answers the packets that the device is sent, on the sender's thread. Answers are injected.
+    /// Responds to the packets that are sent through the device, on the sender's thread. The responses are injected.
     public var responder: Responder? {
         get { unsafe interface.state.withLock { unsafe $0.responder } }
         set {
@@ -96,13 +96,13 @@ extension MemoryTun {
                 unsafe state.responder = newValue
                 return unsafe old
             }
-            // What it captured must not go away under the lock.
+            // Its captured objects must not be released under the lock.
             unsafe withExtendedLifetime(old) {}
             interface.reportRoom()
         }
     }
 
-    /// Connects two devices: what one is sent, the other receives. Neither keeps the other alive.
+    /// Connects two devices: each receives the packets that are sent through the other. Neither keeps the other alive.
     public static func connect(_ one: MemoryTun, _ two: MemoryTun) {
         one.interface.connect(to: two.interface)
         two.interface.connect(to: one.interface)
@@ -156,7 +156,7 @@ extension MemoryTun {
     }
 }
 
-/// Ends a sequence when the handler that feeds it is let go.
+/// Ends a stream when the handler that feeds it is released.
 private final class DeliveryTap: Sendable {
     let continuation: AsyncStream<[UInt8]>.Continuation
 

@@ -17,9 +17,9 @@ import Synchronization
 ///
 /// All methods may be called from any thread.
 public final class MemoryTun: TunDevice, FlowControlledTun {
-    /// What answers a packet that the device was sent; nil where there is no answer. The bytes are valid during the call.
+    /// Responds to a packet that was sent through the device; `nil` for no response. The bytes are valid during the call.
     public typealias Responder = @Sendable (UnsafeRawBufferPointer) -> [UInt8]?
-    /// What takes a packet that the device was sent. The bytes are valid during the call.
+    /// Receives a packet that was sent through the device. The bytes are valid during the call.
     public typealias DeliveryHandler = @Sendable (UnsafeRawBufferPointer) -> Void
 
     let interface: MemoryInterface
@@ -30,14 +30,14 @@ public final class MemoryTun: TunDevice, FlowControlledTun {
     /// A descriptor that polls readable while ``drainLinkEvents()`` has something to give.
     public let linkReadiness: Int32?
 
-    /// A device that is up.
+    /// Creates a device that is up.
     ///
     /// - Parameters:
-    ///   - name: what ``currentName()`` says.
+    ///   - name: the name that ``currentName()`` returns.
     ///   - mtu: in bytes, 68 to 65,535.
     ///   - queueCapacity: the most packets that wait in either direction.
     ///   - byteCapacity: the most bytes that wait in either direction.
-    /// - Throws: `.outOfMemory`, or `.eventLoop` when the system has no more descriptors.
+    /// - Throws: `.outOfMemory`, or `.eventLoop` if the system has no descriptors left.
     public convenience init(
         name: String = "memory", mtu: Int = 1420, queueCapacity: Int = 1024, byteCapacity: Int = 1 << 20
     ) throws(TunnelIOError) {
@@ -72,7 +72,7 @@ public final class MemoryTun: TunDevice, FlowControlledTun {
         try currentLinkState().mtu
     }
 
-    /// Whether the device is up, and the most bytes that one IP packet may have on it.
+    /// Whether the device is up, and the largest IP packet that it carries, in bytes.
     public func currentLinkState() throws(TunnelIOError) -> LinkState {
         try interface.state.withLock { state throws(TunnelIOError) in
             try interface.check(queue, state)
@@ -115,7 +115,7 @@ public final class MemoryTun: TunDevice, FlowControlledTun {
     /// Whether ``sendUntilFull(_:)`` may send a packet.
     package var hasRoom: Bool {
         let (other, isFull) = interface.state.withLock { state -> (MemoryInterface?, Bool) in
-            // Sending fails or drops the packet at once: a task must not wait.
+            // Sending fails or drops the packet immediately, since a task must not wait.
             guard !queue.isClosed, !state.isRemoved, state.isUp else { return (nil, false) }
             return (state.other, state.owesRoom)
         }
@@ -148,7 +148,7 @@ public final class MemoryTun: TunDevice, FlowControlledTun {
         return result
     }
 
-    /// Where a packet goes that the device is sent.
+    /// The destination of a packet that is sent through the device.
     @safe
     private enum Destination {
         case other(MemoryInterface)
@@ -177,7 +177,7 @@ public final class MemoryTun: TunDevice, FlowControlledTun {
             state.owesRoom = true
             return .queue(.full, onQueue: state.onQueue)
         }
-        // Outside the lock: what is called may call back, and two connected devices may send at once.
+        // Outside the lock: the handler may call back, and two connected devices may send at the same time.
         switch destination {
         case .other(let other): return unsafe other.inject(packet, from: waitsForRoom ? interface : nil)
         case .responder(let respond):
@@ -202,8 +202,8 @@ public final class MemoryTun: TunDevice, FlowControlledTun {
         }
     }
 
-    /// Another queue of this interface, with bounds of its own as large as this one's. The interface goes when the last
-    /// of its queues is closed.
+    /// Another queue of this interface, with separate limits as large as this one's. The interface is removed with its last
+    /// queue.
     /// - Throws: `.deviceRemoved`, `.closed`, `.outOfMemory`, `.eventLoop`.
     public func cloneQueue() throws(TunnelIOError) -> MemoryTun {
         MemoryTun(interface, try interface.makeQueue(beside: queue))
@@ -212,11 +212,11 @@ public final class MemoryTun: TunDevice, FlowControlledTun {
     /// Another queue of this interface, as ``cloneQueue()``.
     public func makeQueue() throws(TunnelIOError) -> any TunDevice { try cloneQueue() }
 
-    /// Nothing: what is no packet is refused where it is injected.
+    /// Always zero: an invalid packet is refused when it is injected.
     public var statistics: TunStatistics { TunStatistics() }
 
-    /// Changes the interface's state with `body`, unless this device is gone. Those that wait for room try again: their packets may
-    /// be dropped now.
+    /// Changes the interface's state with `body`, unless this device was removed. Tasks that wait for room try again, since
+    /// their packets may be dropped now.
     func change(_ body: (inout MemoryInterface.State) throws(TunnelIOError) -> Void) throws(TunnelIOError) {
         let senders = try interface.state.withLock { state throws(TunnelIOError) -> [MemoryInterface.Sender] in
             try interface.check(queue, state)

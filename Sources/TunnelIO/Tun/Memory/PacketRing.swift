@@ -16,7 +16,7 @@ struct PacketRing: ~Copyable, @unchecked Sendable {
     private var first = 0
     /// The number of packets.
     private(set) var count = 0
-    /// Where the next packet goes.
+    /// The offset for the next packet.
     private var writeOffset = 0
 
     /// An empty ring.
@@ -49,7 +49,7 @@ struct PacketRing: ~Copyable, @unchecked Sendable {
         return true
     }
 
-    /// Where `length` bytes are free in one piece.
+    /// The offset of `length` contiguous free bytes.
     private mutating func place(for length: Int) -> Int? {
         let end = byteCapacity
         guard count > 0 else { return length <= end ? 0 : nil }

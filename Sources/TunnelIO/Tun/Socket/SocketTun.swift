@@ -32,7 +32,7 @@ public final class SocketTun: TunDevice {
         }
         // In a stream, packets would run together.
         guard kind == Self.datagrams || kind == Self.sequencedPackets else {
-            throw TunnelIOError(.invalidDescriptor(number, expected: "a socket that keeps messages apart"))
+            throw TunnelIOError(.invalidDescriptor(number, expected: "a socket that preserves message boundaries"))
         }
         let copy = OwnedDescriptor(try DescriptorCopy.make(of: number))
         guard SystemCall.setNonBlocking(copy.number) else {

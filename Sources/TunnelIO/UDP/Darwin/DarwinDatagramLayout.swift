@@ -58,7 +58,7 @@ enum DarwinPacketInfo {
     static let ipv4Level: Int32 = 0
     static let ipv6Level: Int32 = 41
     static let ipv4Type: Int32 = 26
-    /// These the headers show only to who asks for RFC 3542.
+    /// The headers define these only for RFC 3542.
     static let ipv6Type: Int32 = 46
     static let ipv6ReceivePacketInfo: Int32 = 61
     static let ipv4Length = 12
@@ -111,8 +111,8 @@ enum DarwinPacketInfo {
             unsafe payload.storeBytes(of: source.interfaceIndex, toByteOffset: 16, as: UInt32.self)
         } else {
             let address = UInt32(truncatingIfNeeded: source.low)
-            // With an interface in it, the kernel takes any address of that interface instead of `ipi_spec_dst`. An address
-            // is the narrower of the two, but a scope is no hint: an IPv4 address has none in its socket address.
+            // With an interface index, the kernel uses any address of that interface instead of `ipi_spec_dst`. The address
+            // is more specific. A scope cannot replace it: an IPv4 socket address has none.
             let interface = endpoint.scopeID != 0 ? endpoint.scopeID : address != 0 ? 0 : source.interfaceIndex
             unsafe payload.storeBytes(of: interface, as: UInt32.self)
             unsafe payload.storeBytes(of: address.bigEndian, toByteOffset: 4, as: UInt32.self)

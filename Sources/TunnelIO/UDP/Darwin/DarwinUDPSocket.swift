@@ -25,7 +25,7 @@
         /// Datagrams that did not fit the batch and were dropped.
         let truncated = Atomic<Int>(0)
 
-        /// The size that is asked of the system for either queue of the socket, in bytes.
+        /// The requested size of each queue of the socket, in bytes.
         private static let bufferSize: Int32 = 2 << 20
 
         /// Binds a socket of one family.
@@ -62,12 +62,12 @@
             close()
         }
 
-        /// Datagrams that were too large for the batch. What the system drops it does not tell.
+        /// Datagrams that were too large for the batch. The system does not report its own drops.
         public var receiveDrops: DatagramReceiveDrops {
             DatagramReceiveDrops(oversize: truncated.load(ordering: .relaxed))
         }
 
-        /// Marks what is sent from now on for policy routing; zero clears the mark.
+        /// Sets the mark for policy routing of later datagrams; zero clears it.
         public func setMark(_ mark: UInt32) throws(TunnelIOError) {
             guard mark == 0 else { throw TunnelIOError(.unsupported("marking datagrams for policy routing")) }
         }

@@ -5,7 +5,7 @@
     import CTunnelSystem
 
     extension KernelRelease {
-        /// That of the running kernel; nil where it does not tell.
+        /// The running kernel's release; `nil` if the kernel does not report it.
         package static let running: KernelRelease? = {
             var names = utsname()
             guard unsafe uname(&names) == 0 else { return nil }

@@ -7,7 +7,7 @@
         private let offload: OffloadOptions
 
         /// The system's network.
-        /// - Parameter offload: what is left to the system where it can do it.
+        /// - Parameter offload: the work that the system does, if it supports it.
         public init(offload: OffloadOptions = .environment) {
             self.offload = offload
         }

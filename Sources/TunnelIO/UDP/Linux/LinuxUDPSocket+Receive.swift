@@ -6,20 +6,20 @@
     import Synchronization
 
     extension LinuxUDPSocket {
-        /// The distance of two slots: any datagram and the 32 bytes behind it fit, and since it is not a multiple of a
-        /// page, the heads of the slots do not all fall into the same sets of a cache.
+        /// The distance of two slots: room for any datagram and 32 bytes after it. It is not a multiple of a page, so the
+        /// starts of the slots are not all in the same cache sets.
         package static let slotStride = 65_536 + 64
         /// The bytes at the end of a slot that are kept free.
         static let slotGap = 32
-        /// The slots of one system call, where each may hold many datagrams; of one behind two datagrams that came alone, and so
-        /// probably does the next; and of one batch.
+        /// The number of slots of one system call: if each may contain many datagrams; after two datagrams that were not
+        /// joined, since the next one probably is not either; and of one batch.
         private static let joinedSlots = 2
         private static let singleSlots = 8
         private static let mostSlots = 16
-        /// A batch with joined datagrams that has so many is given. What is opened together is delivered together, and the
-        /// queue of a program's socket has room for about a hundred packets.
+        /// The number of joined datagrams after which a batch is returned. Datagrams that are opened together are delivered
+        /// together, and a program's socket has room for about a hundred packets.
         private static let enoughJoined = UDPMessageArray.mostSegments
-        /// Less than this is no slot at all.
+        /// The smallest slot, in bytes.
         private static let smallestSlot = 2048
 
         /// Appends datagrams until there are no more, the batch has no room for another, or it has at least 64 of which some
@@ -42,7 +42,7 @@
                     let count = unsafe ctunnel_recvmmsg(descriptor, incoming.headers, UInt32(slots.count))
                     if count < 0 {
                         if errno == EINTR { continue }
-                        // What was received is given first; the error comes again.
+                        // Datagrams that were received are returned first; the next call returns the error.
                         guard Self.isPassing(errno) || appended > 0 else {
                             throw TunnelIOError(.socket(operation: "recvmmsg"), errno: errno)
                         }
@@ -122,7 +122,7 @@
             return taken
         }
 
-        /// Whether an error of receiving says nothing about the socket: nothing there, or news of a datagram sent.
+        /// Whether a receive error is temporary: no datagram, or an error about a datagram that was sent.
         private static func isPassing(_ code: Int32) -> Bool {
             switch code {
             case EAGAIN, ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, EHOSTDOWN, ENETDOWN, ENOBUFS, ENOMEM, EMSGSIZE,

@@ -20,7 +20,7 @@
         }
     }
 
-    /// What `UDPSender` asks of the system; tests put errors and partial sends in its place.
+    /// The system calls of `UDPSender`; tests replace them to return errors and partial sends.
     protocol UDPSendCalls {
         /// - Returns: how many messages were taken, or an error number of the first, negated.
         @unsafe
@@ -36,7 +36,7 @@
 
     private struct KernelSendCalls: UDPSendCalls {
         let descriptor: Int32
-        /// Spent once per batch: what does not drain in that time would hold up everything else.
+        /// The wait in milliseconds, once per batch: a longer wait would delay all other work.
         var waitMilliseconds: Int32 = 4
 
         @inline(__always)

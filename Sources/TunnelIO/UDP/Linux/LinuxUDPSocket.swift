@@ -25,7 +25,7 @@
         let spare = UDPMessageArray()
         /// Whether datagrams are sent joined, for the system to cut.
         let isJoining: Bool
-        /// Where the system does not cut them; used under `sending`.
+        /// The paths on which the system refused to segment; protected by `sending`.
         let refusals = UDPRefusals()
         /// Whether datagrams are received joined.
         let isCutting: Atomic<Bool>
@@ -37,16 +37,16 @@
         /// The system's overflow counter as last seen; used under `receiving`.
         let lastOverflow = Atomic<UInt32>(0)
 
-        /// The size that is asked of the system for either queue of the socket, in bytes.
+        /// The requested size of each queue of the socket, in bytes.
         static let bufferSize: Int32 = 7 << 20
 
         /// Binds a socket of one family.
         ///
         /// - Parameters:
-        ///   - isIPv6: the family; an IPv6 socket takes IPv6 alone.
+        ///   - isIPv6: the family; an IPv6 socket carries only IPv6.
         ///   - port: the port in host order, or zero for any.
         ///   - mark: the mark for policy routing, or zero for none.
-        ///   - offload: what is left to the system where it can do it.
+        ///   - offload: the work that the system does, if it supports it.
         /// - Throws: `.bind` with the error number of the step that failed.
         public convenience init(
             isIPv6: Bool, port: UInt16, mark: UInt32 = 0, offload: OffloadOptions = .environment
@@ -68,7 +68,7 @@
                 self.port = try unsafe SocketSetup.bindSocket(descriptor, isIPv6: isIPv6, to: binding) {
                     unsafe UDPSocketAddress.write($0, to: $1)
                 }
-                // Only now, so that the port is not one that somebody else shares.
+                // Only now, so that another program's shared port is not joined.
                 if sharing == .first { try Self.sharePort(descriptor, port) }
             } catch {
                 closeDescriptor(descriptor)
@@ -88,7 +88,7 @@
             close()
         }
 
-        /// What the socket has dropped or mended by itself.
+        /// The datagrams that the socket dropped or sent in another way.
         public var statistics: LinuxUDPSocketStatistics {
             LinuxUDPSocketStatistics(
                 truncated: truncated.load(ordering: .relaxed), overflowed: overflowed.load(ordering: .relaxed),
@@ -96,13 +96,13 @@
                 takenApart: takenApart.load(ordering: .relaxed))
         }
 
-        /// What the socket or the system under it has dropped of what came.
+        /// The received datagrams that the socket or the system dropped.
         public var receiveDrops: DatagramReceiveDrops {
             DatagramReceiveDrops(
                 oversize: truncated.load(ordering: .relaxed), overflowed: overflowed.load(ordering: .relaxed))
         }
 
-        /// Marks what is sent from now on for policy routing; zero clears the mark.
+        /// Sets the mark for policy routing of later datagrams; zero clears it.
         public func setMark(_ mark: UInt32) throws(TunnelIOError) {
             try sending.withLock { (descriptor) throws(TunnelIOError) in
                 guard descriptor >= 0 else { throw TunnelIOError(.closed) }
@@ -169,11 +169,11 @@
         _ = close(descriptor)
     }
 
-    /// What a socket has dropped or mended by itself, since it was bound.
+    /// The datagrams that a socket dropped or sent in another way since it was bound.
     public struct LinuxUDPSocketStatistics: Hashable, Sendable {
         /// Datagrams that did not fit the batch and were dropped.
         public var truncated: Int
-        /// Datagrams that the system dropped since the receive queue was full, as far as it has told.
+        /// Datagrams that the system dropped because the receive queue was full, as far as it reported them.
         public var overflowed: Int
         /// Sends whose source address or interface had vanished and that were repeated without it.
         public var staleSources: Int

@@ -8,7 +8,7 @@
     enum SocketQueue {
         /// Sets the size of both. The kernel counts its own overhead, for which it adds as much again.
         static func setSize(of descriptor: Int32, _ bytes: Int32) {
-            // The second pair goes beyond the system's limit, where that is permitted.
+            // The second pair exceeds the system's limit, if that is permitted.
             for option in [SO_RCVBUF, SO_SNDBUF, CTUNNEL_SO_RCVBUFFORCE, CTUNNEL_SO_SNDBUFFORCE] {
                 _ = SocketSetup.setOption(descriptor, SOL_SOCKET, option, bytes)
             }

@@ -56,8 +56,8 @@
             return segment
         }
 
-        /// Writes the local end of `endpoint`, so that the datagram leaves from there.
-        /// - Returns: the length; zero where routing is to decide.
+        /// Writes the local address of `endpoint`, so that the datagram leaves from it.
+        /// - Returns: the length; zero if routing decides.
         @unsafe
         @inline(__always)
         static func write(_ endpoint: Endpoint, to control: UnsafeMutableRawPointer) -> Int {

@@ -5,13 +5,13 @@
     import CTunnelSystem
     import NetworkAddresses
 
-    /// Where the system refused to cut a message: not every batch is to pay for finding out again.
+    /// Records where the system refused to segment a message, so that not every batch repeats the failure.
     ///
-    /// A path with a smaller MTU than the datagrams need (`EMSGSIZE`; `EINVAL` before Linux 6.14) says nothing of other paths
-    /// nor of shorter datagrams; a device that computes no checksums (`EIO`) says something of all that leave by it. Neither
-    /// lasts: routes change, so it is tried again after a while, which doubles as long as it fails.
+    /// A path whose MTU is too small for the datagrams (`EMSGSIZE`; `EINVAL` before Linux 6.14) says nothing about other
+    /// paths or shorter datagrams. A device that computes no checksums (`EIO`) affects all datagrams that leave through it.
+    /// Routes change, so the sender tries again after a while, which doubles with each failure.
     ///
-    /// Used by one thread at a time; the socket's lock sees to that.
+    /// One thread uses it at a time; the socket's lock ensures that.
     final class UDPRefusals: @unchecked Sendable {
         private struct Entry {
             var endpoint = Endpoint.unspecified
@@ -21,7 +21,7 @@
             var period: Int64 = 0
         }
 
-        /// How long a refusal is believed at first, and at most.
+        /// The shortest and the longest time after a refusal without an attempt.
         static let shortest = 10 * LaneClock.nanosecondsPerSecond
         static let longest = 320 * LaneClock.nanosecondsPerSecond
         /// Two paths that share a place take turns in forgetting each other.
@@ -30,7 +30,7 @@
         private var entries: ContiguousArray<Entry> = []
         /// The socket as a whole.
         private var everywhere = Entry()
-        /// Whether nothing was ever refused; the clock need not be asked then.
+        /// Whether nothing was ever refused; the clock is then not read.
         private(set) var isEmpty = true
         /// Whether the system ever took a joined message.
         private var hasWorked = false
@@ -39,7 +39,7 @@
         @inline(__always)
         var wantsSuccesses: Bool { !hasWorked || !isEmpty }
 
-        /// Whether datagrams of this length to this endpoint are not to be joined.
+        /// Whether datagrams of this length to this endpoint must not be joined.
         func covers(_ endpoint: Endpoint, size: Int, at now: Int64) -> Bool {
             guard !isEmpty else { return false }
             if everywhere.size > 0, now < everywhere.until { return true }

@@ -5,14 +5,13 @@
     import CTunnelSystem
     import NetworkAddresses
 
-    /// Sends a range of a batch in chunks, goes on after partial sends and leaves out what cannot be sent.
+    /// Sends a range of a batch in chunks, continues after partial sends and skips datagrams that cannot be sent.
     ///
-    /// Datagrams of one size that lie one behind the other and have one endpoint become one message, which the system
-    /// cuts. A message that it refuses to cut is sent again, datagram by datagram: the same bytes, since nothing may be
-    /// sealed twice.
+    /// Adjacent datagrams of one size and endpoint become one message, which the system segments. If the system refuses, the
+    /// datagrams are sent one by one, with the same bytes, since nothing may be sealed twice.
     struct UDPSender {
         let messages: UDPMessageArray
-        /// What a message that was refused is taken apart into.
+        /// The messages for the datagrams of a refused message.
         let spare: UDPMessageArray
         /// Whether messages may be joined at all.
         let joins: Bool
@@ -45,7 +44,7 @@
             self.refusals = refusals
         }
 
-        /// Sends those datagrams in `range` that are of this family and not empty.
+        /// Sends the datagrams in `range` that are of this family and not empty.
         @inline(__always)
         mutating func send<Calls: UDPSendCalls>(
             _ batch: PacketBatch, in range: Range<Int>, isIPv6: Bool, with calls: inout Calls
@@ -109,7 +108,7 @@
             Self.setControl(index, of: messages, sourceLength: controlLength)
         }
 
-        /// Where the source of message `index` stands: behind the segment size, which comes and goes by itself.
+        /// The position of the source of message `index`: after the segment size, which is optional.
         @unsafe
         @inline(__always)
         private static func source(_ index: Int, of messages: UDPMessageArray) -> UnsafeMutableRawPointer {
@@ -205,7 +204,7 @@
             }
         }
 
-        /// The first joined message from `next` on that goes where one was refused; `count` for none.
+        /// The first joined message from `next` to an endpoint with a refusal; `count` for none.
         @inline(never)
         private mutating func firstToTakeApart<Calls: UDPSendCalls>(
             from next: Int, in count: Int, _ messages: UDPMessageArray, _ calls: inout Calls
@@ -218,7 +217,7 @@
         }
 
         /// Sends the datagrams of message `index`, which the system refused, one by one.
-        /// - Parameter code: what it said; zero where it was not asked.
+        /// - Parameter code: the system's error; zero if the system was not asked.
         @inline(never)
         private mutating func takeApart<Calls: UDPSendCalls>(_ index: Int, after code: Int32, with calls: inout Calls) {
             takenApart += 1
