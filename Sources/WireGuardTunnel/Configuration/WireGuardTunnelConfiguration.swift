@@ -19,8 +19,8 @@ public struct WireGuardTunnelConfiguration: Hashable, Sendable {
     public var privateKeyName: String
     /// The names of the secrets that hold the pre-shared keys of peers.
     public var presharedKeyNames: [PublicKey: String]
-    /// Whether there is no such secret: the private key comes by the management socket once the tunnel's interface is there, as
-    /// from `PostUp = wg set %i private-key FILE`. Only hosts that serve that socket can start it.
+    /// Whether the private key is not a stored secret but arrives through the management socket after the interface exists,
+    /// as from `PostUp = wg set %i private-key FILE`. Only hosts that serve that socket can start such a configuration.
     package var privateKeyComesLater = false
     /// Split DNS: the name servers resolve names in these domains only; if empty, every name.
     public var dnsMatchDomains: [String] = []
@@ -30,19 +30,19 @@ public struct WireGuardTunnelConfiguration: Hashable, Sendable {
     public var excludedRoutes: [IPPrefix]
     /// Whether networks that are attached directly are reached directly.
     public var allowsLocalNetwork: Bool
-    /// What may leave outside of the tunnel.
+    /// The traffic that may leave outside the tunnel.
     public var leakPolicy: LeakPolicy
-    /// Networks that are reached beside the tunnel, whatever allowed IPs and leak policy say.
+    /// Networks that are reached outside the tunnel, regardless of allowed IPs and leak policy.
     public var allowedNetworks: [IPPrefix]
-    /// How the provider notices that nothing comes through any more, and what it does about it.
+    /// How the provider detects that no data arrives through the tunnel, and how it responds.
     public var connectivity: ConnectivityOptions
     /// How long names may take to resolve, in seconds.
     public var resolutionTimeout: Double
     /// How long the first handshake may take, in seconds.
     public var handshakeTimeout: Double
-    /// Whether a start waits for proof that the tunnel works: a handshake within ``handshakeTimeout``. Without, the tunnel is up
-    /// as soon as its settings are in force, `reasserting` until there is proof, and goes on trying, also where there is no
-    /// network yet and where names have no address yet.
+    /// Whether a start waits for proof that the tunnel works: a handshake within ``handshakeTimeout``. If `false`, the tunnel
+    /// is up as soon as its settings are applied, stays `reasserting` until a handshake completes, and keeps trying, even
+    /// without a network or before names resolve.
     public var waitsForHandshake: Bool
 
     /// A configuration.

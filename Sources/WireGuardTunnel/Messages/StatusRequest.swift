@@ -5,9 +5,9 @@ public import PacketTunnel
 
 /// Asks the provider how the tunnel does.
 public struct StatusRequest: TunnelMessage {
-    /// How it does.
+    /// The status of the tunnel.
     public struct Reply: Codable, Hashable, Sendable {
-        /// What it is doing.
+        /// The state of the tunnel.
         public var state: WireGuardState
         /// The key that peers know this end by; nil while there is no private key.
         public var publicKey: String?
@@ -43,7 +43,7 @@ public struct StatusRequest: TunnelMessage {
     public init() {}
 }
 
-/// What a WireGuard tunnel is doing.
+/// The state of a WireGuard tunnel.
 public enum WireGuardState: String, Codable, Hashable, Sendable, CaseIterable {
     /// It waits for its first handshake.
     case connecting
@@ -51,13 +51,13 @@ public enum WireGuardState: String, Codable, Hashable, Sendable, CaseIterable {
     case connected
     /// It is up, and being probed: nothing was received for some time.
     case probing
-    /// Nothing comes through, and it is being healed.
+    /// No data arrives through the tunnel, and it is being healed.
     case healing
     /// There is no network, or the device sleeps.
     case paused
     /// Its settings are being changed.
     case reconfiguring
-    /// It listens for peers, and none has come yet.
+    /// The tunnel listens for peers, and no peer has connected yet.
     case listening
     /// It has ended.
     case stopped

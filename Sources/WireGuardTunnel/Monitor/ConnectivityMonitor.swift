@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Decides whether a tunnel still carries anything. It has no clock and does no I/O: what was seen goes in, what to do
-/// comes out.
+/// Decides whether a tunnel still carries data. The monitor has no clock and does no I/O: it receives observations and
+/// returns actions.
 ///
-/// It watches what is received, while something is owed or there is an address to ping: a tunnel that nobody uses is left
-/// alone. After ``ConnectivityOptions/maxConnectionAttempts`` looks that found nothing it has
-/// the tunnel probed, and after as many intervals without an answer it has the tunnel healed, step by step, for ever unless
-/// ``ConnectivityOptions/endWhenDead`` says otherwise. Only what comes back counts: a byte received from the peer, a handshake, a reply to a ping. What is sent does not.
+/// It checks for received data while an answer is owed or there is an address to ping; an idle tunnel is left alone. After
+/// ``ConnectivityOptions/maxConnectionAttempts`` checks without received data it has the tunnel probed. After as many
+/// intervals without an answer it has the tunnel healed, step by step, without end unless ``ConnectivityOptions/endWhenDead``
+/// ends the tunnel. Only received data counts: a byte from the peer, a handshake, a reply to a ping. Sent data does not.
 ///
-/// Of several peers, one that lives does not speak for another: see ``Observation/isGatewaySilent``.
+/// If there are several peers, traffic from one is not proof for another: see ``Observation/isGatewaySilent``.
 public struct ConnectivityMonitor: Hashable, Sendable {
-    /// What healing consists of, in this order.
+    /// The healing steps, in order.
     public enum Step: Int, Hashable, Sendable, CaseIterable {
         /// New sockets.
         case rebind
@@ -21,7 +21,7 @@ public struct ConnectivityMonitor: Hashable, Sendable {
         case handshake
     }
 
-    /// What was seen at one moment.
+    /// The state of the tunnel at one moment.
     public struct Observation: Hashable, Sendable {
         /// The time, on any clock that only goes forward.
         public var now: Duration
@@ -31,8 +31,7 @@ public struct ConnectivityMonitor: Hashable, Sendable {
         public var handshakeAge: Duration?
         /// Whether a valid reply to a ping came since the observation before.
         public var pingReplied: Bool
-        /// Whether a peer that a default route goes to has owed an answer for too long. Then nothing that comes from
-        /// others counts.
+        /// Whether a peer with a default route has owed an answer for too long. If so, data from other peers does not count.
         public var isGatewaySilent: Bool
         /// Whether something was sent that is not answered yet.
         public var isOwed: Bool
@@ -51,9 +50,9 @@ public struct ConnectivityMonitor: Hashable, Sendable {
         }
     }
 
-    /// What to do.
+    /// An action that the monitor asks for.
     public enum Action: Hashable, Sendable {
-        /// Send a ping, or ask for a handshake where there is nothing to ping.
+        /// Send a ping, or request a handshake if there is no address to ping.
         case probe
         /// Take a step of healing.
         case heal(Step)
@@ -63,9 +62,9 @@ public struct ConnectivityMonitor: Hashable, Sendable {
         case giveUp
     }
 
-    /// How far it is.
+    /// The progress of monitoring or healing.
     public enum Phase: Hashable, Sendable {
-        /// So many looks in a row found nothing.
+        /// `flat` consecutive checks found no received data.
         case watching(flat: Int)
         /// The tunnel is probed, since then.
         case probing(since: Duration)
@@ -77,13 +76,13 @@ public struct ConnectivityMonitor: Hashable, Sendable {
 
     /// The constants.
     public let options: ConnectivityOptions
-    /// How far it is.
+    /// The current phase.
     public private(set) var phase = Phase.watching(flat: 0)
     /// Whether it has said that the tunnel carries nothing.
     public private(set) var isReasserting = false
     private var baseline: Observation
     private var lastProbe: Duration?
-    /// When something last proved that the tunnel works. Pauses and changes of the network do not move it.
+    /// The time of the last proof that the tunnel works. Pauses and network changes do not change it.
     private var lastLife: Duration
 
     /// A monitor of a tunnel that has just been proven to work.
@@ -93,11 +92,11 @@ public struct ConnectivityMonitor: Hashable, Sendable {
         lastLife = baseline.now
     }
 
-    /// Begins anew after a pause or a change: what was before does not count. The tunnel is probed until it is proven, and
-    /// said to carry nothing as soon as the last proof is too old, however often this is called.
+    /// Restarts monitoring after a pause or a change: earlier observations do not count. The tunnel is probed until there is
+    /// proof, and reported as not working as soon as the last proof is too old, however often this is called.
     /// - Parameters:
-    ///   - observation: what there is to see now.
-    ///   - isReasserting: whether the tunnel is said to carry nothing until then.
+    ///   - observation: the current state of the tunnel.
+    ///   - isReasserting: whether the tunnel is reported as not working until there is proof.
     public mutating func restart(from observation: Observation, isReasserting: Bool) {
         baseline = observation
         lastProbe = nil
@@ -109,7 +108,8 @@ public struct ConnectivityMonitor: Hashable, Sendable {
     public var nextInterval: Duration {
         switch phase {
         case .watching, .ended: .seconds(options.connectivityInterval)
-        // Who waits for proof wants to know soon; where a whole round of healing has not helped, not that soon.
+        // A caller that waits for proof needs a fast answer; after a whole round of healing without success, checks are
+        // slower.
         case .probing, .healing(_, _, 0):
             .seconds(isReasserting ? min(options.pingInterval, 0.25) : options.pingInterval)
         case .healing: .seconds(options.pingInterval)
@@ -133,13 +133,13 @@ public struct ConnectivityMonitor: Hashable, Sendable {
         // It was given its time already.
         case (.watching, true), (.probing, true): return heal(.rebind, observation.now, round: 0)
         case (.watching, false) where !observation.isOwed && options.pingAddress == nil && gap <= patience:
-            // Nothing was to come, so that nothing came says nothing.
+            // No answer was owed, so silence proves nothing.
             phase = .watching(flat: 0)
             lastLife = observation.now
             return []
         case (.watching(let flat), false):
             phase = .watching(flat: flat + 1)
-            // Where no look came for so long, the machine slept without saying so.
+            // A gap this long between checks means that the machine slept without a notification.
             guard flat + 1 >= options.maxConnectionAttempts || gap > patience else { return [] }
             phase = .probing(since: observation.now)
             lastProbe = nil
@@ -148,7 +148,7 @@ public struct ConnectivityMonitor: Hashable, Sendable {
             guard observation.now - since >= patience else { return doubt(observation.now) + probe(observation.now) }
             return heal(.rebind, observation.now, round: 0)
         case (.healing(let step, let since, let round), _):
-            // Where nothing helps, it takes its time.
+            // Each failed round doubles the interval, up to eight times.
             let patience = Duration.seconds(options.healingInterval * Double(1 << min(round, 3)))
             guard observation.now - since >= patience else { return probe(observation.now) }
             if let next = Step(rawValue: step.rawValue + 1) { return heal(next, observation.now, round: round) }

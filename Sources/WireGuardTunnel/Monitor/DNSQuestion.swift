@@ -12,10 +12,10 @@ struct DNSQuestion: Sendable {
     let port: UInt16
     private let message: DNSMessage
 
-    /// What tells the answer from others.
+    /// The query ID that an answer must repeat.
     var identifier: UInt16 { message.identifier }
 
-    /// A question of `source` to `server`, both of one family; nil where they are not, or `name` is no host name.
+    /// Makes a question from `source` to `server`; `nil` if their families differ or `name` is not a host name.
     init?(
         name: String, wantsIPv6: Bool, from source: IPAddress, to server: IPAddress,
         using random: inout some RandomNumberGenerator

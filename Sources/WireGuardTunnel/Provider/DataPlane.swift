@@ -5,13 +5,13 @@ import NetworkAddresses
 import PacketTunnel
 import WireGuardCore
 
-/// What the provider asks of a running WireGuard.
+/// The operations of a running WireGuard device that the provider uses.
 protocol DataPlane: AnyObject, Sendable {
-    /// What there is to know of the peers now.
+    /// Returns the current state of each peer.
     func peers() -> [DataPlanePeer]
-    /// Carries out a whole update, or nothing of it.
+    /// Applies the whole update, or none of it.
     func apply(_ update: UAPIDeviceUpdate) throws(TunnelError)
-    /// New sockets; sessions go on.
+    /// Opens new sockets and keeps the sessions.
     func rebind() throws(TunnelError)
     /// Begins a handshake with a peer that has an endpoint.
     func requestHandshake(with key: PublicKey)

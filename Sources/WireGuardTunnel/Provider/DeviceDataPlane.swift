@@ -55,8 +55,8 @@ final class DeviceDataPlane: DataPlane {
         }
     }
 
-    /// Lets `wg` at the device. The tunnel does without where that cannot be, and goes on when the socket's file goes: what it keeps
-    /// from leaving beside it does not depend on a file.
+    /// Serves the device to `wg`. The tunnel runs without the socket if it cannot be opened, and continues if the socket's
+    /// file is removed: leak protection does not depend on a file.
     private func serve(_ path: String, _ logger: Logger) {
         let rules = ManagementRules(endsWithSocket: false) { update in
             // By its mark the tunnel's own packets get around its routes, and through its firewall.
@@ -97,7 +97,7 @@ final class DeviceDataPlane: DataPlane {
             let age = peer.lastHandshake.map { now - Double($0.seconds) - Double($0.nanoseconds) / 1e9 }
             return DataPlanePeer(
                 publicKey: peer.publicKey, endpoint: peer.endpoint,
-                // A wall clock that was set back says nothing.
+                // A negative age means that the wall clock was set back, so the age is unknown.
                 handshakeAge: age.flatMap { $0 < 0 ? nil : .seconds($0) }, receivedBytes: peer.receivedBytes,
                 sentBytes: peer.sentBytes, persistentKeepalive: peer.persistentKeepalive)
         }
@@ -137,7 +137,7 @@ final class DeviceDataPlane: DataPlane {
 }
 
 extension UAPIDeviceUpdate {
-    /// What it is about, without secrets.
+    /// A description of the event, without secrets.
     fileprivate var summary: String {
         var parts: [String] = []
         switch privateKey {

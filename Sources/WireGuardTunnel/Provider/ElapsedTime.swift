@@ -14,6 +14,6 @@ struct ElapsedTime: Sendable {
         read = reader(clock)
     }
 
-    /// What has passed.
+    /// The elapsed time.
     var now: Duration { read() }
 }

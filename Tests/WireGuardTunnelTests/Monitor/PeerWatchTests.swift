@@ -22,12 +22,12 @@ struct PeerWatchTests {
         var peers = PeerWatchTests.keys.map { DataPlanePeer(publicKey: $0, endpoint: nil) }
         var keepalive: UInt16 = 0
 
-        init() { watch.look(at: peers, now: now) { _ in 0 } }
+        init() { watch.update(with: peers, now: now) { _ in 0 } }
 
         mutating func look() {
             now += .seconds(10)
             let keepalive = keepalive
-            watch.look(at: peers, now: now) { _ in keepalive }
+            watch.update(with: peers, now: now) { _ in keepalive }
         }
 
         func isSilent(_ index: Int) -> Bool {
