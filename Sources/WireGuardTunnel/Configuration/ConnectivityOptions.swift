@@ -7,20 +7,20 @@ public struct ConnectivityOptions: Hashable, Sendable {
     public var isEnabled: Bool
     /// The interval between checks for received data, in seconds.
     public var connectivityInterval: Double
-    /// The number of consecutive checks without received data before pings are sent, and of unanswered pings before healing
-    /// starts.
+    /// The number of consecutive checks without received data before pings are sent, and of further
+    /// ones before healing starts.
     public var maxConnectionAttempts: Int
-    /// The address to ping through the tunnel, or a name that the tunnel's DNS servers resolve. If `nil`, the peer is asked
-    /// for a handshake instead, and only while it owes an answer: an idle tunnel sends nothing.
+    /// The address to ping through the tunnel, or a name that the tunnel's DNS servers resolve. If `nil`, a handshake is
+    /// requested instead, and only while the peer owes an answer: an idle tunnel sends nothing.
     public var pingAddress: String?
     /// The time between two pings.
     public var pingInterval: Double
     /// How long each step of healing is given.
     public var healingInterval: Double
-    /// Whether and when a dead tunnel ends.
+    /// The condition under which a dead tunnel ends.
     public var endWhenDead: EndWhenDead
 
-    /// Whether and when a tunnel ends if no data arrives through it. The tunnel's routes do not change this.
+    /// The condition under which a tunnel ends if no data arrives through it. It does not depend on the tunnel's routes.
     public enum EndWhenDead: String, Codable, Hashable, Sendable, CaseIterable {
         /// The tunnel stays up and is healed repeatedly until it works or is stopped. Until then its routed traffic is
         /// dropped, so that none leaves outside the tunnel.
@@ -47,9 +47,9 @@ public struct ConnectivityOptions: Hashable, Sendable {
     }
 
     /// Options for a tunnel that stops instead of healing, for an app that connects to another server or relies on on-demand
-    /// rules: a check every ten seconds, pings every two seconds after three checks without received data, and an end with
-    /// `.connectivityLost` after three more.
-    /// - Parameter pingAddress: the address to ping through the tunnel; if `nil`, the peer is asked for a handshake.
+    /// rules. The tunnel is checked every ten seconds. After three checks without received data it is pinged every two
+    /// seconds, and after three more it ends with `.connectivityLost`.
+    /// - Parameter pingAddress: the address to ping through the tunnel; if `nil`, a handshake is requested instead.
     public static func plainStop(pingAddress: String? = nil) -> ConnectivityOptions {
         ConnectivityOptions(
             connectivityInterval: 10, maxConnectionAttempts: 3, pingAddress: pingAddress, pingInterval: 2,

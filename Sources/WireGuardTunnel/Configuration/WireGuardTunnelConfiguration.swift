@@ -34,7 +34,7 @@ public struct WireGuardTunnelConfiguration: Hashable, Sendable {
     public var leakPolicy: LeakPolicy
     /// Networks that are reached outside the tunnel, regardless of allowed IPs and leak policy.
     public var allowedNetworks: [IPPrefix]
-    /// How the provider detects that no data arrives through the tunnel, and how it responds.
+    /// Options for detecting that no data arrives through the tunnel, and for the response.
     public var connectivity: ConnectivityOptions
     /// How long names may take to resolve, in seconds.
     public var resolutionTimeout: Double

@@ -4,7 +4,7 @@
 /// Decides whether a tunnel still carries data. The monitor has no clock and does no I/O: it receives observations and
 /// returns actions.
 ///
-/// It checks for received data while an answer is owed or there is an address to ping; an idle tunnel is left alone. After
+/// It checks for received data while an answer is owed or there is an address to ping; an idle tunnel is not checked. After
 /// ``ConnectivityOptions/maxConnectionAttempts`` checks without received data it has the tunnel probed. After as many
 /// intervals without an answer it has the tunnel healed, step by step, without end unless ``ConnectivityOptions/endWhenDead``
 /// ends the tunnel. Only received data counts: a byte from the peer, a handshake, a reply to a ping. Sent data does not.
@@ -93,7 +93,7 @@ public struct ConnectivityMonitor: Hashable, Sendable {
     }
 
     /// Restarts monitoring after a pause or a change: earlier observations do not count. The tunnel is probed until there is
-    /// proof, and reported as not working as soon as the last proof is too old, however often this is called.
+    /// proof, and reported as not working as soon as the last proof is too old, even if this is called often.
     /// - Parameters:
     ///   - observation: the current state of the tunnel.
     ///   - isReasserting: whether the tunnel is reported as not working until there is proof.

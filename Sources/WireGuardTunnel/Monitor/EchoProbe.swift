@@ -17,7 +17,7 @@ struct EchoProbe: Sendable {
 
     private static let mostOutstanding = 16
 
-    /// Makes a probe; `nil` if the addresses are of different families.
+    /// Makes a probe, or `nil` if the families of the addresses differ.
     init?(from source: IPAddress, to target: IPAddress, using random: inout some RandomNumberGenerator) {
         guard source.isIPv6 == target.isIPv6 else { return nil }
         self.source = source

@@ -6,7 +6,7 @@ import WireGuardCore
 /// Finds the peers that have owed an answer for too long.
 ///
 /// A peer that receives data answers within 15 s, at least with a keepalive; otherwise WireGuard requests a handshake from it
-/// every 5 s. A peer that answers none of that is silent, whatever other peers send. A peer that is sent nothing owes no
+/// every 5 s. A peer that answers none of that is silent, even if other peers send. A peer that is sent nothing owes no
 /// answer, and is not checked.
 struct PeerWatch: Sendable {
     private struct Entry {

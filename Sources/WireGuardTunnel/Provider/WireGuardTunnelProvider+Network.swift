@@ -34,7 +34,7 @@ extension WireGuardTunnelProvider {
         }
     }
 
-    /// Turns keepalives off for a pause, and restores them afterwards, whoever set them.
+    /// Turns keepalives off for a pause, and restores them afterwards, even if another tool set them.
     func setKeepalives(isOn: Bool) {
         guard var run else { return }
         var update = UAPIDeviceUpdate()
@@ -81,9 +81,9 @@ extension WireGuardTunnelProvider {
         return endpoints
     }
 
-    /// The lookup path outside the tunnel, for when the system's own lookups would enter the tunnel or be blocked: after the
-    /// tunnel's settings are applied, and from the start under the blocking policies, which may still block what an earlier
-    /// tunnel carried.
+    /// The lookup path outside the tunnel, for use when the system's own lookups would enter the tunnel or be blocked. It is
+    /// used after the tunnel's settings are applied, and from the start under the blocking policies, which may still block
+    /// traffic that an earlier tunnel carried.
     private func bypass(
         _ configuration: WireGuardTunnelConfiguration, _ context: ProviderContext
     ) async -> TunnelBypass? {

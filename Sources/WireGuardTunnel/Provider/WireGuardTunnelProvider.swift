@@ -94,7 +94,7 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
     /// its settings are applied.
     ///
     /// - Throws: `.configurationInvalid` with every problem, `.secretUnavailable`, `.stopped`, and the errors of applying
-    ///   settings; if the start waits for proof, also `.nameResolutionFailed` if no peer has an address,
+    ///   settings. If the start waits for proof, also `.nameResolutionFailed` if no peer has an address,
     ///   `.networkUnavailable`, and `.serverUnreachable` if no peer answers in time.
     public func start(_ configuration: WireGuardTunnelConfiguration, context: ProviderContext) async throws(TunnelError)
     {

@@ -27,7 +27,7 @@ struct EchoProbeTests {
         }
     }
 
-    @Test("f1.4: replies that are damaged, of others, or to nothing that was asked do not count", arguments: pairs)
+    @Test("f1.4: damaged, foreign and unsolicited replies do not count", arguments: pairs)
     func wrong(source: IPAddress, target: IPAddress) throws {
         var random = SeededGenerator(seed: 2)
         var probe = try #require(EchoProbe(from: source, to: target, using: &random))
@@ -50,7 +50,7 @@ struct EchoProbeTests {
         #expect(probe.classify(good) == .reply, "and the good one still does")
     }
 
-    @Test("f1.5: sequence numbers go on after 65,535, and answers that come too late are not counted")
+    @Test("f1.5: sequence numbers wrap after 65,535, and late answers are not counted")
     func manyPings() throws {
         var random = SeededGenerator(seed: 3)
         let (source, target) = Self.pairs[0]
@@ -63,13 +63,13 @@ struct EchoProbeTests {
         #expect(probe.classify(last) == .reply)
     }
 
-    @Test("A probe is of one family")
+    @Test("A probe needs addresses of one family")
     func families() {
         var random = SeededGenerator(seed: 4)
         #expect(EchoProbe(from: Self.pairs[0].0, to: Self.pairs[1].1, using: &random) == nil)
     }
 
-    @Test("Answers are taken out of what is delivered, and everything else passes")
+    @Test("Answers to probes are consumed, and all other packets are delivered")
     func filtering() throws {
         let device = try MemoryTun()
         let probed = TapTun(device, filter: true)
@@ -91,7 +91,7 @@ struct EchoProbeTests {
         #expect(prober.counts == (1, 1))
     }
 
-    @Test("A name is asked of the tunnel's servers, inside the tunnel, and then pinged")
+    @Test("A name is resolved by the tunnel's servers, inside the tunnel, and then pinged")
     func name() throws {
         let source = IPAddress.v4(10, 0, 0, 2)
         let prober = TunnelProber(target: "probe.example", sources: [source], servers: [.v4(10, 0, 0, 53)])
@@ -126,7 +126,7 @@ struct EchoProbeTests {
 }
 
 extension DNSQuestion {
-    /// Judges `packet` by a question that it fits, whatever is in it.
+    /// Parses `packet` with a question that matches its addresses.
     fileprivate static func parsesWithoutTrapping(_ packet: [UInt8]) -> Bool {
         var random = SeededGenerator(seed: 6)
         let question = DNSQuestion(

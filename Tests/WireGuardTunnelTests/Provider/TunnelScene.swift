@@ -73,7 +73,7 @@ final class TestServer: Sendable {
         return device
     }
 
-    /// Where it sees its client.
+    /// The client's endpoint as the server sees it.
     var clientEndpoint: Endpoint? { device.withLock { $0.peer(client)?.endpoint } }
 
     var publicKey: PublicKey { key.publicKey }
@@ -105,8 +105,8 @@ final class TunnelScene: Sendable {
     let configuration: WireGuardTunnelConfiguration
     let environment: WireGuardEnvironment
     let secrets: MemorySecrets
-    /// Tells of another status, of questions to the resolver, of what comes out of the tunnel, and of every look that the
-    /// provider takes.
+    /// Notifies of status changes, of questions to the resolver, of packets from the tunnel, and of each check of the
+    /// provider.
     let changes = Changes()
 
     init(
@@ -194,7 +194,7 @@ extension ConnectivityOptions {
         healingInterval: 0.1)
 }
 
-/// The continuous clock, which tells when somebody comes to sleep on it: by then the provider has looked at its peers.
+/// The continuous clock, with a notification when a task sleeps on it: by then the provider has checked its peers.
 struct ToldClock: Clock {
     let changes: Changes
 

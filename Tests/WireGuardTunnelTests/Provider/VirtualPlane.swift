@@ -39,7 +39,7 @@ final class VirtualPlane: DataPlane {
     private let network = VirtualNetwork()
     let state = Mutex(State())
 
-    /// A plane under a clock, whose changes tell of what the provider does here as well.
+    /// A plane with a clock, whose `changes` also notify of the provider's calls here.
     init(clock: VirtualClock) { self.clock = clock }
 
     private var now: Duration { clock.now.offset }
@@ -145,7 +145,7 @@ final class VirtualScene: Sendable {
     let host: MemoryHost<WireGuardTunnelProvider>
     let configuration: WireGuardTunnelConfiguration
     let resolver: ScriptedResolver
-    /// Those of the clock, the status, the plane and the resolver.
+    /// The changes of the clock, the status, the plane and the resolver.
     var changes: Changes { clock.changes }
 
     init(_ adjust: (inout WireGuardTunnelConfiguration) -> Void = { _ in }) {
@@ -177,7 +177,7 @@ final class VirtualScene: Sendable {
     /// The provider's answer to a status request.
     func status() async throws -> StatusRequest.Reply { try await send(StatusRequest()) }
 
-    /// Sends a message without a deadline of its own: the clock's sleepers are the provider's.
+    /// Sends a message without a deadline, so that the provider's sleepers are the only ones on the clock.
     func send<Message: TunnelMessage>(_ message: Message) async throws -> Message.Reply {
         try await MessageClient(channel: host, timeout: .seconds(60)).send(message)
     }
@@ -187,7 +187,7 @@ final class VirtualScene: Sendable {
         #expect(await changes.wait { clock.sleeperCount == 1 }, "the monitor's driver alone sleeps")
     }
 
-    /// Lets the driver look once.
+    /// Runs one check of the driver.
     func look() async {
         clock.advanceToNextDeadline()
         await clock.waitForSleepers()

@@ -51,7 +51,7 @@ struct VirtualTimeTests {
             print("idle for an hour: \(after.0 - before.0) handshakes, \(after.1 - before.1) pings")
         }
         #expect(scene.host.status.status == .connected)
-        // What is sent then is judged as ever.
+        // Packets sent after this are checked as usual.
         scene.plane.setReachable(false)
         scene.plane.exchange(with: key)
         let sent = scene.clock.now.offset
@@ -63,7 +63,7 @@ struct VirtualTimeTests {
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("Where a peer waits for nothing but others, the looks become rarer")
+    @Test("If a tunnel only waits for other peers to connect, checks become rarer")
     func listensWithPatience() async throws {
         let scene = VirtualScene { $0.peers[0].endpoint = nil }
         try await scene.host.runner.start(scene.configuration, profileID: "test")
@@ -76,7 +76,7 @@ struct VirtualTimeTests {
     }
 
     @Test(
-        "The host hears of a server that is, or comes to be, in what is routed into the tunnel: by name, and by roaming"
+        "The host learns of a server in a network that is routed into the tunnel: by name, and by roaming"
     )
     func serverInside() async throws {
         let routes = try ["200.0.0.0/5", "10.0.0.0/8"].map { try IPPrefix($0) }
@@ -136,7 +136,7 @@ struct VirtualTimeTests {
     }
 
     @Test(
-        "With a dead server a tunnel keeps its settings and goes on trying, whatever is routed into it, until it works again",
+        "With a dead server a tunnel keeps its settings and keeps trying, with any routes, until it works again",
         arguments: [["0.0.0.0/0", "::/0"], ["0.0.0.0/1", "128.0.0.0/1"], ["10.0.0.0/8"]])
     func goesOnTrying(_ routes: [String]) async throws {
         let prefixes = try routes.map { try IPPrefix($0) }
@@ -160,7 +160,7 @@ struct VirtualTimeTests {
     }
 
     @Test(
-        "Where it is told to end, a dead server is noticed and given up within the documented bounds",
+        "With an end configured, a dead server is detected and the tunnel ended within the documented bounds",
         arguments: [ConnectivityOptions.EndWhenDead.afterHealing, .atOnce])
     func dead(_ endWhenDead: ConnectivityOptions.EndWhenDead) async throws {
         let scene = VirtualScene { $0.connectivity.endWhenDead = endWhenDead }
@@ -259,7 +259,7 @@ struct VirtualTimeTests {
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("A silent peer without a default route is asked for by itself, and the tunnel stays connected")
+    @Test("A silent peer without a default route is resolved separately, and the tunnel stays connected")
     func silentPeer() async throws {
         var random = SeededGenerator(seed: 12)
         let other = PrivateKey(using: &random).publicKey
@@ -302,7 +302,7 @@ struct VirtualTimeTests {
         scene.host.pathChanged(NetworkPath(interfaces: [.init(name: "pdp0", kind: .cellular)]))
         #expect(await scene.changes.wait { scene.resolver.asked.count == asked + 1 })
         scene.resolver.set("vpn.example", .addresses([.v4(198, 51, 100, 9)]))
-        // It is asked again after a second, and a few more times; healing would ask after forty.
+        // The name is resolved again after a second, and a few more times; healing would resolve it after 40 s.
         var isFound = false
         for _ in 0..<30 where !isFound {
             scene.clock.advance(by: .seconds(1))
@@ -347,7 +347,7 @@ struct VirtualTimeTests {
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("A tunnel that only peers can begin is not given up after a pause, and waits for one of them")
+    @Test("A tunnel that only peers can start does not end after a pause, and waits for a peer")
     func responder() async throws {
         let scene = VirtualScene { $0.peers[0].endpoint = nil }
         try await scene.host.runner.start(scene.configuration, profileID: "test")
@@ -357,7 +357,7 @@ struct VirtualTimeTests {
             await scene.look()
             #expect(scene.host.status.status == .reasserting)
         }
-        // An initiation that somebody may have repeated.
+        // An initiation that may be a replay.
         scene.plane.exchange(with: key)
         await scene.look()
         #expect(scene.host.status.status == .reasserting)
@@ -378,7 +378,7 @@ struct VirtualTimeTests {
     }
 
     @Test(
-        "Where nothing is known of the server, its name is asked for again and again, for ever, also without a monitor")
+        "Without a known address, the server's name is resolved again without end, even without a monitor")
     func asksForEver() async throws {
         let scene = VirtualScene {
             $0.peers[0].endpoint = "vpn.example:51820"
@@ -393,7 +393,7 @@ struct VirtualTimeTests {
         let begun = scene.clock.now.offset
         while scene.clock.now.offset - begun < .seconds(1800) {
             scene.clock.advanceToNextDeadline()
-            // Who watches, and who asks.
+            // The monitor and the resolving task.
             await scene.clock.waitForSleepers(2)
         }
         let asked = scene.resolver.asked.count
@@ -404,7 +404,7 @@ struct VirtualTimeTests {
         let back = scene.clock.now.offset
         while scene.host.status.status != .connected, scene.clock.now.offset - back < .seconds(300) {
             scene.clock.advanceToNextDeadline()
-            // Nobody watches any more once it is connected.
+            // The resolving task ends once the tunnel is connected.
             _ = await scene.changes.wait {
                 scene.clock.sleeperCount > 0 || scene.host.status.status == .connected
             }
@@ -442,7 +442,7 @@ struct VirtualTimeTests {
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("After another network that does not work, the name is asked for again in the first round of healing")
+    @Test("After a move to a broken network, the name is resolved again in the first round of healing")
     func healsByName() async throws {
         let scene = VirtualScene { $0.peers[0].endpoint = "vpn.example:51820" }
         scene.resolver.set("vpn.example", .addresses([.v4(198, 51, 100, 1), .v4(198, 51, 100, 2)]))
@@ -462,13 +462,13 @@ struct VirtualTimeTests {
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("The same path told again changes nothing")
+    @Test("A repeated notification of one path changes nothing")
     func samePath() async throws {
         let scene = VirtualScene()
         try await scene.start()
         for _ in 0..<10 {
             var path = NetworkPath()
-            // What says nothing about the way that packets take.
+            // A change that does not affect routing.
             path.isExpensive.toggle()
             scene.host.pathChanged(path)
         }

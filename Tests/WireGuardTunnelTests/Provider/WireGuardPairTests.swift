@@ -104,7 +104,7 @@ struct WireGuardPairTests {
         await far.stop(.userInitiated)
     }
 
-    /// Two peers that have each other's endpoint and each a port of its own.
+    /// Two peers that have each other's endpoint and a port each.
     private func twoPeers(
         _ adjust: (inout WireGuardTunnelConfiguration) -> Void = { _ in }
     ) -> [(host: Host, configuration: WireGuardTunnelConfiguration)] {
@@ -150,7 +150,7 @@ struct WireGuardPairTests {
         for peer in peers { await peer.host.stop(.userInitiated) }
     }
 
-    @Test("Of two peers that both have an endpoint, one that waits is up as soon as the other has come, whoever began")
+    @Test("Of two peers with endpoints, a waiting one is up as soon as the other connects, in either order")
     func waitsForOther() async throws {
         let peers = twoPeers { $0.handshakeTimeout = 50 }
         let starting = Task { try await peers[0].host.start(peers[0].configuration, profileID: "test") }

@@ -9,11 +9,11 @@
     import Musl
 #endif
 
-/// Runs the tasks that begin on its thread, and all that these begin, on that thread and in the order in which they
-/// became ready. So a simulation knows when nothing more happens before time goes on, and repeats exactly.
+/// Runs the tasks that start on its thread, and their child jobs, on that thread in the order in which they became ready. So
+/// a simulation knows when all jobs are done before time advances, and it repeats exactly.
 ///
-/// The runtime asks a hook where jobs without an executor of their own go. Jobs that become ready on any other thread go
-/// where they always go.
+/// The runtime asks a hook which executor runs a job that has none. Jobs that become ready on another thread run on the
+/// default executor.
 final class JobLoop {
     private typealias Original = @convention(thin) (UnownedJob) -> Void
     private typealias Hook = @convention(thin) (UnownedJob, Original) -> Void
@@ -56,7 +56,7 @@ final class JobLoop {
     /// Runs jobs until none is ready.
     /// - Returns: false when there is no end to it.
     func runUntilIdle() -> Bool {
-        // The executor of whoever has none.
+        // The executor of jobs that have none.
         let generic = unsafe unsafeBitCast((UInt(0), UInt(0)), to: UnownedSerialExecutor.self)
         var limit = 1_000_000
         while next < jobs.count {

@@ -9,7 +9,7 @@ import WireGuardCore
 
 @testable import WireGuardTunnel
 
-// What programs on the phone send, and what comes of it.
+// The packets that programs on the phone send, and their results.
 extension PhoneDay {
     /// Programs send packets to somewhere in the Internet, where they are echoed.
     func burst(_ count: Int) {

@@ -3,7 +3,7 @@
 
 import PacketTunnelTesting
 
-// The person who carries the phone, and the world that goes on around it.
+// The actions of the phone's user, and the events of its surroundings.
 extension PhoneDay {
     /// The first minute: the tunnel goes up at home.
     func plan() {
@@ -13,7 +13,7 @@ extension PhoneDay {
 
     private func seconds(_ range: ClosedRange<Int>) -> Duration { .milliseconds(random.int(in: range) * 1_000 + 7) }
 
-    /// From now to when the phone wakes up next.
+    /// Plans the time from now until the phone wakes up next.
     func planSession() {
         let draw = random.nextDouble()
         let length =
@@ -30,7 +30,7 @@ extension PhoneDay {
         let rest = random.chance(0.1) ? seconds(2...40) : isNight ? seconds(3_600...14_400) : seconds(300...5_400)
         schedule(.sleep(announced: random.chance(0.85)), at: end)
         schedule(.wake, at: end + seconds(1...6) + rest)
-        // Where it is by now, and when it is told so.
+        // The network that the phone is on now, and when the provider learns of it.
         if start > .zero, random.chance(0.5) {
             move(at: start, announcedAfter: random.chance(0.5) ? .zero : seconds(0...3))
         }
@@ -107,7 +107,7 @@ extension PhoneDay {
         schedule(.publish, at: time + seconds(0...240))
     }
 
-    /// What happens to the world while the phone sleeps.
+    /// Plans the events outside the phone while it sleeps.
     private func planAsleep(from time: Duration, lasting rest: Duration) {
         let time = time + fraction(of: rest)
         switch random.int(in: 0..<4) {

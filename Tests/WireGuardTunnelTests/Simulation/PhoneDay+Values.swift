@@ -2,7 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 extension PhoneDay {
-    /// What happens to the phone.
+    /// An event of the phone.
     enum Happening: Hashable, Sendable {
         case wake
         case sleep(announced: Bool)
@@ -24,7 +24,7 @@ extension PhoneDay {
         case reconfigure
     }
 
-    /// What a day came to.
+    /// The results of a day.
     struct Figures: Sendable {
         var days = 0
         var awake: Duration = .zero

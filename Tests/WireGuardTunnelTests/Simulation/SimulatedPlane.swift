@@ -18,7 +18,7 @@ final class SimulatedPlane: DataPlane, @unchecked Sendable {
     private(set) var socket: SimulatedSocket
     private var fixedPort: UInt16 = 0
     private(set) var isClosed = false
-    /// Since when programs have waited for something to come.
+    /// The time since which programs have waited for an answer.
     private(set) var askedAt: Duration?
 
     init(_ tun: any TunDevice, _ update: UAPIDeviceUpdate, world: SimulatedWorld) throws(TunnelError) {
@@ -56,7 +56,7 @@ final class SimulatedPlane: DataPlane, @unchecked Sendable {
         flush()
     }
 
-    /// Notes that something came.
+    /// Records that data arrived.
     func noteLife() { askedAt = nil }
 
     /// Sends what programs gave the interface.

@@ -18,7 +18,7 @@ struct SimulatedSocket: Hashable, Sendable {
 struct SimulatedFlight: Sendable {
     var source: Endpoint
     var destination: Endpoint
-    /// The phone's socket, and the network that it passes: what an answer has to find.
+    /// Whether the datagram is for the phone's socket and network, which an answer must match.
     var isToPhone: Bool
     var bytes: [UInt8]
 }
@@ -41,10 +41,10 @@ struct SimulatedNetwork {
     var publicV4: IPAddress
     var publicV6: IPAddress
     var natTimeout: Duration = .seconds(120)
-    /// By the phone's port.
+    /// The address mappings, by the phone's port.
     var mappings: [UInt16: Mapping] = [:]
     var conditions = LinkConditions(delay: .milliseconds(10) ... .milliseconds(30))
-    /// Whether a log-in page stands before everything.
+    /// Whether a log-in page intercepts all traffic.
     var isCaptive = false
     /// Whether nothing passes, although the phone is attached.
     var isCut = false
@@ -71,7 +71,7 @@ final class SimulatedWorld: @unchecked Sendable {
     // MARK: The phone
 
     var networks: [SimulatedNetwork] = []
-    /// Which one it is attached to; nil for none.
+    /// The index of the attached network; `nil` if there is none.
     var attached: Int?
     weak var plane: SimulatedPlane?
     private var nextPort: UInt16 = 20_000
@@ -86,7 +86,7 @@ final class SimulatedWorld: @unchecked Sendable {
     var isServerUp = true
     /// The last byte of its addresses, which changes when it moves.
     var serverNumber: UInt32 = 1
-    /// What name servers say it is.
+    /// The server's number according to the name servers.
     var publishedNumber: UInt32 = 1
     var serverHasIPv6 = true
     let behind = VirtualNetwork()
@@ -96,7 +96,7 @@ final class SimulatedWorld: @unchecked Sendable {
     // MARK: The link
 
     private var link: LossyLink<SimulatedFlight>
-    /// Called with what was wrong.
+    /// Called with each problem found.
     var onProblem: (String) -> Void = { _ in }
     private(set) var datagrams = 0
 
@@ -138,7 +138,7 @@ final class SimulatedWorld: @unchecked Sendable {
     private var serverNow: Instant { Self.instant(now) }
     private var serverWall: WallTime { Self.wall(now) }
 
-    /// When a datagram arrives or the server has something to do.
+    /// The time of the next datagram or of the server's next timer.
     var nextEvent: Duration? {
         var earliest = link.nextDelivery.map { Duration.nanoseconds($0) }
         if let deadline = server.nextDeadline {
@@ -148,12 +148,12 @@ final class SimulatedWorld: @unchecked Sendable {
         return earliest
     }
 
-    /// When the phone's WireGuard has something to do.
+    /// The time of the next timer of the phone's WireGuard.
     var nextPhoneEvent: Duration? {
         plane?.nextDeadline.map { Duration.nanoseconds($0.nanoseconds) - Self.uptime }
     }
 
-    /// Carries out what is due.
+    /// Performs the actions that are due.
     func carryOut(isAwake: Bool) {
         for flight in link.deliver(upTo: now.wholeNanoseconds) {
             if flight.isToPhone { arriveAtPhone(flight, isAwake) } else { arriveAtServer(flight) }
@@ -179,7 +179,7 @@ final class SimulatedWorld: @unchecked Sendable {
     func serverV4(_ number: UInt32) -> UInt32 { 0xc633_6400 + number }
     func serverV6(_ number: UInt32) -> IPAddress { IPAddress.v6(0x2001_0db8_0005_0000, UInt64(number)) }
 
-    /// Whether an address is, or was, the server's.
+    /// Returns the number of a current or former address of the server, or `nil`.
     private func number(of address: IPAddress) -> UInt32? {
         (1...serverNumber).first { IPAddress.v4(serverV4($0)) == address || serverV6($0) == address }
     }
@@ -225,7 +225,7 @@ final class SimulatedWorld: @unchecked Sendable {
         return SimulatedSocket(port: port == 0 ? nextPort : port, network: attached)
     }
 
-    /// A datagram of the phone. What is not for the server has no business outside.
+    /// Sends a datagram of the phone. A datagram that is not for the server must not leave the tunnel.
     func transmit(_ datagram: OutgoingDatagram, from socket: SimulatedSocket) {
         guard let attached, socket.network == attached else { return }
         var network = networks[attached]
@@ -237,8 +237,8 @@ final class SimulatedWorld: @unchecked Sendable {
                 }
             }
         }
-        // On a captive network names may lie: there a handshake may go to the log-in page. And what another network maps
-        // may be tried here until names were asked again.
+        // On a captive network names may resolve to the log-in page, so a handshake may go there. An address mapped by
+        // another network may be tried here until names are resolved again.
         let isKnown =
             number(of: destination.address) != nil || destination.address == Self.portal
             || isMapped(destination.address)
