@@ -3,7 +3,7 @@
 
 /// The constants of the connectivity monitor. Times are in seconds.
 public struct ConnectivityOptions: Hashable, Sendable {
-    /// Whether there is a monitor at all.
+    /// Whether the tunnel is monitored.
     public var isEnabled: Bool
     /// The interval between checks for received data, in seconds.
     public var connectivityInterval: Double
@@ -13,9 +13,9 @@ public struct ConnectivityOptions: Hashable, Sendable {
     /// The address to ping through the tunnel, or a name that the tunnel's DNS servers resolve. If `nil`, a handshake is
     /// requested instead, and only while the peer owes an answer: an idle tunnel sends nothing.
     public var pingAddress: String?
-    /// The time between two pings.
+    /// The time between pings.
     public var pingInterval: Double
-    /// How long each step of healing is given.
+    /// The time that each healing step may take.
     public var healingInterval: Double
     /// The condition under which a dead tunnel ends.
     public var endWhenDead: EndWhenDead
@@ -25,13 +25,13 @@ public struct ConnectivityOptions: Hashable, Sendable {
         /// The tunnel stays up and is healed repeatedly until it works or is stopped. Until then its routed traffic is
         /// dropped, so that none leaves outside the tunnel.
         case never
-        /// It ends once a round of healing did not help.
+        /// The tunnel ends after a round of healing without success.
         case afterHealing
         /// The tunnel ends instead of being healed, for apps that can connect to another server.
         case atOnce
     }
 
-    /// Options.
+    /// Makes options.
     public init(
         isEnabled: Bool = true, connectivityInterval: Double = 10, maxConnectionAttempts: Int = 3,
         pingAddress: String? = nil, pingInterval: Double = 2, healingInterval: Double = 10,
@@ -75,8 +75,8 @@ public struct ConnectivityOptions: Hashable, Sendable {
         }
     }
 
-    /// The longest time from when network, name servers and server are good again until the tunnel is proven, where it does
-    /// not end: a round of healing at its slowest, and a handshake.
+    /// The longest time from when the network, the name servers and the server work again until the tunnel is proven, if the
+    /// tunnel does not end: the slowest round of healing, and a handshake.
     public var timeToHeal: Duration {
         .seconds((healingInterval * 8 + pingInterval) * Double(ConnectivityMonitor.Step.allCases.count) + 15)
     }

@@ -41,21 +41,22 @@ extension WireGuardTunnelConfiguration {
         return addresses.isEmpty ? path.isCutOff : !path.mayReach(addresses)
     }
 
-    /// The server, as it is shown to the user.
+    /// The server's name or address, for display.
     var remoteAddress: String {
         let hosts = peers.compactMap(\.endpoint?.host)
         guard let first = hosts.first else { return "no endpoint" }
         return hosts.count == 1 ? first : "\(first) and \(hosts.count - 1) more"
     }
 
-    /// The peers' addresses that the configuration names.
+    /// The peers' addresses that the configuration contains.
     var literalServers: [IPAddress] { peers.compactMap { $0.endpoint?.endpoint?.address } }
 
-    /// Whether this side can begin with one of the peers.
+    /// Whether this side can start a handshake with one of the peers.
     package var hasEndpoints: Bool { peers.contains { $0.endpoint != nil } }
 }
 
 extension PeerConfiguration {
-    /// Whether a default route goes to it, and this side can begin: when it is silent, the tunnel is as good as dead.
+    /// Whether the peer has a default route and this side can start a handshake with it. If such a peer is silent, the tunnel
+    /// counts as dead.
     var isGateway: Bool { endpoint != nil && allowedIPs.contains { $0.length == 0 } }
 }

@@ -45,14 +45,14 @@ extension WireGuardTunnelConfiguration {
         return problems
     }
 
-    /// The error for a configuration with these problems.
+    /// Makes the error for a configuration with these problems.
     static func invalid(_ problems: [SettingsProblem]) -> TunnelError {
         TunnelError(
             .configurationInvalid, "the tunnel's configuration cannot be used",
             fix: "correct the fields that are listed", problems: problems)
     }
 
-    /// The same problem with the field's name in the configuration.
+    /// Returns the problem with the field's name in the configuration.
     private func named(_ problem: SettingsProblem) -> SettingsProblem {
         var problem = problem
         if problem.field.hasPrefix("includedRoutes") { problem.field = "peers.allowedIPs" }

@@ -27,7 +27,7 @@ extension WireGuardTunnelConfiguration {
     /// - Parameters:
     ///   - text: the contents of the file.
     ///   - name: the file's name, for errors.
-    /// - Throws: everything that is wrong with the file, line by line.
+    /// - Throws: all problems of the file, by line.
     public static func split(
         wgQuick text: String, name: String = "configuration"
     ) throws(ConfigurationErrors) -> WgQuickImport {
@@ -35,7 +35,7 @@ extension WireGuardTunnelConfiguration {
     }
 
     /// Splits the bytes of a wg-quick file, for a caller that may run the file's commands.
-    /// - Parameter runsHooks: Whether the private key may be left to `PostUp`.
+    /// - Parameter runsHooks: whether `PostUp` may set the private key.
     package static func split(
         wgQuick bytes: [UInt8], name: String, runsHooks: Bool
     ) throws(ConfigurationErrors) -> WgQuickImport {

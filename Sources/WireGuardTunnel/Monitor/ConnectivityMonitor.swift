@@ -13,30 +13,30 @@
 public struct ConnectivityMonitor: Hashable, Sendable {
     /// The healing steps, in order.
     public enum Step: Int, Hashable, Sendable, CaseIterable {
-        /// New sockets.
+        /// Bind new sockets.
         case rebind
-        /// The endpoint's name asked for again, and another of its addresses tried.
+        /// Resolve the endpoint's name again, and try another of its addresses.
         case resolve
-        /// A new handshake.
+        /// Start a new handshake.
         case handshake
     }
 
     /// The state of the tunnel at one moment.
     public struct Observation: Hashable, Sendable {
-        /// The time, on any clock that only goes forward.
+        /// The time, on a monotonic clock.
         public var now: Duration
-        /// The bytes that were received from peers, over the tunnel's life.
+        /// The bytes received from all peers since the tunnel started.
         public var receivedBytes: UInt64
-        /// How long ago the last handshake ended; nil when there was none.
+        /// The time since the last handshake completed; `nil` if there was none.
         public var handshakeAge: Duration?
-        /// Whether a valid reply to a ping came since the observation before.
+        /// Whether a valid reply to a ping has arrived since the previous observation.
         public var pingReplied: Bool
         /// Whether a peer with a default route has owed an answer for too long. If so, data from other peers does not count.
         public var isGatewaySilent: Bool
-        /// Whether something was sent that is not answered yet.
+        /// Whether a sent packet is still unanswered.
         public var isOwed: Bool
 
-        /// An observation.
+        /// Makes an observation.
         public init(
             now: Duration, receivedBytes: UInt64, handshakeAge: Duration? = nil, pingReplied: Bool = false,
             isGatewaySilent: Bool = false, isOwed: Bool = true
@@ -54,11 +54,11 @@ public struct ConnectivityMonitor: Hashable, Sendable {
     public enum Action: Hashable, Sendable {
         /// Send a ping, or request a handshake if there is no address to ping.
         case probe
-        /// Take a step of healing.
+        /// Perform a healing step.
         case heal(Step)
-        /// Say whether the tunnel carries nothing at present.
+        /// Report whether the tunnel currently carries no data.
         case reasserting(Bool)
-        /// End the tunnel: it is dead, and ``ConnectivityOptions/endWhenDead`` is due.
+        /// End the tunnel: it is dead, and ``ConnectivityOptions/endWhenDead`` applies.
         case giveUp
     }
 
@@ -66,26 +66,26 @@ public struct ConnectivityMonitor: Hashable, Sendable {
     public enum Phase: Hashable, Sendable {
         /// `flat` consecutive checks found no received data.
         case watching(flat: Int)
-        /// The tunnel is probed, since then.
+        /// The tunnel has been probed since this time.
         case probing(since: Duration)
-        /// A step of healing was taken, then; rounds count from zero.
+        /// A healing step was performed at this time; rounds count from zero.
         case healing(Step, since: Duration, round: Int)
-        /// It gave up.
+        /// The monitor has ended the tunnel.
         case ended
     }
 
-    /// The constants.
+    /// The options of the monitor.
     public let options: ConnectivityOptions
     /// The current phase.
     public private(set) var phase = Phase.watching(flat: 0)
-    /// Whether it has said that the tunnel carries nothing.
+    /// Whether the tunnel was reported as carrying no data.
     public private(set) var isReasserting = false
     private var baseline: Observation
     private var lastProbe: Duration?
     /// The time of the last proof that the tunnel works. Pauses and network changes do not change it.
     private var lastLife: Duration
 
-    /// A monitor of a tunnel that has just been proven to work.
+    /// Makes a monitor for a tunnel that has just been proven to work.
     public init(options: ConnectivityOptions, baseline: Observation) {
         self.options = options
         self.baseline = baseline
@@ -104,7 +104,7 @@ public struct ConnectivityMonitor: Hashable, Sendable {
         phase = .probing(since: observation.now)
     }
 
-    /// How long to wait for the next observation.
+    /// The time until the next observation.
     public var nextInterval: Duration {
         switch phase {
         case .watching, .ended: .seconds(options.connectivityInterval)
@@ -116,7 +116,7 @@ public struct ConnectivityMonitor: Hashable, Sendable {
         }
     }
 
-    /// Takes an observation and says what to do.
+    /// Evaluates an observation and returns the actions to perform.
     public mutating func tick(_ observation: Observation) -> [Action] {
         if phase == .ended { return [] }
         let isAlive = !observation.isGatewaySilent && isAlive(observation)
@@ -130,7 +130,7 @@ public struct ConnectivityMonitor: Hashable, Sendable {
             return [.reasserting(false)]
         }
         switch (phase, observation.isGatewaySilent) {
-        // It was given its time already.
+        // A silent gateway has already had its time to answer.
         case (.watching, true), (.probing, true): return heal(.rebind, observation.now, round: 0)
         case (.watching, false) where !observation.isOwed && options.pingAddress == nil && gap <= patience:
             // No answer was owed, so silence proves nothing.
@@ -161,7 +161,7 @@ public struct ConnectivityMonitor: Hashable, Sendable {
     private func isAlive(_ observation: Observation) -> Bool {
         if observation.pingReplied { return true }
         let (now, before) = (observation.receivedBytes, baseline.receivedBytes)
-        // Peers that were replaced count from zero again.
+        // Replaced peers count from zero again.
         if now > before || (now < before && now > 0) { return true }
         guard let age = observation.handshakeAge, age >= .zero else { return false }
         return age < observation.now - baseline.now
@@ -171,7 +171,7 @@ public struct ConnectivityMonitor: Hashable, Sendable {
         .seconds(options.connectivityInterval * Double(options.maxConnectionAttempts))
     }
 
-    /// Says that the tunnel carries nothing once the last proof is as old as it may get, though healing is not due yet.
+    /// Reports the tunnel as carrying no data once the last proof is too old, even if healing is not due yet.
     private mutating func doubt(_ now: Duration) -> [Action] {
         guard !isReasserting, now - lastLife >= patience * 2 else { return [] }
         isReasserting = true

@@ -5,7 +5,7 @@ import NetworkAddresses
 import PacketTunnel
 import TunnelIO
 
-/// ICMP echo requests to one address (RFC 792, RFC 4443), and which packets are replies to them.
+/// ICMP echo requests to one address (RFC 792, RFC 4443), and the detection of their replies.
 struct EchoProbe: Sendable {
     let source: IPAddress
     let target: IPAddress
@@ -41,7 +41,7 @@ struct EchoProbe: Sendable {
     enum Verdict: Hashable, Sendable {
         /// The packet does not belong to this probe.
         case other
-        /// Of our identifier, but late, repeated or damaged: it proves nothing.
+        /// The packet has the probe's identifier, but is late, repeated or damaged: it proves nothing.
         case stale
         /// A valid reply to a request that was not answered before.
         case reply

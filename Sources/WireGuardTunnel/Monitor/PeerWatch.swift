@@ -14,13 +14,13 @@ struct PeerWatch: Sendable {
         var received: UInt64
         var lookedAt: Duration
         var heardAt: Duration?
-        /// Since when something was sent that is not answered.
+        /// The time of the first packet that is not answered yet.
         var owedSince: Duration?
     }
 
     private var entries: [PublicKey: Entry] = [:]
 
-    /// The bytes of a keepalive's datagram. Keepalives are not answered, so they are not counted.
+    /// The size of a keepalive's datagram. Keepalives are not answered, so they are not counted.
     private static let keepaliveBytes: UInt64 = 32
 
     /// Updates each peer's record with its traffic counters.
@@ -59,7 +59,7 @@ struct PeerWatch: Sendable {
         return now - since >= patience
     }
 
-    /// Whether something came from the peer within the last `time`.
+    /// Whether data arrived from the peer within the last `time`.
     func wasHeard(_ key: PublicKey, within time: Duration, now: Duration) -> Bool {
         guard let heardAt = entries[key]?.heardAt else { return false }
         return now - heardAt < time

@@ -5,8 +5,8 @@ import NetworkAddresses
 import PacketTunnel
 import Synchronization
 
-/// Pings an address through the tunnel, and finds that address where it is a name. All packets go into the tunnel
-/// itself and are taken out of it again; no socket is involved.
+/// Pings an address through the tunnel, and resolves that address if it is a name. All packets enter and leave the tunnel
+/// directly, without a socket.
 final class TunnelProber: Sendable {
     private struct State {
         var probe: EchoProbe?
@@ -32,7 +32,7 @@ final class TunnelProber: Sendable {
         if let address = target.flatMap({ try? IPAddress($0) }) { aim(at: address) }
     }
 
-    /// Whether it does what `configuration` asks for.
+    /// Whether the prober matches `configuration`.
     func isFor(_ configuration: WireGuardTunnelConfiguration) -> Bool {
         target == configuration.connectivity.pingAddress && sources == configuration.addresses.map(\.address)
             && servers == configuration.dns?.servers ?? []

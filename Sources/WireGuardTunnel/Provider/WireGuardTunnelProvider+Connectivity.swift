@@ -28,7 +28,7 @@ extension WireGuardTunnelProvider {
             logger.warning("no data arrives through the tunnel, healing: \(step)")
             heal(step, run)
         case .retry(let peers):
-            logger.warning("nothing comes from \(peers.count) of the peers: asking for them again")
+            logger.warning("\(peers.count) of the peers do not answer: resolving them again")
             refreshEndpoints(rotating: Set(peers))
             for key in peers { run.plane.requestHandshake(with: key) }
         case .restart:
@@ -54,7 +54,7 @@ extension WireGuardTunnelProvider {
         }
     }
 
-    /// Cancels everything that a later turn would do.
+    /// Cancels all scheduled work.
     func cancelTasks() {
         driver?.cancel()
         refreshing?.cancel()
@@ -64,7 +64,7 @@ extension WireGuardTunnelProvider {
     /// A run in its present state, or `nil` if it has ended.
     func current(_ run: Run) -> Run? { self.run?.number == run.number ? self.run : nil }
 
-    /// Whether an IP packet has come out of the tunnel since the last start or reconfiguration. A handshake alone does
+    /// Whether an IP packet has arrived through the tunnel since the last start or reconfiguration. A handshake alone does
     /// not count.
     package var hasCarriedPackets: Bool { run?.plane.hasDelivered ?? false }
 
@@ -92,7 +92,7 @@ extension WireGuardTunnelProvider {
     /// Opens new sockets. If that fails, healing tries again.
     private func rebind(_ run: Run) {
         do throws(TunnelError) { try run.plane.rebind() } catch {
-            run.context.logger.error("no new sockets: \(error)")
+            run.context.logger.error("cannot open new UDP sockets, will retry: \(error)")
         }
     }
 
@@ -131,7 +131,7 @@ extension WireGuardTunnelProvider.Run {
         return WireGuardLifecycle.Observation(all: all, silentPeers: silent.map(\.publicKey))
     }
 
-    /// How long a peer may owe an answer before it is silent: as long as a tunnel may be without proof.
+    /// The time that a peer may owe an answer before it is silent: as long as a tunnel may be without proof.
     fileprivate var silencePatience: Duration {
         let options = configuration.connectivity
         return .seconds(options.connectivityInterval * Double(2 * options.maxConnectionAttempts))

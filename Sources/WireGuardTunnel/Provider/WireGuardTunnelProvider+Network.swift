@@ -8,12 +8,12 @@ import WireGuardCore
 
 // Sleep, paths and endpoints.
 extension WireGuardTunnelProvider {
-    /// Goes quiet: keepalives, probes and lookups stop.
+    /// Stops keepalives, probes and lookups.
     public func sleep() async {
         handle(.sleep)
     }
 
-    /// Binds new sockets, resolves the peers again and asks for a new session.
+    /// Binds new sockets, resolves the peers again and requests a new session.
     public func wake() async {
         handle(.wake)
     }
@@ -54,7 +54,7 @@ extension WireGuardTunnelProvider {
         self.run = run
         guard !update.peers.isEmpty else { return }
         do throws(TunnelError) { try run.plane.apply(update) } catch {
-            run.context.logger.error("keepalives: \(error)")
+            run.context.logger.error("cannot change keepalives: \(error)")
         }
     }
 
@@ -110,9 +110,9 @@ extension WireGuardTunnelProvider {
         }
     }
 
-    /// Resolves the peers again, on the side: nothing waits for it, and a later one takes its place.
-    /// - Parameter rotating: the only peers that this is about, which also move to their next address where they are at
-    ///   one of them; without it, it is about all of them, and they stay.
+    /// Resolves the peers again in the background. A later call replaces an earlier one.
+    /// - Parameter rotating: the only peers to resolve; they also move to their next address if they are at a known one. If
+    ///   `nil`, all peers are resolved, and they stay.
     func refreshEndpoints(rotating: Set<PublicKey>? = nil) {
         refreshing?.cancel()
         guard run != nil else { return }
@@ -138,8 +138,8 @@ extension WireGuardTunnelProvider {
         }
     }
 
-    /// Tells the host of peers that are, or are about to be, in a network that is routed into the tunnel: their own packets have to
-    /// go around it. Hosts whose tunnels' sockets need no mark see to that themselves.
+    /// Reports to the host the peers that are, or will be, in a network that is routed into the tunnel: their packets must
+    /// bypass it. Hosts whose sockets need no mark do this themselves.
     func announce(_ addresses: some Sequence<IPAddress>) async {
         guard let run, run.context.socketMark != nil, !run.lifecycle.isReconfiguring else { return }
         let new = Set(addresses).subtracting(run.checkedAddresses)
@@ -161,7 +161,7 @@ extension WireGuardTunnelProvider {
             guard current(run)?.configuration == run.configuration else { return }
             self.run?.servers = servers
         } catch {
-            run.context.logger.error("the server's packets may go into the tunnel to it: \(error)")
+            run.context.logger.error("cannot route the server's packets outside the tunnel: \(error)")
             if current(run) != nil { self.run?.checkedAddresses.subtract(new) }
         }
     }
@@ -175,7 +175,7 @@ extension WireGuardTunnelProvider {
         return run.configuration.peers.contains { $0.endpoint != nil && unplaced.contains($0.publicKey) }
     }
 
-    /// Moves peers to where they were found; returns whether all were.
+    /// Moves peers to their resolved addresses; returns whether every lookup succeeded.
     private func adopt(
         _ found: [(PublicKey, Result<[Endpoint], TunnelError>)], isRotating: Bool, _ run: Run
     ) -> Bool {
@@ -200,19 +200,21 @@ extension WireGuardTunnelProvider {
         return isComplete
     }
 
-    /// Moves peers to other endpoints, and asks for a handshake there.
+    /// Moves peers to other endpoints, and requests a handshake there.
     func move(_ peers: [UAPIPeerUpdate], _ run: Run) {
         guard !peers.isEmpty else { return }
         var update = UAPIDeviceUpdate()
         update.peers = peers
-        do throws(TunnelError) { try run.plane.apply(update) } catch { run.context.logger.error("endpoints: \(error)") }
+        do throws(TunnelError) { try run.plane.apply(update) } catch {
+            run.context.logger.error("cannot change endpoints: \(error)")
+        }
         for change in peers {
             run.context.logger.info("the peer's endpoint is now \(change.endpoint?.description ?? "none")")
             run.plane.requestHandshake(with: change.publicKey)
         }
     }
 
-    /// The endpoint to move to; nil to stay.
+    /// Returns the endpoint to move to, or `nil` to stay.
     static func next(of candidates: [Endpoint], after present: Endpoint?, rotating: Bool) -> Endpoint? {
         guard let present, let index = candidates.firstIndex(of: present) else { return candidates.first }
         guard rotating, candidates.count > 1 else { return nil }
@@ -228,7 +230,7 @@ private struct Candidates: Sendable {
 }
 
 extension EndpointLookup {
-    /// The endpoints of an address, or why there are none.
+    /// Returns the endpoints of an address, or the error of the lookup.
     fileprivate func result(of address: EndpointAddress, on path: NetworkPath) async -> Result<[Endpoint], TunnelError>
     {
         do throws(TunnelError) {

@@ -53,12 +53,12 @@ extension WireGuardTunnelProvider {
         adopt(configuration, insteadOf: run)
     }
 
-    /// Updates the run after the device has applied another configuration. The network may have changed or been lost
-    /// meanwhile.
+    /// Updates the run after the device has applied another configuration. The network may have changed or been lost since
+    /// then.
     private func adopt(_ configuration: WireGuardTunnelConfiguration, insteadOf before: Run) {
         guard var run else { return }
         let kept = configuration.tunnel.unchangedPeers(since: before.configuration.tunnel)
-        // The others have those that the configuration says.
+        // Other peers have the keepalives of the configuration.
         let named = Set(configuration.peers.map(\.publicKey)).union(before.configuration.peers.map(\.publicKey))
         run.pausedKeepalives = run.pausedKeepalives.filter { kept.contains($0.key) || !named.contains($0.key) }
         run.configuration = configuration

@@ -27,7 +27,7 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
 
     /// The state of one run, from the moment that packets may flow.
     struct Run {
-        /// The number of the run. A result that is awaited belongs to the present run if the numbers are equal.
+        /// The number of the run. An awaited result belongs to the current run if the numbers are equal.
         let number: Int
         let context: ProviderContext
         let plane: any DataPlane
@@ -37,7 +37,7 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
         var prober: TunnelProber
         var lifecycle: WireGuardLifecycle
         var path: NetworkPath
-        /// The addresses that the start has found for each peer. Empty once it has returned.
+        /// The addresses that the start found for each peer. Empty once the start has returned.
         var candidates: [PublicKey: [Endpoint]]
         var watch = PeerWatch()
         /// The peers' addresses that the host knows.
@@ -47,13 +47,13 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
         /// Addresses of peers that are not yet in `checkedAddresses`.
         var newAddresses: Set<IPAddress> = []
 
-        /// The keepalives that were switched off for a pause.
+        /// The keepalives that were turned off for a pause.
         var pausedKeepalives: [PublicKey: UInt16] = [:]
     }
 
     let environment: WireGuardEnvironment
     private let makePlane: PlaneMaker
-    /// Answers ``StatusRequest`` and ``ReconfigureRequest``. An app's own messages are added where the provider is made
+    /// Answers ``StatusRequest`` and ``ReconfigureRequest``. An app adds its own messages when it creates the provider
     /// (`makeProvider`).
     ///
     /// A configuration or report with many peers is long; each channel has a limit too.
@@ -64,24 +64,24 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
     private var lastRun = 0
     var driver: Task<Void, Never>?
     var refreshing: Task<Void, Never>?
-    /// Requests the handshakes with ``dueHandshakes``.
+    /// The task that requests the handshakes with ``dueHandshakes``.
     var requesting: Task<Void, Never>?
     /// Peers with which a handshake is requested in a later turn.
     var dueHandshakes: ArraySlice<PublicKey> = []
 
-    /// A provider on the system's network.
+    /// Makes a provider on the system's network.
     public init() {
         self.init(environment: WireGuardEnvironment())
     }
 
-    /// A provider that uses what `environment` says.
+    /// Makes a provider with the given environment.
     public init(environment: WireGuardEnvironment) {
         self.init(environment: environment) { tun, update, logger, onFailure throws(TunnelError) in
             try DeviceDataPlane(tun, update, environment: environment, logger: logger, onFailure: onFailure)
         }
     }
 
-    /// A provider on another data plane.
+    /// Makes a provider on another data plane.
     init(environment: WireGuardEnvironment, makePlane: @escaping PlaneMaker) {
         self.environment = environment
         self.makePlane = makePlane
@@ -159,7 +159,7 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
         return TunnelError(
             .networkUnavailable,
             "there is no route to \(configuration.remoteAddress), and no default route",
-            fix: "connect to a network that leads there, or add a route, and try again")
+            fix: "connect to a network with a route to it, or add a route, and try again")
     }
 
     static func checkCancelled() throws(TunnelError) {
@@ -201,7 +201,7 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
         throw Self.startCancelled
     }
 
-    /// The other side has not answered. Where it can begin as well, it may not have started yet.
+    /// Makes the error for a start without an answer. A peer that can start a handshake itself may not be running yet.
     private static func noAnswer(
         _ configuration: WireGuardTunnelConfiguration, within limit: Duration
     ) -> TunnelError {
