@@ -72,7 +72,7 @@ struct WireGuardTunnelConfigurationTests {
         #expect(decoded == configuration)
     }
 
-    @Test("A routing table is kept by its number; none of the kernel's own")
+    @Test("A routing table is kept by its number; the kernel's local table is refused")
     func routingTable() throws {
         let text = Self.file.replacing("[Interface]\n", with: "[Interface]\nTable = 1234\n", maxReplacements: 1)
         var result = try WireGuardTunnelConfiguration.split(wgQuick: text)
@@ -213,7 +213,7 @@ struct WireGuardTunnelConfigurationTests {
         }
     }
 
-    @Test("The device's update has port, mark, keys and endpoints, and drops missing peers")
+    @Test("The device's update has port, mark, keys and endpoints, and removes missing peers")
     func deviceUpdate() throws {
         var configuration = try WireGuardTunnelConfiguration.split(wgQuick: Self.file).configuration
         var random = SystemRandomNumberGenerator()
@@ -244,7 +244,7 @@ struct WireGuardTunnelConfigurationTests {
         #expect(!update.replacePeers)
     }
 
-    /// A comparison of each peer with each other took more than half a minute in a debug build.
+    /// Comparing each peer with every other took more than half a minute in a debug build.
     @Test("The change between two configurations of 20,000 peers is found in linear time")
     func manyPeers() throws {
         var configuration = try WireGuardTunnelConfiguration.split(wgQuick: Self.file).configuration
@@ -279,7 +279,7 @@ struct WireGuardTunnelConfigurationTests {
             ]))
     }
 
-    @Test("A file that is wrong is an error with its lines")
+    @Test("A malformed file causes an error with its lines")
     func wrongFile() {
         #expect(throws: ConfigurationErrors.self) {
             try WireGuardTunnelConfiguration.split(wgQuick: "[Interface]\nAddress = 10.0.0.300\n")

@@ -36,7 +36,7 @@ private struct Scene {
         return monitor.tick(observation)
     }
 
-    /// Steps until an action comes for which `condition` holds; the time it took.
+    /// Steps until `condition` holds for an action; returns the time it took, or `nil`.
     mutating func run(for limit: Duration, until condition: (ConnectivityMonitor.Action) -> Bool) -> Duration? {
         let start = now
         while now - start < limit {
@@ -82,7 +82,7 @@ struct ConnectivityMonitorTests {
         #expect(scene.step().isEmpty, "it gives up once")
     }
 
-    @Test("f1.8: an idle tunnel that answers pings is never called dead, for days")
+    @Test("f1.8: an idle tunnel that answers pings is not reported as dead, for days")
     func idleWithPings() {
         var scene = Scene()
         var probes = 0
@@ -248,7 +248,7 @@ struct ConnectivityMonitorTests {
         let bound = scene.monitor.options.timeToNotice
         while !scene.monitor.isReasserting, scene.now < .seconds(600) {
             _ = scene.step()
-            // Sooner than healing would begin.
+            // This is sooner than healing would begin.
             if Int(scene.now / .seconds(1)) % 20 == 0 {
                 scene.monitor.restart(from: scene.observation, isReasserting: scene.monitor.isReasserting)
             }
@@ -283,7 +283,7 @@ struct ConnectivityMonitorTests {
         #expect(scene.step() == [.reasserting(false)])
     }
 
-    @Test("The documented bounds hold for other constants, at any phase of the last sign of life", arguments: 0..<20)
+    @Test("The documented bounds hold for other constants, at any phase of the last proof", arguments: 0..<20)
     func bounds(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         let options = ConnectivityOptions(
@@ -293,7 +293,7 @@ struct ConnectivityMonitorTests {
         for _ in 0..<random.int(in: 0..<20) {
             if random.chance(0.5) { scene.received += 1 }
             _ = scene.step()
-            // It would be over before it began.
+            // Monitoring would end before it begins.
             if scene.monitor.phase == .ended {
                 scene = Scene(seed % 2 == 0 ? .afterHealing : .atOnce, options: options)
             }

@@ -141,7 +141,7 @@ extension DNSQuestion {
 
 /// A name server's answers.
 enum DNSAnswers {
-    /// The answer to the question in an IPv4 packet: these IPv4 addresses.
+    /// Returns the answer with these IPv4 addresses to the question in an IPv4 packet.
     static func answer(to question: [UInt8], _ addresses: [IPAddress]) -> [UInt8] {
         guard let client = IPAddress(bytes: question[12..<16]),
             let server = IPAddress(bytes: question[16..<20])

@@ -98,9 +98,9 @@ struct ConnectivityLossTests {
         await scene.stop()
     }
 
-    @Test("f1.8: an idle tunnel stays connected without anything to ping, by handshakes and answers of the peer")
+    @Test("f1.8: an idle tunnel stays connected without an address to ping, by handshakes and answers of the peer")
     func withoutTarget() async throws {
-        // A handshake is possible every 5 s, so the constants are not those of other tests.
+        // A handshake is possible only every 5 s, so the constants differ from those of other tests.
         let scene = try TunnelScene {
             $0.connectivity = ConnectivityOptions(
                 connectivityInterval: 1, maxConnectionAttempts: 1, pingInterval: 0.5, healingInterval: 20)
@@ -116,7 +116,7 @@ struct ConnectivityLossTests {
         await scene.stop()
     }
 
-    @Test("f1.7: an app that asks for the status all the time changes nothing")
+    @Test("f1.7: frequent status requests of an app change nothing")
     func polling() async throws {
         let scene = try TunnelScene()
         try await scene.start()

@@ -29,7 +29,7 @@ struct DeviceDataPlaneTests {
         await plane.close()
     }
 
-    @Test("4,096 allowed IPs have room in an extension; one more is refused, with a word on memory")
+    @Test("4,096 allowed IPs have room in an extension; one more is refused, with a hint about memory")
     func manyAllowedIPs() async throws {
         var environment = WireGuardEnvironment()
         environment.network = MemoryInternet().attach([.v4(0xc000_0201)])

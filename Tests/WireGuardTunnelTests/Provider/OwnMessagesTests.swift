@@ -6,7 +6,7 @@ import Testing
 
 @testable import WireGuardTunnel
 
-@Suite("Messages of an app's own to the WireGuard provider", .timeLimit(.minutes(1)))
+@Suite("An app's messages to the WireGuard provider", .timeLimit(.minutes(1)))
 struct OwnMessagesTests {
     private struct Version: TunnelMessage {
         struct Reply: Codable, Sendable { var text: String }

@@ -13,18 +13,18 @@ import WireGuardCore
 
 @testable import WireGuardTunnel
 
-/// A WireGuard that is only pretended, in virtual time: its server answers handshakes and pings while it can be reached.
+/// A simulated WireGuard in virtual time: its server answers handshakes and pings while it can be reached.
 final class VirtualPlane: DataPlane {
     struct State {
         var isReachable = true
-        /// Peers that do not answer, although the others do.
+        /// Peers that do not answer, although other peers do.
         var silent: Set<PublicKey> = []
         var peers: [DataPlanePeer] = []
         var handshakeAt: [PublicKey: Duration] = [:]
         var keepalives: [PublicKey: UInt16] = [:]
         var listenPort: UInt16 = 1
         var fwMark: UInt32?
-        /// How often the private key was set.
+        /// The number of times that the private key was set.
         var privateKeys = 0
         var filter: (@Sendable ([UInt8]) -> Bool)?
         var pings = 0
@@ -50,7 +50,7 @@ final class VirtualPlane: DataPlane {
         }
     }
 
-    /// Data goes to a peer, and comes back if it answers.
+    /// Sends data to a peer, which answers if it can.
     func exchange(with key: PublicKey) {
         state.withLock { state in
             guard let index = state.peers.firstIndex(where: { $0.publicKey == key }) else { return }

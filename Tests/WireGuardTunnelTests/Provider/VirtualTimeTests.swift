@@ -13,7 +13,7 @@ import WireGuardCore
 
 @Suite("The provider in virtual time", .timeLimit(.minutes(5)))
 struct VirtualTimeTests {
-    @Test("f1.8: idle for twelve hours, and never called dead")
+    @Test("f1.8: a tunnel idle for twelve hours is never reported as dead")
     func idle() async throws {
         let scene = VirtualScene()
         try await scene.start()
@@ -89,7 +89,7 @@ struct VirtualTimeTests {
         try await scene.start()
         func servers() -> [IPAddress] { scene.host.platform.settings?.serverAddresses ?? [] }
         #expect(servers() == [.v4(192, 0, 2, 1)])
-        // By roaming, which the device does by itself.
+        // A roaming peer, which the device follows by itself.
         let key = scene.configuration.peers[0].publicKey
         func roam(to address: IPAddress) async {
             scene.plane.state.withLock { $0.peers[0].endpoint = Endpoint(address: address, port: 51_820) }
@@ -102,7 +102,7 @@ struct VirtualTimeTests {
         #expect(await scene.changes.wait { servers().contains(.v4(203, 0, 113, 7)) })
         await roam(to: .v4(203, 0, 113, 8))
         #expect(scene.host.platform.history.count == 2, "the network is known already")
-        // By name, before the peer moves there.
+        // A name that resolves there, before the peer moves.
         scene.resolver.set("vpn.example", .addresses([.v4(10, 1, 2, 3)]))
         scene.host.pathChanged(NetworkPath(interfaces: [.init(name: "eth1", kind: .ethernet)]))
         #expect(await scene.changes.wait { scene.plane.peers().first?.endpoint?.address == .v4(10, 1, 2, 3) })
@@ -110,7 +110,7 @@ struct VirtualTimeTests {
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("Without a way to everywhere, what counts is whether there is one to the server")
+    @Test("Without a default route, a route to the server counts")
     func attachedNetworks() async throws {
         let (inside, outside) = (try IPPrefix("198.51.100.0/24"), try IPPrefix("172.17.0.0/16"))
         func path(_ network: IPPrefix) -> NetworkPath {
@@ -126,7 +126,7 @@ struct VirtualTimeTests {
         scene.host.pathChanged(path(inside))
         while scene.host.status.status != .connected { await scene.look() }
         #expect(try await scene.status().state == .connected)
-        // Another address of this machine's is another way.
+        // Another local address is another way for packets.
         let rebinds = scene.plane.state.withLock { $0.rebinds }
         var other = path(inside)
         other.endsOfWay = [.v4(198, 51, 100, 9)]
@@ -207,7 +207,7 @@ struct VirtualTimeTests {
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("Asleep without a network, and awake with one: reasserting ends with proof")
+    @Test("After sleep without a network, reasserting ends with proof on a new one")
     func sleepsOffline() async throws {
         let scene = VirtualScene()
         try await scene.start()
@@ -225,7 +225,7 @@ struct VirtualTimeTests {
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("One dead server behind a default route is noticed, although other peers live")
+    @Test("A dead server with a default route is detected, although other peers live")
     func deadGateway() async throws {
         var random = SeededGenerator(seed: 12)
         let other = PrivateKey(using: &random).publicKey
@@ -234,7 +234,7 @@ struct VirtualTimeTests {
             $0.peers.append(
                 .init(
                     publicKey: other, allowedIPs: [prefix], endpoint: "198.51.100.2:51820"))
-            // What answers pings is the other one.
+            // The other peer answers pings.
             $0.connectivity.pingAddress = nil
         }
         try await scene.start(leakPolicy: .enforcedRoutes)
@@ -291,7 +291,7 @@ struct VirtualTimeTests {
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("Lookups that fail on a network that has just come up are repeated soon")
+    @Test("Failed lookups on a new network are repeated soon")
     func repeatsLookups() async throws {
         let scene = VirtualScene { $0.peers[0].endpoint = "vpn.example:51820" }
         scene.resolver.set("vpn.example", .addresses([.v4(198, 51, 100, 1)]))
@@ -420,7 +420,7 @@ struct VirtualTimeTests {
         scene.resolver.set("vpn.example", .addresses([.v4(198, 51, 100, 1), .v4(198, 51, 100, 2)]))
         scene.plane.setReachable(false)
         let starting = Task { try await scene.host.runner.start(scene.configuration, profileID: "test") }
-        // The lookup is over, and the start's deadline and the wait for proof are slept for.
+        // The lookup is over; the start's deadline and the wait for proof sleep on the clock.
         #expect(
             await scene.changes.wait { scene.plane.peers().first?.endpoint != nil && scene.clock.sleeperCount == 2 })
         while scene.plane.peers().first?.endpoint?.address != IPAddress.v4(0xc633_6402) {
@@ -472,14 +472,14 @@ struct VirtualTimeTests {
             path.isExpensive.toggle()
             scene.host.pathChanged(path)
         }
-        // Sleep comes after them, and is waited for.
+        // Sleep is handled after the paths, and the test waits for it.
         await scene.host.sleep()
         #expect(scene.plane.state.withLock { $0.rebinds } == 0)
         #expect(scene.host.status.status == .connected)
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("There is no other configuration before the first has proven itself")
+    @Test("A reconfiguration is refused before the first handshake")
     func reconfiguresTooEarly() async throws {
         let scene = VirtualScene()
         scene.plane.setReachable(false)

@@ -39,7 +39,7 @@ struct WireGuardTunnelProviderTests {
         await #expect(throws: MessageError.self) { _ = try await scene.status() }
     }
 
-    @Test("A server that does not answer is a typed error, and nothing stays behind")
+    @Test("A server that does not answer causes a typed error, and nothing stays behind")
     func unreachable() async throws {
         let scene = try TunnelScene { $0.handshakeTimeout = 0.2 }
         scene.server.close()
@@ -175,7 +175,7 @@ struct WireGuardTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("Sleep goes quiet, and waking up binds new sockets and proves the tunnel again")
+    @Test("Sleep stops all sending, and waking up binds new sockets and proves the tunnel again")
     func sleep() async throws {
         let scene = try TunnelScene()
         try await scene.start()
@@ -208,7 +208,7 @@ struct WireGuardTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("f2.7: a server that moved is found again by its name")
+    @Test("f2.7: a server that moved is found by its name")
     func movedServer() async throws {
         let scene = try TunnelScene {
             $0.connectivity = .fast
@@ -224,7 +224,7 @@ struct WireGuardTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("f2.7, f2.8: a resolver that hangs holds up neither roaming nor the stop")
+    @Test("f2.7, f2.8: a hanging resolver delays neither roaming nor the stop")
     func hangingResolver() async throws {
         let scene = try TunnelScene()
         try await scene.start()
@@ -300,7 +300,7 @@ struct WireGuardTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("Without endpoints it listens, and is not called connected before a peer came")
+    @Test("A tunnel without endpoints listens, and is not connected until a peer connects")
     func listens() async throws {
         let scene = try TunnelScene(endpoint: nil)
         try await scene.start()
@@ -309,7 +309,7 @@ struct WireGuardTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("Healing moves to the next address, and elsewhere a peer stays where one of its addresses is")
+    @Test("Only healing moves a peer from one of its addresses to the next")
     func rotation() throws {
         let (a, b) = (try Endpoint("10.0.0.1:1"), try Endpoint("10.0.0.2:1"))
         typealias Provider = WireGuardTunnelProvider

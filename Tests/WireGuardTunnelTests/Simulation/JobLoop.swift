@@ -20,7 +20,7 @@ final class JobLoop {
 
     private var jobs: [UnownedJob] = []
     private var next = 0
-    /// Jobs that ran.
+    /// The number of jobs that ran.
     private(set) var count = 0
 
     /// Whether the runtime has such a hook; it is set at the first call.
@@ -43,7 +43,7 @@ final class JobLoop {
         return unsafe Unmanaged<JobLoop>.fromOpaque(pointer).takeUnretainedValue()
     }
 
-    /// Carries out `body`, whose tasks are this loop's, on the calling thread.
+    /// Runs `body` on the calling thread; its tasks belong to this loop.
     func run<Result>(_ body: () -> Result) -> Result {
         unsafe pthread_setspecific(Self.key, Unmanaged.passUnretained(self).toOpaque())
         defer { pthread_setspecific(Self.key, nil) }
@@ -54,7 +54,7 @@ final class JobLoop {
     var isIdle: Bool { jobs.isEmpty }
 
     /// Runs jobs until none is ready.
-    /// - Returns: false when there is no end to it.
+    /// - Returns: false if the jobs do not end.
     func runUntilIdle() -> Bool {
         // The executor of jobs that have none.
         let generic = unsafe unsafeBitCast((UInt(0), UInt(0)), to: UnownedSerialExecutor.self)

@@ -10,7 +10,7 @@ import WireGuardCore
 
 // The invariants that are checked after each event.
 extension PhoneDay {
-    /// The longest time from when all is good to `connected`.
+    /// The longest time from when all parts work to `connected`.
     static func bound(_ configuration: WireGuardTunnelConfiguration) -> Duration {
         configuration.connectivity.timeToHeal + .seconds(configuration.resolutionTimeout) + .seconds(30)
     }

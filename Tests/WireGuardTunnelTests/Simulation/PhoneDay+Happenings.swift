@@ -6,7 +6,7 @@ import PacketTunnelTesting
 
 @testable import WireGuardTunnel
 
-// What happens to the phone is carried out.
+// The handlers of the phone's events.
 extension PhoneDay {
     func happen(_ happening: Happening) {
         note { "\(happening)" }

@@ -5,7 +5,7 @@ import PacketTunnelTesting
 
 // The actions of the phone's user, and the events of its surroundings.
 extension PhoneDay {
-    /// The first minute: the tunnel goes up at home.
+    /// Plans the first minute: the tunnel starts at home.
     func plan() {
         schedule(.start, at: .seconds(1))
         planSession()
@@ -34,7 +34,7 @@ extension PhoneDay {
         if start > .zero, random.chance(0.5) {
             move(at: start, announcedAfter: random.chance(0.5) ? .zero : seconds(0...3))
         }
-        // An hour and more is for idling; only a program sends something now and then.
+        // A session this long is mostly idle; a program rarely sends data.
         let count = length > .seconds(1_600) ? 0 : random.int(in: 0...6)
         for _ in 0..<count { plan(at: start + fraction(of: length)) }
         let bursts = random.int(in: 0...(length > .seconds(1_600) ? 12 : 5))
@@ -51,7 +51,7 @@ extension PhoneDay {
         schedule(.attach(draw < 0.08 ? nil : random.int(in: 0...3), announcedAfter: delay), at: time)
     }
 
-    /// One thing that happens while the phone is awake.
+    /// Plans one event while the phone is awake.
     private func plan(at time: Duration) {
         switch random.int(in: 0..<100) {
         case 0..<22:
@@ -97,7 +97,7 @@ extension PhoneDay {
             schedule(.start, at: time + seconds(0...120))
         case 91..<95: schedule(.reconfigure, at: time)
         default:
-            // The system says the same again.
+            // The system reports the same path again.
             for step in 0..<random.int(in: 1...5) { schedule(.announcePath, at: time + .milliseconds(step * 300)) }
         }
     }

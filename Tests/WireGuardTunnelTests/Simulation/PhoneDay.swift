@@ -18,7 +18,7 @@ final class PhoneDay: @unchecked Sendable {
     static let inner = IPAddress.v4(10, 0, 0, 2)
 
     let seed: UInt64
-    /// How long the day is.
+    /// The length of the day.
     let length: Duration
     let world: SimulatedWorld
     let resolver: SimulatedResolver
@@ -54,7 +54,7 @@ final class PhoneDay: @unchecked Sendable {
     var lastSigns: UInt64 = 0
     var lastLife: Duration = .zero
     weak var lastPlane: SimulatedPlane?
-    /// Since when everything outside of the tunnel is good; nil while it is not.
+    /// The time since which everything outside the tunnel works; `nil` while it does not.
     var goodSince: Duration? = .zero
 
     // MARK: Packets
@@ -131,7 +131,7 @@ final class PhoneDay: @unchecked Sendable {
         return networks
     }
 
-    /// Lives the day.
+    /// Simulates the day.
     func run() -> Figures {
         let loop = JobLoop()
         loop.run {

@@ -54,7 +54,7 @@ struct PhoneDayTests {
         }
     }
 
-    /// The log of the first day that went wrong.
+    /// The log of the first day with a problem.
     private static func log(ofFirst problems: [String]) -> String {
         guard let text = problems.first?.split(separator: " ").dropFirst().first?.dropLast(), let seed = UInt64(text)
         else { return "" }

@@ -41,7 +41,7 @@ final class SimulatedPlane: DataPlane, @unchecked Sendable {
 
     var publicKey: PublicKey? { engine.publicKey }
 
-    /// Authentic datagrams that were received.
+    /// The number of authentic datagrams received.
     var signsOfLife: UInt64 {
         let statistics = engine.statistics
         return statistics.packetsReceived &+ statistics.keepalivesReceived &+ statistics.handshakesCompleted
@@ -59,7 +59,7 @@ final class SimulatedPlane: DataPlane, @unchecked Sendable {
     /// Records that data arrived.
     func noteLife() { askedAt = nil }
 
-    /// Sends what programs gave the interface.
+    /// Sends the packets that programs gave to the interface.
     func pump() {
         guard !isClosed else { return }
         while true {

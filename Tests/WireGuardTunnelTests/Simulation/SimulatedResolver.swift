@@ -8,7 +8,7 @@ import WireGuardCore
 
 @testable import WireGuardTunnel
 
-/// The name servers of the network that the phone is attached to: slow, gone, lying or mapping, as the network is.
+/// The name servers of the phone's network, which may be slow, unreachable, false or mapping, like the network.
 final class SimulatedResolver: EndpointResolver, @unchecked Sendable {
     /// The behaviour of name servers, apart from that of the network.
     enum Mood {

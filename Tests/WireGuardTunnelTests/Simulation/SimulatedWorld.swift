@@ -23,7 +23,7 @@ struct SimulatedFlight: Sendable {
     var bytes: [UInt8]
 }
 
-/// A network that the phone can be attached to: its families, its NAT and how good it is.
+/// A network that the phone can be attached to: its families, its NAT and its quality.
 struct SimulatedNetwork {
     struct Mapping {
         var port: UInt16
@@ -36,7 +36,7 @@ struct SimulatedNetwork {
     var hasIPv6 = false
     /// The prefix under which IPv4 is reached; then `hasIPv4` is false.
     var nat64: NAT64Prefix?
-    /// Whether names come mapped as well; else only the well-known name shows the prefix.
+    /// Whether the name servers return mapped addresses; if not, only the well-known name shows the prefix.
     var hasDNS64 = true
     var publicV4: IPAddress
     var publicV6: IPAddress
@@ -46,7 +46,7 @@ struct SimulatedNetwork {
     var conditions = LinkConditions(delay: .milliseconds(10) ... .milliseconds(30))
     /// Whether a log-in page intercepts all traffic.
     var isCaptive = false
-    /// Whether nothing passes, although the phone is attached.
+    /// Whether no packet passes, although the phone is attached.
     var isCut = false
 
     var path: NetworkPath {
@@ -90,7 +90,7 @@ final class SimulatedWorld: @unchecked Sendable {
     var publishedNumber: UInt32 = 1
     var serverHasIPv6 = true
     let behind = VirtualNetwork()
-    /// Sees each packet that came out of the tunnel at the server.
+    /// Called with each packet that leaves the tunnel at the server.
     var onArrival: ([UInt8]) -> Void = { _ in }
 
     // MARK: The link
@@ -167,7 +167,7 @@ final class SimulatedWorld: @unchecked Sendable {
 
     // MARK: - The server
 
-    /// Starts the server; sessions of before are lost.
+    /// Starts the server; earlier sessions are lost.
     func startServer() {
         server = Engine(random: makeGenerator())
         server.setPrivateKey(serverKey)
@@ -184,7 +184,7 @@ final class SimulatedWorld: @unchecked Sendable {
         (1...serverNumber).first { IPAddress.v4(serverV4($0)) == address || serverV6($0) == address }
     }
 
-    /// Whether some network maps the server to it.
+    /// Whether a network maps the server to this address.
     private func isMapped(_ address: IPAddress) -> Bool {
         networks.contains { network in
             guard let prefix = network.nat64 else { return false }
@@ -294,7 +294,7 @@ final class SimulatedWorld: @unchecked Sendable {
         plane.receive(flight.bytes, from: source)
     }
 
-    /// The way back through each NAT is forgotten, as when a router starts again.
+    /// Forgets the mappings of each NAT, as when a router restarts.
     func forgetMappings() {
         for index in networks.indices { networks[index].mappings = [:] }
     }
