@@ -67,7 +67,7 @@
                 try scene.setServer(isSilent: true)
                 try eventually("its process has ended", within: .seconds(60)) { scene.processes.isEmpty }
                 #expect(try scene.run("status", scene.name).status == 3)
-                #expect(try scene.succeed("log", scene.name).contains("nothing comes through the tunnel"))
+                #expect(try scene.succeed("log", scene.name).contains("no data arrives through the tunnel"))
                 try scene.expectUnchanged()
                 #expect(scene.remains.isEmpty)
             }

@@ -66,7 +66,7 @@
             return try #require(line.split(separator: " ").dropFirst().first.flatMap { Int($0) }) << 10
         }
 
-        /// Prints a figure on request: the output of an exit test's process goes nowhere else.
+        /// Prints a figure on request: the output of an exit test's process is lost.
         private static func note(_ text: String) {
             guard let path = ProcessInfo.processInfo.environment["CULVERT_MEMORY_FIGURES"] else { return }
             guard let file = FileHandle(forUpdatingAtPath: path) else { return }
@@ -81,7 +81,7 @@
         }
 
         func run() throws {
-            // The peers have had all their sessions before, so later growth is the device's.
+            // The peers have had all their sessions before, so the device causes later growth.
             try remotes.exhaust(&before.engine, key, rounds: 1)
             for number in 0..<600 { tun.inject(packet(to: number)) }
             _ = try tun.receive(into: batch)

@@ -147,7 +147,7 @@ struct MemoryBudgetTests {
         return update
     }
 
-    @Test("One peer beyond the budget is refused with the reason, and nothing of the update takes effect")
+    @Test("One peer beyond the budget is refused with the reason, and no part of the update is applied")
     func tooManyPeers() throws {
         let device = try device(peers: 5, allowedIPs: 10)
         defer { device.close() }

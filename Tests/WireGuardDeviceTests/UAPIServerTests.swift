@@ -124,7 +124,7 @@ struct UAPIServerTests {
         #expect(unsafe access(path, F_OK) != 0)
     }
 
-    @Test("A file that replaced ours is left alone, and a file that is not a socket is never removed")
+    @Test("A file that replaced the socket stays, and a file that is not a socket is never removed")
     func foreignFiles() throws {
         let folder = try Folder()
         let path = folder.path + "/h.sock"
@@ -248,7 +248,7 @@ struct UAPIServerTests {
             written += count
         }
         #expect(written < 1 << 24)
-        // Other clients are served meanwhile.
+        // Other clients are still served.
         let other = try Client(path)
         other.write("get=1\n\n")
         #expect(other.reply().hasSuffix("errno=0\n\n"))

@@ -237,7 +237,7 @@ struct WireGuardDeviceTests {
             host.tun.removeDevice()
             host.device.close()
             #expect(host.device.closeReason != nil)
-            // No thread runs any more, so the port is free.
+            // All threads have ended, so the port is free.
             try host.network.bind(port: 51_820, mark: 0).close()
         }
     }

@@ -3,34 +3,35 @@
 
 /// The constants of the connectivity monitor. Times are in seconds.
 public struct ConnectivityOptions: Hashable, Sendable {
-    /// Whether there is a monitor at all.
+    /// Whether the tunnel is monitored.
     public var isEnabled: Bool
-    /// The time between two looks at what was received.
+    /// The interval between checks for received data, in seconds.
     public var connectivityInterval: Double
-    /// How many looks in a row may find nothing before pings are sent, and as many again before healing begins.
+    /// The number of consecutive checks without received data before pings are sent, and of further
+    /// ones before healing starts.
     public var maxConnectionAttempts: Int
-    /// What is pinged through the tunnel: an address, or a name that is resolved by the tunnel's DNS servers. Nil asks the
-    /// peer for a handshake instead, and that only while something is owed that was sent: an idle tunnel sends nothing.
+    /// The address to ping through the tunnel, or a name that the tunnel's DNS servers resolve. If `nil`, a handshake is
+    /// requested instead, and only while the peer owes an answer: an idle tunnel sends nothing.
     public var pingAddress: String?
-    /// The time between two pings.
+    /// The time between pings.
     public var pingInterval: Double
-    /// How long each step of healing is given.
+    /// The time that each healing step may take.
     public var healingInterval: Double
-    /// Whether a dead tunnel ends, and when.
+    /// The condition under which a dead tunnel ends.
     public var endWhenDead: EndWhenDead
 
-    /// Whether a tunnel ends through which nothing comes any more, and when. It is the same whatever is routed into it.
+    /// The condition under which a tunnel ends if no data arrives through it. It does not depend on the tunnel's routes.
     public enum EndWhenDead: String, Codable, Hashable, Sendable, CaseIterable {
-        /// It stays up and is healed again and again, until it works or is stopped. What is routed into it goes nowhere
-        /// meanwhile, and so never beside it.
+        /// The tunnel stays up and is healed repeatedly until it works or is stopped. Until then its routed traffic is
+        /// dropped, so that none leaves outside the tunnel.
         case never
-        /// It ends once a round of healing did not help.
+        /// The tunnel ends after a round of healing without success.
         case afterHealing
-        /// It ends instead of being healed: for who has another server to go to.
+        /// The tunnel ends instead of being healed, for apps that can connect to another server.
         case atOnce
     }
 
-    /// Options.
+    /// Makes options.
     public init(
         isEnabled: Bool = true, connectivityInterval: Double = 10, maxConnectionAttempts: Int = 3,
         pingAddress: String? = nil, pingInterval: Double = 2, healingInterval: Double = 10,
@@ -45,26 +46,26 @@ public struct ConnectivityOptions: Hashable, Sendable {
         self.endWhenDead = endWhenDead
     }
 
-    /// A plain stop instead of healing, for an app that has another server to go to, or leaves that to rules on demand: a look every
-    /// ten seconds, pings every two seconds after three that found nothing, and an end with `.connectivityLost`
-    /// after as many again.
-    /// - Parameter pingAddress: what is pinged through the tunnel; without it the peer is asked for a handshake.
+    /// Options for a tunnel that stops instead of healing, for an app that connects to another server or relies on on-demand
+    /// rules. The tunnel is checked every ten seconds. After three checks without received data it is pinged every two
+    /// seconds, and after three more it ends with `.connectivityLost`.
+    /// - Parameter pingAddress: the address to ping through the tunnel; if `nil`, a handshake is requested instead.
     public static func plainStop(pingAddress: String? = nil) -> ConnectivityOptions {
         ConnectivityOptions(
             connectivityInterval: 10, maxConnectionAttempts: 3, pingAddress: pingAddress, pingInterval: 2,
             endWhenDead: .atOnce)
     }
 
-    /// The longest time from the last sign of life, or from when the machine woke up, until the tunnel is no longer called
-    /// connected. It holds for the whole tunnel, and for each peer that a default route goes to, while something is owed: from what
-    /// was sent first without an answer on. Of a tunnel that nobody uses nothing is said, unless there is a ``pingAddress``.
+    /// The longest time from the last proof that the tunnel works, or from wake-up, until the tunnel is no longer reported as
+    /// connected. It applies to the whole tunnel, and to each peer with a default route, while an answer is owed: it counts
+    /// from the first unanswered packet. An idle tunnel is not checked unless it has a ``pingAddress``.
     public var timeToNotice: Duration {
-        // The last sign of life may have come right after a look, and a look may come one ping late.
+        // The last proof may have arrived right after a check, and a check may be one ping interval late.
         .seconds(connectivityInterval * Double(2 * maxConnectionAttempts + 1) + 2 * pingInterval)
     }
 
-    /// The longest time from the last sign of life until the tunnel ends, when nothing helps; nil where it does not
-    /// (``endWhenDead``).
+    /// The longest time from the last proof that the tunnel works until the tunnel ends if healing fails; `nil` if the tunnel
+    /// does not end (``endWhenDead``).
     public var timeToGiveUp: Duration? {
         switch endWhenDead {
         case .never: nil
@@ -74,8 +75,8 @@ public struct ConnectivityOptions: Hashable, Sendable {
         }
     }
 
-    /// The longest time from when network, name servers and server are good again until the tunnel is proven, where it does
-    /// not end: a round of healing at its slowest, and a handshake.
+    /// The longest time from when the network, the name servers and the server work again until the tunnel is proven, if the
+    /// tunnel does not end: the slowest round of healing, and a handshake.
     public var timeToHeal: Duration {
         .seconds((healingInterval * 8 + pingInterval) * Double(ConnectivityMonitor.Step.allCases.count) + 15)
     }
@@ -87,7 +88,7 @@ extension ConnectivityOptions: Codable {
         case endWhenDead
     }
 
-    /// Decodes; what is left out has its default.
+    /// Decodes the options; missing members have their defaults.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         let standard = ConnectivityOptions()

@@ -11,7 +11,7 @@ extension WireGuardTunnelConfiguration: Codable {
     private static let members = [
         Member("privateKeyName", \.privateKeyName), Member("dns", \.dns), Member("mtu", \.mtu),
         Member("listenPort", \.listenPort), Member("fwMark", \.fwMark), Member("excludedRoutes", \.excludedRoutes),
-        // The latter takes precedence.
+        // `makesRoutes` takes precedence.
         Member("routeTable", \.routeTable), Member("makesRoutes", \.makesRoutes),
         Member("allowsLocalNetwork", \.allowsLocalNetwork), Member("leakPolicy", \.leakPolicy),
         Member("allowedNetworks", \.allowedNetworks), Member("connectivity", \.connectivity),
@@ -19,8 +19,9 @@ extension WireGuardTunnelConfiguration: Codable {
         Member("waitsForHandshake", \.waitsForHandshake), Member("privateKeyComesLater", \.privateKeyComesLater),
     ]
 
-    /// Decodes; a member that is left out has its default.
-    /// - Throws: `TunnelError` with `.configurationInvalid` and all problems if the key or the endpoint of a peer is malformed.
+    /// Decodes the configuration; missing members have their defaults.
+    /// - Throws: `TunnelError` with `.configurationInvalid` and all problems if the key or the endpoint of a peer is
+    ///   malformed.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: MemberName.self)
         let texts = try container.decode([PeerText].self, forKey: "peers")
@@ -38,7 +39,7 @@ extension WireGuardTunnelConfiguration: Codable {
         }
     }
 
-    /// Encodes everything but the keys.
+    /// Encodes the configuration without the keys.
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.container(keyedBy: MemberName.self)
         try container.encode(addresses, forKey: "addresses")
@@ -48,7 +49,7 @@ extension WireGuardTunnelConfiguration: Codable {
     }
 }
 
-/// A member of the configuration's JSON that may be left out.
+/// A member of the configuration's JSON that may be missing.
 private struct Member: Sendable {
     typealias Configuration = WireGuardTunnelConfiguration
 
@@ -80,10 +81,10 @@ private struct MemberName: CodingKey, ExpressibleByStringLiteral {
 }
 
 extension PeerConfiguration {
-    /// A peer from texts.
+    /// Makes a peer from texts.
     /// - Parameters:
     ///   - publicKey: 44 characters of base64.
-    ///   - endpoint: `host:port`, `1.2.3.4:port` or `[v6]:port`; nil if only the peer can begin.
+    ///   - endpoint: `host:port`, `1.2.3.4:port` or `[v6]:port`; `nil` if only the peer can start a handshake.
     /// - Throws: `TunnelError` with `.configurationInvalid` and the problems of both texts.
     public init(
         publicKey: String, endpoint: String? = nil, allowedIPs: [IPPrefix] = [], persistentKeepalive: UInt16 = 0
@@ -118,7 +119,7 @@ extension PeerText {
             allowedIPs: peer.allowedIPs, persistentKeepalive: peer.persistentKeepalive ?? 0)
     }
 
-    /// Decodes; a member that is left out has its default.
+    /// Decodes the peer; missing members have their defaults.
     init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         publicKey = try container.decode(String.self, forKey: .publicKey)
@@ -128,8 +129,8 @@ extension PeerText {
         persistentKeepalive = try container.decodeIfPresent(UInt16.self, forKey: .persistentKeepalive) ?? 0
     }
 
-    /// The peer, with zeros for a malformed key and without a malformed endpoint, and the problems.
-    /// - Parameter path: The beginning of the fields' names.
+    /// Returns the peer, with zeros for a malformed key and without a malformed endpoint, and the problems.
+    /// - Parameter path: the prefix of the fields' names.
     func parsed(at path: String) -> (peer: PeerConfiguration, problems: [SettingsProblem]) {
         var peer = PeerConfiguration(
             publicKey: PublicKey(Bytes32.zero), allowedIPs: allowedIPs, persistentKeepalive: persistentKeepalive)

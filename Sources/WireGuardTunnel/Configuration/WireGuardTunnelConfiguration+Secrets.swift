@@ -5,7 +5,8 @@ import PacketTunnel
 import WireGuardCore
 
 extension WireGuardTunnelConfiguration {
-    /// The configuration of a run: with the keys of the secrets that it names, and with the host's mark if it has one.
+    /// Returns the configuration of a run: with the keys of the secrets that it names, and with the host's mark if the host
+    /// has one.
     /// - Throws: `.secretUnavailable`.
     func completed(by context: ProviderContext) async throws(TunnelError) -> WireGuardTunnelConfiguration {
         var complete = self

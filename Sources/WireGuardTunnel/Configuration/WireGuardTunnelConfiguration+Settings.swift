@@ -6,10 +6,10 @@ public import PacketTunnel
 import WireGuardCore
 
 extension WireGuardTunnelConfiguration {
-    /// What the tunnel wants of the system: addresses, allowed IPs as included routes, DNS, MTU.
+    /// The system settings that the tunnel requires: addresses, allowed IPs as included routes, DNS, MTU.
     /// - Parameters:
-    ///   - leakPolicy: the least that is demanded; the stricter of it and the configuration's is asked for.
-    ///   - servers: where the peers are, as far as that is known.
+    ///   - leakPolicy: the minimum policy; the stricter of it and the configuration's policy is used.
+    ///   - servers: the known addresses of the peers.
     public func settings(
         leakPolicy: LeakPolicy = .routeBased, servers: Set<IPAddress> = []
     ) -> TunnelSettings {
@@ -25,8 +25,9 @@ extension WireGuardTunnelConfiguration {
             serverAddresses: servers.sorted { $0.description < $1.description })
     }
 
-    /// Whether a path has no way to any peer, as far as it is known where they are.
-    /// - Parameter places: where peers that have an endpoint were found; without an entry, one that has a name may be anywhere.
+    /// Whether a path reaches no peer, as far as the peers' addresses are known.
+    /// - Parameter places: the resolved addresses of peers with an endpoint; a peer with a host name but no entry may have
+    ///   any address.
     func hasNoWay(on path: NetworkPath, _ places: [PublicKey: [IPAddress]]) -> Bool {
         guard path.status == .unsatisfied else { return false }
         var addresses: [IPAddress] = []
@@ -36,25 +37,26 @@ extension WireGuardTunnelConfiguration {
             if known.isEmpty { return path.isCutOff }
             addresses += known
         }
-        // Who only listens goes to nobody.
+        // A configuration without endpoints only listens: it sends to no address first.
         return addresses.isEmpty ? path.isCutOff : !path.mayReach(addresses)
     }
 
-    /// The server, as it is shown to the user.
+    /// The server's name or address, for display.
     var remoteAddress: String {
         let hosts = peers.compactMap(\.endpoint?.host)
         guard let first = hosts.first else { return "no endpoint" }
         return hosts.count == 1 ? first : "\(first) and \(hosts.count - 1) more"
     }
 
-    /// The peers' addresses that the configuration names.
+    /// The peers' addresses that the configuration contains.
     var literalServers: [IPAddress] { peers.compactMap { $0.endpoint?.endpoint?.address } }
 
-    /// Whether this side can begin with one of the peers.
+    /// Whether this side can start a handshake with one of the peers.
     package var hasEndpoints: Bool { peers.contains { $0.endpoint != nil } }
 }
 
 extension PeerConfiguration {
-    /// Whether a default route goes to it, and this side can begin: when it is silent, the tunnel is as good as dead.
+    /// Whether the peer has a default route and this side can start a handshake with it. If such a peer is silent, the tunnel
+    /// counts as dead.
     var isGateway: Bool { endpoint != nil && allowedIPs.contains { $0.length == 0 } }
 }

@@ -6,9 +6,9 @@ public import PacketTunnel
 import WireGuardCore
 
 extension WireGuardTunnelConfiguration {
-    /// Everything that is wrong with the configuration, in the order of its fields; empty when it can be used.
+    /// Returns every problem of the configuration, in the order of its fields; empty if the configuration is valid.
     ///
-    /// Settings that only the host can judge are checked by it: see `TunnelSettings.validate()`.
+    /// The host checks the settings that depend on it: see `TunnelSettings.validate()`.
     public func validate() -> [SettingsProblem] {
         var problems: [SettingsProblem] = []
         func add(_ field: String, _ value: some CustomStringConvertible, _ problem: String, fix: String) {
@@ -20,8 +20,8 @@ extension WireGuardTunnelConfiguration {
         problems += settings(leakPolicy: leakPolicy).validate().map(named)
         if let routeTable, routeTable == 0 || routeTable == 255 {
             add(
-                "routeTable", routeTable, routeTable == 0 ? "is no table" : "is the kernel's own",
-                fix: "choose a number from 1 on, other than 255, or leave it out")
+                "routeTable", routeTable, routeTable == 0 ? "must not be 0" : "is the kernel's local table",
+                fix: "set 1 or higher, other than 255, or omit it")
         }
         if peers.isEmpty { add("peers", "", "has no peer", fix: "add the server") }
         var seen: [PublicKey: Int] = [:]
@@ -45,14 +45,14 @@ extension WireGuardTunnelConfiguration {
         return problems
     }
 
-    /// The error for a configuration with these problems.
+    /// Makes the error for a configuration with these problems.
     static func invalid(_ problems: [SettingsProblem]) -> TunnelError {
         TunnelError(
             .configurationInvalid, "the tunnel's configuration cannot be used",
             fix: "correct the fields that are listed", problems: problems)
     }
 
-    /// The same problem with the field's name in the configuration.
+    /// Returns the problem with the field's name in the configuration.
     private func named(_ problem: SettingsProblem) -> SettingsProblem {
         var problem = problem
         if problem.field.hasPrefix("includedRoutes") { problem.field = "peers.allowedIPs" }

@@ -4,18 +4,19 @@
 public import PacketTunnel
 public import WireGuardCore
 
-/// A wg-quick file taken apart: what goes into a profile, and the secrets that go into its secret store.
+/// The result of importing a wg-quick file: a configuration for a profile, and the secrets for its secret store.
 public struct WgQuickImport: Sendable {
     /// The configuration, which names the secrets.
     public var configuration: WireGuardTunnelConfiguration
     /// The secrets by name: 32 bytes each.
     public var secrets: [String: SecretBytes]
-    /// Keys of the file that a provider has no use for: hooks, `SaveConfig`, and a `Table` by name.
+    /// Keys of the file that a provider ignores: hooks, `SaveConfig`, and a `Table` by name.
     ///
-    /// A `Table` by number is not among them, but in the configuration's ``WireGuardTunnelConfiguration/routeTable``, which
-    /// only who makes the host can carry out. Where that is not done, as on Apple's platforms, tell the user of it too.
+    /// A `Table` by number is not ignored: it becomes the configuration's ``WireGuardTunnelConfiguration/routeTable``, which
+    /// only the code that creates the host can apply. If it is not applied, as on Apple platforms, warn the user about it
+    /// too.
     public var ignoredKeys: [String]
-    /// What the file may not have been meant to say.
+    /// Settings of the file that are valid but may be mistakes.
     public var warnings: [ConfigurationError]
     /// The file's `[Interface]`, with its commands.
     package var interface: InterfaceConfiguration
@@ -26,7 +27,7 @@ extension WireGuardTunnelConfiguration {
     /// - Parameters:
     ///   - text: the contents of the file.
     ///   - name: the file's name, for errors.
-    /// - Throws: everything that is wrong with the file, line by line.
+    /// - Throws: all problems of the file, by line.
     public static func split(
         wgQuick text: String, name: String = "configuration"
     ) throws(ConfigurationErrors) -> WgQuickImport {
@@ -34,7 +35,7 @@ extension WireGuardTunnelConfiguration {
     }
 
     /// Splits the bytes of a wg-quick file, for a caller that may run the file's commands.
-    /// - Parameter runsHooks: Whether the private key may be left to `PostUp`.
+    /// - Parameter runsHooks: whether `PostUp` may set the private key.
     package static func split(
         wgQuick bytes: [UInt8], name: String, runsHooks: Bool
     ) throws(ConfigurationErrors) -> WgQuickImport {

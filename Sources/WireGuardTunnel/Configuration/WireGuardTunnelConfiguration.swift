@@ -5,47 +5,47 @@ public import NetworkAddresses
 public import PacketTunnel
 public import WireGuardCore
 
-/// The configuration of a WireGuard tunnel: interface and peers, and what only a tunnel has. Its JSON names the secrets of the
-/// profile's secret store, and never contains a key.
+/// The configuration of a WireGuard tunnel: interface, peers, and tunnel options. Its JSON names the secrets of the profile's
+/// secret store, and never contains a key.
 ///
-/// In JSON, members that have a default may be left out. ``validate()`` returns all problems of a configuration.
+/// In JSON, members with a default may be omitted. ``validate()`` returns all problems of a configuration.
 public struct WireGuardTunnelConfiguration: Hashable, Sendable {
     /// A peer of ``tunnel``.
     public typealias Peer = PeerConfiguration
 
-    /// Interface and peers. A start reads their keys from the secrets that this configuration names, and has no use for commands.
+    /// Interface and peers. A start reads their keys from the secrets that this configuration names, and ignores commands.
     public var tunnel: TunnelConfiguration
     /// The name of the secret that holds the private key.
     public var privateKeyName: String
     /// The names of the secrets that hold the pre-shared keys of peers.
     public var presharedKeyNames: [PublicKey: String]
-    /// Whether there is no such secret: the private key comes by the management socket once the tunnel's interface is there, as
-    /// from `PostUp = wg set %i private-key FILE`. Only hosts that serve that socket can start it.
+    /// Whether the private key is not a stored secret but arrives through the management socket after the interface exists,
+    /// as from `PostUp = wg set %i private-key FILE`. Only hosts that serve that socket can start such a configuration.
     package var privateKeyComesLater = false
-    /// Split DNS: the name servers resolve names in these domains only; if empty, every name.
+    /// Split DNS: the name servers resolve only names in these domains, or every name if the list is empty.
     public var dnsMatchDomains: [String] = []
-    /// Whether ``dnsMatchDomains`` complete names as well.
+    /// Whether ``dnsMatchDomains`` are search domains as well.
     public var searchesDNSMatchDomains = false
-    /// Networks that are not reached through the tunnel, although a peer's allowed IPs hold them.
+    /// Networks that are not reached through the tunnel, although a peer's allowed IPs contain them.
     public var excludedRoutes: [IPPrefix]
-    /// Whether networks that are attached directly are reached directly.
+    /// Whether directly attached networks are reached outside the tunnel.
     public var allowsLocalNetwork: Bool
-    /// What may leave outside of the tunnel.
+    /// The traffic that may leave outside the tunnel.
     public var leakPolicy: LeakPolicy
-    /// Networks that are reached beside the tunnel, whatever allowed IPs and leak policy say.
+    /// Networks that are reached outside the tunnel, regardless of allowed IPs and leak policy.
     public var allowedNetworks: [IPPrefix]
-    /// How the provider notices that nothing comes through any more, and what it does about it.
+    /// Options for detecting that no data arrives through the tunnel, and for the response.
     public var connectivity: ConnectivityOptions
-    /// How long names may take to resolve, in seconds.
+    /// The time limit for resolving names, in seconds.
     public var resolutionTimeout: Double
-    /// How long the first handshake may take, in seconds.
+    /// The time limit for the first handshake, in seconds.
     public var handshakeTimeout: Double
-    /// Whether a start waits for proof that the tunnel works: a handshake within ``handshakeTimeout``. Without, the tunnel is up
-    /// as soon as its settings are in force, `reasserting` until there is proof, and goes on trying, also where there is no
-    /// network yet and where names have no address yet.
+    /// Whether a start waits for proof that the tunnel works: a handshake within ``handshakeTimeout``. If `false`, the tunnel
+    /// is up as soon as its settings are applied, stays `reasserting` until a handshake completes, and keeps trying, even
+    /// without a network or before names resolve.
     public var waitsForHandshake: Bool
 
-    /// A configuration.
+    /// Makes a configuration.
     public init(
         privateKeyName: String = defaultPrivateKeyName, addresses: [InterfaceAddress], dns: DNSSettings? = nil,
         mtu: Int? = nil, listenPort: UInt16? = nil, fwMark: UInt32? = nil, excludedRoutes: [IPPrefix] = [],
@@ -74,7 +74,7 @@ public struct WireGuardTunnelConfiguration: Hashable, Sendable {
         self.dns = dns
     }
 
-    /// The name that the private key's secret has unless stated.
+    /// The default name of the private key's secret.
     public static let defaultPrivateKeyName = "private-key"
 
     /// Feeds the addresses and the number of peers to a hasher.
@@ -99,26 +99,26 @@ extension WireGuardTunnelConfiguration {
         set { tunnel.interface.addresses = newValue }
     }
 
-    /// The UDP port to listen on; nil or 0 lets the system choose.
+    /// The UDP port to listen on; if `nil` or 0, the system chooses.
     public var listenPort: UInt16? {
         get { tunnel.interface.listenPort }
         set { tunnel.interface.listenPort = newValue }
     }
 
-    /// The mark on outgoing datagrams, on systems that have marks; nil or 0 sets no mark.
+    /// The mark on outgoing datagrams, on systems that have marks; if `nil` or 0, no mark is set.
     public var fwMark: UInt32? {
         get { tunnel.interface.fwMark }
         set { tunnel.interface.fwMark = newValue }
     }
 
-    /// The most bytes of one IP packet in the tunnel; nil leaves it to the path. A value that no interface can have becomes 0,
-    /// which ``validate()`` reports.
+    /// The maximum size of an IP packet in the tunnel, in bytes; if `nil`, it follows from the path. A value that no
+    /// interface can have becomes 0, which ``validate()`` reports.
     public var mtu: Int? {
         get { tunnel.interface.mtu.map(Int.init) }
         set { tunnel.interface.mtu = newValue.map { UInt16(exactly: $0) ?? 0 } }
     }
 
-    /// The name servers and their domains; nil leaves the system's servers.
+    /// The name servers and their domains; if `nil`, the system's servers stay in use.
     public var dns: DNSSettings? {
         get {
             let dns = DNSSettings(
@@ -133,16 +133,16 @@ extension WireGuardTunnelConfiguration {
         }
     }
 
-    /// Whether allowed IPs become routes; off for `Table = off`.
+    /// Whether allowed IPs become routes; false for `Table = off`.
     public var makesRoutes: Bool {
         get { tunnel.interface.table != .off }
         set { if newValue != makesRoutes { tunnel.interface.table = newValue ? .automatic : .off } }
     }
 
-    /// The routing table that allowed IPs become routes in, without policy rules, for `Table = N`; nil for the host's choice.
+    /// The routing table for the routes of allowed IPs, without policy rules, for `Table = N`; if `nil`, the host chooses.
     ///
-    /// The host uses it: see `routeTable` of `LinuxHostOptions`. The provider does not, and on a host without such an option
-    /// allowed IPs are ordinary routes: tell the user, or refuse the configuration.
+    /// The host applies it: see `routeTable` of `LinuxHostOptions`. The provider does not. On a host without such an option
+    /// allowed IPs become ordinary routes: warn the user, or refuse the configuration.
     public var routeTable: UInt32? {
         get { if case .number(let table) = tunnel.interface.table { table } else { nil } }
         set {

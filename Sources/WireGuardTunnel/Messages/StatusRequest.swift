@@ -3,23 +3,23 @@
 
 public import PacketTunnel
 
-/// Asks the provider how the tunnel does.
+/// Requests the status of the tunnel.
 public struct StatusRequest: TunnelMessage {
-    /// How it does.
+    /// The status of the tunnel.
     public struct Reply: Codable, Hashable, Sendable {
-        /// What it is doing.
+        /// The state of the tunnel.
         public var state: WireGuardState
-        /// The key that peers know this end by; nil while there is no private key.
+        /// The public key of this end; `nil` while there is no private key.
         public var publicKey: String?
-        /// The port that is bound; nil while none is.
+        /// The UDP port in use; `nil` if no socket is bound.
         public var listenPort: UInt16?
         /// The peers.
         public var peers: [PeerStatus]
-        /// Packets that were dropped, by cause.
+        /// The dropped packets, by cause.
         public var drops: [String: UInt64]
-        /// Pings that were sent through the tunnel.
+        /// The number of pings sent through the tunnel.
         public var pingsSent: Int
-        /// Valid replies to them.
+        /// The number of valid replies to the pings.
         public var pingReplies: Int
 
         /// The bytes received from all peers.
@@ -27,7 +27,7 @@ public struct StatusRequest: TunnelMessage {
         /// The bytes sent to all peers.
         public var sentBytes: UInt64 { status.sentBytes }
 
-        /// The part that tunnels of all kinds have.
+        /// The part of the status that all kinds of tunnels share.
         public var status: ProviderStatus {
             var status = ProviderStatus(
                 activity: state.rawValue, isTrying: [.connecting, .healing].contains(state), peers: peers, drops: drops)
@@ -39,33 +39,33 @@ public struct StatusRequest: TunnelMessage {
     /// The name of the message.
     public static let name = "culvert.wireguard.status"
 
-    /// A request.
+    /// Makes a request.
     public init() {}
 }
 
-/// What a WireGuard tunnel is doing.
+/// The state of a WireGuard tunnel.
 public enum WireGuardState: String, Codable, Hashable, Sendable, CaseIterable {
-    /// It waits for its first handshake.
+    /// The tunnel waits for its first handshake.
     case connecting
-    /// It is up.
+    /// The tunnel is up.
     case connected
-    /// It is up, and being probed: nothing was received for some time.
+    /// The tunnel is up and is being probed, because no data was received for some time.
     case probing
-    /// Nothing comes through, and it is being healed.
+    /// No data arrives through the tunnel, and it is being healed.
     case healing
-    /// There is no network, or the device sleeps.
+    /// There is no network, or the machine sleeps.
     case paused
-    /// Its settings are being changed.
+    /// The tunnel's settings are being changed.
     case reconfiguring
-    /// It listens for peers, and none has come yet.
+    /// The tunnel listens for peers, and no peer has connected yet.
     case listening
-    /// It has ended.
+    /// The tunnel has ended.
     case stopped
 }
 
-/// Gives the provider another configuration while it runs. Peers that are in both keep their sessions.
+/// Changes the configuration of a running tunnel. Peers in both configurations keep their sessions.
 public struct ReconfigureRequest: TunnelMessage {
-    /// Done.
+    /// An empty reply: the change was applied.
     public struct Reply: Codable, Hashable, Sendable {}
 
     /// The name of the message.
@@ -74,6 +74,6 @@ public struct ReconfigureRequest: TunnelMessage {
     /// The new configuration.
     public var configuration: WireGuardTunnelConfiguration
 
-    /// A request.
+    /// Makes a request.
     public init(configuration: WireGuardTunnelConfiguration) { self.configuration = configuration }
 }

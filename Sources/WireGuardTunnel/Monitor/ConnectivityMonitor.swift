@@ -1,43 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Decides whether a tunnel still carries anything. It has no clock and does no I/O: what was seen goes in, what to do
-/// comes out.
+/// Decides whether a tunnel still carries data. The monitor has no clock and does no I/O: it receives observations and
+/// returns actions.
 ///
-/// It watches what is received, while something is owed or there is an address to ping: a tunnel that nobody uses is left
-/// alone. After ``ConnectivityOptions/maxConnectionAttempts`` looks that found nothing it has
-/// the tunnel probed, and after as many intervals without an answer it has the tunnel healed, step by step, for ever unless
-/// ``ConnectivityOptions/endWhenDead`` says otherwise. Only what comes back counts: a byte received from the peer, a handshake, a reply to a ping. What is sent does not.
+/// It checks for received data while an answer is owed or there is an address to ping; an idle tunnel is not checked. After
+/// ``ConnectivityOptions/maxConnectionAttempts`` checks without received data it has the tunnel probed. After as many
+/// intervals without an answer it has the tunnel healed, step by step, without end unless ``ConnectivityOptions/endWhenDead``
+/// ends the tunnel. Only received data counts: a byte from the peer, a handshake, a reply to a ping. Sent data does not.
 ///
-/// Of several peers, one that lives does not speak for another: see ``Observation/isGatewaySilent``.
+/// If there are several peers, traffic from one is not proof for another: see ``Observation/isGatewaySilent``.
 public struct ConnectivityMonitor: Hashable, Sendable {
-    /// What healing consists of, in this order.
+    /// The healing steps, in order.
     public enum Step: Int, Hashable, Sendable, CaseIterable {
-        /// New sockets.
+        /// Bind new sockets.
         case rebind
-        /// The endpoint's name asked for again, and another of its addresses tried.
+        /// Resolve the endpoint's name again, and try another of its addresses.
         case resolve
-        /// A new handshake.
+        /// Start a new handshake.
         case handshake
     }
 
-    /// What was seen at one moment.
+    /// The state of the tunnel at one moment.
     public struct Observation: Hashable, Sendable {
-        /// The time, on any clock that only goes forward.
+        /// The time, on a monotonic clock.
         public var now: Duration
-        /// The bytes that were received from peers, over the tunnel's life.
+        /// The bytes received from all peers since the tunnel started.
         public var receivedBytes: UInt64
-        /// How long ago the last handshake ended; nil when there was none.
+        /// The time since the last handshake completed; `nil` if there was none.
         public var handshakeAge: Duration?
-        /// Whether a valid reply to a ping came since the observation before.
+        /// Whether a valid reply to a ping has arrived since the previous observation.
         public var pingReplied: Bool
-        /// Whether a peer that a default route goes to has owed an answer for too long. Then nothing that comes from
-        /// others counts.
+        /// Whether a peer with a default route has owed an answer for too long. If so, data from other peers does not count.
         public var isGatewaySilent: Bool
-        /// Whether something was sent that is not answered yet.
+        /// Whether a sent packet is still unanswered.
         public var isOwed: Bool
 
-        /// An observation.
+        /// Makes an observation.
         public init(
             now: Duration, receivedBytes: UInt64, handshakeAge: Duration? = nil, pingReplied: Bool = false,
             isGatewaySilent: Bool = false, isOwed: Bool = true
@@ -51,53 +50,53 @@ public struct ConnectivityMonitor: Hashable, Sendable {
         }
     }
 
-    /// What to do.
+    /// An action that the monitor asks for.
     public enum Action: Hashable, Sendable {
-        /// Send a ping, or ask for a handshake where there is nothing to ping.
+        /// Send a ping, or request a handshake if there is no address to ping.
         case probe
-        /// Take a step of healing.
+        /// Perform a healing step.
         case heal(Step)
-        /// Say whether the tunnel carries nothing at present.
+        /// Report whether the tunnel currently carries no data.
         case reasserting(Bool)
-        /// End the tunnel: it is dead, and ``ConnectivityOptions/endWhenDead`` is due.
+        /// End the tunnel: it is dead, and ``ConnectivityOptions/endWhenDead`` applies.
         case giveUp
     }
 
-    /// How far it is.
+    /// The progress of monitoring or healing.
     public enum Phase: Hashable, Sendable {
-        /// So many looks in a row found nothing.
+        /// `flat` consecutive checks found no received data.
         case watching(flat: Int)
-        /// The tunnel is probed, since then.
+        /// The tunnel has been probed since this time.
         case probing(since: Duration)
-        /// A step of healing was taken, then; rounds count from zero.
+        /// A healing step was performed at this time; rounds count from zero.
         case healing(Step, since: Duration, round: Int)
-        /// It gave up.
+        /// The monitor has ended the tunnel.
         case ended
     }
 
-    /// The constants.
+    /// The options of the monitor.
     public let options: ConnectivityOptions
-    /// How far it is.
+    /// The current phase.
     public private(set) var phase = Phase.watching(flat: 0)
-    /// Whether it has said that the tunnel carries nothing.
+    /// Whether the tunnel was reported as carrying no data.
     public private(set) var isReasserting = false
     private var baseline: Observation
     private var lastProbe: Duration?
-    /// When something last proved that the tunnel works. Pauses and changes of the network do not move it.
+    /// The time of the last proof that the tunnel works. Pauses and network changes do not change it.
     private var lastLife: Duration
 
-    /// A monitor of a tunnel that has just been proven to work.
+    /// Makes a monitor for a tunnel that has just been proven to work.
     public init(options: ConnectivityOptions, baseline: Observation) {
         self.options = options
         self.baseline = baseline
         lastLife = baseline.now
     }
 
-    /// Begins anew after a pause or a change: what was before does not count. The tunnel is probed until it is proven, and
-    /// said to carry nothing as soon as the last proof is too old, however often this is called.
+    /// Restarts monitoring after a pause or a change: earlier observations do not count. The tunnel is probed until there is
+    /// proof, and reported as not working as soon as the last proof is too old, even if this is called often.
     /// - Parameters:
-    ///   - observation: what there is to see now.
-    ///   - isReasserting: whether the tunnel is said to carry nothing until then.
+    ///   - observation: the current state of the tunnel.
+    ///   - isReasserting: whether the tunnel is reported as not working until there is proof.
     public mutating func restart(from observation: Observation, isReasserting: Bool) {
         baseline = observation
         lastProbe = nil
@@ -105,18 +104,19 @@ public struct ConnectivityMonitor: Hashable, Sendable {
         phase = .probing(since: observation.now)
     }
 
-    /// How long to wait for the next observation.
+    /// The time until the next observation.
     public var nextInterval: Duration {
         switch phase {
         case .watching, .ended: .seconds(options.connectivityInterval)
-        // Who waits for proof wants to know soon; where a whole round of healing has not helped, not that soon.
+        // A caller that waits for proof needs a fast answer; after a whole round of healing without success, checks are
+        // slower.
         case .probing, .healing(_, _, 0):
             .seconds(isReasserting ? min(options.pingInterval, 0.25) : options.pingInterval)
         case .healing: .seconds(options.pingInterval)
         }
     }
 
-    /// Takes an observation and says what to do.
+    /// Evaluates an observation and returns the actions to perform.
     public mutating func tick(_ observation: Observation) -> [Action] {
         if phase == .ended { return [] }
         let isAlive = !observation.isGatewaySilent && isAlive(observation)
@@ -130,16 +130,16 @@ public struct ConnectivityMonitor: Hashable, Sendable {
             return [.reasserting(false)]
         }
         switch (phase, observation.isGatewaySilent) {
-        // It was given its time already.
+        // A silent gateway has already had its time to answer.
         case (.watching, true), (.probing, true): return heal(.rebind, observation.now, round: 0)
         case (.watching, false) where !observation.isOwed && options.pingAddress == nil && gap <= patience:
-            // Nothing was to come, so that nothing came says nothing.
+            // No answer was owed, so silence proves nothing.
             phase = .watching(flat: 0)
             lastLife = observation.now
             return []
         case (.watching(let flat), false):
             phase = .watching(flat: flat + 1)
-            // Where no look came for so long, the machine slept without saying so.
+            // A gap this long between checks means that the machine slept without a notification.
             guard flat + 1 >= options.maxConnectionAttempts || gap > patience else { return [] }
             phase = .probing(since: observation.now)
             lastProbe = nil
@@ -148,7 +148,7 @@ public struct ConnectivityMonitor: Hashable, Sendable {
             guard observation.now - since >= patience else { return doubt(observation.now) + probe(observation.now) }
             return heal(.rebind, observation.now, round: 0)
         case (.healing(let step, let since, let round), _):
-            // Where nothing helps, it takes its time.
+            // Each failed round doubles the interval, up to eight times.
             let patience = Duration.seconds(options.healingInterval * Double(1 << min(round, 3)))
             guard observation.now - since >= patience else { return probe(observation.now) }
             if let next = Step(rawValue: step.rawValue + 1) { return heal(next, observation.now, round: round) }
@@ -161,7 +161,7 @@ public struct ConnectivityMonitor: Hashable, Sendable {
     private func isAlive(_ observation: Observation) -> Bool {
         if observation.pingReplied { return true }
         let (now, before) = (observation.receivedBytes, baseline.receivedBytes)
-        // Peers that were replaced count from zero again.
+        // Replaced peers count from zero again.
         if now > before || (now < before && now > 0) { return true }
         guard let age = observation.handshakeAge, age >= .zero else { return false }
         return age < observation.now - baseline.now
@@ -171,7 +171,7 @@ public struct ConnectivityMonitor: Hashable, Sendable {
         .seconds(options.connectivityInterval * Double(options.maxConnectionAttempts))
     }
 
-    /// Says that the tunnel carries nothing once the last proof is as old as it may get, though healing is not due yet.
+    /// Reports the tunnel as carrying no data once the last proof is too old, even if healing is not due yet.
     private mutating func doubt(_ now: Duration) -> [Action] {
         guard !isReasserting, now - lastLife >= patience * 2 else { return [] }
         isReasserting = true

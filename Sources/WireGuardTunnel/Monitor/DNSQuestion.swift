@@ -5,17 +5,18 @@ import NetworkAddresses
 import PacketTunnel
 import TunnelIO
 
-/// One lookup of a name's addresses (RFC 1035), as a packet through the tunnel: a process's own sockets may go around it.
+/// One lookup of a name's addresses (RFC 1035), as a packet through the tunnel, because a process's own sockets may bypass
+/// it.
 struct DNSQuestion: Sendable {
     let source: IPAddress
     let server: IPAddress
     let port: UInt16
     private let message: DNSMessage
 
-    /// What tells the answer from others.
+    /// The query ID that an answer must repeat.
     var identifier: UInt16 { message.identifier }
 
-    /// A question of `source` to `server`, both of one family; nil where they are not, or `name` is no host name.
+    /// Makes a question from `source` to `server`; `nil` if their families differ or `name` is not a host name.
     init?(
         name: String, wantsIPv6: Bool, from source: IPAddress, to server: IPAddress,
         using random: inout some RandomNumberGenerator
@@ -27,13 +28,13 @@ struct DNSQuestion: Sendable {
         port = UInt16.random(in: 49_152 ... .max, using: &random)
     }
 
-    /// The packet that asks.
+    /// The IP packet of the query.
     var packet: [UInt8] {
         PacketBuilder.udp(
             from: source, port: port, to: server, port: DNSMessage.port, payload: message.query)
     }
 
-    /// The addresses in `packet` when it is the answer to this question; nil when it is something else.
+    /// Returns the addresses in `packet` if it answers this question, or `nil` if it is another packet.
     func answer(in packet: [UInt8]) -> [IPAddress]? {
         guard let datagram = UDPDatagramView(packet), datagram.packet.source == server,
             datagram.packet.destination == source, datagram.sourcePort == DNSMessage.port,

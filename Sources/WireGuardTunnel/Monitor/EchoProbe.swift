@@ -5,7 +5,7 @@ import NetworkAddresses
 import PacketTunnel
 import TunnelIO
 
-/// ICMP echo requests to one address (RFC 792, RFC 4443), and which packets are replies to them.
+/// ICMP echo requests to one address (RFC 792, RFC 4443), and the detection of their replies.
 struct EchoProbe: Sendable {
     let source: IPAddress
     let target: IPAddress
@@ -17,7 +17,7 @@ struct EchoProbe: Sendable {
 
     private static let mostOutstanding = 16
 
-    /// Nil when the addresses are of different families.
+    /// Makes a probe, or `nil` if the families of the addresses differ.
     init?(from source: IPAddress, to target: IPAddress, using random: inout some RandomNumberGenerator) {
         guard source.isIPv6 == target.isIPv6 else { return nil }
         self.source = source
@@ -26,7 +26,7 @@ struct EchoProbe: Sendable {
         payload = (0..<16).map { _ in UInt8.random(in: 0 ... .max, using: &random) }
     }
 
-    /// The next request. Sequence numbers begin anew after 65,535.
+    /// Returns the next request. Sequence numbers wrap after 65,535.
     mutating func request() -> [UInt8] {
         let sequence = next
         next &+= 1
@@ -37,18 +37,18 @@ struct EchoProbe: Sendable {
             payload: payload)
     }
 
-    /// What a packet is to this probe.
+    /// The relation of a packet to this probe.
     enum Verdict: Hashable, Sendable {
-        /// Somebody else's.
+        /// The packet does not belong to this probe.
         case other
-        /// Of our identifier, but late, repeated or damaged: it proves nothing.
+        /// The packet has the probe's identifier, but is late, repeated or damaged: it proves nothing.
         case stale
         /// A valid reply to a request that was not answered before.
         case reply
     }
 
-    /// Judges an IP packet that came through the tunnel.
-    mutating func judge(_ packet: [UInt8]) -> Verdict {
+    /// Classifies an IP packet that was received through the tunnel.
+    mutating func classify(_ packet: [UInt8]) -> Verdict {
         guard let message = EchoMessageView(packet), message.isReply, message.packet.source == target,
             message.packet.destination == source, message.identifier == identifier
         else { return .other }

@@ -3,29 +3,30 @@
 
 import WireGuardCore
 
-/// Finds out which peers have owed an answer for too long.
+/// Finds the peers that have owed an answer for too long.
 ///
-/// A peer that gets data answers within 15 s, with a keepalive if with nothing else; otherwise WireGuard asks it for a
-/// handshake, every 5 s. Who answers none of that is silent, whatever others send. Where nothing is sent, nothing is owed:
-/// a peer that nobody talks to is not judged.
+/// A peer that receives data answers within 15 s, at least with a keepalive; otherwise WireGuard requests a handshake from it
+/// every 5 s. A peer that answers none of that is silent, even if other peers send. A peer that is sent nothing owes no
+/// answer, and is not checked.
 struct PeerWatch: Sendable {
     private struct Entry {
         var sent: UInt64
         var received: UInt64
         var lookedAt: Duration
         var heardAt: Duration?
-        /// Since when something was sent that is not answered.
+        /// The time of the first packet that is not answered yet.
         var owedSince: Duration?
     }
 
     private var entries: [PublicKey: Entry] = [:]
 
-    /// The bytes of a keepalive's datagram. Keepalives are not answered, so they are not counted.
+    /// The size of a keepalive's datagram. Keepalives are not answered, so they are not counted.
     private static let keepaliveBytes: UInt64 = 32
 
-    /// Notes what was sent to and received from each peer.
-    /// - Parameter interval: the seconds between a peer's persistent keepalives; zero for none.
-    mutating func look(at peers: [DataPlanePeer], now: Duration, keepaliveInterval interval: (PublicKey) -> UInt16) {
+    /// Updates each peer's record with its traffic counters.
+    /// - Parameter interval: the seconds between a peer's persistent keepalives; 0 if they are off.
+    mutating func update(with peers: [DataPlanePeer], now: Duration, keepaliveInterval interval: (PublicKey) -> UInt16)
+    {
         var next: [PublicKey: Entry] = [:]
         for peer in peers {
             var entry =
@@ -36,7 +37,7 @@ struct PeerWatch: Sendable {
                 entry.owedSince = nil
             } else if peer.sentBytes > entry.sent, entry.owedSince == nil {
                 let (time, seconds) = (now - entry.lookedAt, interval(peer.publicKey))
-                // One that answers data of theirs, and those that come by the clock.
+                // One keepalive that answers the peer's data, and the periodic ones.
                 let keepalives = 1 + (seconds == 0 ? 0 : UInt64(max(time / .seconds(Int(seconds)), 0)) + 1)
                 if peer.sentBytes - entry.sent > keepalives * Self.keepaliveBytes { entry.owedSince = now }
             }
@@ -49,7 +50,7 @@ struct PeerWatch: Sendable {
     /// Whether any peer owes an answer.
     var isOwed: Bool { entries.values.contains { $0.owedSince != nil } }
 
-    /// Forgets what is owed: after a pause it counts anew.
+    /// Forgets all owed answers: counting restarts after a pause.
     mutating func forget() { entries = [:] }
 
     /// Whether the peer has owed an answer for `patience`.
@@ -58,7 +59,7 @@ struct PeerWatch: Sendable {
         return now - since >= patience
     }
 
-    /// Whether something came from the peer within the last `time`.
+    /// Whether data arrived from the peer within the last `time`.
     func wasHeard(_ key: PublicKey, within time: Duration, now: Duration) -> Bool {
         guard let heardAt = entries[key]?.heardAt else { return false }
         return now - heardAt < time

@@ -5,8 +5,8 @@ import NetworkAddresses
 import PacketTunnel
 import Synchronization
 
-/// Pings an address through the tunnel, and finds that address where it is a name. All packets go into the tunnel
-/// itself and are taken out of it again; no socket is involved.
+/// Pings an address through the tunnel, and resolves that address if it is a name. All packets enter and leave the tunnel
+/// directly, without a socket.
 final class TunnelProber: Sendable {
     private struct State {
         var probe: EchoProbe?
@@ -22,9 +22,9 @@ final class TunnelProber: Sendable {
     private let servers: [IPAddress]
 
     /// - Parameters:
-    ///   - target: an address or a name; nil for none.
+    ///   - target: an address or a name to ping, or `nil`.
     ///   - sources: the tunnel's own addresses.
-    ///   - servers: the name servers to ask through the tunnel.
+    ///   - servers: the name servers to query through the tunnel.
     init(target: String?, sources: [IPAddress], servers: [IPAddress]) {
         self.target = target
         self.sources = sources
@@ -32,13 +32,13 @@ final class TunnelProber: Sendable {
         if let address = target.flatMap({ try? IPAddress($0) }) { aim(at: address) }
     }
 
-    /// Whether it does what `configuration` asks for.
+    /// Whether the prober matches `configuration`.
     func isFor(_ configuration: WireGuardTunnelConfiguration) -> Bool {
         target == configuration.connectivity.pingAddress && sources == configuration.addresses.map(\.address)
             && servers == configuration.dns?.servers ?? []
     }
 
-    /// How many pings were sent, and how many valid replies came.
+    /// The number of pings sent and of valid replies received.
     var counts: (pings: Int, replies: Int) { state.withLock { ($0.pings, $0.replies) } }
 
     private func aim(at address: IPAddress) {
@@ -48,7 +48,7 @@ final class TunnelProber: Sendable {
         state.withLock { $0.probe = probe }
     }
 
-    /// What to send into the tunnel now: a ping, or the question for the name of what to ping.
+    /// Returns the packets to send into the tunnel now: a ping, or the DNS question for the target's name.
     func packets() -> [(packet: [UInt8], destination: IPAddress)] {
         if let ping = ping() { return [ping] }
         guard let target, (try? IPAddress(target)) == nil else { return [] }
@@ -79,10 +79,11 @@ final class TunnelProber: Sendable {
         }
     }
 
-    /// Whether a packet out of the tunnel is an answer to one of ours, and is not to be delivered.
-    func takes(_ packet: [UInt8]) -> Bool {
+    /// Consumes a packet from the tunnel if it answers one of the probes. Returns whether it did; if so, the packet must not
+    /// be delivered.
+    func consume(_ packet: [UInt8]) -> Bool {
         let (isOurs, found) = state.withLock { state -> (Bool, IPAddress?) in
-            switch state.probe?.judge(packet) {
+            switch state.probe?.classify(packet) {
             case .reply:
                 state.hasReply = true
                 state.replies += 1
@@ -100,7 +101,7 @@ final class TunnelProber: Sendable {
         return isOurs
     }
 
-    /// Whether a valid reply came since this was asked last.
+    /// Returns whether a valid reply has arrived since the last call.
     func takeReply() -> Bool {
         state.withLock { state in
             defer { state.hasReply = false }

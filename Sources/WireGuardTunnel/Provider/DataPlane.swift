@@ -5,43 +5,44 @@ import NetworkAddresses
 import PacketTunnel
 import WireGuardCore
 
-/// What the provider asks of a running WireGuard.
+/// The operations of a running WireGuard device that the provider uses.
 protocol DataPlane: AnyObject, Sendable {
-    /// What there is to know of the peers now.
+    /// Returns the current state of each peer.
     func peers() -> [DataPlanePeer]
-    /// Carries out a whole update, or nothing of it.
+    /// Applies the whole update, or none of it.
     func apply(_ update: UAPIDeviceUpdate) throws(TunnelError)
-    /// New sockets; sessions go on.
+    /// Opens new sockets and keeps the sessions.
     func rebind() throws(TunnelError)
-    /// Begins a handshake with a peer that has an endpoint.
+    /// Starts a handshake with a peer that has an endpoint.
     func requestHandshake(with key: PublicKey)
-    /// Sends a packet of the provider's own; false when no peer has the destination.
+    /// Sends a packet of the provider; returns false if no peer has the destination.
     func submit(_ packet: [UInt8], to destination: IPAddress) -> Bool
-    /// Sets who sees ICMP and DNS packets out of the tunnel before they are delivered; true takes one out.
+    /// Sets a filter for ICMP and DNS packets from the tunnel, called before delivery; if it returns true, the packet is not
+    /// delivered.
     func setFilter(_ filter: (@Sendable ([UInt8]) -> Bool)?)
-    /// Whether an IP packet has come out of the tunnel since the start, or since ``forgetPackets()``. Handshakes and
+    /// Whether an IP packet has arrived through the tunnel since the start, or since ``forgetPackets()``. Handshakes and
     /// keepalives contain none.
     var hasDelivered: Bool { get }
     /// Makes ``hasDelivered`` false until the next packet.
     func forgetPackets()
-    /// Packets that were dropped, by cause; those with a count.
+    /// Returns the dropped packets, by cause, without causes that have a count of zero.
     func drops() -> [String: UInt64]
-    /// The port that is bound.
+    /// The UDP port in use.
     var listenPort: UInt16? { get }
-    /// The key that peers know this end by; nil while there is no private one.
+    /// The public key of this end; `nil` while there is no private key.
     var publicKey: PublicKey? { get }
-    /// Ends everything; returns when that is done.
+    /// Closes the device; returns when it has closed.
     func close() async
 }
 
-/// A peer of a running WireGuard.
+/// A peer of a running WireGuard device.
 struct DataPlanePeer: Sendable {
     var publicKey: PublicKey
     var endpoint: Endpoint?
-    /// How long ago the last handshake ended; nil when there was none.
+    /// The time since the last handshake completed; `nil` if there was none.
     var handshakeAge: Duration?
     var receivedBytes: UInt64 = 0
     var sentBytes: UInt64 = 0
-    /// Seconds between keepalives; zero is off.
+    /// The seconds between keepalives; 0 is off.
     var persistentKeepalive: UInt16 = 0
 }

@@ -21,8 +21,8 @@ final class DeviceDataPlane: DataPlane {
     private let interface: TapTun
     private let isClosing = Atomic<Bool>(false)
 
-    /// A device that is configured and runs.
-    /// - Parameter onFailure: called once when the device closes by itself.
+    /// Makes a device, configures it and starts it.
+    /// - Parameter onFailure: called once if the device closes by itself.
     init(
         _ tun: any TunDevice, _ update: UAPIDeviceUpdate, environment: WireGuardEnvironment, logger: Logger,
         onFailure: @escaping @Sendable (TunnelError) -> Void
@@ -55,11 +55,11 @@ final class DeviceDataPlane: DataPlane {
         }
     }
 
-    /// Lets `wg` at the device. The tunnel does without where that cannot be, and goes on when the socket's file goes: what it keeps
-    /// from leaving beside it does not depend on a file.
+    /// Serves the device to `wg`. The tunnel runs without the socket if it cannot be opened, and continues if the socket's
+    /// file is removed: leak protection does not depend on a file.
     private func serve(_ path: String, _ logger: Logger) {
         let rules = ManagementRules(endsWithSocket: false) { update in
-            // By its mark the tunnel's own packets get around its routes, and through its firewall.
+            // The mark makes the tunnel's own packets bypass its routes and pass its firewall.
             guard update.fwMark != nil else { return update }
             if update.fwMark != 0 { logger.warning("wg: the mark is the tunnel's own, and stays") }
             var update = update
@@ -67,14 +67,14 @@ final class DeviceDataPlane: DataPlane {
             return update
         } applied: { [weak device] update in
             logger.notice("wg has changed \(update.summary)")
-            // Packets may wait for the key, and nothing else tells of it.
+            // Packets may wait for the key, and no other event reports it.
             guard case .set = update.privateKey, let device else { return }
             for peer in device.peers where peer.endpoint != nil { device.requestHandshake(with: peer.publicKey) }
         }
         do throws(WireGuardDeviceError) {
             try device.serveUAPI(on: ManagementSocket(path: path), by: rules)
         } catch {
-            logger.warning("wg does not find this tunnel: \(error)")
+            logger.warning("cannot serve the tunnel to wg: \(error)")
         }
     }
 
@@ -97,7 +97,7 @@ final class DeviceDataPlane: DataPlane {
             let age = peer.lastHandshake.map { now - Double($0.seconds) - Double($0.nanoseconds) / 1e9 }
             return DataPlanePeer(
                 publicKey: peer.publicKey, endpoint: peer.endpoint,
-                // A wall clock that was set back says nothing.
+                // A negative age means that the wall clock was set back, so the age is unknown.
                 handshakeAge: age.flatMap { $0 < 0 ? nil : .seconds($0) }, receivedBytes: peer.receivedBytes,
                 sentBytes: peer.sentBytes, persistentKeepalive: peer.persistentKeepalive)
         }
@@ -137,7 +137,7 @@ final class DeviceDataPlane: DataPlane {
 }
 
 extension UAPIDeviceUpdate {
-    /// What it is about, without secrets.
+    /// A description of the event, without secrets.
     fileprivate var summary: String {
         var parts: [String] = []
         switch privateKey {

@@ -5,7 +5,7 @@
 struct ElapsedTime: Sendable {
     private let read: @Sendable () -> Duration
 
-    /// Counts from now on.
+    /// Starts counting now.
     init(_ clock: any Clock<Duration>) {
         func reader(_ clock: some Clock<Duration>) -> @Sendable () -> Duration {
             let start = clock.now
@@ -14,6 +14,6 @@ struct ElapsedTime: Sendable {
         read = reader(clock)
     }
 
-    /// What has passed.
+    /// The elapsed time.
     var now: Duration { read() }
 }

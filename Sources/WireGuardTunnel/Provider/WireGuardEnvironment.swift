@@ -5,22 +5,22 @@ public import PacketTunnel
 public import TunnelIO
 public import WireGuardDevice
 
-/// What a provider uses of the machine: the system's, unless a test or an app says otherwise.
+/// The parts of the system that a provider uses. A test or an app can replace each.
 public struct WireGuardEnvironment: Sendable {
-    /// Where UDP sockets come from.
+    /// The source of UDP sockets.
     public var network: any DatagramNetwork = SystemDatagramNetwork()
-    /// Who resolves host names.
+    /// The resolver of host names.
     public var resolver: any EndpointResolver = SystemEndpointResolver()
-    /// The memory that all is sized from; nil for a server with memory to spare.
+    /// The memory budget that determines all sizes; `nil` for a server with ample memory.
     public var budget: MemoryBudget? = .extension
-    /// The threads of the data path, and the sizes of its lanes if they are not those of the budget.
+    /// The threads of the data path, and the sizes of its lanes if they differ from the budget's.
     public var dataPath = DataPathOptions()
-    /// Where `wg` is served, as of a device that is configured by it; nil for nowhere. ``ManagementSocket/path(forInterface:)`` is
-    /// where `wg` looks. Apps have no use for it.
+    /// The path of the socket that serves `wg`, or `nil` for no socket. `wg` expects it at
+    /// ``ManagementSocket/path(forInterface:)``. Apps do not need it.
     package var managementSocket: String?
-    /// Where keys, indices, nonces and jitter come from; cryptographically secure outside of tests.
+    /// Makes the generator for keys, indices, nonces and jitter; it must be cryptographically secure outside of tests.
     public var random: @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() }
 
-    /// The system's.
+    /// Makes the system's environment.
     public init() {}
 }

@@ -3,8 +3,8 @@
 
 import WireGuardCore
 
-/// The state of one run of a WireGuard tunnel. The provider hands in each event with an observation, and performs the actions that
-/// are returned. The value has no clock, no task and no socket.
+/// The state of one run of a WireGuard tunnel. The provider hands in each event with an observation, and performs the actions
+/// that are returned. The value has no clock, no task and no socket.
 ///
 /// *Doubt* means that the tunnel is reported as reasserting until something proves it. With an endpoint, the
 /// ``ConnectivityMonitor`` looks for that proof; without one, the tunnel listens until a peer has sent something.
@@ -16,8 +16,8 @@ struct WireGuardLifecycle: Hashable, Sendable {
         case awaitingHandshake(since: Duration, limit: Duration, attempt: Int)
         /// The start has returned, and nothing has proven the tunnel yet.
         case connecting
-        /// No peer has an endpoint, and no peer has connected. `bytesBefore` is the number of bytes received when listening began; it
-        /// is `nil` during the pause or reconfiguration that began it. `interval` is the time until the next check.
+        /// No peer has an endpoint, and no peer has connected. `bytesBefore` is the number of bytes received when listening
+        /// began; it is `nil` during the pause or reconfiguration that began it. `interval` is the time until the next check.
         case listening(bytesBefore: UInt64?, interval: Duration)
         /// The tunnel was proven. If a peer has an endpoint, the monitor watches it.
         case watching
@@ -30,7 +30,7 @@ struct WireGuardLifecycle: Hashable, Sendable {
         let rawValue: UInt8
         /// The machine sleeps.
         static let asleep = Pause(rawValue: 1)
-        /// There is no way to any peer.
+        /// No peer can be reached.
         static let offline = Pause(rawValue: 2)
     }
 
@@ -57,7 +57,7 @@ struct WireGuardLifecycle: Hashable, Sendable {
         case reconfigurationStarted
         /// The device has another configuration. `hasMoved` means that its names were not resolved on the present path.
         case reconfigured(ConnectivityOptions, hasEndpoints: Bool, hasMoved: Bool)
-        /// The device has the configuration of before.
+        /// The device has its previous configuration.
         case reconfigurationFailed
         case stop
     }
@@ -73,7 +73,7 @@ struct WireGuardLifecycle: Hashable, Sendable {
     enum Action: Hashable, Sendable {
         /// Bind new sockets.
         case rebind
-        /// Restore the keepalives of before the pause, or switch all keepalives off.
+        /// Restore the keepalives from before the pause, or turn all keepalives off.
         case setKeepalives(Bool)
         /// Resolve all peers in the background. A peer that is at one of its addresses stays there.
         case resolve
@@ -83,7 +83,7 @@ struct WireGuardLifecycle: Hashable, Sendable {
         case nextEndpoint(attempt: Int)
         /// Send a ping, or request handshakes if no ping can be sent.
         case probe
-        /// Take a step of healing.
+        /// Perform a healing step.
         case heal(ConnectivityMonitor.Step)
         /// Resolve these peers, move each to its next address and request a handshake with it.
         case retry([PublicKey])
@@ -93,7 +93,7 @@ struct WireGuardLifecycle: Hashable, Sendable {
         case startChecks
         /// Cancel checks, lookups, and handshakes that wait for their turn.
         case cancelTasks
-        /// Tell the host whether the tunnel carries nothing for the present.
+        /// Report to the host whether the tunnel currently carries no data.
         case report(reasserting: Bool)
         /// End the tunnel: no packet arrives, and the configuration ends a dead tunnel.
         case giveUp
@@ -123,7 +123,7 @@ struct WireGuardLifecycle: Hashable, Sendable {
         _ options: ConnectivityOptions, _ baseline: ConnectivityMonitor.Observation
     ) -> ConnectivityMonitor {
         var options = options
-        // A disabled monitor only finds the end of doubt; it never gives up.
+        // A disabled monitor only detects the end of doubt; it never ends the tunnel.
         if !options.isEnabled { options.endWhenDead = .never }
         return ConnectivityMonitor(options: options, baseline: baseline)
     }
@@ -132,7 +132,7 @@ struct WireGuardLifecycle: Hashable, Sendable {
 
     var isPaused: Bool { !pause.isEmpty }
 
-    /// Whether the tunnel carries nothing for the present, as reported to the host.
+    /// Whether the tunnel currently carries no data, as reported to the host.
     var isReasserting: Bool { isListening || monitor.isReasserting }
 
     private var isListening: Bool { if case .listening = stage { true } else { false } }
@@ -156,7 +156,7 @@ struct WireGuardLifecycle: Hashable, Sendable {
         case .new, .awaitingHandshake, .ended: return nil
         case .listening(_, let interval): return interval
         case .connecting, .watching:
-            // Without a monitor, only the end of doubt is waited for. A monitor that gave up does nothing.
+            // Without a monitor, only the end of doubt is awaited. A monitor that has ended the tunnel does nothing.
             guard hasEndpoints, monitor.phase != .ended, monitor.options.isEnabled || monitor.isReasserting else {
                 return nil
             }
@@ -280,7 +280,7 @@ struct WireGuardLifecycle: Hashable, Sendable {
         }
     }
 
-    /// Looks for proof from this observation on.
+    /// Restarts the search for proof from this observation.
     private mutating func restart(_ observation: Observation) -> [Action] {
         switch stage {
         case .new, .awaitingHandshake, .ended: return []
@@ -301,12 +301,12 @@ struct WireGuardLifecycle: Hashable, Sendable {
         }
         guard nextCheck != nil else { return [] }
         if case .listening(let bytesBefore, let interval) = stage {
-            // An initiation alone may be a repetition: the first packet of its session proves it.
+            // An initiation alone may be a replay: the first packet of its session is the proof.
             if observation.all.receivedBytes != bytesBefore, observation.all.handshakeAge != nil {
                 // A peer has connected; stop listening, even if it leaves again.
                 stage = .watching
             } else {
-                // Peers come soon, or at any time.
+                // Peers usually connect soon, or else at any time, so checks become rarer.
                 let next = min(interval * 1.25, Self.longestListeningInterval)
                 stage = .listening(bytesBefore: bytesBefore, interval: next)
             }
@@ -347,7 +347,7 @@ struct WireGuardLifecycle: Hashable, Sendable {
 
     /// Retries silent peers of a tunnel that otherwise works. It stays connected.
     private mutating func retry(_ observation: Observation) -> [Action] {
-        // As rare as healing that has not helped for long.
+        // As rare as healing after several failed rounds.
         let (now, interval) = (observation.all.now, Duration.seconds(monitor.options.healingInterval * 8))
         guard !monitor.isReasserting, !observation.silentPeers.isEmpty,
             lastRetry.map({ now - $0 >= interval }) ?? true

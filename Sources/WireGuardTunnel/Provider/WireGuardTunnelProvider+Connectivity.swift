@@ -25,10 +25,10 @@ extension WireGuardTunnelProvider {
         case .nextEndpoint(let attempt): moveToCandidates(attempt, run)
         case .probe: probe(run)
         case .heal(let step):
-            logger.warning("nothing comes through the tunnel: healing, \(step)")
+            logger.warning("no data arrives through the tunnel, healing: \(step)")
             heal(step, run)
         case .retry(let peers):
-            logger.warning("nothing comes from \(peers.count) of the peers: asking for them again")
+            logger.warning("\(peers.count) of the peers do not answer: resolving them again")
             refreshEndpoints(rotating: Set(peers))
             for key in peers { run.plane.requestHandshake(with: key) }
         case .restart:
@@ -54,7 +54,7 @@ extension WireGuardTunnelProvider {
         }
     }
 
-    /// Cancels everything that a later turn would do.
+    /// Cancels all scheduled work.
     func cancelTasks() {
         driver?.cancel()
         refreshing?.cancel()
@@ -64,11 +64,11 @@ extension WireGuardTunnelProvider {
     /// A run in its present state, or `nil` if it has ended.
     func current(_ run: Run) -> Run? { self.run?.number == run.number ? self.run : nil }
 
-    /// Whether an IP packet has come out of the tunnel since the last start or reconfiguration. A handshake alone does
+    /// Whether an IP packet has arrived through the tunnel since the last start or reconfiguration. A handshake alone does
     /// not count.
     package var hasCarriedPackets: Bool { run?.plane.hasDelivered ?? false }
 
-    /// Sends a ping through the tunnel, or asks for a handshake where that cannot be.
+    /// Sends a ping through the tunnel, or requests a handshake if no ping can be sent.
     private func probe(_ run: Run) {
         var isSent = false
         for (packet, destination) in run.prober.packets() where run.plane.submit(packet, to: destination) {
@@ -81,7 +81,7 @@ extension WireGuardTunnelProvider {
         switch step {
         case .rebind: rebind(run)
         case .resolve:
-            // Who is heard stays where he is.
+            // A peer that is still heard keeps its current endpoint.
             let (now, time) = (run.elapsed.now, run.silencePatience)
             let keys = run.configuration.peers.map(\.publicKey)
             refreshEndpoints(rotating: Set(keys.filter { !run.watch.wasHeard($0, within: time, now: now) }))
@@ -89,10 +89,10 @@ extension WireGuardTunnelProvider {
         }
     }
 
-    /// New sockets. Where that fails, healing tries again.
+    /// Opens new sockets. If that fails, healing tries again.
     private func rebind(_ run: Run) {
         do throws(TunnelError) { try run.plane.rebind() } catch {
-            run.context.logger.error("no new sockets: \(error)")
+            run.context.logger.error("cannot open new UDP sockets, will retry: \(error)")
         }
     }
 
@@ -100,7 +100,7 @@ extension WireGuardTunnelProvider {
         run.context.cancel(
             TunnelError(
                 .connectivityLost,
-                "nothing comes through the tunnel to \(run.configuration.remoteAddress)"
+                "no data arrives through the tunnel to \(run.configuration.remoteAddress)"
                     + (run.configuration.connectivity.endWhenDead == .atOnce ? "" : ", and healing did not help"),
                 fix: "check the server and the network, and start again"))
     }
@@ -119,9 +119,11 @@ extension WireGuardTunnelProvider.Run {
         var keepalives: [PublicKey: UInt16] = [:]
         for peer in peers {
             keepalives[peer.publicKey] = peer.persistentKeepalive
-            if let address = peer.endpoint?.address, !judgedAddresses.contains(address) { newAddresses.insert(address) }
+            if let address = peer.endpoint?.address, !checkedAddresses.contains(address) {
+                newAddresses.insert(address)
+            }
         }
-        watch.look(at: peers, now: all.now) { keepalives[$0] ?? 0 }
+        watch.update(with: peers, now: all.now) { keepalives[$0] ?? 0 }
         let silent = configuration.peers.filter { $0.endpoint != nil && isSilent($0.publicKey, all.now) }
         all.isGatewaySilent = silent.contains { $0.isGateway }
         all.isOwed = watch.isOwed
@@ -129,7 +131,7 @@ extension WireGuardTunnelProvider.Run {
         return WireGuardLifecycle.Observation(all: all, silentPeers: silent.map(\.publicKey))
     }
 
-    /// How long a peer may owe an answer before it is silent: as long as a tunnel may be without proof.
+    /// The time that a peer may owe an answer before it is silent: as long as a tunnel may be without proof.
     fileprivate var silencePatience: Duration {
         let options = configuration.connectivity
         return .seconds(options.connectivityInterval * Double(2 * options.maxConnectionAttempts))
@@ -139,7 +141,7 @@ extension WireGuardTunnelProvider.Run {
         watch.isSilent(key, now: now, patience: silencePatience)
     }
 
-    /// Where the peers are.
+    /// The known addresses of the peers.
     var places: [PublicKey: [IPAddress]] {
         var places: [PublicKey: [IPAddress]] = [:]
         for peer in plane.peers() { if let endpoint = peer.endpoint { places[peer.publicKey] = [endpoint.address] } }

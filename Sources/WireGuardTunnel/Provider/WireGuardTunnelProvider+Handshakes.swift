@@ -5,14 +5,14 @@ import PacketTunnel
 import WireGuardCore
 
 extension WireGuardTunnelProvider {
-    /// The most handshakes that are requested without a pause. Each computes two products on the curve, and the provider answers no
-    /// message until then.
+    /// The maximum number of handshakes requested without a pause. Each computes two products on the curve, and the provider
+    /// answers no message until then.
     static let handshakesAtATime = 256
     /// The pause between two groups of requests.
     private static let handshakePause = Duration.milliseconds(10)
 
-    /// Requests a handshake with each peer that has an endpoint: with ``handshakesAtATime`` peers before it returns, with the others
-    /// in later turns. Peers that still wait for their turn from an earlier call come first.
+    /// Requests a handshake with each peer that has an endpoint: with ``handshakesAtATime`` peers before it returns, with the
+    /// others in later turns. Peers that still wait for their turn from an earlier call come first.
     func requestHandshakes(_ run: Run) {
         let waiting = Set(dueHandshakes)
         forgetHandshakes()
@@ -35,7 +35,7 @@ extension WireGuardTunnelProvider {
         for key in next { run.plane.requestHandshake(with: key) }
     }
 
-    /// Requests no more handshakes of those that wait for their turn.
+    /// Cancels the handshake requests that wait for their turn.
     func forgetHandshakes() {
         requesting?.cancel()
         (requesting, dueHandshakes) = (nil, [])

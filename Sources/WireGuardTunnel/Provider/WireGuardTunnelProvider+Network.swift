@@ -8,17 +8,17 @@ import WireGuardCore
 
 // Sleep, paths and endpoints.
 extension WireGuardTunnelProvider {
-    /// Goes quiet: keepalives, probes and lookups stop.
+    /// Stops keepalives, probes and lookups.
     public func sleep() async {
         handle(.sleep)
     }
 
-    /// Binds new sockets, resolves the peers again and asks for a new session.
+    /// Binds new sockets, resolves the peers again and requests a new session.
     public func wake() async {
         handle(.wake)
     }
 
-    /// Pauses without a network, and follows to another one.
+    /// Pauses the tunnel without a network, and moves it to a new network.
     public func pathChanged(_ path: NetworkPath) async {
         guard let run else { return }
         self.run?.path = path
@@ -34,7 +34,7 @@ extension WireGuardTunnelProvider {
         }
     }
 
-    /// Switches keepalives off for a pause, and on again as they were, whoever had set them.
+    /// Turns keepalives off for a pause, and restores them afterwards, even if another tool set them.
     func setKeepalives(isOn: Bool) {
         guard var run else { return }
         var update = UAPIDeviceUpdate()
@@ -54,14 +54,14 @@ extension WireGuardTunnelProvider {
         self.run = run
         guard !update.peers.isEmpty else { return }
         do throws(TunnelError) { try run.plane.apply(update) } catch {
-            run.context.logger.error("keepalives: \(error)")
+            run.context.logger.error("cannot change keepalives: \(error)")
         }
     }
 
     // MARK: - Endpoints
 
-    /// Where the peers can be, for those that have an endpoint that resolves; the place to try first comes first.
-    /// - Throws: the first failure, when there are endpoints and none resolves.
+    /// Resolves the endpoints of the peers that have one; the address to try first comes first.
+    /// - Throws: the first failure, if there are endpoints and none resolves.
     func resolve(
         _ configuration: WireGuardTunnelConfiguration, on path: NetworkPath, _ context: ProviderContext
     ) async throws(TunnelError) -> [PublicKey: [Endpoint]] {
@@ -74,15 +74,16 @@ extension WireGuardTunnelProvider {
             case .failure(let error): failures.append(error)
             }
         }
-        // What is thrown is told by who catches it.
+        // The caller logs the error that is thrown.
         let failure = endpoints.isEmpty ? failures.first : nil
         for error in failures.dropFirst(failure == nil ? 0 : 1) { context.logger.warning("\(error)") }
         if let failure { throw failure }
         return endpoints
     }
 
-    /// The way past the tunnel for lookups, where the system's own would go into it or be held back: once the tunnel's settings
-    /// are in force, and from the start under the policies that block, which may still hold back what an earlier tunnel carried.
+    /// The lookup path outside the tunnel, for use when the system's own lookups would enter the tunnel or be blocked. It is
+    /// used after the tunnel's settings are applied, and from the start under the blocking policies, which may still block
+    /// traffic that an earlier tunnel carried.
     private func bypass(
         _ configuration: WireGuardTunnelConfiguration, _ context: ProviderContext
     ) async -> TunnelBypass? {
@@ -109,17 +110,17 @@ extension WireGuardTunnelProvider {
         }
     }
 
-    /// Resolves the peers again, on the side: nothing waits for it, and a later one takes its place.
-    /// - Parameter rotating: the only peers that this is about, which also move to their next address where they are at
-    ///   one of them; without it, it is about all of them, and they stay.
+    /// Resolves the peers again in the background. A later call replaces an earlier one.
+    /// - Parameter rotating: the only peers to resolve; they also move to their next address if they are at a known one. If
+    ///   `nil`, all peers are resolved, and they stay.
     func refreshEndpoints(rotating: Set<PublicKey>? = nil) {
         refreshing?.cancel()
         guard run != nil else { return }
         refreshing = Task { await self.refresh(rotating) }
     }
 
-    /// Lookups that fail are repeated for half a minute: a network that has just come up often has no names yet. Those of a
-    /// peer that nothing is known of are repeated for ever.
+    /// Failed lookups are repeated for half a minute, because a new network often has no DNS yet. Lookups for a peer without
+    /// a known address are repeated without end.
     private func refresh(_ rotating: Set<PublicKey>?) async {
         var (isFirst, delays) = (true, [1, 2, 4, 8, 16].makeIterator())
         while let run, !run.lifecycle.isPaused {
@@ -128,7 +129,7 @@ extension WireGuardTunnelProvider {
             guard !Task.isCancelled, current(run)?.lifecycle.isPaused == false else { return }
             await announce(found.flatMap { (try? $0.1.get()) ?? [] }.map(\.address))
             guard !Task.isCancelled, let now = current(run), !now.lifecycle.isPaused else { return }
-            // What was asked for may be no more.
+            // The configuration or the path may have changed during the lookup.
             guard now.configuration == run.configuration, now.path == run.path else { continue }
             if adopt(found, isRotating: isFirst && rotating != nil, now) { return }
             isFirst = false
@@ -137,16 +138,16 @@ extension WireGuardTunnelProvider {
         }
     }
 
-    /// Tells the host of peers that are, or are about to be, in a network that is routed into the tunnel: their own packets have to
-    /// go around it. Hosts whose tunnels' sockets need no mark see to that themselves.
+    /// Reports to the host the peers that are, or will be, in a network that is routed into the tunnel: their packets must
+    /// bypass it. Hosts whose sockets need no mark do this themselves.
     func announce(_ addresses: some Sequence<IPAddress>) async {
         guard let run, run.context.socketMark != nil, !run.lifecycle.isReconfiguring else { return }
-        let new = Set(addresses).subtracting(run.judgedAddresses)
+        let new = Set(addresses).subtracting(run.checkedAddresses)
         self.run?.newAddresses = []
         guard !new.isEmpty else { return }
-        // One that roams all day is looked at again.
-        if run.judgedAddresses.count > Self.mostJudgedAddresses { self.run?.judgedAddresses = run.servers }
-        self.run?.judgedAddresses.formUnion(new)
+        // A peer that roams all day has its addresses checked again.
+        if run.checkedAddresses.count > Self.maxCheckedAddresses { self.run?.checkedAddresses = run.servers }
+        self.run?.checkedAddresses.formUnion(new)
         var settings = run.configuration.settings(leakPolicy: run.context.leakPolicy, servers: run.servers)
         let routes = settings.routes(holding: new).subtracting(settings.routes(holding: run.servers))
         guard !routes.isEmpty else { return }
@@ -160,20 +161,21 @@ extension WireGuardTunnelProvider {
             guard current(run)?.configuration == run.configuration else { return }
             self.run?.servers = servers
         } catch {
-            run.context.logger.error("the server's packets may go into the tunnel to it: \(error)")
-            if current(run) != nil { self.run?.judgedAddresses.subtract(new) }
+            run.context.logger.error("cannot route the server's packets outside the tunnel: \(error)")
+            if current(run) != nil { self.run?.checkedAddresses.subtract(new) }
         }
     }
 
-    private static let mostJudgedAddresses = 4096
+    private static let maxCheckedAddresses = 4096
 
-    /// Whether a peer that has an endpoint by name has none by address yet. One that somebody has removed needs none.
+    /// Whether a peer with a host name as endpoint has no address yet. A peer that was removed from the device does not
+    /// count.
     private func hasUnplacedPeers(_ run: Run) -> Bool {
         let unplaced = Set(run.plane.peers().filter { $0.endpoint == nil }.map(\.publicKey))
         return run.configuration.peers.contains { $0.endpoint != nil && unplaced.contains($0.publicKey) }
     }
 
-    /// Moves peers to where they were found; returns whether all were.
+    /// Moves peers to their resolved addresses; returns whether every lookup succeeded.
     private func adopt(
         _ found: [(PublicKey, Result<[Endpoint], TunnelError>)], isRotating: Bool, _ run: Run
     ) -> Bool {
@@ -198,19 +200,21 @@ extension WireGuardTunnelProvider {
         return isComplete
     }
 
-    /// Moves peers to other endpoints, and asks for a handshake there.
+    /// Moves peers to other endpoints, and requests a handshake there.
     func move(_ peers: [UAPIPeerUpdate], _ run: Run) {
         guard !peers.isEmpty else { return }
         var update = UAPIDeviceUpdate()
         update.peers = peers
-        do throws(TunnelError) { try run.plane.apply(update) } catch { run.context.logger.error("endpoints: \(error)") }
+        do throws(TunnelError) { try run.plane.apply(update) } catch {
+            run.context.logger.error("cannot change endpoints: \(error)")
+        }
         for change in peers {
             run.context.logger.info("the peer's endpoint is now \(change.endpoint?.description ?? "none")")
             run.plane.requestHandshake(with: change.publicKey)
         }
     }
 
-    /// The endpoint to move to; nil to stay.
+    /// Returns the endpoint to move to, or `nil` to stay.
     static func next(of candidates: [Endpoint], after present: Endpoint?, rotating: Bool) -> Endpoint? {
         guard let present, let index = candidates.firstIndex(of: present) else { return candidates.first }
         guard rotating, candidates.count > 1 else { return nil }
@@ -218,15 +222,15 @@ extension WireGuardTunnelProvider {
     }
 }
 
-/// Where a peer may be. A type of its own: of a tuple that a child task returns, optimized builds lose the index when the
-/// task's body catches typed errors.
+/// The possible addresses of a peer. A struct, because optimized builds lose the index of a tuple that a child task returns
+/// if the task's body catches typed errors.
 private struct Candidates: Sendable {
     var index: Int
     var result: Result<[Endpoint], TunnelError>
 }
 
 extension EndpointLookup {
-    /// The endpoints of an address, or why there are none.
+    /// Returns the endpoints of an address, or the error of the lookup.
     fileprivate func result(of address: EndpointAddress, on path: NetworkPath) async -> Result<[Endpoint], TunnelError>
     {
         do throws(TunnelError) {

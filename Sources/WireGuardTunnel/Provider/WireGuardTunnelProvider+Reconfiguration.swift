@@ -6,10 +6,11 @@ public import PacketTunnel
 import WireGuardCore
 
 extension WireGuardTunnelProvider {
-    /// Takes on another configuration while the tunnel runs, `reasserting` meanwhile. Peers that are in both keep their
-    /// sessions; those that are not in the new one go, and so does a port that it does not name any more. What both say alike stays
-    /// as it is, also where somebody else has changed it. Without a network, names are looked up once there is one.
-    /// - Throws: as ``start(_:context:)``, and `.notRunning`. Then the tunnel goes on as it was.
+    /// Applies another configuration while the tunnel runs, `reasserting` until done. Peers in both configurations keep their
+    /// sessions; peers that are only in the old one are removed, and so is a listen port that the new one does not name.
+    /// Settings that are equal in both stay unchanged, even if another process has changed them on the device. Without a
+    /// network, names are resolved once there is one.
+    /// - Throws: the errors of ``start(_:context:)``, and `.notRunning`. The tunnel then continues unchanged.
     public func reconfigure(_ configuration: WireGuardTunnelConfiguration) async throws(TunnelError) {
         guard let run, run.lifecycle.canReconfigure else {
             throw TunnelError(.notRunning, "the tunnel is not up, or is being reconfigured", fix: "try again later")
@@ -32,7 +33,7 @@ extension WireGuardTunnelProvider {
         if !run.lifecycle.pause.contains(.offline) {
             endpoints = try await resolve(configuration, on: run.path, run.context)
         }
-        // Those that stay are where they are now.
+        // Peers that stay keep their current addresses.
         let servers = Set(endpoints.values.joined().map(\.address)).union(run.places.values.joined())
             .union(configuration.literalServers)
         try await run.context.apply(configuration.settings(leakPolicy: run.context.leakPolicy, servers: servers))
@@ -41,26 +42,27 @@ extension WireGuardTunnelProvider {
                 configuration.tunnel.deviceChange(
                     from: run.configuration.tunnel, endpoints: endpoints.compactMapValues(\.first)))
         } catch {
-            // Settings that fit what the device still does.
+            // Restore the settings that match the device's unchanged configuration.
             try await run.context.apply(
                 run.configuration.settings(leakPolicy: run.context.leakPolicy, servers: run.servers))
             throw error
         }
         guard current(run) != nil else { throw TunnelError(.notRunning, "the tunnel has ended") }
         self.run?.servers = servers
-        self.run?.judgedAddresses = servers
+        self.run?.checkedAddresses = servers
         adopt(configuration, insteadOf: run)
     }
 
-    /// What follows from another configuration that the device has by now. Meanwhile the network may have changed, or gone.
+    /// Updates the run after the device has applied another configuration. The network may have changed or been lost since
+    /// then.
     private func adopt(_ configuration: WireGuardTunnelConfiguration, insteadOf before: Run) {
         guard var run else { return }
         let kept = configuration.tunnel.unchangedPeers(since: before.configuration.tunnel)
-        // The others have those that the configuration says.
+        // Other peers have the keepalives of the configuration.
         let named = Set(configuration.peers.map(\.publicKey)).union(before.configuration.peers.map(\.publicKey))
         run.pausedKeepalives = run.pausedKeepalives.filter { kept.contains($0.key) || !named.contains($0.key) }
         run.configuration = configuration
-        // Replies to what it has sent are still its own.
+        // A kept prober still matches replies to the packets it has sent.
         if !run.prober.isFor(configuration) { run.prober = Self.makeProber(configuration) }
         run.watch.forget()
         run.plane.forgetPackets()

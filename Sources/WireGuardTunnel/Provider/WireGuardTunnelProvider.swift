@@ -7,16 +7,17 @@ public import PacketTunnel
 import TunnelIO
 import WireGuardCore
 
-/// The WireGuard tunnel: resolves its peers, brings its settings into force, runs a `WireGuardDevice` on the packet
-/// flow, proves that it works, and keeps it working.
+/// The WireGuard tunnel: resolves its peers, applies its settings, runs a `WireGuardDevice` on the packet flow, proves that
+/// the tunnel works, and keeps it working.
 ///
-/// It is up once a handshake with a peer has ended; a configuration in which no peer has an endpoint is up at once, but
-/// `reasserting` until a peer has come, and so is one whose start waits for no handshake. From then on the ``ConnectivityMonitor`` watches it. While there is no network it
-/// pauses, `reasserting`; when the network comes back or changes it binds new sockets and resolves its peers again.
-/// Where nothing helps it stays up, `reasserting`, and goes on trying until the user ends it, so that what is routed into it
-/// goes nowhere else; ``ConnectivityOptions/endWhenDead`` has it end with `.connectivityLost` instead.
+/// The tunnel is up once a handshake with a peer has completed. If no peer has an endpoint, or the start waits for no
+/// handshake, it is up immediately but `reasserting` until a peer connects. The ``ConnectivityMonitor`` then checks it.
+/// Without a network the tunnel pauses, `reasserting`; when the network returns or changes, it binds new sockets and resolves
+/// its peers again. If healing fails, the tunnel stays up, `reasserting`, and keeps trying until the user stops it, so that
+/// its routed traffic does not leave another way; with ``ConnectivityOptions/endWhenDead`` it ends with `.connectivityLost`
+/// instead.
 public actor WireGuardTunnelProvider: PacketTunnelProvider {
-    /// What it needs to know.
+    /// The configuration of the tunnel.
     public typealias Configuration = WireGuardTunnelConfiguration
 
     typealias PlaneMaker =
@@ -24,9 +25,9 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
             any TunDevice, UAPIDeviceUpdate, Logger, @escaping @Sendable (TunnelError) -> Void
         ) throws(TunnelError) -> any DataPlane
 
-    /// What belongs to one run, from the moment that packets may flow.
+    /// The state of one run, from the moment that packets may flow.
     struct Run {
-        /// The number of the run. A result that is awaited belongs to the present run if the numbers are equal.
+        /// The number of the run. An awaited result belongs to the current run if the numbers are equal.
         let number: Int
         let context: ProviderContext
         let plane: any DataPlane
@@ -36,23 +37,23 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
         var prober: TunnelProber
         var lifecycle: WireGuardLifecycle
         var path: NetworkPath
-        /// The addresses that the start has found for each peer. Empty once it has returned.
+        /// The addresses that the start found for each peer. Empty once the start has returned.
         var candidates: [PublicKey: [Endpoint]]
         var watch = PeerWatch()
-        /// The peers' addresses that the host was told.
+        /// The peers' addresses that the host knows.
         var servers: Set<IPAddress> = []
-        /// Addresses that were looked at: whether the host has to know of them.
-        var judgedAddresses: Set<IPAddress> = []
-        /// Where peers were seen that are not among these yet.
+        /// Addresses that were checked for whether the host must know them.
+        var checkedAddresses: Set<IPAddress> = []
+        /// Addresses of peers that are not yet in `checkedAddresses`.
         var newAddresses: Set<IPAddress> = []
 
-        /// The keepalives that were switched off for a pause.
+        /// The keepalives that were turned off for a pause.
         var pausedKeepalives: [PublicKey: UInt16] = [:]
     }
 
     let environment: WireGuardEnvironment
     private let makePlane: PlaneMaker
-    /// Answers ``StatusRequest`` and ``ReconfigureRequest``. An app's own messages are added where the provider is made
+    /// Answers ``StatusRequest`` and ``ReconfigureRequest``. An app adds its own messages when it creates the provider
     /// (`makeProvider`).
     ///
     /// A configuration or report with many peers is long; each channel has a limit too.
@@ -63,24 +64,24 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
     private var lastRun = 0
     var driver: Task<Void, Never>?
     var refreshing: Task<Void, Never>?
-    /// Requests the handshakes with ``dueHandshakes``.
+    /// The task that requests the handshakes with ``dueHandshakes``.
     var requesting: Task<Void, Never>?
     /// Peers with which a handshake is requested in a later turn.
     var dueHandshakes: ArraySlice<PublicKey> = []
 
-    /// A provider on the system's network.
+    /// Makes a provider on the system's network.
     public init() {
         self.init(environment: WireGuardEnvironment())
     }
 
-    /// A provider that uses what `environment` says.
+    /// Makes a provider with the given environment.
     public init(environment: WireGuardEnvironment) {
         self.init(environment: environment) { tun, update, logger, onFailure throws(TunnelError) in
             try DeviceDataPlane(tun, update, environment: environment, logger: logger, onFailure: onFailure)
         }
     }
 
-    /// A provider on another data plane.
+    /// Makes a provider on another data plane.
     init(environment: WireGuardEnvironment, makePlane: @escaping PlaneMaker) {
         self.environment = environment
         self.makePlane = makePlane
@@ -89,12 +90,12 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
 
     // MARK: - Start and stop
 
-    /// Brings the tunnel up; returns once there is proof that it works, or, where the configuration waits for none, once its
-    /// settings are in force.
+    /// Starts the tunnel. Returns once there is proof that it works or, if the configuration does not wait for proof, once
+    /// its settings are applied.
     ///
-    /// - Throws: `.configurationInvalid` with every problem, `.secretUnavailable`, `.stopped`, and what bringing settings
-    ///   into force throws; where proof is waited for, `.nameResolutionFailed` when no peer has an address,
-    ///   `.networkUnavailable`, and `.serverUnreachable` when no peer answers in time.
+    /// - Throws: `.configurationInvalid` with every problem, `.secretUnavailable`, `.stopped`, and the errors of applying
+    ///   settings. If the start waits for proof, also `.nameResolutionFailed` if no peer has an address,
+    ///   `.networkUnavailable`, and `.serverUnreachable` if no peer answers in time.
     public func start(_ configuration: WireGuardTunnelConfiguration, context: ProviderContext) async throws(TunnelError)
     {
         try Self.check(configuration)
@@ -117,7 +118,7 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
             number: lastRun, context: context, plane: plane, elapsed: ElapsedTime(context.clock),
             configuration: configuration, prober: Self.makeProber(configuration),
             lifecycle: WireGuardLifecycle(configuration.connectivity, hasEndpoints: configuration.hasEndpoints),
-            path: context.path, candidates: candidates, servers: servers, judgedAddresses: servers)
+            path: context.path, candidates: candidates, servers: servers, checkedAddresses: servers)
         self.run = run
         adoptProber()
         let timeout = waits ? Duration.seconds(configuration.handshakeTimeout) : nil
@@ -158,7 +159,7 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
         return TunnelError(
             .networkUnavailable,
             "there is no route to \(configuration.remoteAddress), and no default route",
-            fix: "connect to a network that leads there, or add a route, and try again")
+            fix: "connect to a network with a route to it, or add a route, and try again")
     }
 
     static func checkCancelled() throws(TunnelError) {
@@ -176,7 +177,7 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
     func adoptProber() {
         guard let run else { return }
         let prober = run.prober
-        run.plane.setFilter { prober.takes($0) }
+        run.plane.setFilter { prober.consume($0) }
     }
 
     /// Waits for a handshake with one of the peers that have an endpoint, at each of their addresses in turn.
@@ -200,7 +201,7 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
         throw Self.startCancelled
     }
 
-    /// The other side has not answered. Where it can begin as well, it may not have started yet.
+    /// Makes the error for a start without an answer. A peer that can start a handshake itself may not be running yet.
     private static func noAnswer(
         _ configuration: WireGuardTunnelConfiguration, within limit: Duration
     ) -> TunnelError {
@@ -239,7 +240,7 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
         }
     }
 
-    /// How the tunnel does.
+    /// The status of the tunnel.
     public var status: StatusRequest.Reply {
         guard let run else {
             return StatusRequest.Reply(state: .stopped, peers: [], drops: [:], pingsSent: 0, pingReplies: 0)

@@ -339,7 +339,7 @@ struct ConfigurationChangeTests {
         #expect(flows(world, 0, 1))
     }
 
-    @Test("Padding is removed before delivery, whatever its bytes")
+    @Test("Padding with any bytes is removed before delivery")
     func padding() throws {
         let world = EngineWorld()
         world.establish()

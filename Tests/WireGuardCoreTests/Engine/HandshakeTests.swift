@@ -220,7 +220,7 @@ struct HandshakeTests {
         #expect((world.peer(0, of: 1)?.current != nil) == (milliseconds < 90_000))
     }
 
-    @Test("A handled initiation contains no keys any more")
+    @Test("A handled initiation no longer contains keys")
     func wipedInitiation() throws {
         let world = EngineWorld()
         world.establish()

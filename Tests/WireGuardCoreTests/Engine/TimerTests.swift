@@ -84,7 +84,7 @@ struct SessionTimerTests {
         world.send(1, to: 0)
         world.run(for: .milliseconds(100))
         #expect(world.sent(0, .initiation).count == 2)
-        // From here on only the repetition after five seconds is due, whatever arrives.
+        // From here on only the repetition after five seconds is due, even if packets arrive.
         for _ in 0..<20 {
             world.send(1, to: 0)
             world.run(for: .milliseconds(100))

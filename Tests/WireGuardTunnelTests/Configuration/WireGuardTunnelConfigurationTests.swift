@@ -72,7 +72,7 @@ struct WireGuardTunnelConfigurationTests {
         #expect(decoded == configuration)
     }
 
-    @Test("A routing table is kept by its number; none of the kernel's own")
+    @Test("A routing table is kept by its number; the kernel's local table is refused")
     func routingTable() throws {
         let text = Self.file.replacing("[Interface]\n", with: "[Interface]\nTable = 1234\n", maxReplacements: 1)
         var result = try WireGuardTunnelConfiguration.split(wgQuick: text)
@@ -89,7 +89,7 @@ struct WireGuardTunnelConfigurationTests {
         #expect(named.configuration.routeTable == nil && named.ignoredKeys.contains("Table"))
     }
 
-    @Test("A file without PrivateKey is taken only by who runs its PostUp, which may give it")
+    @Test("A file without PrivateKey is accepted only if its PostUp runs, which may set the key")
     func privateKeyLater() throws {
         let lines = Self.file.split(separator: "\n", omittingEmptySubsequences: false)
         let text = lines.filter { !$0.hasPrefix("PrivateKey") && !$0.hasPrefix("PostUp") }.joined(separator: "\n")
@@ -114,7 +114,7 @@ struct WireGuardTunnelConfigurationTests {
         #expect(!whole.configuration.privateKeyComesLater)
     }
 
-    @Test("What is left out of JSON has its default")
+    @Test("Members missing from JSON have their defaults")
     func defaults() throws {
         let json = #"{"addresses":["10.0.0.2/32"],"peers":[{"publicKey":"\#(Self.key)"}]}"#
         let decoded = try JSONDecoder().decode(WireGuardTunnelConfiguration.self, from: Data(json.utf8))
@@ -191,7 +191,7 @@ struct WireGuardTunnelConfigurationTests {
         #expect(configuration.settings().includedRoutes.isEmpty)
     }
 
-    @Test("Allowed networks are kept in JSON, become settings, and are judged by their own name")
+    @Test("Allowed networks are kept in JSON, become settings, and are validated under their own name")
     func allowedNetworks() throws {
         var configuration = try WireGuardTunnelConfiguration.split(wgQuick: Self.file).configuration
         configuration.allowedNetworks = [try IPPrefix("172.16.0.0/12")]
@@ -203,7 +203,7 @@ struct WireGuardTunnelConfigurationTests {
         #expect(configuration.validate().map(\.field) == ["allowedNetworks[0]", "allowedNetworks[1]"])
     }
 
-    @Test("What is done about a dead tunnel is kept in JSON, and is to go on trying unless it says otherwise")
+    @Test("The handling of a dead tunnel is kept in JSON, and defaults to further attempts")
     func endWhenDead() throws {
         #expect(try JSONDecoder().decode(ConnectivityOptions.self, from: Data("{}".utf8)).endWhenDead == .never)
         for value in ConnectivityOptions.EndWhenDead.allCases {
@@ -213,7 +213,7 @@ struct WireGuardTunnelConfigurationTests {
         }
     }
 
-    @Test("The device's update has port, mark, keys and endpoints, and removes what is gone")
+    @Test("The device's update has port, mark, keys and endpoints, and removes missing peers")
     func deviceUpdate() throws {
         var configuration = try WireGuardTunnelConfiguration.split(wgQuick: Self.file).configuration
         var random = SystemRandomNumberGenerator()
@@ -244,7 +244,7 @@ struct WireGuardTunnelConfigurationTests {
         #expect(!update.replacePeers)
     }
 
-    /// A comparison of each peer with each other took more than half a minute in a debug build.
+    /// Comparing each peer with every other took more than half a minute in a debug build.
     @Test("The change between two configurations of 20,000 peers is found in linear time")
     func manyPeers() throws {
         var configuration = try WireGuardTunnelConfiguration.split(wgQuick: Self.file).configuration
@@ -261,7 +261,7 @@ struct WireGuardTunnelConfigurationTests {
         #expect(change.peers.map(\.remove) == [true])
     }
 
-    @Test("Validation reports everything at once, and no key")
+    @Test("Validation reports all problems together, and no key")
     func validation() throws {
         let zero = PublicKey(Bytes32.zero)
         let configuration = WireGuardTunnelConfiguration(
@@ -279,7 +279,7 @@ struct WireGuardTunnelConfigurationTests {
             ]))
     }
 
-    @Test("A file that is wrong is an error with its lines")
+    @Test("A malformed file causes an error with its lines")
     func wrongFile() {
         #expect(throws: ConfigurationErrors.self) {
             try WireGuardTunnelConfiguration.split(wgQuick: "[Interface]\nAddress = 10.0.0.300\n")

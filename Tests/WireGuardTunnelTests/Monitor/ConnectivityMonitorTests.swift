@@ -6,7 +6,7 @@ import Testing
 
 @testable import WireGuardTunnel
 
-/// A monitor, and a world that it looks at.
+/// A monitor and the simulated tunnel that it checks.
 private struct Scene {
     var monitor: ConnectivityMonitor
     var now: Duration = .zero
@@ -36,7 +36,7 @@ private struct Scene {
         return monitor.tick(observation)
     }
 
-    /// Steps until an action comes for which `condition` holds; the time it took.
+    /// Steps until `condition` holds for an action; returns the time it took, or `nil`.
     mutating func run(for limit: Duration, until condition: (ConnectivityMonitor.Action) -> Bool) -> Duration? {
         let start = now
         while now - start < limit {
@@ -48,7 +48,7 @@ private struct Scene {
 
 @Suite("The connectivity monitor")
 struct ConnectivityMonitorTests {
-    @Test("What is received keeps it quiet")
+    @Test("Received data keeps the monitor idle")
     func traffic() {
         var scene = Scene()
         for _ in 0..<100 {
@@ -58,7 +58,7 @@ struct ConnectivityMonitorTests {
         }
     }
 
-    @Test("f1.3: on silence it probes after three looks, once per ping interval, not once at all")
+    @Test("f1.3: on silence the monitor probes after three checks, once per ping interval")
     func probes() {
         var scene = Scene()
         var probes: [Duration] = []
@@ -68,7 +68,7 @@ struct ConnectivityMonitorTests {
         #expect(zip(probes, probes.dropFirst()).allSatisfy { $1 - $0 == .seconds(2) })
     }
 
-    @Test("f1.2: nothing but what comes back counts, so a dead tunnel is healed and then given up, in time")
+    @Test("f1.2: only received data counts, so a dead tunnel is healed and then ended, in time")
     func dead() throws {
         var scene = Scene(.afterHealing)
         var actions: [(Duration, ConnectivityMonitor.Action)] = []
@@ -82,7 +82,7 @@ struct ConnectivityMonitorTests {
         #expect(scene.step().isEmpty, "it gives up once")
     }
 
-    @Test("f1.8: an idle tunnel that answers pings is never called dead, for days")
+    @Test("f1.8: an idle tunnel that answers pings is not reported as dead, for days")
     func idleWithPings() {
         var scene = Scene()
         var probes = 0
@@ -96,7 +96,7 @@ struct ConnectivityMonitorTests {
         #expect(probes > 1000)
     }
 
-    @Test("f1.8: a fresh handshake is proof as well, where there is nothing to ping")
+    @Test("f1.8: a recent handshake is proof as well, if there is no address to ping")
     func idleWithHandshakes() {
         var scene = Scene()
         while scene.now < .seconds(86_400) {
@@ -109,7 +109,7 @@ struct ConnectivityMonitorTests {
     }
 
     @Test(
-        "A tunnel that owes nobody anything is not asked after, for days; once something is owed, it is judged from there on"
+        "An idle tunnel is not probed, for days; once an answer is owed, it is checked from then on"
     )
     func nothingOwed() throws {
         var scene = Scene()
@@ -124,14 +124,14 @@ struct ConnectivityMonitorTests {
         #expect(scene.monitor.isReasserting)
     }
 
-    @Test("With an address to ping an idle tunnel is asked after, since its user wants that")
+    @Test("An idle tunnel with an address to ping is probed, as its user asks")
     func pingsThoughNothingIsOwed() {
         var scene = Scene(options: ConnectivityOptions(pingAddress: "10.0.0.1"))
         scene.isOwed = false
         #expect(scene.run(for: .seconds(60)) { $0 == .probe } == .seconds(30))
     }
 
-    @Test("While healing does not help, the looks become rarer")
+    @Test("While healing does not help, checks become rarer")
     func rarerLooks() {
         var scene = Scene()
         _ = scene.run(for: .seconds(600)) { $0 == .heal(.rebind) }
@@ -140,7 +140,7 @@ struct ConnectivityMonitorTests {
         #expect(scene.monitor.nextInterval == .seconds(scene.monitor.options.pingInterval))
     }
 
-    @Test("An old handshake is no proof, nor is one in the future by a clock that was set back")
+    @Test("An old handshake is not proof, nor is a future one after the clock was set back")
     func oldHandshake() {
         var scene = Scene()
         _ = scene.step()
@@ -150,19 +150,19 @@ struct ConnectivityMonitorTests {
         #expect(scene.monitor.phase == .watching(flat: 2))
     }
 
-    @Test("f1.7: its baseline is its own: what others read does not make a live tunnel look flat")
+    @Test("f1.7: the monitor keeps its own baseline: other readers do not make a live tunnel look flat")
     func ownBaseline() {
         var scene = Scene()
         for _ in 0..<50 {
             scene.received += 1
-            // Others look as often as they want, and change nothing.
+            // Other readers observe at any rate, without an effect.
             for _ in 0..<5 { _ = scene.observation }
             #expect(scene.step().isEmpty)
         }
         #expect(scene.monitor.phase == .watching(flat: 0))
     }
 
-    @Test("Counters that began anew count as life only when something was received since")
+    @Test("Counters that were reset are proof only if data was received since")
     func resetCounters() {
         var scene = Scene()
         scene.received = 0
@@ -183,7 +183,7 @@ struct ConnectivityMonitorTests {
         #expect(scene.monitor.phase == .watching(flat: 0))
     }
 
-    @Test("A dead tunnel that is to end at once ends when healing would begin, and is not healed")
+    @Test("A dead tunnel with `atOnce` ends when healing would begin, and is not healed")
     func atOnce() throws {
         var scene = Scene(.atOnce)
         var actions: [ConnectivityMonitor.Action] = []
@@ -193,7 +193,7 @@ struct ConnectivityMonitorTests {
         #expect(scene.now == .seconds(60))
         #expect(scene.now <= (try #require(scene.monitor.options.timeToGiveUp)))
         #expect(scene.step().isEmpty, "it gives up once")
-        // Also where it is a gateway that is silent, and others speak.
+        // The same holds if a gateway is silent while other peers send.
         var other = Scene(.atOnce)
         other.isGatewaySilent = true
         other.received += 1
@@ -206,13 +206,13 @@ struct ConnectivityMonitorTests {
         #expect(ConnectivityOptions.plainStop().endWhenDead == .atOnce)
         var actions: [ConnectivityMonitor.Action] = []
         while scene.monitor.phase != .ended, scene.now < .seconds(600) { actions += scene.step() }
-        // Three looks every ten seconds, then a ping every two, then the end.
+        // Three checks, one every ten seconds, then a ping every two seconds, then the end.
         #expect(actions.filter { $0 == .probe }.count == 15)
         #expect(actions.last == .giveUp && scene.now == .seconds(60))
         #expect(!actions.contains { if case .heal = $0 { true } else { false } })
     }
 
-    @Test("Unless told otherwise it never gives up, tries again with patience, and notices when it works")
+    @Test("By default the monitor never ends the tunnel, retries more slowly, and detects when it works")
     func persists() {
         var scene = Scene()
         #expect(scene.monitor.options.timeToGiveUp == nil)
@@ -229,7 +229,7 @@ struct ConnectivityMonitorTests {
         #expect(scene.step() == [.reasserting(false)])
     }
 
-    @Test("After a pause it wants proof, and what was before counts neither way")
+    @Test("After a pause the monitor needs proof, and earlier observations do not count")
     func restart() {
         var scene = Scene()
         for _ in 0..<2 { _ = scene.step() }
@@ -248,7 +248,7 @@ struct ConnectivityMonitorTests {
         let bound = scene.monitor.options.timeToNotice
         while !scene.monitor.isReasserting, scene.now < .seconds(600) {
             _ = scene.step()
-            // Sooner than healing would begin.
+            // This is sooner than healing would begin.
             if Int(scene.now / .seconds(1)) % 20 == 0 {
                 scene.monitor.restart(from: scene.observation, isReasserting: scene.monitor.isReasserting)
             }
@@ -257,7 +257,7 @@ struct ConnectivityMonitorTests {
         #expect(scene.now <= bound)
     }
 
-    @Test("After a sleep that nobody announced it wants proof at once")
+    @Test("After an unannounced sleep the monitor needs proof immediately")
     func unannouncedSleep() {
         var scene = Scene()
         scene.received += 1
@@ -268,7 +268,7 @@ struct ConnectivityMonitorTests {
         #expect(scene.step() == [.reasserting(false)])
     }
 
-    @Test("What others send does not speak for a silent peer that a default route goes to")
+    @Test("Data from other peers is not proof for a silent peer with a default route")
     func silentGateway() {
         var scene = Scene()
         scene.received += 1
@@ -283,7 +283,7 @@ struct ConnectivityMonitorTests {
         #expect(scene.step() == [.reasserting(false)])
     }
 
-    @Test("The documented bounds hold for other constants, at any phase of the last sign of life", arguments: 0..<20)
+    @Test("The documented bounds hold for other constants, at any phase of the last proof", arguments: 0..<20)
     func bounds(seed: UInt64) throws {
         var random = SeededGenerator(seed: seed)
         let options = ConnectivityOptions(
@@ -293,12 +293,12 @@ struct ConnectivityMonitorTests {
         for _ in 0..<random.int(in: 0..<20) {
             if random.chance(0.5) { scene.received += 1 }
             _ = scene.step()
-            // It would be over before it began.
+            // Monitoring would end before it begins.
             if scene.monitor.phase == .ended {
                 scene = Scene(seed % 2 == 0 ? .afterHealing : .atOnce, options: options)
             }
         }
-        // The last sign of life comes right after a look.
+        // The last proof arrives right after a check.
         let last = scene.now
         scene.received += 1
         var noticed: Duration?

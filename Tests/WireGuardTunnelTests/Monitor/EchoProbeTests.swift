@@ -22,35 +22,35 @@ struct EchoProbeTests {
         let network = VirtualNetwork()
         for _ in 0..<3 {
             let answer = try #require(network.receive(probe.request()))
-            #expect(probe.judge(answer) == .reply)
-            #expect(probe.judge(answer) == .stale, "a copy proves nothing")
+            #expect(probe.classify(answer) == .reply)
+            #expect(probe.classify(answer) == .stale, "a copy proves nothing")
         }
     }
 
-    @Test("f1.4: replies that are damaged, of others, or to nothing that was asked do not count", arguments: pairs)
+    @Test("f1.4: damaged, foreign and unsolicited replies do not count", arguments: pairs)
     func wrong(source: IPAddress, target: IPAddress) throws {
         var random = SeededGenerator(seed: 2)
         var probe = try #require(EchoProbe(from: source, to: target, using: &random))
         let request = probe.request()
         let good = try #require(VirtualNetwork().receive(request))
-        #expect(probe.judge(request) == .other, "a request is no reply")
+        #expect(probe.classify(request) == .other, "a request is no reply")
         for byte in good.indices {
             for bit in 0..<8 {
                 var damaged = good
                 damaged[byte] ^= 1 << UInt8(bit)
                 // The version's bits, the traffic class, the flow label and the hop limit of IPv6 have no checksum.
                 let hasChecksum = !source.isIPv6 || byte >= 40 || (byte >= 4 && byte != 7)
-                if hasChecksum { #expect(probe.judge(damaged) != .reply, "byte \(byte) bit \(bit)") }
+                if hasChecksum { #expect(probe.classify(damaged) != .reply, "byte \(byte) bit \(bit)") }
             }
         }
-        for count in 0..<good.count { #expect(probe.judge(Array(good.prefix(count))) != .reply) }
+        for count in 0..<good.count { #expect(probe.classify(Array(good.prefix(count))) != .reply) }
         var other = try #require(EchoProbe(from: source, to: target, using: &random))
         let foreign = try #require(VirtualNetwork().receive(other.request()))
-        #expect(probe.judge(foreign) == .other)
-        #expect(probe.judge(good) == .reply, "and the good one still does")
+        #expect(probe.classify(foreign) == .other)
+        #expect(probe.classify(good) == .reply, "and the good one still does")
     }
 
-    @Test("f1.5: sequence numbers go on after 65,535, and answers that come too late are not counted")
+    @Test("f1.5: sequence numbers wrap after 65,535, and late answers are not counted")
     func manyPings() throws {
         var random = SeededGenerator(seed: 3)
         let (source, target) = Self.pairs[0]
@@ -58,18 +58,18 @@ struct EchoProbeTests {
         let network = VirtualNetwork()
         let first = try #require(network.receive(probe.request()))
         for _ in 0..<70_000 { _ = probe.request() }
-        #expect(probe.judge(first) == .stale)
+        #expect(probe.classify(first) == .stale)
         let last = try #require(network.receive(probe.request()))
-        #expect(probe.judge(last) == .reply)
+        #expect(probe.classify(last) == .reply)
     }
 
-    @Test("A probe is of one family")
+    @Test("A probe needs addresses of one family")
     func families() {
         var random = SeededGenerator(seed: 4)
         #expect(EchoProbe(from: Self.pairs[0].0, to: Self.pairs[1].1, using: &random) == nil)
     }
 
-    @Test("Answers are taken out of what is delivered, and everything else passes")
+    @Test("Answers to probes are consumed, and all other packets are delivered")
     func filtering() throws {
         let device = try MemoryTun()
         let probed = TapTun(device, filter: true)
@@ -83,7 +83,7 @@ struct EchoProbeTests {
             from: .v4(192, 0, 2, 1), port: 53, to: .v4(10, 0, 0, 2), port: 9, payload: [1, 2, 3])
         let batch = try PacketBatch(packetCapacity: 8, byteCapacity: 1 << 14)
         for packet in [foreign, reply, datagram] { batch.append(copying: packet) }
-        probed.setFilter { prober.takes($0) }
+        probed.setFilter { prober.consume($0) }
         #expect(try probed.send(batch).sent == 2)
         #expect(device.takeDelivered() == [foreign, datagram])
         #expect(prober.takeReply())
@@ -91,7 +91,7 @@ struct EchoProbeTests {
         #expect(prober.counts == (1, 1))
     }
 
-    @Test("A name is asked of the tunnel's servers, inside the tunnel, and then pinged")
+    @Test("A name is resolved by the tunnel's servers, inside the tunnel, and then pinged")
     func name() throws {
         let source = IPAddress.v4(10, 0, 0, 2)
         let prober = TunnelProber(target: "probe.example", sources: [source], servers: [.v4(10, 0, 0, 53)])
@@ -100,12 +100,12 @@ struct EchoProbeTests {
         let answer = DNSAnswers.answer(to: question.packet, [.v4(192, 0, 2, 9)])
         var forged = answer
         forged[28] ^= 1
-        #expect(!prober.takes(forged), "of another identifier")
-        #expect(prober.takes(answer))
+        #expect(!prober.consume(forged), "of another identifier")
+        #expect(prober.consume(answer))
         let ping = try #require(prober.packets().first)
         #expect(ping.destination == .v4(192, 0, 2, 9))
         let reply = try #require(VirtualNetwork().receive(ping.packet))
-        #expect(prober.takes(reply))
+        #expect(prober.consume(reply))
         #expect(prober.takeReply())
     }
 
@@ -115,7 +115,7 @@ struct EchoProbeTests {
         let question = try #require(prober.packets().first)
         let answer = DNSAnswers.answer(to: question.packet, [.v4(192, 0, 2, 9)])
         var random = SeededGenerator(seed: 5)
-        for count in 0..<answer.count - 4 { _ = prober.takes(Array(answer.prefix(count))) }
+        for count in 0..<answer.count - 4 { _ = prober.consume(Array(answer.prefix(count))) }
         for _ in 0..<2000 {
             var damaged = answer
             damaged[random.int(in: 38..<answer.count - 4)] = UInt8(random.int(in: 0...255))
@@ -126,7 +126,7 @@ struct EchoProbeTests {
 }
 
 extension DNSQuestion {
-    /// Judges `packet` by a question that it fits, whatever is in it.
+    /// Parses `packet` with a question that matches its addresses.
     fileprivate static func parsesWithoutTrapping(_ packet: [UInt8]) -> Bool {
         var random = SeededGenerator(seed: 6)
         let question = DNSQuestion(
@@ -141,7 +141,7 @@ extension DNSQuestion {
 
 /// A name server's answers.
 enum DNSAnswers {
-    /// The answer to the question in an IPv4 packet: these IPv4 addresses.
+    /// Returns the answer with these IPv4 addresses to the question in an IPv4 packet.
     static func answer(to question: [UInt8], _ addresses: [IPAddress]) -> [UInt8] {
         guard let client = IPAddress(bytes: question[12..<16]),
             let server = IPAddress(bytes: question[16..<20])

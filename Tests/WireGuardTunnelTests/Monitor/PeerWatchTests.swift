@@ -7,7 +7,7 @@ import WireGuardCore
 
 @testable import WireGuardTunnel
 
-@Suite("What peers owe")
+@Suite("Answers that peers owe")
 struct PeerWatchTests {
     private static let keys: [PublicKey] = {
         var random = SeededGenerator(seed: 3)
@@ -15,19 +15,19 @@ struct PeerWatchTests {
     }()
     private static let patience: Duration = .seconds(60)
 
-    /// Two peers that are looked at every ten seconds.
+    /// Two peers that are checked every ten seconds.
     private struct Scene {
         var watch = PeerWatch()
         var now: Duration = .zero
         var peers = PeerWatchTests.keys.map { DataPlanePeer(publicKey: $0, endpoint: nil) }
         var keepalive: UInt16 = 0
 
-        init() { watch.look(at: peers, now: now) { _ in 0 } }
+        init() { watch.update(with: peers, now: now) { _ in 0 } }
 
         mutating func look() {
             now += .seconds(10)
             let keepalive = keepalive
-            watch.look(at: peers, now: now) { _ in keepalive }
+            watch.update(with: peers, now: now) { _ in keepalive }
         }
 
         func isSilent(_ index: Int) -> Bool {
@@ -35,7 +35,7 @@ struct PeerWatchTests {
         }
     }
 
-    @Test("One that does not answer what it is sent is silent in the end, whatever the other sends")
+    @Test("A peer that does not answer is silent after a while, even if the other sends")
     func silent() {
         var scene = Scene()
         scene.peers[0].sentBytes += 128
@@ -52,20 +52,20 @@ struct PeerWatchTests {
         #expect(!scene.isSilent(0), "an answer ends it")
     }
 
-    @Test("Where nothing is sent nothing is owed, and keepalives are no questions", arguments: [0, 5, 25] as [UInt16])
+    @Test("A peer that is sent nothing, or only keepalives, owes no answer", arguments: [0, 5, 25] as [UInt16])
     func keepalives(seconds: UInt16) {
         var scene = Scene()
         scene.keepalive = seconds
         for _ in 0..<60 {
             if seconds > 0 { scene.peers[0].sentBytes += UInt64(10 / min(seconds, 10)) * 32 }
-            // One that answers data of theirs, after which they have nothing more to say.
+            // The peer answers their data with a keepalive, and then owes nothing.
             scene.look()
         }
         #expect(!scene.isSilent(0))
         #expect(!scene.isSilent(1))
     }
 
-    @Test("A pause ends what is owed, and who was heard is known")
+    @Test("A pause clears owed answers, and keeps when each peer was last heard")
     func pauses() {
         var scene = Scene()
         scene.peers[0].sentBytes += 128

@@ -13,7 +13,7 @@ import TunnelIO
 @Suite("Loss of connectivity", .timeLimit(.minutes(5)))
 struct ConnectivityLossTests {
     @Test(
-        "f1.2: where it is told to, a dead server ends the tunnel with an error and a reason of its own, though packets are sent",
+        "f1.2: if configured, a dead server ends the tunnel with an error and a separate reason, though packets are sent",
         arguments: [ConnectivityOptions.EndWhenDead.afterHealing, .atOnce])
     func deadServer(_ endWhenDead: ConnectivityOptions.EndWhenDead) async throws {
         let scene = try TunnelScene {
@@ -31,14 +31,14 @@ struct ConnectivityLossTests {
     }
 
     @Test(
-        "Under every policy a tunnel with a dead server stays up, reasserting, and goes on trying",
+        "Under every policy a tunnel with a dead server stays up, reasserting, and keeps trying",
         arguments: LeakPolicy.allCases)
     func strict(policy: LeakPolicy) async throws {
         let scene = try TunnelScene { $0.connectivity = .fast }
         try await scene.start(leakPolicy: policy)
         scene.internet.setFilter { _ in false }
         #expect(await scene.reaches(.reasserting))
-        // Several rounds of healing later it is as it was.
+        // The state is unchanged after several rounds of healing.
         let asked = scene.resolver.asked.count
         #expect(await scene.changes.wait { scene.resolver.asked.count >= asked + 3 })
         #expect(scene.host.status.status == .reasserting)
@@ -57,7 +57,8 @@ struct ConnectivityLossTests {
     }
 
     @Test(
-        "Told to end, it ends blocked under a policy that blocks", arguments: [LeakPolicy.enforcedRoutes, .everything])
+        "A tunnel with `atOnce` ends blocked under a blocking policy",
+        arguments: [LeakPolicy.enforcedRoutes, .everything])
     func endsBlocked(policy: LeakPolicy) async throws {
         let scene = try TunnelScene {
             $0.connectivity = .fast
@@ -97,15 +98,15 @@ struct ConnectivityLossTests {
         await scene.stop()
     }
 
-    @Test("f1.8: an idle tunnel stays connected without anything to ping, by handshakes and answers of the peer")
+    @Test("f1.8: an idle tunnel stays connected without an address to ping, by handshakes and answers of the peer")
     func withoutTarget() async throws {
-        // A handshake is possible every 5 s, so the constants are not those of other tests.
+        // A handshake is possible only every 5 s, so the constants differ from those of other tests.
         let scene = try TunnelScene {
             $0.connectivity = ConnectivityOptions(
                 connectivityInterval: 1, maxConnectionAttempts: 1, pingInterval: 0.5, healingInterval: 20)
         }
         try await scene.start()
-        // Nobody behind the server answers this.
+        // No host behind the server answers this packet.
         scene.host.platform.inject(
             PacketBuilder.icmpEcho(
                 from: TunnelScene.inner, to: TunnelScene.target, identifier: 1, sequence: 1, isReply: true))
@@ -115,7 +116,7 @@ struct ConnectivityLossTests {
         await scene.stop()
     }
 
-    @Test("f1.7: an app that asks for the status all the time changes nothing")
+    @Test("f1.7: frequent status requests of an app change nothing")
     func polling() async throws {
         let scene = try TunnelScene()
         try await scene.start()

@@ -13,8 +13,8 @@ import WireGuardCore
 
 @Suite("A WireGuard device on a packet flow", .timeLimit(.minutes(1)))
 struct DeviceDataPlaneTests {
-    /// Both the flow and the monitor put a device of theirs in front of the interface, and once handed neither on.
-    @Test("It counts the malformed frames of the interface")
+    /// Both the flow and the monitor wrap the interface's device, and once neither forwarded the counter.
+    @Test("The data plane counts the malformed frames of the interface")
     func malformedFrames() async throws {
         let memory = try MemoryTun()
         let flow = PacketFlow(device: FaultyTun(memory))
@@ -29,7 +29,7 @@ struct DeviceDataPlaneTests {
         await plane.close()
     }
 
-    @Test("4,096 allowed IPs have room in an extension; one more is refused, with a word on memory")
+    @Test("4,096 allowed IPs have room in an extension; one more is refused, with a hint about memory")
     func manyAllowedIPs() async throws {
         var environment = WireGuardEnvironment()
         environment.network = MemoryInternet().attach([.v4(0xc000_0201)])
@@ -51,7 +51,7 @@ struct DeviceDataPlaneTests {
         #expect(error?.description.contains("--memory") == true, "\(String(describing: error))")
     }
 
-    @Test("An answer is taken out at whichever queue of the interface it comes")
+    @Test("An answer is consumed on any queue of the interface")
     func queues() throws {
         let memory = try MemoryTun()
         let probed = TapTun(memory, filter: true)
@@ -73,7 +73,7 @@ struct DeviceDataPlaneTests {
     }
 }
 
-/// An interface that has read three frames which were no packets.
+/// An interface that has read three malformed frames.
 private final class FaultyTun: ForwardingTun {
     let device: any TunDevice
 

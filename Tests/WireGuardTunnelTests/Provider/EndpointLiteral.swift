@@ -5,7 +5,7 @@ public import NetworkAddresses
 
 /// Lets tests write the endpoints of peers as literals.
 extension EndpointAddress: ExpressibleByStringInterpolation {
-    /// An endpoint from a literal that is `host:port`; stops the test if it is not.
+    /// Makes an endpoint from a `host:port` literal; stops the test if it is malformed.
     public init(stringLiteral text: String) {
         do throws(AddressTextError) {
             try self.init(text)

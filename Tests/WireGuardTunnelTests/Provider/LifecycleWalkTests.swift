@@ -18,7 +18,7 @@ struct LifecycleWalkTests {
         }
     }
 
-    @Test("A doubted tunnel is never called connected, a paused one is quiet, and each change is reported once")
+    @Test("A doubted tunnel is never connected, a paused one sends nothing, and each change is reported once")
     func invariants() {
         for walk in Self.walks() { #expect(walk.problems.isEmpty, "seed \(walk.seed)") }
     }
@@ -74,7 +74,7 @@ private struct LifecycleWalk {
         hand(nextEvent())
     }
 
-    /// A stop, after which no event has an effect.
+    /// Stops the run; no event has an effect afterwards.
     mutating func stop() {
         hand(.stop)
         let before = lifecycle
@@ -86,7 +86,7 @@ private struct LifecycleWalk {
         }
     }
 
-    /// Something is received, or not.
+    /// Receives data, or none.
     private mutating func change() {
         if random.chance(0.15) { script.receivedBytes += UInt64(random.int(in: 1...1500)) }
         if random.chance(0.1) {
@@ -97,7 +97,7 @@ private struct LifecycleWalk {
     }
 
     private mutating func nextEvent() -> Event {
-        // Hosts tell of sleep and paths once the start has returned.
+        // Hosts report sleep and paths once the start has returned.
         if case .awaitingHandshake = lifecycle.stage { return check(after: lifecycle.nextCheck) }
         if random.chance(0.7), isChecking, let delay = lifecycle.nextCheck { return check(after: delay) }
         script.now += .milliseconds(random.int(in: 0...60_000))
@@ -106,7 +106,7 @@ private struct LifecycleWalk {
 
     private mutating func check(after delay: Duration?) -> Event {
         script.now += delay ?? .zero
-        // Timers are late now and then, and a start of a few steps passes its time limit.
+        // Timers are sometimes late, and a start of a few steps passes its time limit.
         if random.chance(0.2) { script.now += .seconds(random.int(in: 0...10)) }
         return .checked
     }

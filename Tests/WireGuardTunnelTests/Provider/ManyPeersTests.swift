@@ -10,7 +10,8 @@ import WireGuardCore
 
 @testable import WireGuardTunnel
 
-/// A reload of a tunnel with 20,000 peers waited until a handshake with each of them was computed, longer than its caller did.
+/// A reload of a tunnel with 20,000 peers used to wait until a handshake with each was computed, which took longer than the
+/// caller waited.
 @Suite("A tunnel with more peers than handshakes are requested at a time")
 struct ManyPeersTests {
     private static let group = WireGuardTunnelProvider.handshakesAtATime
@@ -42,7 +43,7 @@ struct ManyPeersTests {
         try await scene.host.runner.start(scene.configuration, profileID: "test")
         #expect(Self.requested(scene) == Self.group)
         #expect(try await scene.status().peers.count == Self.count)
-        // Peers that wait come before peers that had their turn.
+        // Waiting peers come before peers that had their turn.
         _ = try await scene.send(ReconfigureRequest(configuration: scene.configuration))
         #expect(Self.requested(scene) == 2 * Self.group)
         for expected in [3 * Self.group, Self.count, Self.count] {

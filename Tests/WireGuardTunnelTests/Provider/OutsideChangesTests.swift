@@ -10,8 +10,8 @@ import WireGuardCore
 
 @testable import WireGuardTunnel
 
-/// What `wg set` changes meets what the provider does by itself.
-@Suite("A WireGuard tunnel that others configure as well")
+/// Changes by `wg set` combined with the provider's own changes.
+@Suite("A WireGuard tunnel that other tools also configure")
 struct OutsideChangesTests {
     private func change(_ plane: VirtualPlane, _ key: PublicKey, _ adjust: (inout UAPIPeerUpdate) -> Void) throws {
         var update = UAPIDeviceUpdate()
@@ -21,7 +21,7 @@ struct OutsideChangesTests {
         try plane.apply(update)
     }
 
-    @Test("A reload leaves what others have changed, unless the file has changed it too")
+    @Test("A reload keeps changes by other tools, unless the file has changed the same setting")
     func reload() async throws {
         let scene = VirtualScene { $0.peers[0].persistentKeepalive = 25 }
         try await scene.start()
@@ -52,7 +52,7 @@ struct OutsideChangesTests {
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("A peer that others have removed is not brought back by a pause, nor by a reload that does not name it anew")
+    @Test("A peer that another tool removed is not restored by a pause, nor by a reload without a new entry for it")
     func removedPeer() async throws {
         let scene = VirtualScene { $0.peers[0].persistentKeepalive = 25 }
         try await scene.start()
@@ -93,7 +93,7 @@ struct OutsideChangesTests {
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("After a pause, keepalives are as others had set them")
+    @Test("A pause restores the keepalives that another tool set")
     func keepalives() async throws {
         let scene = VirtualScene { $0.peers[0].persistentKeepalive = 25 }
         try await scene.start()

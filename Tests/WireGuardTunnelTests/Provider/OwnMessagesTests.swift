@@ -6,14 +6,14 @@ import Testing
 
 @testable import WireGuardTunnel
 
-@Suite("Messages of an app's own to the WireGuard provider", .timeLimit(.minutes(1)))
+@Suite("An app's messages to the WireGuard provider", .timeLimit(.minutes(1)))
 struct OwnMessagesTests {
     private struct Version: TunnelMessage {
         struct Reply: Codable, Sendable { var text: String }
         static let name = "example.version"
     }
 
-    @Test("They are answered beside the provider's own, with what the provider tells, and its own may be replaced")
+    @Test("Custom messages are answered next to the provider's own, from its state, and may replace them")
     func answers() async throws {
         let provider = WireGuardTunnelProvider()
         provider.router.on(Version.self) { [weak provider] _ in
@@ -35,7 +35,7 @@ struct OwnMessagesTests {
         func exchange(_ request: [UInt8]) async throws -> [UInt8]? { await provider.handleAppMessage(request) }
     }
 
-    @Test("What is registered where the provider is made is answered while the tunnel is up")
+    @Test("Handlers registered when the provider is created answer while the tunnel is up")
     func inAHost() async throws {
         let scene = try TunnelScene()
         let environment = scene.environment

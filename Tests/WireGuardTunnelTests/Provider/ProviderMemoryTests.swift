@@ -18,7 +18,7 @@
     struct ProviderMemoryTests {
         @Test("240 peers and a burst at full speed stay within 8 MiB in a memory host")
         func burst() async {
-            // In a process of its own: nothing that other tests freed is used again, and nothing of theirs is counted.
+            // In a separate process, so that memory freed or used by other tests does not count.
             await #expect(processExitsWith: .success) {
                 try await ProviderLoad().run()
             }
@@ -47,7 +47,7 @@
             configuration = peers.configuration
         }
 
-        /// Says a figure where it is asked for: what is printed in a process of an exit test goes nowhere else.
+        /// Prints a figure if figures are requested: other output of an exit test's process is lost.
         private static func note(_ text: String) {
             guard let path = ProcessInfo.processInfo.environment["CULVERT_MEMORY_FIGURES"] else { return }
             guard let file = FileHandle(forUpdatingAtPath: path) else { return }
@@ -56,7 +56,7 @@
         }
 
         func run() async throws {
-            // Once before, so that what a process needs once is not counted, nor what the peers and queues here need.
+            // One start first, so that one-time allocations of the process, the peers and the queues are not counted.
             try await start()
             await peers.burst(4_000, send: host.platform.inject) {}
             await host.stop(.userInitiated)

@@ -73,12 +73,12 @@ final class TestServer: Sendable {
         return device
     }
 
-    /// Where it sees its client.
+    /// The client's endpoint as the server sees it.
     var clientEndpoint: Endpoint? { device.withLock { $0.peer(client)?.endpoint } }
 
     var publicKey: PublicKey { key.publicKey }
 
-    /// Forgets all sessions, as a server does that starts again.
+    /// Discards all sessions, like a restarted server.
     func restart() throws {
         close()
         let fresh = try Self.makeDevice(network, behind, key, client)
@@ -105,8 +105,8 @@ final class TunnelScene: Sendable {
     let configuration: WireGuardTunnelConfiguration
     let environment: WireGuardEnvironment
     let secrets: MemorySecrets
-    /// Tells of another status, of questions to the resolver, of what comes out of the tunnel, and of every look that the
-    /// provider takes.
+    /// Notifies of status changes, of questions to the resolver, of packets from the tunnel, and of each check of the
+    /// provider.
     let changes = Changes()
 
     init(
@@ -154,13 +154,13 @@ final class TunnelScene: Sendable {
         server.close()
     }
 
-    /// Whether a ping through the tunnel comes back.
+    /// Whether a ping through the tunnel is answered.
     func passes(_ sequence: UInt16 = 1) async -> Bool {
         let request = PacketBuilder.icmpEcho(
             from: Self.inner, to: Self.target, identifier: 99, sequence: sequence,
             payload: [1, 2, 3])
         let reply = VirtualNetwork().receive(request)
-        // Sent again now and then, as any program would: it may be lost.
+        // The ping may be lost, so it is repeated, as programs do.
         for _ in 0..<600 {
             host.platform.inject(request)
             let isThere = await changes.wait(within: .milliseconds(100)) {
@@ -184,7 +184,7 @@ final class TunnelScene: Sendable {
 }
 
 extension ConnectivityOptions {
-    /// Constants by which nothing happens that a test does not want, on however slow a machine.
+    /// Constants under which no monitor event occurs during a test, even on a slow machine.
     static let patient = ConnectivityOptions(
         connectivityInterval: 2, maxConnectionAttempts: 10, pingAddress: "203.0.113.1", pingInterval: 0.05)
 
@@ -194,7 +194,7 @@ extension ConnectivityOptions {
         healingInterval: 0.1)
 }
 
-/// The continuous clock, which tells when somebody comes to sleep on it: by then the provider has looked at its peers.
+/// The continuous clock, with a notification when a task sleeps on it: by then the provider has checked its peers.
 struct ToldClock: Clock {
     let changes: Changes
 

@@ -13,18 +13,18 @@ import WireGuardCore
 
 @testable import WireGuardTunnel
 
-/// A WireGuard that is only pretended, in virtual time: its server answers handshakes and pings while it can be reached.
+/// A simulated WireGuard in virtual time: its server answers handshakes and pings while it can be reached.
 final class VirtualPlane: DataPlane {
     struct State {
         var isReachable = true
-        /// Peers that do not answer, although the others do.
+        /// Peers that do not answer, although other peers do.
         var silent: Set<PublicKey> = []
         var peers: [DataPlanePeer] = []
         var handshakeAt: [PublicKey: Duration] = [:]
         var keepalives: [PublicKey: UInt16] = [:]
         var listenPort: UInt16 = 1
         var fwMark: UInt32?
-        /// How often the private key was set.
+        /// The number of times that the private key was set.
         var privateKeys = 0
         var filter: (@Sendable ([UInt8]) -> Bool)?
         var pings = 0
@@ -39,7 +39,7 @@ final class VirtualPlane: DataPlane {
     private let network = VirtualNetwork()
     let state = Mutex(State())
 
-    /// A plane under a clock, whose changes tell of what the provider does here as well.
+    /// A plane with a clock, whose `changes` also notify of the provider's calls here.
     init(clock: VirtualClock) { self.clock = clock }
 
     private var now: Duration { clock.now.offset }
@@ -50,7 +50,7 @@ final class VirtualPlane: DataPlane {
         }
     }
 
-    /// Data goes to a peer, and comes back if it answers.
+    /// Sends data to a peer, which answers if it can.
     func exchange(with key: PublicKey) {
         state.withLock { state in
             guard let index = state.peers.firstIndex(where: { $0.publicKey == key }) else { return }
@@ -145,7 +145,7 @@ final class VirtualScene: Sendable {
     let host: MemoryHost<WireGuardTunnelProvider>
     let configuration: WireGuardTunnelConfiguration
     let resolver: ScriptedResolver
-    /// Those of the clock, the status, the plane and the resolver.
+    /// The changes of the clock, the status, the plane and the resolver.
     var changes: Changes { clock.changes }
 
     init(_ adjust: (inout WireGuardTunnelConfiguration) -> Void = { _ in }) {
@@ -177,7 +177,7 @@ final class VirtualScene: Sendable {
     /// The provider's answer to a status request.
     func status() async throws -> StatusRequest.Reply { try await send(StatusRequest()) }
 
-    /// Sends a message without a deadline of its own: the clock's sleepers are the provider's.
+    /// Sends a message without a deadline, so that the provider's sleepers are the only ones on the clock.
     func send<Message: TunnelMessage>(_ message: Message) async throws -> Message.Reply {
         try await MessageClient(channel: host, timeout: .seconds(60)).send(message)
     }
@@ -187,7 +187,7 @@ final class VirtualScene: Sendable {
         #expect(await changes.wait { clock.sleeperCount == 1 }, "the monitor's driver alone sleeps")
     }
 
-    /// Lets the driver look once.
+    /// Runs one check of the driver.
     func look() async {
         clock.advanceToNextDeadline()
         await clock.waitForSleepers()

@@ -13,7 +13,7 @@ import WireGuardCore
 
 @Suite("The provider in virtual time", .timeLimit(.minutes(5)))
 struct VirtualTimeTests {
-    @Test("f1.8: idle for twelve hours, and never called dead")
+    @Test("f1.8: a tunnel idle for twelve hours is never reported as dead")
     func idle() async throws {
         let scene = VirtualScene()
         try await scene.start()
@@ -51,7 +51,7 @@ struct VirtualTimeTests {
             print("idle for an hour: \(after.0 - before.0) handshakes, \(after.1 - before.1) pings")
         }
         #expect(scene.host.status.status == .connected)
-        // What is sent then is judged as ever.
+        // Packets sent after this are checked as usual.
         scene.plane.setReachable(false)
         scene.plane.exchange(with: key)
         let sent = scene.clock.now.offset
@@ -63,7 +63,7 @@ struct VirtualTimeTests {
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("Where a peer waits for nothing but others, the looks become rarer")
+    @Test("If a tunnel only waits for other peers to connect, checks become rarer")
     func listensWithPatience() async throws {
         let scene = VirtualScene { $0.peers[0].endpoint = nil }
         try await scene.host.runner.start(scene.configuration, profileID: "test")
@@ -76,7 +76,7 @@ struct VirtualTimeTests {
     }
 
     @Test(
-        "The host hears of a server that is, or comes to be, in what is routed into the tunnel: by name, and by roaming"
+        "The host learns of a server in a network that is routed into the tunnel: by name, and by roaming"
     )
     func serverInside() async throws {
         let routes = try ["200.0.0.0/5", "10.0.0.0/8"].map { try IPPrefix($0) }
@@ -89,7 +89,7 @@ struct VirtualTimeTests {
         try await scene.start()
         func servers() -> [IPAddress] { scene.host.platform.settings?.serverAddresses ?? [] }
         #expect(servers() == [.v4(192, 0, 2, 1)])
-        // By roaming, which the device does by itself.
+        // A roaming peer, which the device follows by itself.
         let key = scene.configuration.peers[0].publicKey
         func roam(to address: IPAddress) async {
             scene.plane.state.withLock { $0.peers[0].endpoint = Endpoint(address: address, port: 51_820) }
@@ -102,7 +102,7 @@ struct VirtualTimeTests {
         #expect(await scene.changes.wait { servers().contains(.v4(203, 0, 113, 7)) })
         await roam(to: .v4(203, 0, 113, 8))
         #expect(scene.host.platform.history.count == 2, "the network is known already")
-        // By name, before the peer moves there.
+        // A name that resolves there, before the peer moves.
         scene.resolver.set("vpn.example", .addresses([.v4(10, 1, 2, 3)]))
         scene.host.pathChanged(NetworkPath(interfaces: [.init(name: "eth1", kind: .ethernet)]))
         #expect(await scene.changes.wait { scene.plane.peers().first?.endpoint?.address == .v4(10, 1, 2, 3) })
@@ -110,7 +110,7 @@ struct VirtualTimeTests {
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("Without a way to everywhere, what counts is whether there is one to the server")
+    @Test("Without a default route, a route to the server counts")
     func attachedNetworks() async throws {
         let (inside, outside) = (try IPPrefix("198.51.100.0/24"), try IPPrefix("172.17.0.0/16"))
         func path(_ network: IPPrefix) -> NetworkPath {
@@ -126,7 +126,7 @@ struct VirtualTimeTests {
         scene.host.pathChanged(path(inside))
         while scene.host.status.status != .connected { await scene.look() }
         #expect(try await scene.status().state == .connected)
-        // Another address of this machine's is another way.
+        // Another local address is another way for packets.
         let rebinds = scene.plane.state.withLock { $0.rebinds }
         var other = path(inside)
         other.endsOfWay = [.v4(198, 51, 100, 9)]
@@ -136,7 +136,7 @@ struct VirtualTimeTests {
     }
 
     @Test(
-        "With a dead server a tunnel keeps its settings and goes on trying, whatever is routed into it, until it works again",
+        "With a dead server a tunnel keeps its settings and keeps trying, with any routes, until it works again",
         arguments: [["0.0.0.0/0", "::/0"], ["0.0.0.0/1", "128.0.0.0/1"], ["10.0.0.0/8"]])
     func goesOnTrying(_ routes: [String]) async throws {
         let prefixes = try routes.map { try IPPrefix($0) }
@@ -160,7 +160,7 @@ struct VirtualTimeTests {
     }
 
     @Test(
-        "Where it is told to end, a dead server is noticed and given up within the documented bounds",
+        "With an end configured, a dead server is detected and the tunnel ended within the documented bounds",
         arguments: [ConnectivityOptions.EndWhenDead.afterHealing, .atOnce])
     func dead(_ endWhenDead: ConnectivityOptions.EndWhenDead) async throws {
         let scene = VirtualScene { $0.connectivity.endWhenDead = endWhenDead }
@@ -207,7 +207,7 @@ struct VirtualTimeTests {
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("Asleep without a network, and awake with one: reasserting ends with proof")
+    @Test("After sleep without a network, reasserting ends with proof on a new one")
     func sleepsOffline() async throws {
         let scene = VirtualScene()
         try await scene.start()
@@ -225,7 +225,7 @@ struct VirtualTimeTests {
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("One dead server behind a default route is noticed, although other peers live")
+    @Test("A dead server with a default route is detected, although other peers live")
     func deadGateway() async throws {
         var random = SeededGenerator(seed: 12)
         let other = PrivateKey(using: &random).publicKey
@@ -234,7 +234,7 @@ struct VirtualTimeTests {
             $0.peers.append(
                 .init(
                     publicKey: other, allowedIPs: [prefix], endpoint: "198.51.100.2:51820"))
-            // What answers pings is the other one.
+            // The other peer answers pings.
             $0.connectivity.pingAddress = nil
         }
         try await scene.start(leakPolicy: .enforcedRoutes)
@@ -259,7 +259,7 @@ struct VirtualTimeTests {
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("A silent peer without a default route is asked for by itself, and the tunnel stays connected")
+    @Test("A silent peer without a default route is resolved separately, and the tunnel stays connected")
     func silentPeer() async throws {
         var random = SeededGenerator(seed: 12)
         let other = PrivateKey(using: &random).publicKey
@@ -291,7 +291,7 @@ struct VirtualTimeTests {
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("Lookups that fail on a network that has just come up are repeated soon")
+    @Test("Failed lookups on a new network are repeated soon")
     func repeatsLookups() async throws {
         let scene = VirtualScene { $0.peers[0].endpoint = "vpn.example:51820" }
         scene.resolver.set("vpn.example", .addresses([.v4(198, 51, 100, 1)]))
@@ -302,7 +302,7 @@ struct VirtualTimeTests {
         scene.host.pathChanged(NetworkPath(interfaces: [.init(name: "pdp0", kind: .cellular)]))
         #expect(await scene.changes.wait { scene.resolver.asked.count == asked + 1 })
         scene.resolver.set("vpn.example", .addresses([.v4(198, 51, 100, 9)]))
-        // It is asked again after a second, and a few more times; healing would ask after forty.
+        // The name is resolved again after a second, and a few more times; healing would resolve it after 40 s.
         var isFound = false
         for _ in 0..<30 where !isFound {
             scene.clock.advance(by: .seconds(1))
@@ -347,7 +347,7 @@ struct VirtualTimeTests {
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("A tunnel that only peers can begin is not given up after a pause, and waits for one of them")
+    @Test("A tunnel that only peers can start does not end after a pause, and waits for a peer")
     func responder() async throws {
         let scene = VirtualScene { $0.peers[0].endpoint = nil }
         try await scene.host.runner.start(scene.configuration, profileID: "test")
@@ -357,7 +357,7 @@ struct VirtualTimeTests {
             await scene.look()
             #expect(scene.host.status.status == .reasserting)
         }
-        // An initiation that somebody may have repeated.
+        // An initiation that may be a replay.
         scene.plane.exchange(with: key)
         await scene.look()
         #expect(scene.host.status.status == .reasserting)
@@ -378,7 +378,7 @@ struct VirtualTimeTests {
     }
 
     @Test(
-        "Where nothing is known of the server, its name is asked for again and again, for ever, also without a monitor")
+        "Without a known address, the server's name is resolved again without end, even without a monitor")
     func asksForEver() async throws {
         let scene = VirtualScene {
             $0.peers[0].endpoint = "vpn.example:51820"
@@ -393,7 +393,7 @@ struct VirtualTimeTests {
         let begun = scene.clock.now.offset
         while scene.clock.now.offset - begun < .seconds(1800) {
             scene.clock.advanceToNextDeadline()
-            // Who watches, and who asks.
+            // The monitor and the resolving task.
             await scene.clock.waitForSleepers(2)
         }
         let asked = scene.resolver.asked.count
@@ -404,7 +404,7 @@ struct VirtualTimeTests {
         let back = scene.clock.now.offset
         while scene.host.status.status != .connected, scene.clock.now.offset - back < .seconds(300) {
             scene.clock.advanceToNextDeadline()
-            // Nobody watches any more once it is connected.
+            // The resolving task ends once the tunnel is connected.
             _ = await scene.changes.wait {
                 scene.clock.sleeperCount > 0 || scene.host.status.status == .connected
             }
@@ -420,7 +420,7 @@ struct VirtualTimeTests {
         scene.resolver.set("vpn.example", .addresses([.v4(198, 51, 100, 1), .v4(198, 51, 100, 2)]))
         scene.plane.setReachable(false)
         let starting = Task { try await scene.host.runner.start(scene.configuration, profileID: "test") }
-        // The lookup is over, and the start's deadline and the wait for proof are slept for.
+        // The lookup is over; the start's deadline and the wait for proof sleep on the clock.
         #expect(
             await scene.changes.wait { scene.plane.peers().first?.endpoint != nil && scene.clock.sleeperCount == 2 })
         while scene.plane.peers().first?.endpoint?.address != IPAddress.v4(0xc633_6402) {
@@ -442,7 +442,7 @@ struct VirtualTimeTests {
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("After another network that does not work, the name is asked for again in the first round of healing")
+    @Test("After a move to a broken network, the name is resolved again in the first round of healing")
     func healsByName() async throws {
         let scene = VirtualScene { $0.peers[0].endpoint = "vpn.example:51820" }
         scene.resolver.set("vpn.example", .addresses([.v4(198, 51, 100, 1), .v4(198, 51, 100, 2)]))
@@ -462,24 +462,24 @@ struct VirtualTimeTests {
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("The same path told again changes nothing")
+    @Test("A repeated notification of one path changes nothing")
     func samePath() async throws {
         let scene = VirtualScene()
         try await scene.start()
         for _ in 0..<10 {
             var path = NetworkPath()
-            // What says nothing about the way that packets take.
+            // A change that does not affect routing.
             path.isExpensive.toggle()
             scene.host.pathChanged(path)
         }
-        // Sleep comes after them, and is waited for.
+        // Sleep is handled after the paths, and the test waits for it.
         await scene.host.sleep()
         #expect(scene.plane.state.withLock { $0.rebinds } == 0)
         #expect(scene.host.status.status == .connected)
         await scene.host.stop(.userInitiated)
     }
 
-    @Test("There is no other configuration before the first has proven itself")
+    @Test("A reconfiguration is refused before the first handshake")
     func reconfiguresTooEarly() async throws {
         let scene = VirtualScene()
         scene.plane.setReachable(false)

@@ -343,7 +343,7 @@ struct WireGuardLifecycleTests {
         #expect(script.lifecycle.state == .healing)
     }
 
-    @Test("Without a monitor, only the end of doubt is looked for")
+    @Test("Without a monitor, only the end of doubt is detected")
     func withoutMonitor() {
         var script = LifecycleScript(ConnectivityOptions(isEnabled: false, endWhenDead: .atOnce))
         _ = script.hand(Self.started(waits: true))

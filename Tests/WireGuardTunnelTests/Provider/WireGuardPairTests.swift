@@ -36,7 +36,7 @@ struct WireGuardPairTests {
             peers: [.init(publicKey: peer, allowedIPs: allowed, endpoint: endpoint)], connectivity: .patient)
     }
 
-    /// Sends pings from one host's system to an address; how many of them the other host's system gets.
+    /// Sends pings from one host's system to an address; returns how many the other host's system receives.
     private func ping(_ from: Host, _ source: IPAddress, to target: IPAddress) {
         for sequence in 0..<Self.count {
             from.platform.inject(
@@ -83,7 +83,7 @@ struct WireGuardPairTests {
             }, "\(replies) replies")
         #expect(behind.statistics.pingsAnswered >= Self.count)
 
-        // The other way round: the far host's system begins.
+        // In the other direction: the far host's system starts.
         ping(far, .v4(203, 0, 113, 1), to: nearAddress)
         var requests = 0
         #expect(
@@ -104,7 +104,7 @@ struct WireGuardPairTests {
         await far.stop(.userInitiated)
     }
 
-    /// Two peers that have each other's endpoint and each a port of its own.
+    /// Two peers that have each other's endpoint and a port each.
     private func twoPeers(
         _ adjust: (inout WireGuardTunnelConfiguration) -> Void = { _ in }
     ) -> [(host: Host, configuration: WireGuardTunnelConfiguration)] {
@@ -123,7 +123,7 @@ struct WireGuardPairTests {
         }
     }
 
-    @Test("Of two peers that both have an endpoint, the one that starts alone fails with what to do about it")
+    @Test("Of two peers that both have an endpoint, the one that starts alone fails with a remedy")
     func aloneSaysWhatToDo() async throws {
         let first = try #require(twoPeers { $0.handshakeTimeout = 1 }.first)
         do throws(TunnelError) {
@@ -150,7 +150,7 @@ struct WireGuardPairTests {
         for peer in peers { await peer.host.stop(.userInitiated) }
     }
 
-    @Test("Of two peers that both have an endpoint, one that waits is up as soon as the other has come, whoever began")
+    @Test("Of two peers with endpoints, a waiting one is up as soon as the other connects, in either order")
     func waitsForOther() async throws {
         let peers = twoPeers { $0.handshakeTimeout = 50 }
         let starting = Task { try await peers[0].host.start(peers[0].configuration, profileID: "test") }

@@ -17,7 +17,7 @@ struct WireGuardTunnelProviderTests {
     /// A key of zeros, which is not valid.
     private static let noKey = PublicKey(Bytes32.zero)
 
-    @Test("It connects with proof, carries traffic both ways, tells how it does, and ends")
+    @Test("A tunnel connects with proof, carries traffic both ways, reports its status, and ends")
     func connects() async throws {
         let scene = try TunnelScene { $0.dns = DNSSettings(servers: [.v4(10, 0, 0, 53)]) }
         try await scene.start()
@@ -39,7 +39,7 @@ struct WireGuardTunnelProviderTests {
         await #expect(throws: MessageError.self) { _ = try await scene.status() }
     }
 
-    @Test("A server that does not answer is a typed error, and nothing stays behind")
+    @Test("A server that does not answer causes a typed error, and nothing stays behind")
     func unreachable() async throws {
         let scene = try TunnelScene { $0.handshakeTimeout = 0.2 }
         scene.server.close()
@@ -56,7 +56,7 @@ struct WireGuardTunnelProviderTests {
     }
 
     @Test(
-        "A start that waits for no handshake has its settings in force, is reasserting, and connects once it can",
+        "A start that waits for no handshake applies its settings, is reasserting, and connects when possible",
         arguments: Missing.allCases)
     func doesNotWait(_ missing: Missing) async throws {
         let scene = try TunnelScene(path: missing == .network ? .unsatisfied : TunnelScene.wifi) {
@@ -85,7 +85,7 @@ struct WireGuardTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("A start that waits for no handshake still says what is wrong with configuration and secrets")
+    @Test("A start that waits for no handshake still reports problems of configuration and secrets")
     func doesNotWaitForMistakes() async throws {
         for (code, adjust) in [
             (TunnelError.Code.configurationInvalid, { $0.peers[0].publicKey = Self.noKey }),
@@ -101,7 +101,7 @@ struct WireGuardTunnelProviderTests {
         }
     }
 
-    @Test("Another key than the server's is no proof")
+    @Test("A server with another key is not proof")
     func wrongKey() async throws {
         var random = SeededGenerator(seed: 99)
         let other = PrivateKey(using: &random).publicKey
@@ -114,7 +114,7 @@ struct WireGuardTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("f1.1: what cannot start says why: configuration, secret, name, network")
+    @Test("f1.1: a failed start reports the cause: configuration, secret, name, network")
     func startFailures() async throws {
         let cases: [(TunnelError.Code, NetworkPath, (inout WireGuardTunnelConfiguration) -> Void)] = [
             (.configurationInvalid, TunnelScene.wifi, { $0.peers[0].publicKey = Self.noKey }),
@@ -131,7 +131,7 @@ struct WireGuardTunnelProviderTests {
         }
     }
 
-    @Test("A stop while it waits for proof ends at once", arguments: [false, true])
+    @Test("A stop during the wait for proof ends the start immediately", arguments: [false, true])
     func stopDuringStart(resolving: Bool) async throws {
         let scene = try TunnelScene()
         scene.server.close()
@@ -147,7 +147,7 @@ struct WireGuardTunnelProviderTests {
         scene.resolver.release()
     }
 
-    @Test("It follows to another network: new sockets, and the server learns where it is")
+    @Test("A tunnel moves to another network: new sockets, and the server learns its address")
     func roaming() async throws {
         let scene = try TunnelScene()
         try await scene.start()
@@ -160,7 +160,7 @@ struct WireGuardTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("f2.18: without a network it pauses and says so, and goes on when there is one")
+    @Test("f2.18: without a network the tunnel pauses and reports it, and continues with one")
     func offline() async throws {
         let scene = try TunnelScene { $0.peers[0].persistentKeepalive = 1 }
         try await scene.start()
@@ -175,7 +175,7 @@ struct WireGuardTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("Sleep goes quiet, and waking up binds new sockets and proves the tunnel again")
+    @Test("Sleep stops all sending, and waking up binds new sockets and proves the tunnel again")
     func sleep() async throws {
         let scene = try TunnelScene()
         try await scene.start()
@@ -196,7 +196,7 @@ struct WireGuardTunnelProviderTests {
         try await scene.start(leakPolicy: .enforcedRoutes)
         scene.host.pathChanged(.unsatisfied)
         #expect(await scene.reaches(.reasserting))
-        // The port is the system's, so the old sockets stay while new ones fail; they have no way out.
+        // The system chose the port, so the old sockets stay while new ones fail; the old ones have no route.
         scene.network.move(to: [])
         failing.setFailing(true)
         scene.host.pathChanged(TunnelScene.cellular)
@@ -208,7 +208,7 @@ struct WireGuardTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("f2.7: a server that moved is found again by its name")
+    @Test("f2.7: a server that moved is found by its name")
     func movedServer() async throws {
         let scene = try TunnelScene {
             $0.connectivity = .fast
@@ -224,7 +224,7 @@ struct WireGuardTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("f2.7, f2.8: a resolver that hangs holds up neither roaming nor the stop")
+    @Test("f2.7, f2.8: a hanging resolver delays neither roaming nor the stop")
     func hangingResolver() async throws {
         let scene = try TunnelScene()
         try await scene.start()
@@ -263,7 +263,7 @@ struct WireGuardTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("Another configuration is taken on while it runs, and what is gone from it is gone")
+    @Test("Another configuration is applied to a running tunnel, and removed parts are removed")
     func reconfigures() async throws {
         var random = SeededGenerator(seed: 5)
         let other = PrivateKey(using: &random).publicKey
@@ -300,7 +300,7 @@ struct WireGuardTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("Without endpoints it listens, and is not called connected before a peer came")
+    @Test("A tunnel without endpoints listens, and is not connected until a peer connects")
     func listens() async throws {
         let scene = try TunnelScene(endpoint: nil)
         try await scene.start()
@@ -309,7 +309,7 @@ struct WireGuardTunnelProviderTests {
         await scene.stop()
     }
 
-    @Test("Healing moves to the next address, and elsewhere a peer stays where one of its addresses is")
+    @Test("Only healing moves a peer from one of its addresses to the next")
     func rotation() throws {
         let (a, b) = (try Endpoint("10.0.0.1:1"), try Endpoint("10.0.0.2:1"))
         typealias Provider = WireGuardTunnelProvider
@@ -322,7 +322,7 @@ struct WireGuardTunnelProviderTests {
     }
 }
 
-/// A network whose sockets cannot be had while a test wants that.
+/// A network that fails to open sockets while a test asks for that.
 final class FailingNetwork: Sendable {
     private let isFailing = Atomic<Bool>(false)
     private let count = Atomic<Int>(0)

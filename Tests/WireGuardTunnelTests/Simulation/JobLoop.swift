@@ -9,18 +9,18 @@
     import Musl
 #endif
 
-/// Runs the tasks that begin on its thread, and all that these begin, on that thread and in the order in which they
-/// became ready. So a simulation knows when nothing more happens before time goes on, and repeats exactly.
+/// Runs the tasks that start on its thread, and their child jobs, on that thread in the order in which they became ready. So
+/// a simulation knows when all jobs are done before time advances, and it repeats exactly.
 ///
-/// The runtime asks a hook where jobs without an executor of their own go. Jobs that become ready on any other thread go
-/// where they always go.
+/// The runtime asks a hook which executor runs a job that has none. Jobs that become ready on another thread run on the
+/// default executor.
 final class JobLoop {
     private typealias Original = @convention(thin) (UnownedJob) -> Void
     private typealias Hook = @convention(thin) (UnownedJob, Original) -> Void
 
     private var jobs: [UnownedJob] = []
     private var next = 0
-    /// Jobs that ran.
+    /// The number of jobs that ran.
     private(set) var count = 0
 
     /// Whether the runtime has such a hook; it is set at the first call.
@@ -43,7 +43,7 @@ final class JobLoop {
         return unsafe Unmanaged<JobLoop>.fromOpaque(pointer).takeUnretainedValue()
     }
 
-    /// Carries out `body`, whose tasks are this loop's, on the calling thread.
+    /// Runs `body` on the calling thread; its tasks belong to this loop.
     func run<Result>(_ body: () -> Result) -> Result {
         unsafe pthread_setspecific(Self.key, Unmanaged.passUnretained(self).toOpaque())
         defer { pthread_setspecific(Self.key, nil) }
@@ -54,9 +54,9 @@ final class JobLoop {
     var isIdle: Bool { jobs.isEmpty }
 
     /// Runs jobs until none is ready.
-    /// - Returns: false when there is no end to it.
+    /// - Returns: false if the jobs do not end.
     func runUntilIdle() -> Bool {
-        // The executor of whoever has none.
+        // The executor of jobs that have none.
         let generic = unsafe unsafeBitCast((UInt(0), UInt(0)), to: UnownedSerialExecutor.self)
         var limit = 1_000_000
         while next < jobs.count {

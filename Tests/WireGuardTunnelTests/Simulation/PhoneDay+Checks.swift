@@ -8,9 +8,9 @@ import WireGuardCore
 
 @testable import WireGuardTunnel
 
-// What must hold whenever something happened.
+// The invariants that are checked after each event.
 extension PhoneDay {
-    /// The longest time from when all is good to `connected`.
+    /// The longest time from when all parts work to `connected`.
     static func bound(_ configuration: WireGuardTunnelConfiguration) -> Duration {
         configuration.connectivity.timeToHeal + .seconds(configuration.resolutionTimeout) + .seconds(30)
     }
@@ -21,7 +21,7 @@ extension PhoneDay {
             configuration.peers[0].endpoint?.host.hasPrefix("vpn") == true || world.serverNumber == 1
         else { return false }
         let network = world.networks[attached]
-        // The path that the provider was told of is the one that there is.
+        // The path reported to the provider is the current one.
         return !network.isCaptive && !network.isCut && network.conditions.loss <= 0.03
             && network.conditions.delay.upperBound <= .milliseconds(400)
             && pendingAnnouncements == 0 && pendingReconfigurations == 0
@@ -40,7 +40,7 @@ extension PhoneDay {
         if status == .disconnected, !isStarting, policy == .routeBased { mustHold = false }
         let silence = world.now - max(lastLife, awakeSince)
         if status != lastStatus { changed(to: status, after: silence) }
-        // Without an address to ping, a tunnel that nobody uses is left alone.
+        // Without an address to ping, an idle tunnel is not checked.
         let isWatched = configuration.connectivity.pingAddress != nil
         let owedSince = isWatched ? .zero : world.plane?.askedAt ?? world.now
         if status == .connected, isAwake, min(silence, world.now - owedSince) > configuration.connectivity.timeToNotice

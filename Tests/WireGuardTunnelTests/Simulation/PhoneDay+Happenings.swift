@@ -6,7 +6,7 @@ import PacketTunnelTesting
 
 @testable import WireGuardTunnel
 
-// What happens to the phone is carried out.
+// The handlers of the phone's events.
 extension PhoneDay {
     func happen(_ happening: Happening) {
         note { "\(happening)" }
@@ -45,7 +45,7 @@ extension PhoneDay {
             world.isServerUp = true
             if isRestarted {
                 world.startServer()
-                // It knows no session any more, and the phone learns of that from what it sends, or from its pings.
+                // The server has lost its sessions; the phone detects that from unanswered data or pings.
                 goodSince = nil
             }
         case .serverMoves: world.serverNumber += 1
@@ -59,7 +59,7 @@ extension PhoneDay {
             hasRetry = false
             if wantsTunnel, host.status.status == .disconnected { start() }
         case .reconfigure:
-            // It is `reasserting` meanwhile.
+            // The tunnel is `reasserting` until the change is applied.
             goodSince = nil
             reconfigure()
         }
@@ -97,7 +97,7 @@ extension PhoneDay {
                 note { "start: up" }
             } catch {
                 note { "start: \(error)" }
-                // It leaves nothing behind; whoever wants the tunnel tries again.
+                // A failed start leaves nothing behind; the user tries again.
                 mustHold = false
                 scheduleRetry()
             }

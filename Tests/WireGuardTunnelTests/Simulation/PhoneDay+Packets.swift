@@ -9,9 +9,9 @@ import WireGuardCore
 
 @testable import WireGuardTunnel
 
-// What programs on the phone send, and what comes of it.
+// The packets that programs on the phone send, and their results.
 extension PhoneDay {
-    /// Programs send packets to somewhere in the Internet, where they are echoed.
+    /// Sends packets of programs to hosts in the Internet, which echo them.
     func burst(_ count: Int) {
         let first = nextPacket
         for _ in 0..<count { sendPacket() }
@@ -49,7 +49,7 @@ extension PhoneDay {
     }
 
     func arrived(_ packet: [UInt8]) {
-        // Pings are the provider's own.
+        // The provider sends the pings itself.
         guard packet.count > 9, packet[9] == PacketBuilder.IPProtocol.udp else { return }
         guard let id = Self.id(of: packet), let expected = expectedAtServer.removeValue(forKey: id) else {
             return problem("the server got a packet that nobody sent, or got it twice")

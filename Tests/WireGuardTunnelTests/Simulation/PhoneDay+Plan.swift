@@ -3,9 +3,9 @@
 
 import PacketTunnelTesting
 
-// The person who carries the phone, and the world that goes on around it.
+// The actions of the phone's user, and the events of its surroundings.
 extension PhoneDay {
-    /// The first minute: the tunnel goes up at home.
+    /// Plans the first minute: the tunnel starts at home.
     func plan() {
         schedule(.start, at: .seconds(1))
         planSession()
@@ -13,7 +13,7 @@ extension PhoneDay {
 
     private func seconds(_ range: ClosedRange<Int>) -> Duration { .milliseconds(random.int(in: range) * 1_000 + 7) }
 
-    /// From now to when the phone wakes up next.
+    /// Plans the time from now until the phone wakes up next.
     func planSession() {
         let draw = random.nextDouble()
         let length =
@@ -30,11 +30,11 @@ extension PhoneDay {
         let rest = random.chance(0.1) ? seconds(2...40) : isNight ? seconds(3_600...14_400) : seconds(300...5_400)
         schedule(.sleep(announced: random.chance(0.85)), at: end)
         schedule(.wake, at: end + seconds(1...6) + rest)
-        // Where it is by now, and when it is told so.
+        // The network that the phone is on now, and when the provider learns of it.
         if start > .zero, random.chance(0.5) {
             move(at: start, announcedAfter: random.chance(0.5) ? .zero : seconds(0...3))
         }
-        // An hour and more is for idling; only a program sends something now and then.
+        // A session this long is mostly idle; a program rarely sends data.
         let count = length > .seconds(1_600) ? 0 : random.int(in: 0...6)
         for _ in 0..<count { plan(at: start + fraction(of: length)) }
         let bursts = random.int(in: 0...(length > .seconds(1_600) ? 12 : 5))
@@ -51,7 +51,7 @@ extension PhoneDay {
         schedule(.attach(draw < 0.08 ? nil : random.int(in: 0...3), announcedAfter: delay), at: time)
     }
 
-    /// One thing that happens while the phone is awake.
+    /// Plans one event while the phone is awake.
     private func plan(at time: Duration) {
         switch random.int(in: 0..<100) {
         case 0..<22:
@@ -97,7 +97,7 @@ extension PhoneDay {
             schedule(.start, at: time + seconds(0...120))
         case 91..<95: schedule(.reconfigure, at: time)
         default:
-            // The system says the same again.
+            // The system reports the same path again.
             for step in 0..<random.int(in: 1...5) { schedule(.announcePath, at: time + .milliseconds(step * 300)) }
         }
     }
@@ -107,7 +107,7 @@ extension PhoneDay {
         schedule(.publish, at: time + seconds(0...240))
     }
 
-    /// What happens to the world while the phone sleeps.
+    /// Plans the events outside the phone while it sleeps.
     private func planAsleep(from time: Duration, lasting rest: Duration) {
         let time = time + fraction(of: rest)
         switch random.int(in: 0..<4) {

@@ -2,7 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 extension PhoneDay {
-    /// What happens to the phone.
+    /// An event of the phone.
     enum Happening: Hashable, Sendable {
         case wake
         case sleep(announced: Bool)
@@ -24,13 +24,13 @@ extension PhoneDay {
         case reconfigure
     }
 
-    /// What a day came to.
+    /// The results of a day.
     struct Figures: Sendable {
         var days = 0
         var awake: Duration = .zero
-        /// The longest time from the last sign of life to the end of `connected`.
+        /// The longest time from the last proof of the tunnel to the end of `connected`.
         var worstNotice: Duration = .zero
-        /// The longest time from when all was good to `connected`.
+        /// The longest time from when all parts worked to `connected`.
         var worstHeal: Duration = .zero
         var outages = 0
         var starts = 0
@@ -59,7 +59,7 @@ extension PhoneDay {
 }
 
 extension PhoneDay.Happening {
-    /// Whether it happens while the phone sleeps as well.
+    /// Whether the event also occurs while the phone sleeps.
     var needsNoPhone: Bool {
         switch self {
         case .wake, .attach, .cut, .logIn, .forgetMappings, .serverDown, .serverUp, .serverMoves, .publish, .mood,
@@ -69,7 +69,7 @@ extension PhoneDay.Happening {
         }
     }
 
-    /// Whether it waits for the phone to wake up, rather than not happening at all.
+    /// Whether the event waits for the phone to wake up, instead of being dropped.
     var isKept: Bool {
         switch self {
         case .announcePath, .retry, .start: true

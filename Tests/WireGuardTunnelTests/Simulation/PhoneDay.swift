@@ -9,16 +9,16 @@ import WireGuardCore
 
 @testable import WireGuardTunnel
 
-/// A day of a phone with a tunnel, in simulated time: what happens follows from the seed, and what must hold is checked
-/// whenever something happened.
+/// A day of a phone with a tunnel, in simulated time: the seed determines the events, and the invariants are checked after
+/// each event.
 ///
-/// The provider, its host and the WireGuard engines at both ends are the real ones. Simulated are the clock, the sockets,
-/// the networks between them, name servers, and the person who carries the phone.
+/// The provider, its host and the WireGuard engines at both ends are real. The clock, the sockets, the networks between them,
+/// the name servers and the phone's user are simulated.
 final class PhoneDay: @unchecked Sendable {
     static let inner = IPAddress.v4(10, 0, 0, 2)
 
     let seed: UInt64
-    /// How long the day is.
+    /// The length of the day.
     let length: Duration
     let world: SimulatedWorld
     let resolver: SimulatedResolver
@@ -34,7 +34,7 @@ final class PhoneDay: @unchecked Sendable {
 
     var agenda: [(time: Duration, number: Int, happening: Happening)] = []
     private var nextNumber = 0
-    /// Changes of the network that the provider was not told of yet.
+    /// The number of network changes that the provider does not know of yet.
     var pendingAnnouncements = 0
     var pendingReconfigurations = 0
 
@@ -54,7 +54,7 @@ final class PhoneDay: @unchecked Sendable {
     var lastSigns: UInt64 = 0
     var lastLife: Duration = .zero
     weak var lastPlane: SimulatedPlane?
-    /// Since when everything outside of the tunnel is good; nil while it is not.
+    /// The time since which everything outside the tunnel works; `nil` while it does not.
     var goodSince: Duration? = .zero
 
     // MARK: Packets
@@ -131,7 +131,7 @@ final class PhoneDay: @unchecked Sendable {
         return networks
     }
 
-    /// Lives the day.
+    /// Simulates the day.
     func run() -> Figures {
         let loop = JobLoop()
         loop.run {
@@ -164,7 +164,7 @@ final class PhoneDay: @unchecked Sendable {
         } while !loop.isIdle
     }
 
-    /// Goes on to whatever comes next.
+    /// Advances to the next event.
     private func step(_ loop: JobLoop) -> Bool {
         settle(loop)
         var next = min(agenda.first?.time ?? length, length)
@@ -197,7 +197,7 @@ final class PhoneDay: @unchecked Sendable {
         if isAwake, time > world.clock.now.offset { world.clock.advance(by: time - world.clock.now.offset) }
     }
 
-    /// The user ends the tunnel at the end of the day, whatever state it is in.
+    /// Ends the tunnel at the end of the day, in any state.
     private func finish(_ loop: JobLoop) {
         guard figures.problems.isEmpty else { return }
         agenda = []

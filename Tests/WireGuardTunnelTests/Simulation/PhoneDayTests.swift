@@ -24,7 +24,7 @@ struct PhoneDayTests {
         return unsafe Int(String(cString: text)) ?? value
     }
 
-    /// Lives days on threads of their own, since tasks run on these.
+    /// Runs days on separate threads, because a day runs its tasks on its thread.
     private static func live(
         _ seeds: [UInt64], length: Duration = .seconds(86_400), lanes: Int
     ) async throws -> PhoneDay.Figures {
@@ -54,7 +54,7 @@ struct PhoneDayTests {
         }
     }
 
-    /// The log of the first day that went wrong.
+    /// The log of the first day with a problem.
     private static func log(ofFirst problems: [String]) -> String {
         guard let text = problems.first?.split(separator: " ").dropFirst().first?.dropLast(), let seed = UInt64(text)
         else { return "" }
@@ -65,7 +65,8 @@ struct PhoneDayTests {
     }
 
     @Test(
-        "It is never connected while dead, never leaks, is never given up for good, and nothing comes twice or altered")
+        "A tunnel is never connected while dead, never leaks, never stays down, and delivers packets once, unaltered"
+    )
     func days() async throws {
         let count = Self.number("CULVERT_DAYS", default: 6)
         let first = Self.number("CULVERT_DAY_SEED", default: 1)

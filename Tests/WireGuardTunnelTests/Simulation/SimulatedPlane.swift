@@ -18,7 +18,7 @@ final class SimulatedPlane: DataPlane, @unchecked Sendable {
     private(set) var socket: SimulatedSocket
     private var fixedPort: UInt16 = 0
     private(set) var isClosed = false
-    /// Since when programs have waited for something to come.
+    /// The time since which programs have waited for an answer.
     private(set) var askedAt: Duration?
 
     init(_ tun: any TunDevice, _ update: UAPIDeviceUpdate, world: SimulatedWorld) throws(TunnelError) {
@@ -41,7 +41,7 @@ final class SimulatedPlane: DataPlane, @unchecked Sendable {
 
     var publicKey: PublicKey? { engine.publicKey }
 
-    /// Authentic datagrams that were received.
+    /// The number of authentic datagrams received.
     var signsOfLife: UInt64 {
         let statistics = engine.statistics
         return statistics.packetsReceived &+ statistics.keepalivesReceived &+ statistics.handshakesCompleted
@@ -56,10 +56,10 @@ final class SimulatedPlane: DataPlane, @unchecked Sendable {
         flush()
     }
 
-    /// Notes that something came.
+    /// Records that data arrived.
     func noteLife() { askedAt = nil }
 
-    /// Sends what programs gave the interface.
+    /// Sends the packets that programs gave to the interface.
     func pump() {
         guard !isClosed else { return }
         while true {

@@ -8,9 +8,9 @@ import WireGuardCore
 
 @testable import WireGuardTunnel
 
-/// The name servers of the network that the phone is attached to: slow, gone, lying or mapping, as the network is.
+/// The name servers of the phone's network, which may be slow, unreachable, false or mapping, like the network.
 final class SimulatedResolver: EndpointResolver, @unchecked Sendable {
-    /// How name servers behave, beyond what the network does.
+    /// The behaviour of name servers, apart from that of the network.
     enum Mood {
         case good
         case slow
@@ -47,7 +47,7 @@ final class SimulatedResolver: EndpointResolver, @unchecked Sendable {
         let isFailing = mood == .failing
         do { try await world.clock.sleep(for: delay) } catch { throw failure }
         let network = world.networks[attached]
-        // A question that was asked on another network gets no answer.
+        // A question sent on another network gets no answer.
         guard !isFailing, world.attached == attached, !network.isCut else { throw failure }
         if network.isCaptive { return [.v4(10, 1, 1, 1)] }
         if name == NAT64Prefix.discoveryName {

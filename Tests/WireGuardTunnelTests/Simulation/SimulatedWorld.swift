@@ -18,12 +18,12 @@ struct SimulatedSocket: Hashable, Sendable {
 struct SimulatedFlight: Sendable {
     var source: Endpoint
     var destination: Endpoint
-    /// The phone's socket, and the network that it passes: what an answer has to find.
+    /// Whether the datagram is for the phone's socket and network, which an answer must match.
     var isToPhone: Bool
     var bytes: [UInt8]
 }
 
-/// A network that the phone can be attached to: its families, its NAT and how good it is.
+/// A network that the phone can be attached to: its families, its NAT and its quality.
 struct SimulatedNetwork {
     struct Mapping {
         var port: UInt16
@@ -36,17 +36,17 @@ struct SimulatedNetwork {
     var hasIPv6 = false
     /// The prefix under which IPv4 is reached; then `hasIPv4` is false.
     var nat64: NAT64Prefix?
-    /// Whether names come mapped as well; else only the well-known name shows the prefix.
+    /// Whether the name servers return mapped addresses; if not, only the well-known name shows the prefix.
     var hasDNS64 = true
     var publicV4: IPAddress
     var publicV6: IPAddress
     var natTimeout: Duration = .seconds(120)
-    /// By the phone's port.
+    /// The address mappings, by the phone's port.
     var mappings: [UInt16: Mapping] = [:]
     var conditions = LinkConditions(delay: .milliseconds(10) ... .milliseconds(30))
-    /// Whether a log-in page stands before everything.
+    /// Whether a log-in page intercepts all traffic.
     var isCaptive = false
-    /// Whether nothing passes, although the phone is attached.
+    /// Whether no packet passes, although the phone is attached.
     var isCut = false
 
     var path: NetworkPath {
@@ -71,7 +71,7 @@ final class SimulatedWorld: @unchecked Sendable {
     // MARK: The phone
 
     var networks: [SimulatedNetwork] = []
-    /// Which one it is attached to; nil for none.
+    /// The index of the attached network; `nil` if there is none.
     var attached: Int?
     weak var plane: SimulatedPlane?
     private var nextPort: UInt16 = 20_000
@@ -86,17 +86,17 @@ final class SimulatedWorld: @unchecked Sendable {
     var isServerUp = true
     /// The last byte of its addresses, which changes when it moves.
     var serverNumber: UInt32 = 1
-    /// What name servers say it is.
+    /// The server's number according to the name servers.
     var publishedNumber: UInt32 = 1
     var serverHasIPv6 = true
     let behind = VirtualNetwork()
-    /// Sees each packet that came out of the tunnel at the server.
+    /// Called with each packet that leaves the tunnel at the server.
     var onArrival: ([UInt8]) -> Void = { _ in }
 
     // MARK: The link
 
     private var link: LossyLink<SimulatedFlight>
-    /// Called with what was wrong.
+    /// Called with each problem found.
     var onProblem: (String) -> Void = { _ in }
     private(set) var datagrams = 0
 
@@ -138,7 +138,7 @@ final class SimulatedWorld: @unchecked Sendable {
     private var serverNow: Instant { Self.instant(now) }
     private var serverWall: WallTime { Self.wall(now) }
 
-    /// When a datagram arrives or the server has something to do.
+    /// The time of the next datagram or of the server's next timer.
     var nextEvent: Duration? {
         var earliest = link.nextDelivery.map { Duration.nanoseconds($0) }
         if let deadline = server.nextDeadline {
@@ -148,12 +148,12 @@ final class SimulatedWorld: @unchecked Sendable {
         return earliest
     }
 
-    /// When the phone's WireGuard has something to do.
+    /// The time of the next timer of the phone's WireGuard.
     var nextPhoneEvent: Duration? {
         plane?.nextDeadline.map { Duration.nanoseconds($0.nanoseconds) - Self.uptime }
     }
 
-    /// Carries out what is due.
+    /// Performs the actions that are due.
     func carryOut(isAwake: Bool) {
         for flight in link.deliver(upTo: now.wholeNanoseconds) {
             if flight.isToPhone { arriveAtPhone(flight, isAwake) } else { arriveAtServer(flight) }
@@ -167,7 +167,7 @@ final class SimulatedWorld: @unchecked Sendable {
 
     // MARK: - The server
 
-    /// Starts the server; sessions of before are lost.
+    /// Starts the server; earlier sessions are lost.
     func startServer() {
         server = Engine(random: makeGenerator())
         server.setPrivateKey(serverKey)
@@ -179,12 +179,12 @@ final class SimulatedWorld: @unchecked Sendable {
     func serverV4(_ number: UInt32) -> UInt32 { 0xc633_6400 + number }
     func serverV6(_ number: UInt32) -> IPAddress { IPAddress.v6(0x2001_0db8_0005_0000, UInt64(number)) }
 
-    /// Whether an address is, or was, the server's.
+    /// Returns the number of a current or former address of the server, or `nil`.
     private func number(of address: IPAddress) -> UInt32? {
         (1...serverNumber).first { IPAddress.v4(serverV4($0)) == address || serverV6($0) == address }
     }
 
-    /// Whether some network maps the server to it.
+    /// Whether a network maps the server to this address.
     private func isMapped(_ address: IPAddress) -> Bool {
         networks.contains { network in
             guard let prefix = network.nat64 else { return false }
@@ -225,7 +225,7 @@ final class SimulatedWorld: @unchecked Sendable {
         return SimulatedSocket(port: port == 0 ? nextPort : port, network: attached)
     }
 
-    /// A datagram of the phone. What is not for the server has no business outside.
+    /// Sends a datagram of the phone. A datagram that is not for the server must not leave the tunnel.
     func transmit(_ datagram: OutgoingDatagram, from socket: SimulatedSocket) {
         guard let attached, socket.network == attached else { return }
         var network = networks[attached]
@@ -237,8 +237,8 @@ final class SimulatedWorld: @unchecked Sendable {
                 }
             }
         }
-        // On a captive network names may lie: there a handshake may go to the log-in page. And what another network maps
-        // may be tried here until names were asked again.
+        // On a captive network names may resolve to the log-in page, so a handshake may go there. An address mapped by
+        // another network may be tried here until names are resolved again.
         let isKnown =
             number(of: destination.address) != nil || destination.address == Self.portal
             || isMapped(destination.address)
@@ -294,7 +294,7 @@ final class SimulatedWorld: @unchecked Sendable {
         plane.receive(flight.bytes, from: source)
     }
 
-    /// The way back through each NAT is forgotten, as when a router starts again.
+    /// Forgets the mappings of each NAT, as when a router restarts.
     func forgetMappings() {
         for index in networks.indices { networks[index].mappings = [:] }
     }
