@@ -284,7 +284,7 @@
                     try scene.succeed("log", scene.name).contains("the tunnel is up again")
                 }
                 let log = try scene.succeed("log", scene.name)
-                #expect(log.contains("it was renamed or moved to another network namespace"), "\(log)")
+                #expect(log.contains("the interface was renamed or moved to another network namespace"), "\(log)")
                 try scene.ping()
                 #expect(try scene.problems().isEmpty)
                 #expect(try host.runAllowingFailure("ip", "link", "show", "elsewhere").status != 0)
