@@ -6,8 +6,8 @@ import CommandLineSupport
 import TunnelIO
 
 extension SignalledRun {
-    /// - Parameter followsOutput: whether it is cancelled as well when whoever reads standard output goes away, as in
-    ///   `culvert log --follow | head`: for what has no end of its own.
+    /// - Parameter followsOutput: whether the run is also cancelled when the reader of standard output closes it, as in
+    ///   `culvert log --follow | head`: for commands that do not end by themselves.
     static func run(followsOutput: Bool, _ work: @escaping @Sendable () async -> Int32) -> Int32 {
         run(beside: { if followsOutput { watchOutput() } }, work)
     }
@@ -15,7 +15,7 @@ extension SignalledRun {
     private static func watchOutput() {
         do throws(TunnelIOError) {
             _ = try LoopThread(name: "culvert-output") {
-                // What is written to a pipe without a reader, or to a closed socket, would be lost.
+                // Output to a pipe without a reader, or to a closed socket, would be lost.
                 var entry = pollfd(fd: 1, events: 0, revents: 0)
                 while unsafe poll(&entry, 1, -1) < 0, errno == EINTR {}
                 if entry.revents & Int16(POLLERR | POLLHUP) != 0 { kill(getpid(), SIGTERM) }

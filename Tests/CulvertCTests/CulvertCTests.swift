@@ -215,7 +215,7 @@ struct Refusal: Sendable, CustomTestStringConvertible {
         Refusal("no such log level", CULVERT_INVALID_ARGUMENT, "log level -1") { $0.log_level = -1 },
         Refusal("too little memory", CULVERT_INVALID_ARGUMENT, "1000") { $0.memory = 1000 },
         Refusal("no descriptor", CULVERT_INVALID_DESCRIPTOR, "-1") { $0.descriptor = -1 },
-        Refusal("a stream", socketKind: 1, CULVERT_INVALID_DESCRIPTOR, "keeps messages apart") {
+        Refusal("a stream", socketKind: 1, CULVERT_INVALID_DESCRIPTOR, "preserves message boundaries") {
             $0.format = culvert_format(CULVERT_FORMAT_PACKETS)
         },
         Refusal("no interface", CULVERT_INVALID_DESCRIPTOR, "TUN device") {

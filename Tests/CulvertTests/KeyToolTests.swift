@@ -89,7 +89,7 @@ struct KeyToolTests {
 
     @Test("A secret that goes to a file for everybody gets a warning, a public key does not")
     func worldAccessible() {
-        #expect(run({ $0.generate(json: true) }, worldAccessible: true).1.error.contains("everybody may read"))
+        #expect(run({ $0.generate(json: true) }, worldAccessible: true).1.error.contains("every user may read"))
         #expect(run({ $0.preshared(json: false) }, worldAccessible: true).1.error.contains("umask 077"))
         let (_, captured) = run(
             { $0.publicKey(of: Array(Self.privateKey.utf8), json: false) }, worldAccessible: true)

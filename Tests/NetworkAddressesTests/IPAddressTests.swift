@@ -114,7 +114,7 @@ struct IPAddressTests {
         #expect(try InterfaceAddress("10.0.0.1 peer 10.0.0.2") == address)
         #expect(address.network.description == "10.0.0.2/32")
         #expect(InterfaceAddress(.v4(10, 0, 0, 1), prefixLength: 32, peer: .v6(0xfd00 << 48, 2)) == nil)
-        #expect(throws: AddressTextError("an address and its peer are of one family", at: 14)) {
+        #expect(throws: AddressTextError("an address and its peer must be of one family", at: 14)) {
             try InterfaceAddress("10.0.0.1 peer fd00::2")
         }
         for text in ["10.0.0.1/32 peer 10.0.0.2", "10.0.0.1 peer x", "10.0.0.1 peer ", "10.0.0.1 pee", "10.0.0.1 "] {

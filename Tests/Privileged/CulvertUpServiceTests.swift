@@ -135,7 +135,7 @@
                 var words = ""
                 try eventually("it is ready") {
                     words += receiver.next() ?? ""
-                    return words.contains("READY=1\nSTATUS=not connected yet, and goes on trying\n")
+                    return words.contains("READY=1\nSTATUS=not connected yet; it continues to try\n")
                 }
                 #expect(try scene.way(to: "203.0.113.7") == scene.name)
                 try scene.setServer(isSilent: false)

@@ -233,7 +233,7 @@
                 // No process can load it again, and status reports this.
                 try scene.world.host.run("nft", "delete", "table", "inet", "culvert_\(scene.name)")
                 #expect(try scene.status()["state"] as? String == "dead")
-                #expect(try scene.succeed("status", scene.name).contains("somebody has deleted its firewall"))
+                #expect(try scene.succeed("status", scene.name).contains("another program has deleted its firewall"))
                 try scene.succeed("guard", file, "--leak-policy", "everything")
                 try expect(.nothing, "loaded again", scene)
                 try scene.succeed("guard", scene.name, "--release")

@@ -45,11 +45,11 @@ private struct PingSection: View {
     @Binding var ping: PingSettings
 
     var body: some View {
-        Section("When nothing comes through") {
+        Section("When no data arrives") {
             Toggle("Watch the tunnel", isOn: $ping.isWatched)
             if ping.isWatched {
                 TextField("Address to ping", text: $ping.address)
-                TextField("Seconds between two looks", text: $ping.interval)
+                TextField("Seconds between checks", text: $ping.interval)
                 TextField("Looks that may find nothing", text: $ping.attempts)
                 TextField("Seconds between two pings", text: $ping.pingInterval)
                 Toggle("Stop instead of healing", isOn: $ping.stopsWhenDead)

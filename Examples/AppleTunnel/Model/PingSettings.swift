@@ -40,7 +40,7 @@ public struct PingSettings: Equatable, Sendable {
     func apply(to options: inout ConnectivityOptions) throws(TunnelError) {
         options.isEnabled = isWatched
         options.pingAddress = address.isEmpty ? nil : address
-        options.connectivityInterval = try Self.number(interval, "the time between two looks")
+        options.connectivityInterval = try Self.number(interval, "the time between checks")
         options.maxConnectionAttempts = try Self.number(attempts, "the number of looks")
         options.pingInterval = try Self.number(pingInterval, "the time between two pings")
         if stopsWhenDead != (options.endWhenDead == .atOnce) { options.endWhenDead = stopsWhenDead ? .atOnce : .never }

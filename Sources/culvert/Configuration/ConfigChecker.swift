@@ -6,13 +6,13 @@ import CommandLineSupport
 import TunnelSystem
 import WireGuardCore
 
-/// A file that was to be examined, as far as it could be read.
+/// A file to check, as far as it could be read.
 struct CheckedFile {
-    /// What to call it in messages.
+    /// The file's name in messages.
     var name: String
     /// Its bytes; nil when they could not be read.
     var bytes: [UInt8]?
-    /// Why they could not be read.
+    /// The reason that the file could not be read.
     var failure = ""
     /// Whether there is no such file.
     var isMissing = false
@@ -20,7 +20,7 @@ struct CheckedFile {
     var isForbidden = false
     /// Whether others than its owner and group may read it.
     var isWorldReadable = false
-    /// Who owns it; nil where it is no file.
+    /// The owner's user ID; `nil` if it is not a file.
     var owner: UInt32?
     /// Whether others than its owner may write to it.
     var isWritableByOthers = false
@@ -60,7 +60,7 @@ struct CheckedFile {
         }
     }
 
-    /// A file that somebody else has read.
+    /// A file that was read elsewhere.
     init(name: String, bytes: [UInt8], owner: UInt32?, mode: UInt32, errno: Int32, isRegular: Bool) {
         self.name = name
         isMissing = errno == ENOENT
@@ -84,7 +84,7 @@ struct CheckedFile {
     }
 }
 
-/// What `culvert config check` does.
+/// Implements `culvert config check`.
 struct ConfigChecker {
     var console: Console
     var requiresPrivateKey = true

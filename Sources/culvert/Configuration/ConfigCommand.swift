@@ -4,7 +4,7 @@
 import ArgumentParser
 import CommandLineSupport
 
-/// `culvert config`: what can be said of a configuration file without applying it.
+/// `culvert config`: checks a configuration file without applying it.
 struct ConfigCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "config",
@@ -20,7 +20,7 @@ struct ConfigCommand: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Report every mistake of wg-quick files, as a compiler does.",
             discussion: """
-                Each problem is a line FILE:LINE:COLUMN: error: REASON, what stands there, and how to mend it. Keys are \
+                Each problem is a line FILE:LINE:COLUMN: error: REASON, the text, and the remedy. Keys are \
                 never shown. A file that other users can read although it holds a secret gets a warning.
 
                 Examples:

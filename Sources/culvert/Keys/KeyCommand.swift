@@ -25,7 +25,7 @@ struct KeyCommand: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Print a new private key.",
             discussion: """
-                Warns on standard error when the output goes to a file that everybody may read.
+                Warns on standard error if the output is a file that every user may read.
 
                 Examples:
                   (umask 077; culvert key generate > private.key)

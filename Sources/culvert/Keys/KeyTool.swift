@@ -5,7 +5,7 @@ import CommandLineSupport
 import TunnelSystem
 import WireGuardCore
 
-/// What the key commands do. Each function gives the exit status.
+/// Implements the key commands. Each function returns the exit status.
 struct KeyTool {
     var console: Console
 
@@ -70,7 +70,7 @@ struct KeyTool {
     private func warnAboutReaders() {
         guard console.outputIsWorldAccessible else { return }
         console.problem(
-            "culvert: warning: the key goes to a file that everybody may read; use 'umask 077' before, or 'chmod 600' now"
+            "culvert: warning: every user may read the file with the key; run 'chmod 600' on it, and use 'umask 077' next time"
         )
     }
 

@@ -13,7 +13,7 @@ struct ProgramCall: Equatable {
     var program: String
     var arguments: [String]
 
-    /// Nil where this program does it itself.
+    /// `nil` if this program runs the command itself.
     init?(_ line: [String]) {
         let help = line.first == "help" ? line.prefix(1) : []
         let words = line.dropFirst(help.count)
@@ -41,16 +41,16 @@ struct ProgramCall: Equatable {
         CommandProblem(
             ExitStatus.usage,
             """
-            'culvert \(command)' is a program of its own, and \(reason)
-              fix: 'make build' and 'sudo make install' put \(program) beside culvert; in a clone, \
+            'culvert \(command)' is a separate program, and \(reason)
+              fix: 'make build' and 'sudo make install' put \(program) next to culvert; in a clone, \
             'swift build --product \(program)' does
             """)
     }
 }
 
-/// Where the programs are that belong to this one.
+/// The folders of the programs that belong to this one.
 struct ProgramFolders: CustomStringConvertible {
-    /// That of this program's file.
+    /// The folder of this program's file.
     private var own: String?
     /// Root runs nothing that is merely in `PATH`.
     private var path: [String]?
@@ -70,7 +70,7 @@ struct ProgramFolders: CustomStringConvertible {
         self.path = (path ?? "").split(separator: ":").filter { $0.hasPrefix("/") }.map(String.init)
     }
 
-    /// The file of a program; nil where there is none that can be run.
+    /// The path of a program; `nil` if there is no executable with this name.
     func find(_ name: String) -> String? {
         ([own].compactMap(\.self) + (path ?? [])).map { "\($0)/\(name)" }.first { file in
             unsafe FileStatus(of: file)?.kind == .file && access(file, X_OK) == 0
@@ -78,7 +78,7 @@ struct ProgramFolders: CustomStringConvertible {
     }
 
     var description: String {
-        let beside = own.map { "it is not in \($0)/" } ?? "this program's own folder is not known"
+        let beside = own.map { "it is not in \($0)/" } ?? "the folder of this program is unknown"
         return beside + (path == nil ? ", and root runs none from elsewhere" : ", nor in PATH")
     }
 }

@@ -4,8 +4,8 @@
 import ArgumentParser
 import CommandLineSupport
 
-/// A subcommand that is a program of its own, since it links what others do not need: `culvert NAME` runs `culvert-NAME`.
-/// Here it only has its place in the list of commands.
+/// A subcommand that is a separate program, since it links libraries that the others do not need: `culvert NAME` runs
+/// `culvert-NAME`. This type only puts it into the list of commands.
 protocol ProgramCommand: ParsableCommand {}
 
 struct PinCommand: ProgramCommand {
@@ -31,7 +31,7 @@ extension ProgramCommand {
 enum CompletionScript {
     private static let option = "--generate-completion-script"
 
-    /// The script that is asked for; nil where none is, or for a shell that nobody knows.
+    /// The requested script; `nil` if none was requested, or for an unknown shell.
     static func requested(by arguments: [String]) -> String? {
         guard let first = arguments.first, arguments.count <= 2 else { return nil }
         let shell: CompletionShell?
@@ -53,7 +53,7 @@ enum CompletionScript {
             if shell == .fish {
                 script += "\n" + fish(name, command.program)
             } else {
-                // Into the function that completes the command's arguments, of which this program knows none.
+                // Into the function that completes the command's arguments, which this program does not know.
                 let start = "_culvert_\(name)() {\n"
                 let body = shell == .zsh ? zsh(name, command.program) : bash(name, command.program)
                 guard let range = script.firstRange(of: start) else { continue }

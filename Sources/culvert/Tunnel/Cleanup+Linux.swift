@@ -12,7 +12,7 @@
         static func run(_ names: [String], _ runtime: RuntimeDirectory, console: Console) -> Int32 {
             do throws(CommandProblem) {
                 for name in names where !TunnelName.isValid(name) { throw TunnelName.badName(name) }
-                // Says so where the folder may not be read.
+                // Fails if the folder may not be read.
                 let left = try runtime.tunnels()
                 if names.isEmpty, left.isEmpty {
                     console.line("nothing to undo")

@@ -4,16 +4,16 @@
 import ArgumentParser
 import CommandLineSupport
 
-/// `culvert cleanup`: the network as it was before a tunnel that ended without undoing its changes.
+/// `culvert cleanup`: restores the network after a tunnel that ended without undoing its changes.
 struct CleanupCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cleanup",
-        abstract: "Undo what a tunnel has left behind that crashed or was killed.",
+        abstract: "Undo the changes of a tunnel that crashed or was killed.",
         discussion: """
-            Every change of the network is written to a journal in /run/culvert before it is made. This undoes what is \
-            in the journals of tunnels that do not run any more: routes, policy rules, kernel settings, name servers and \
+            Culvert writes every change of the network to a journal in /run/culvert before it makes it. This undoes \
+            the journals of tunnels that no longer run: routes, policy rules, kernel settings, name servers and \
             the firewall, which holds packets back until then under the strict leak policies. Starting such a tunnel \
-            again does the same first. What others have changed since is left alone.
+            again does the same first. Later changes by other programs are kept.
 
             Examples:
               sudo culvert cleanup       every tunnel that does not run

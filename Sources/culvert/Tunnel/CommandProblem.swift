@@ -4,7 +4,7 @@
 import CommandLineSupport
 import PacketTunnel
 
-/// Why a command cannot do what it was asked for, and the status that it ends with.
+/// The reason that a command failed, and its exit status.
 struct CommandProblem: Error, Equatable {
     var status: Int32
     var text: String
@@ -14,7 +14,7 @@ struct CommandProblem: Error, Equatable {
         self.text = text
     }
 
-    /// The problem as people read it: message, fields, and what to do, on lines of their own.
+    /// The error as text for people: message, fields and remedy, each on a separate line.
     init(_ error: TunnelError, of name: String? = nil, isLogin: Bool = false) {
         var lines = [(name.map { "\($0): " } ?? "") + error.message]
         lines += error.problems.map { "  \($0.field) '\($0.value)' \($0.problem): \($0.fix)" }

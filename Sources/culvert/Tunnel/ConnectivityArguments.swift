@@ -6,20 +6,19 @@ import CommandLineSupport
 import TunnelSystem
 import WireGuardTunnel
 
-/// The options that say what is done when nothing comes through a tunnel: of `up`, where they change what a profile says, and
-/// of profiles.
+/// The options for a tunnel that receives no data: of `up`, where they override a profile, and of profiles.
 struct ConnectivityArguments: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "What is pinged through the tunnel when nothing comes, before it is healed.", valueName: "address"))
+            "The address to ping when no data arrives, before the tunnel is repaired.", valueName: "address"))
     var ping: String?
 
-    @Option(help: ArgumentHelp("The time between two looks at what was received (10).", valueName: "seconds"))
+    @Option(help: ArgumentHelp("The time between two checks for received data (10).", valueName: "seconds"))
     var connectivityInterval: Double?
 
     @Option(
         help: ArgumentHelp(
-            "How many looks in a row may find nothing, before pings are sent and again before the tunnel is dead (3).",
+            "The number of checks without data before pings are sent, and again before the tunnel counts as dead (3).",
             valueName: "count"))
     var maxConnectionAttempts: Int?
 
@@ -28,12 +27,12 @@ struct ConnectivityArguments: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Whether a dead tunnel ends, so that what it carried goes out beside it (never).", valueName: "when"))
+            "Whether a dead tunnel ends, so that its traffic leaves outside the tunnel (never).", valueName: "when"))
     var endWhenDead: EndWhenDeadName?
 
     @Flag(
         inversion: .prefixedNo,
-        help: "Whether the tunnel is watched, probed and healed; without that it does not end either.")
+        help: "Whether the tunnel is monitored, probed and repaired; otherwise it does not end either.")
     var monitor: Bool?
 
     func apply(to options: inout ConnectivityOptions) {

@@ -8,9 +8,9 @@ import CommandLineSupport
 struct DownCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "down",
-        abstract: "Take a tunnel down, and leave the network as it was before.",
+        abstract: "Stop a tunnel and restore the network.",
         discussion: """
-            Returns when the tunnel's process has undone its changes. What is left of a tunnel whose process died is \
+            Returns when the tunnel's process has undone its changes. The changes of a tunnel whose process died are \
             undone as well.
 
             Examples:

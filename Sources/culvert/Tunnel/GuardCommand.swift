@@ -12,15 +12,15 @@ struct GuardCommand: ParsableCommand {
         commandName: "guard",
         abstract: "Hold a tunnel's leak policy, whether or not the tunnel runs.",
         discussion: """
-            The policy's firewall is loaded at once, and stays until --release: before the tunnel is up, when it is taken \
-            down, when its process is killed. The unit culvert-guard@NAME does this from the machine's start on, before \
+            The policy's firewall is loaded immediately, and stays until --release: before the tunnel is up, when it is taken \
+            down, when its process is killed. The unit culvert-guard@NAME does this when the machine starts, before \
             there is a network:
 
               sudo systemctl enable culvert-guard@home culvert@home
 
-            The policy is the profile's, or --leak-policy: 'enforced' holds back what is routed into the tunnel, 'everything' \
-            all. Leases of addresses can be had, and what the profile lets through is reached once the tunnel's \
-            process runs, which follows the networks that come and go. A tunnel that is brought up has this policy at least.
+            The policy is the profile's, or --leak-policy: 'enforced' blocks the traffic that is routed into the tunnel, 'everything' \
+            all traffic. DHCP works, and the networks that the profile allows are reachable once the tunnel's \
+            process runs, which follows changes of the networks. A tunnel that is started has at least this policy.
 
             Examples:
               sudo culvert guard home
@@ -39,7 +39,7 @@ struct GuardCommand: ParsableCommand {
     @Option(help: ArgumentHelp("The interface's name, in place of the file's or profile's.", valueName: "name"))
     var interface: String?
 
-    @Option(help: ArgumentHelp("What is held: enforced or everything.", valueName: "policy"))
+    @Option(help: ArgumentHelp("The policy to hold: enforced or everything.", valueName: "policy"))
     var leakPolicy: LeakPolicyName?
 
     @Flag(help: "Hold the policy no longer than the tunnel does.")

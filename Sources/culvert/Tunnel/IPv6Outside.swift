@@ -5,15 +5,15 @@ import NetworkAddresses
 import PacketTunnel
 import WireGuardTunnel
 
-/// IPv6 that goes out beside a tunnel which is meant for everything: its file says `0.0.0.0/0`, and forgets `::/0`.
+/// Detects IPv6 traffic outside a tunnel for all IPv4 traffic: its file contains `0.0.0.0/0` but not `::/0`.
 enum IPv6Outside {
     static let warning =
-        "IPv4 goes through the tunnel, and IPv6, which this host has, goes out beside it; "
+        "IPv4 uses the tunnel, but the IPv6 of this host leaves outside it;  "
         + "fix: add ::/0 to AllowedIPs, or use --leak-policy everything"
 
     /// Whether all of IPv4 that is not private is routed into the tunnel, and not all of IPv6.
     static func isLeft(by configuration: WireGuardTunnelConfiguration) -> Bool {
-        // With a table of his own the user says himself what goes where.
+        // A user with a separate table decides about the routes.
         let hasOwnTable = configuration.routeTable.map { $0 != RoutingTableNames.main } ?? false
         guard configuration.makesRoutes, !hasOwnTable else { return false }
         let routes = configuration.settings().effectiveRoutes
@@ -21,7 +21,7 @@ enum IPv6Outside {
             && !global6.flatMap { $0.subtracting(routes) }.isEmpty
     }
 
-    /// What an interface of a host has.
+    /// Whether a host with these addresses can reach IPv6.
     static func isThere(_ addresses: [IPAddress], hasDefaultRoute: Bool) -> Bool {
         hasDefaultRoute || addresses.contains { address in global6.contains { $0.contains(address) } }
     }
@@ -29,7 +29,7 @@ enum IPv6Outside {
     /// The addresses that are routed in the internet (RFC 4291).
     private static let global6 = ["2000::/3"].compactMap { try? IPPrefix($0) }
 
-    /// What lists of "everything but private networks" leave out, in IPv4.
+    /// The IPv4 networks that lists of "everything but private networks" leave out.
     private static let local = [
         "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16",
         "224.0.0.0/3",

@@ -11,22 +11,23 @@ import WireGuardTunnel
 
 extension LeakPolicyName: ExpressibleByArgument {}
 
-/// The options that say what may pass beside a tunnel: of `up`, where they change what a profile says, and of profiles.
+/// The options for traffic outside a tunnel: of `up`, where they override a profile, and of profiles.
 struct LeakPolicyOptions: ParsableArguments {
     @Option(
-        help: ArgumentHelp("What may pass beside the tunnel: route-based, enforced or everything.", valueName: "policy")
+        help: ArgumentHelp(
+            "The traffic that may leave outside the tunnel: route-based, enforced or everything.", valueName: "policy")
     )
     var leakPolicy: LeakPolicyName?
 
     @Flag(
         inversion: .prefixedNo,
-        help: "Whether the local network is reached directly, whatever the policy; it is unless told otherwise.")
+        help: "Whether the local network is reached directly with any policy (yes by default).")
     var localNetwork: Bool?
 
     @Option(
         name: .customLong("allow-network"),
         help: ArgumentHelp(
-            "A network that is reached beside the tunnel, whatever the policy; can be repeated, and adds to a profile's.",
+            "A network that is reached outside the tunnel with any policy; repeatable, adds to a profile's.",
             valueName: "network"),
         transform: Self.network)
     var allowedNetworks: [IPPrefix] = []

@@ -37,7 +37,7 @@ struct LoadedTunnel: Sendable {
 
     /// Its name, and its interface's.
     var name: String
-    /// Where it comes from, for people: a file's path, or a profile's name.
+    /// The source, for people: a file's path, or a profile's name.
     var source: String
     /// The profile's name, where it is one.
     var profile: String?
@@ -48,9 +48,9 @@ struct LoadedTunnel: Sendable {
     var hooks = Hooks()
     /// How long to wait for a handshake once `PostUp` has run, which gives the private key; nil: the tunnel's start has waited.
     var proofAfterHooks: Duration?
-    /// Who may look at it and stop it, besides root.
+    /// The users besides root who may see its status and stop it.
     var permittedUsers: [String] = []
-    /// What the user should know.
+    /// Warnings for the user.
     var warnings: [String] = []
 
     /// The key that peers know this end by; nil without a private key that can be read.
@@ -62,9 +62,9 @@ struct LoadedTunnel: Sendable {
     }
 }
 
-/// Finds what `up` is asked to start.
+/// Loads the tunnel that `up` is asked to start.
 struct TunnelLoader {
-    /// Where wg-quick(8) looks for files.
+    /// The folder that wg-quick(8) searches for files.
     var wireGuardFolder = "/etc/wireguard"
     var profiles: ProfileFolder
     /// The interface's name, where the user gave one.
@@ -106,12 +106,12 @@ struct TunnelLoader {
             name: name, source: path, kind: .wireGuard(configuration),
             secrets: FixedSecrets(parts.imported.secrets), profileID: "file", hooks: hooks, warnings: parts.warnings)
         if parts.imported.interface.saveConfig {
-            tunnel.warnings.append("SaveConfig is not carried out: the file stays as it is")
+            tunnel.warnings.append("SaveConfig has no effect: the file is not changed")
         }
         return tunnel
     }
 
-    /// Commands run as root, so nobody else may have a say in them.
+    /// Commands run as root, so no other user may write them.
     private static func checkTrust(_ file: CheckedFile, _ path: String) throws(CommandProblem) {
         let isOwned = file.owner == 0 || file.owner == geteuid()
         guard isOwned, !file.isWritableByOthers else {
@@ -159,8 +159,8 @@ struct WgQuickParts {
     var imported: WgQuickImport
     var warnings: [String]
 
-    /// - Throws: when it cannot be read, or with all of its mistakes.
-    /// - Parameter runsHooks: whether the file's commands are run, of which `PostUp` may give the private key.
+    /// - Throws: if it cannot be read, or has mistakes, all of which are in the error.
+    /// - Parameter runsHooks: whether the file's commands are run; `PostUp` may provide the private key.
     init(
         _ file: CheckedFile, tables: RoutingTableNames = RoutingTableNames(), runsHooks: Bool = false
     ) throws(CommandProblem) {

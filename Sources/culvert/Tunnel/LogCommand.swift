@@ -6,11 +6,11 @@ import CommandLineSupport
 import Logging
 import PacketTunnel
 
-/// `culvert log`: what a tunnel's process wrote.
+/// `culvert log`: prints the log of a tunnel's process.
 struct LogCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "log",
-        abstract: "Show the log of a tunnel, also after its end.",
+        abstract: "Show the log of a running or stopped tunnel.",
         discussion: """
             The log is a file of bounded size: the newest lines push out the oldest. There are no keys in it.
 
@@ -24,11 +24,11 @@ struct LogCommand: ParsableCommand {
             """)
 
     @Argument(
-        help: ArgumentHelp("A tunnel, by name or by its file; the only one where there is one.", valueName: "tunnel"),
+        help: ArgumentHelp("A tunnel, by name or by its file; optional if there is only one.", valueName: "tunnel"),
         completion: RuntimeOptions.completion)
     var tunnel: String?
 
-    @Flag(name: .shortAndLong, help: "Go on with what is written from now on.")
+    @Flag(name: .shortAndLong, help: "Continue with new records.")
     var follow = false
 
     @Flag(help: "Print one JSON object in each line.")

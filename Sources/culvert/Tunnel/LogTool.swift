@@ -7,7 +7,7 @@ import Logging
 import PacketTunnel
 import TunnelSystem
 
-/// What `culvert log` does.
+/// Implements `culvert log`.
 struct LogTool: Sendable {
     var runtime: RuntimeDirectory
     var console: Console
@@ -15,7 +15,7 @@ struct LogTool: Sendable {
     var json = false
     var lines: Int?
 
-    /// Opens the log of a tunnel; of the only one where none is named.
+    /// Opens the log of a tunnel; `nil` opens the only one.
     func open(_ tunnel: String?) throws(CommandProblem) -> RingLogFile {
         let logs = try runtime.logs()
         var name: String?
@@ -35,7 +35,7 @@ struct LogTool: Sendable {
         }
     }
 
-    /// The tunnel whose log this user may not read, but whose process may tell him; nil where that is not so.
+    /// The tunnel whose log this user may not read but may get from its process; `nil` otherwise.
     func tunnelToAsk(_ tunnel: String?) throws(CommandProblem) -> String? {
         guard let tunnel else { return nil }
         let name = try TunnelName.of(argument: tunnel)
@@ -44,7 +44,7 @@ struct LogTool: Sendable {
         return name
     }
 
-    /// Shows what is there.
+    /// Prints the log.
     /// - Returns: the number of the last record.
     func show(_ file: RingLogFile) -> UInt64 {
         let records = file.records()
@@ -52,14 +52,14 @@ struct LogTool: Sendable {
         return records.last?.sequence ?? 0
     }
 
-    /// Shows what is written, until the task is cancelled.
+    /// Prints new records until the task is cancelled.
     func follow(_ file: RingLogFile, after last: UInt64) async {
         for await record in file.follow(after: last) where record.level >= level {
             console.line(line(record))
         }
     }
 
-    /// Writes what is there to a new file.
+    /// Writes the log to a new file.
     func export(_ file: RingLogFile, to path: String) throws(CommandProblem) {
         let text = selected(file.records()).map { (json ? $0.json : $0.description) + "\n" }.joined()
         let descriptor = SystemCall.open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW)
@@ -83,7 +83,7 @@ struct LogTool: Sendable {
         json ? record.json : coloured(record.description, record.level)
     }
 
-    /// A line with its level in colour, where that is shown.
+    /// Colours a line by its level, if colours are on.
     func coloured(_ text: String, _ level: Logger.Level) -> String {
         let word = " \(level.rawValue) "
         guard console.isLive, let colour = Self.colour(level), let range = text.firstRange(of: word) else {

@@ -11,9 +11,9 @@ struct ReloadCommand: ParsableCommand {
         commandName: "reload",
         abstract: "Have a tunnel take on its file or profile as it is now, without going down.",
         discussion: """
-            The tunnel's process reads again what it was started from, with the options that it was started with. Peers that \
-            are still there keep their sessions; new ones are added, others go; addresses, routes and name servers follow. \
-            Hooks take effect at the next start. Where the file cannot be used, the tunnel goes on as it was.
+            The tunnel's process rereads its file or profile, with the options of its start. Peers that \
+            are still in it keep their sessions; new peers are added and others removed; addresses, routes and name servers follow. \
+            Hooks take effect at the next start. If the file cannot be used, the tunnel continues unchanged.
 
             Examples:
               sudo culvert reload wg0
@@ -60,7 +60,7 @@ struct ReloadCommand: ParsableCommand {
                 throw CommandProblem(
                     ExitStatus.notPermitted, "this user may not reload tunnel '\(name)'\n  fix: run as root")
             case .handlerFailed(let failure):
-                throw CommandProblem(status(of: failure), "\(name) goes on as it was: \(failure.message)")
+                throw CommandProblem(status(of: failure), "\(name) continues unchanged: \(failure.message)")
             default: throw CommandProblem(ExitStatus.failure, "\(name) was not reloaded: \(error)")
             }
         }

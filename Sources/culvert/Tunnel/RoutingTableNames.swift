@@ -7,8 +7,8 @@ import TunnelSystem
 import WireGuardTunnel
 
 extension WireGuardTunnelConfiguration {
-    /// - Parameter source: where it comes from, for people.
-    /// - Throws: where its routes are in a table that only the user's own rules ask for, or are all the user's own, and its
+    /// - Parameter source: the source, for people.
+    /// - Throws: if its routes are in a table that only the user's own rules use, or if the user makes all routes, and its
     ///   policy promises more.
     func checkRouteTable(_ source: String) throws(CommandProblem) {
         if !makesRoutes, leakPolicy.routesEverything {
@@ -27,13 +27,13 @@ extension WireGuardTunnelConfiguration {
 
 /// The names that ip(8) knows for routing tables.
 struct RoutingTableNames {
-    /// The folders that ip(8) looks in, the first one counting first.
+    /// The folders of ip(8); the first one has priority.
     var folders = ["/etc/iproute2", "/usr/share/iproute2", "/usr/lib/iproute2"]
 
     /// The number of the main table, which everything is looked up in.
     static let main: UInt32 = 254
 
-    /// The number of a table; nil where nothing has its name.
+    /// The number of a table; `nil` if no table has this name.
     func number(_ name: String) -> UInt32? {
         for path in folders.flatMap(files) {
             let text = String(decoding: CheckedFile(path: path).bytes ?? [], as: UTF8.self)

@@ -7,11 +7,11 @@ import CommandLineSupport
 import PacketTunnel
 import TunnelSystem
 
-/// The folder of what belongs to running tunnels: sockets, journals, logs.
+/// The folder for the files of running tunnels: sockets, journals, logs.
 struct RuntimeDirectory: Sendable, Equatable {
-    /// The environment variable that names another one than ``standard``.
+    /// The environment variable that replaces ``standard``.
     static let variable = "CULVERT_RUNTIME_DIRECTORY"
-    /// Gone when the machine starts anew, as are tunnels.
+    /// Emptied when the machine restarts, as tunnels are.
     static let standard = "/run/culvert"
 
     var path: String
@@ -27,7 +27,7 @@ struct RuntimeDirectory: Sendable, Equatable {
     /// The file whose lock a tunnel's process has while it serves the socket.
     func socketLock(_ name: String) -> String { "\(socket(name)).lock" }
 
-    /// Removes the socket of a process that died, unless another one has taken its place.
+    /// Removes the socket of a process that died, unless another process has replaced it.
     func removeSocket(_ name: String) {
         let path = socket(name)
         let lock = SystemCall.open(socketLock(name), O_RDWR | O_NOFOLLOW)
@@ -39,7 +39,7 @@ struct RuntimeDirectory: Sendable, Equatable {
     /// The log of a tunnel, which stays when it ends.
     func log(_ name: String) -> String { "\(path)/\(name).log" }
 
-    /// The policy that holds for a tunnel whether or not it runs; nil for none.
+    /// The policy that is held for a tunnel even if it does not run; `nil` if there is none.
     func heldPolicy(_ name: String) -> LeakPolicy? {
         let bytes = CheckedFile(path: "\(path)/\(name).guard", isRegular: true).bytes
         return bytes.map { bytes in
@@ -48,8 +48,8 @@ struct RuntimeDirectory: Sendable, Equatable {
         }
     }
 
-    /// The names of the tunnels that run or have left something behind, sorted.
-    /// - Throws: when the folder is there and cannot be read.
+    /// The names of the tunnels that run or have left files, sorted.
+    /// - Throws: if the folder exists and cannot be read.
     func tunnels() throws(CommandProblem) -> [String] { try names(of: [".sock", ".journal", ".guard"]) }
 
     /// Whether a tunnel runs or has left something behind. Also for users who may not list the folder.
@@ -81,14 +81,14 @@ struct RuntimeDirectory: Sendable, Equatable {
 struct RuntimeOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "Where sockets, journals and logs are (default: $\(RuntimeDirectory.variable), else \(RuntimeDirectory.standard)).",
+            "The folder of sockets, journals and logs (default: $\(RuntimeDirectory.variable), else \(RuntimeDirectory.standard)).",
             valueName: "folder"),
         completion: .directory)
     var runtimeDirectory: String?
 
     var directory: RuntimeDirectory { RuntimeDirectory(path: runtimeDirectory) }
 
-    /// What shells offer where a tunnel's name is wanted.
+    /// The shells' completion of a tunnel's name.
     static let completion = CompletionKind.shellCommand(
         "ls \(RuntimeDirectory.standard) 2>/dev/null | sed -n 's/\\.sock$//p'")
 }
@@ -97,7 +97,7 @@ struct RuntimeOptions: ParsableArguments {
 enum TunnelName {
     static func isValid(_ name: String) -> Bool { FileName.isInterface(name) }
 
-    /// The name that a file gives its tunnel: `wg0` for `/etc/wireguard/wg0.conf`; nil where that is none.
+    /// The name of a file's tunnel: `wg0` for `/etc/wireguard/wg0.conf`; `nil` if it is not a valid name.
     static func of(file: String) -> String? {
         guard let last = file.split(separator: "/").last, last.hasSuffix(".conf") else { return nil }
         let name = String(last.dropLast(5))
@@ -126,6 +126,6 @@ enum TunnelName {
 
     static func badName(_ name: String) -> CommandProblem {
         CommandProblem(
-            ExitStatus.usage, "'\(name)' is no tunnel name: 1 to 15 letters, digits and the signs _ = + . -")
+            ExitStatus.usage, "'\(name)' is not a tunnel name: use 1 to 15 letters, digits and the signs _ = + . -")
     }
 }

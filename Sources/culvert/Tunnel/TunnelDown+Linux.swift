@@ -67,11 +67,11 @@
             }
         }
 
-        /// Waits until a tunnel's process has ended, and undoes what it could not.
+        /// Waits until a tunnel's process has ended, and undoes the changes that it could not undo.
         private static func finish(
             _ name: String, _ runtime: RuntimeDirectory, process: Int32, since began: ContinuousClock.Instant
         ) async throws(CommandProblem) -> String {
-            // It gave up its socket and is about to end. Whoever waits for this command may rely on its end.
+            // It has closed its socket and is about to end. A caller of this command may rely on its end.
             let deadline = LaneClock.now() + 10 * LaneClock.nanosecondsPerSecond
             _ = try? await BlockingWork.run("culvert-end") { cancellation in
                 ChildProcess.wait(forEndOf: process, until: deadline, interruption: cancellation)
@@ -81,12 +81,12 @@
                 let rest = max(.seconds(1), lockLimit - (ContinuousClock.now - began))
                 return lines(try undo(name, runtime, lockLimit: rest))
             } catch {
-                // It has done what it could; the rest is not this user's to undo.
+                // It has undone what it could; this user may not undo the rest.
                 if geteuid() != 0, SystemError.isDenied(error.errno) {
-                    return "\n  something of it is left, for root to undo: sudo culvert cleanup \(name)"
+                    return "\n  some of its changes are left; undo them as root: sudo culvert cleanup \(name)"
                 }
                 guard case .tunnelRunning(_, let owner) = error.code else { throw problem(error, name) }
-                // Somebody else has brought it up again.
+                // Another process has started it again.
                 guard owner == process else { return "" }
                 throw problem(error, name)
             }
@@ -139,10 +139,10 @@
                 fix: "kill it and run this again; see culvert log \(name)")
         }
 
-        /// Undoes what a tunnel left whose process died.
+        /// Undoes the changes of a tunnel whose process died.
         private static func cleanUp(_ name: String, _ runtime: RuntimeDirectory) throws(CommandProblem) -> String {
             guard runtime.hasTunnel(name) || LinuxPlatform.hasRemains(name: name) else {
-                // Says so where the folder may not be read.
+                // Fails if the folder may not be read.
                 _ = try runtime.tunnels()
                 if LinuxPlatform.hasInterface(name),
                     let (holder, path) = LockHolder.find(fileName: "\(name).sock.lock")

@@ -29,7 +29,7 @@
             }
         }
 
-        /// Whether the firewall of a policy that is held for a tunnel is there; nil where nobody but root can tell.
+        /// Whether the firewall of a held policy is loaded; `nil` if only root can find out.
         static func isLoaded(_ name: String) -> Bool? {
             guard geteuid() == 0 else { return nil }
             return try? LinuxPlatform.isGuardLoaded(name: name)
@@ -56,7 +56,7 @@
     }
 
     extension LoadedTunnel {
-        /// How it is set up, beside its settings.
+        /// The host's options besides the tunnel's settings.
         func options(_ runtime: RuntimeDirectory) -> LinuxHostOptions {
             LinuxHostOptions(
                 journalFolder: runtime.path, mark: wireGuard?.fwMark.flatMap { $0 == 0 ? nil : $0 },

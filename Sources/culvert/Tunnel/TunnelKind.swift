@@ -128,11 +128,11 @@ extension EnrolledTunnelConfiguration: TunnelKindConfiguration {
     }
 }
 
-/// What kind of tunnel it is, and how it is configured.
+/// The kind of a tunnel, with its configuration.
 enum TunnelKind: Sendable {
     case wireGuard(WireGuardTunnelConfiguration)
     case login(CredentialTunnelConfiguration)
-    /// WireGuard with the settings that a gateway gives out.
+    /// WireGuard with settings that a gateway assigns.
     case enrolled(EnrolledTunnelConfiguration)
 
     private static let configurations: [any TunnelKindConfiguration.Type] = [
@@ -179,7 +179,7 @@ enum TunnelKind: Sendable {
     /// The settings as far as they are known before the tunnel is up.
     var settings: TunnelSettings { configuration.firstSettings }
 
-    /// The server, as it is written; nil where there is none that this side begins with.
+    /// The server as it is written; `nil` if this side does not start the connection.
     var server: String? { configuration.firstServer }
 
     /// The configuration as it is in profiles.
@@ -194,7 +194,7 @@ enum TunnelKind: Sendable {
         guard problems.isEmpty else {
             throw CommandProblem(
                 TunnelError(
-                    .configurationInvalid, "\(source) cannot be used as it is",
+                    .configurationInvalid, "\(source) cannot be used",
                     fix: "correct the fields that are listed", problems: problems))
         }
     }

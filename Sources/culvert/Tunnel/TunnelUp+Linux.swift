@@ -19,7 +19,7 @@
             return confined(command, report, console)
         }
 
-        /// Serves in a process that gives up what it does not need, before it has threads.
+        /// Runs the service in a process that drops its privileges before it has threads.
         private static func confined(_ command: UpCommand, _ report: StartReport?, _ console: Console) -> Int32 {
             let programs: ProgramClient
             do throws(SystemError) {
@@ -41,7 +41,7 @@
             }
         }
 
-        /// The tunnel, with what the user should know of it on this host.
+        /// The tunnel, with warnings about this host.
         fileprivate static func load(
             _ command: UpCommand, by programs: ProgramClient? = nil
         ) async throws(CommandProblem) -> LoadedTunnel {
@@ -87,7 +87,7 @@
 
         private static func launch(_ command: UpCommand, _ console: Console) async -> Int32 {
             do throws(CommandProblem) {
-                // Its mistakes are told here, before anything is begun.
+                // Its mistakes are reported here, before anything is started.
                 let tunnel = try await load(command)
                 for warning in tunnel.warnings { console.problem("warning: \(warning)") }
                 try await start(tunnel, command, console)

@@ -17,18 +17,18 @@ struct UpCommand: ParsableCommand {
         discussion: """
             The argument is a file's path, whose name names the interface (wg0.conf: wg0); else the name of a profile; \
             else that of a file in /etc/wireguard. A process in the background runs the tunnel; this returns when the \
-            tunnel is connected or has failed, and leaves nothing behind when it failed or is interrupted. With \
-            --no-wait it returns once the tunnel's settings are in force, and the tunnel goes on trying for as long as it \
-            takes, also where there is no network yet or the server's name has no address yet.
+            tunnel is connected or has failed, and undoes its changes if it failed or is interrupted. With \
+            --no-wait it returns once the tunnel's settings are in effect, and the tunnel continues to try for as long as it \
+            takes, even if there is no network yet or the server's name has no address yet.
 
             Routes, name servers and hooks (PreUp, PostUp, PreDown, PostDown) are what wg-quick(8) would make of the \
-            file. The local network stays reachable beside the tunnel unless --no-local-network is given, and so does \
-            each network of --allow-network. What else may pass beside it is up to --leak-policy: 'route-based', \
-            whatever the routing table sends elsewhere, as with wg-quick; 'enforced', nothing that is routed into the \
+            file. The local network stays reachable outside the tunnel unless --no-local-network is given, and so does \
+            each network of --allow-network. --leak-policy limits other traffic outside the tunnel: 'route-based', \
+            all that the routing table sends elsewhere, as with wg-quick; 'enforced', nothing that is routed into the \
             tunnel, even when it fails; 'everything', nothing at all.
 
-            A tunnel whose server is silent stays up, carries nothing and goes on trying for ever, so that nothing goes \
-            out beside it: see --end-when-dead.
+            A tunnel whose server is silent stays up and continues to try forever, so that no traffic leaves \
+            outside it: see --end-when-dead.
 
             Examples:
               sudo culvert up wg0.conf
@@ -51,7 +51,7 @@ struct UpCommand: ParsableCommand {
     @Option(help: ArgumentHelp("The interface's name, in place of the file's or profile's.", valueName: "name"))
     var interface: String?
 
-    @OptionGroup(title: "What may pass beside the tunnel") var passing: LeakPolicyOptions
+    @OptionGroup(title: "Traffic outside the tunnel") var passing: LeakPolicyOptions
 
     @Option(
         help: ArgumentHelp(
@@ -62,7 +62,7 @@ struct UpCommand: ParsableCommand {
     @Flag(help: "Leave the system's name servers alone.")
     var noDns = false
 
-    @OptionGroup(title: "When nothing comes through the tunnel") var connectivity: ConnectivityArguments
+    @OptionGroup(title: "Tunnels without data") var connectivity: ConnectivityArguments
 
     @Option(help: ArgumentHelp("How long to wait for the server's answer: 1 to 600 seconds.", valueName: "seconds"))
     var timeout = 30
@@ -70,7 +70,8 @@ struct UpCommand: ParsableCommand {
     @Flag(
         name: .customLong("no-wait"),
         help:
-            "Do not wait for the server's answer: the tunnel is up once its settings are in force, and goes on trying.")
+            "Do not wait for the server's answer: the tunnel is up once its settings are in effect, and continues to try."
+    )
     var doesNotWait = false
 
     @Flag(help: "Stay, and write the log to standard error: for service managers (sd_notify is spoken).")
@@ -79,7 +80,7 @@ struct UpCommand: ParsableCommand {
     @Flag(name: .shortAndLong, help: "Log more.")
     var verbose = false
 
-    @OptionGroup(title: "Who may control it") var users: UserOptions
+    @OptionGroup(title: "Permitted users") var users: UserOptions
 
     @Option(help: .private)
     var reportDescriptor: Int32?
@@ -110,7 +111,7 @@ struct UpCommand: ParsableCommand {
 }
 
 extension UpCommand {
-    /// The tunnel with what the options say.
+    /// The tunnel with the given options.
     func load(
         reading read: @escaping @Sendable (String) -> CheckedFile = { CheckedFile(path: $0, isRegular: true) }
     ) async throws(CommandProblem) -> LoadedTunnel {
@@ -121,7 +122,7 @@ extension UpCommand {
         return loaded
     }
 
-    /// A tunnel with what the options say.
+    /// A tunnel with the given options.
     func adapt(_ loaded: LoadedTunnel) -> LoadedTunnel {
         var loaded = loaded
         loaded.permittedUsers += users.permittedUsers.filter { !loaded.permittedUsers.contains($0) }
@@ -140,7 +141,7 @@ extension UpCommand {
         case .login(var configuration):
             passing.apply(to: &configuration)
             if noDns { configuration.usesNameServers = false }
-            // Only the server knows the settings: there is nothing to bring into force before it has answered.
+            // Only the server knows the settings, so nothing can be applied before it has answered.
             if doesNotWait { loaded.warnings.append("--no-wait is not for a login: it waits for the server's answer") }
             loaded.kind = .login(configuration)
         case .enrolled(var configuration):
@@ -150,7 +151,7 @@ extension UpCommand {
             (configuration.handshakeTimeout, configuration.gatewayTimeout) = (Double(timeout), Double(timeout))
             if doesNotWait {
                 loaded.warnings.append(
-                    "--no-wait is not for a device of a gateway: it waits for what the gateway gives")
+                    "--no-wait is not for a device of a gateway: it waits for the gateway's settings")
             }
             loaded.kind = .enrolled(configuration)
         }

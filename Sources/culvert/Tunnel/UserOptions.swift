@@ -18,7 +18,7 @@ struct UserOptions: ParsableArguments {
 /// Users of the system, by name or number.
 enum SystemUsers {
     /// The numbers of users.
-    /// - Throws: where one of them is nobody.
+    /// - Throws: if a user does not exist.
     static func numbers(_ names: [String]) throws(CommandProblem) -> Set<UInt32> {
         var numbers: Set<UInt32> = []
         for name in names {

@@ -63,7 +63,7 @@ struct StatusTests {
         #expect(lines[3].split(separator: " ") == ["wg1", "dead", "-", "never", "-", "-"])
     }
 
-    @Test("All there is to know of a tunnel")
+    @Test("The full status of a tunnel is shown")
     func detail() {
         var tunnel = snapshot()
         tunnel.rates = TunnelSnapshot.Rates(received: 8000, sent: 0)
@@ -82,7 +82,7 @@ struct StatusTests {
         for state in [WireGuardState.connecting, .healing] {
             let lines = text().detail(snapshot(Samples.report("wg0", .reasserting, wireGuard: Samples.status(state))))
             #expect(lines[0] == "wg0: reasserting (\(state.rawValue))")
-            #expect(lines[1].hasSuffix("goes nowhere; it goes on trying to reach its server"))
+            #expect(lines[1].hasSuffix("is dropped; the tunnel continues to try to reach its server"))
         }
         var failed = Samples.report("wg0", .blocked, wireGuard: nil)
         failed.status.error = TunnelError(.connectivityLost, "gone", fix: "wait")
@@ -111,7 +111,7 @@ struct StatusTests {
         #expect(text().detail(snapshot(nil, problem: "busy")).contains("  problem:       busy"))
     }
 
-    @Test("Colours are for terminals only")
+    @Test("Colours are used only on a terminal")
     func colours() {
         #expect(!text().detail(snapshot()).joined().contains("\u{1b}"))
         #expect(text(isLive: true).detail(snapshot())[0] == "\u{1b}[1mwg0\u{1b}[0m: \u{1b}[32mconnected\u{1b}[0m")

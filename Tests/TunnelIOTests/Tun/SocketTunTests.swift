@@ -173,7 +173,7 @@ struct SocketTunTests {
             failure { try SocketTun(borrowing: number, mtu: mtu) }
         }
         #expect(
-            code(stream.device) == .invalidDescriptor(stream.device, expected: "a socket that keeps messages apart"))
+            code(stream.device) == .invalidDescriptor(stream.device, expected: "a socket that preserves message boundaries"))
         let file = unsafe open("/dev/null", O_RDONLY)
         defer { close(file) }
         #expect(code(file) == .invalidDescriptor(file, expected: "a socket"))

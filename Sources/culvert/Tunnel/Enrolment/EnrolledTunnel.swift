@@ -7,7 +7,7 @@ import PacketTunnel
 import Provisioning
 import TunnelSystem
 
-// How tunnels whose gateway gives out their settings are shown. `culvert-enroll` makes their profiles.
+// The output for tunnels whose settings a gateway assigns. `culvert-enroll` creates their profiles.
 extension ProfileTool {
     /// An enrolled tunnel as lines.
     static func lines(_ configuration: EnrolledTunnelConfiguration) -> [String] {
@@ -38,7 +38,7 @@ extension ProfileTool {
 }
 
 extension ServiceReport {
-    /// Takes what the gateway has given.
+    /// Copies the gateway's settings from a status reply.
     mutating func update(from reply: EnrolmentStatusRequest.Reply?) {
         guard let reply else { return }
         enrolment = reply

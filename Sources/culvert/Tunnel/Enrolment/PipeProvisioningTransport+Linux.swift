@@ -26,12 +26,12 @@
         func send(_ request: ProvisioningRequest) async throws(ProvisioningTransportError) -> ProvisioningReply {
             guard let index = programs.scope.commands.firstIndex(where: { $0.arguments == Self.arguments }) else {
                 throw .unsupported(
-                    "\(Self.program) is not installed: \(ProgramFolders.standard); 'make build' and 'sudo make install' put it beside culvert"
+                    "\(Self.program) is not installed: \(ProgramFolders.standard); 'make build' and 'sudo make install' put it next to culvert"
                 )
             }
             let path = programs.scope.commands[index].program
             guard let line = PipeMessages.line(request) else {
-                throw .unsupported("it is longer than \(PipeMessages.requestLimit) bytes")
+                throw .unsupported("the request is longer than \(PipeMessages.requestLimit) bytes")
             }
             let limit = request.replyLimit / 3 * 4 + PipeMessages.replyOverhead
             let (patience, programs) = (request.timeout + grace, programs)
@@ -52,7 +52,7 @@
 
         private static let arguments = [program, "transport"]
 
-        /// It as it is run; nil where it is not installed.
+        /// The command that runs it; `nil` if it is not installed.
         static func command(_ folders: ProgramFolders = .standard) -> ProgramScope.Command? {
             let environment = ProcessEnvironment.assignments(["PATH", "LANG", "TZ"])
             return folders.find(program).map {
@@ -75,7 +75,7 @@
                     return .failure(.unsupported("\(path) ended with status \(outcome.status): \(outcome.lastLine)"))
                 }
                 return .success(Array(outcome.lastLine.utf8))
-            case .interrupted: return .failure(.unreachable("the request was given up"))
+            case .interrupted: return .failure(.unreachable("the request was cancelled"))
             case .timedOut: return .failure(.unreachable("no answer within \(patience)"))
             case .notStarted(let errno):
                 return .failure(.unsupported("\(path) cannot be run: \(SystemError.words(errno))"))

@@ -14,11 +14,11 @@ extension ProfileCommand {
             commandName: "add-login",
             abstract: "Add a profile for a server that asks for a login, or change one.",
             discussion: """
-                The password is asked for on the terminal, or read from a file or standard input; it is never an argument, \
+                The password is read from the terminal, a file or standard input; it is never an argument, \
                 which every user of the machine could see. Password and pre-shared key go into the folder of secrets.
 
-                Where there is a profile of this name already, what is given is changed, and the rest stays. \
-                Addresses, routes and name servers are what the server says.
+                If a profile with this name exists, the given options change it, and the rest stays. \
+                The server assigns addresses, routes and name servers.
 
                 Examples:
                   sudo culvert profile add-login office --server vpn.example:4500 --server-key KEY --login kean \\
@@ -32,7 +32,7 @@ extension ProfileCommand {
         @Argument(help: ArgumentHelp("The profile's and its interface's name.", valueName: "name"))
         var name: String
 
-        @Option(help: ArgumentHelp("Where the server is: host:port or [v6]:port.", valueName: "server"))
+        @Option(help: ArgumentHelp("The server: host:port or [v6]:port.", valueName: "server"))
         var server: String?
 
         @Option(help: ArgumentHelp("The server's public key, in 44 characters of base64.", valueName: "key"))
@@ -43,7 +43,7 @@ extension ProfileCommand {
 
         @Option(
             help: ArgumentHelp(
-                "A file that holds the password; - is standard input. Without it, it is asked for.", valueName: "file"),
+                "A file with the password; - is standard input. Without it, a prompt asks for it.", valueName: "file"),
             completion: .file())
         var passwordFile: String?
 
@@ -52,7 +52,7 @@ extension ProfileCommand {
             completion: .file())
         var presharedKeyFile: String?
 
-        @OptionGroup(title: "What may pass beside the tunnel") var passing: LeakPolicyOptions
+        @OptionGroup(title: "Traffic outside the tunnel") var passing: LeakPolicyOptions
 
         @Flag(help: "Print the profile as one JSON object.")
         var json = false
@@ -73,7 +73,7 @@ extension ProfileCommand {
                 adjust: { [passing] in passing.apply(to: &$0) }, json: json)
         }
 
-        /// The password that was given; nil where the one there is stays.
+        /// The given password; `nil` to keep the existing one.
         private func password(_ isNew: Bool) throws(CommandProblem) -> SecretBytes? {
             if let passwordFile { return try LoginSecrets.password(CheckedFile(path: passwordFile)) }
             guard isNew else { return nil }
@@ -89,7 +89,7 @@ extension ProfileCommand {
     }
 }
 
-/// What is said of a profile with a login.
+/// The options that change a profile with a login.
 struct LoginChange: Sendable {
     var name: String
     var server: String?

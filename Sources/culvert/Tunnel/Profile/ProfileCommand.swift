@@ -22,7 +22,7 @@ struct ProfileCommand: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Add a profile from a wg-quick file.",
             discussion: """
-                Keys go into the folder of secrets, and the rest into the profile; the file is not needed any more. \
+                Keys are stored in the folder of secrets, and the rest in the profile; the file is no longer needed. \
                 Commands (PostUp and the like) have no place in a profile.
 
                 Examples:
@@ -42,11 +42,11 @@ struct ProfileCommand: ParsableCommand {
         @Option(help: ArgumentHelp("The profile's and its interface's name; by default the file's.", valueName: "name"))
         var name: String?
 
-        @OptionGroup(title: "What may pass beside the tunnel") var passing: LeakPolicyOptions
+        @OptionGroup(title: "Traffic outside the tunnel") var passing: LeakPolicyOptions
 
-        @OptionGroup(title: "When nothing comes through the tunnel") var connectivity: ConnectivityArguments
+        @OptionGroup(title: "Tunnels without data") var connectivity: ConnectivityArguments
 
-        @OptionGroup(title: "Who may control it") var users: UserOptions
+        @OptionGroup(title: "Permitted users") var users: UserOptions
 
         @Flag(help: "Print the profile as one JSON object.")
         var json = false
@@ -143,7 +143,7 @@ struct ProfileCommand: ParsableCommand {
 }
 
 extension ParsableCommand {
-    /// Runs what a command does with profiles.
+    /// Runs a command on the profiles.
     func runTool(
         _ profiles: ProfileOptions, _ runtime: RuntimeDirectory = RuntimeDirectory(),
         _ body: @escaping @Sendable (ProfileTool) async throws(CommandProblem) -> Void

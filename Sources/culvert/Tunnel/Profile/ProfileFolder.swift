@@ -17,7 +17,7 @@ struct ProfileFolder: Sendable {
 
     var path: String = standard
 
-    /// Whether there is such a folder, also one that this user may not look into.
+    /// Whether the folder exists, even if this user may not read it.
     var exists: Bool { unsafe access(path, F_OK) == 0 || errno != ENOENT }
 
     private var directory: ProfileDirectory { ProfileDirectory(path: path) }
@@ -25,12 +25,12 @@ struct ProfileFolder: Sendable {
     /// The secrets, in a folder of mode 0700.
     func secrets() throws(TunnelError) -> FileSecretStore { try directory.secrets() }
 
-    /// A manager of the profiles, which have been read, and what is wrong with those that cannot be.
+    /// A manager of the profiles, which have been read, and the errors of those that cannot be.
     func manager() async throws(TunnelError) -> (manager: TunnelManager, errors: [TunnelError]) {
         try await directory.manager()
     }
 
-    /// The profile of this name; nil where there is none, or no folder.
+    /// The profile of this name; `nil` if there is none, or no folder.
     func find(_ name: String) async throws(CommandProblem) -> TunnelProfile? {
         guard exists else { return nil }
         do throws(TunnelError) {
@@ -55,7 +55,7 @@ struct ProfileOptions: ParsableArguments {
 }
 
 extension StandardStream {
-    /// Where relative paths begin.
+    /// The folder that relative paths start from.
     static var workingDirectory: String {
         guard let path = unsafe getcwd(nil, 0) else { return "." }
         defer { unsafe free(path) }

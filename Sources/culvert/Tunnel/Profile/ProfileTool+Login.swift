@@ -10,7 +10,8 @@ import WireGuardCore
 
 extension ProfileTool {
     /// Adds a profile with a login, or changes the one of this name.
-    /// - Parameter password: gives the password, told whether the profile is new; nil leaves the one there is.
+    /// - Parameter password: returns the password; its argument is whether the profile is new. `nil` keeps the existing
+    ///   password.
     func addLogin(
         _ change: LoginChange, password: (_ isNew: Bool) throws(CommandProblem) -> SecretBytes?
     ) async throws(CommandProblem) {
@@ -57,7 +58,7 @@ extension ProfileTool {
         }
     }
 
-    /// What there was, with what is said.
+    /// The existing configuration with the given options.
     private func configuration(
         _ change: LoginChange, _ old: TunnelProfile?
     ) throws(CommandProblem) -> CredentialTunnelConfiguration {

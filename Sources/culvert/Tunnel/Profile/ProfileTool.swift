@@ -9,14 +9,14 @@ import TunnelSystem
 import WireGuardCore
 import WireGuardTunnel
 
-/// What `culvert profile` does.
+/// Implements `culvert profile`.
 struct ProfileTool {
     var folder: ProfileFolder
     var console: Console
     var runtime = RuntimeDirectory()
 
-    /// Adds the profile that a wg-quick file describes.
-    /// - Parameter adjust: says what the file does not.
+    /// Adds a profile from a wg-quick file.
+    /// - Parameter adjust: applies the options that the file does not contain.
     func add(
         _ file: CheckedFile, path: String, name: String?, json: Bool, users: [String] = [],
         adjust: (inout WireGuardTunnelConfiguration) -> Void = { _ in }
@@ -57,7 +57,7 @@ struct ProfileTool {
     func list(json: Bool) async throws(CommandProblem) {
         var profiles: [TunnelProfile] = []
         var errors: [TunnelError] = []
-        // Looking makes no folder.
+        // Reading must not create the folder.
         if folder.exists {
             let manager: TunnelManager
             (manager, errors) = try await loaded()
@@ -92,7 +92,7 @@ struct ProfileTool {
                 let store = try folder.secrets()
                 for name in try await store.names(of: profile.id) {
                     let secret = try await store.read(name, of: profile.id)
-                    // A password is text, whatever its length.
+                    // A password is text of any length.
                     let isText = if case .login(let login) = kind { login.passwordName == name } else { false }
                     secrets[name] = isText ? String(decoding: secret.bytes, as: UTF8.self) : Self.text(secret)
                 }
@@ -148,7 +148,7 @@ struct ProfileTool {
         do throws(MessageError) {
             return try await channel.messages.send(ServiceReportRequest()).profile
         } catch {
-            throw TunnelError(.channelFailed, "the tunnel that runs does not say what it is: \(error)")
+            throw TunnelError(.channelFailed, "the running tunnel does not report its configuration: \(error)")
         }
     }
 
@@ -178,7 +178,7 @@ struct ProfileTool {
     }
 
     private static func text(_ secret: SecretBytes) -> String {
-        // Kept as bytes, or as what a person wrote.
+        // Stored as bytes, or as the text that a person wrote.
         if let key = PrivateKey(bytes: secret.bytes) { return key.exportedBase64 }
         return String(decoding: secret.bytes.filter { $0 > 32 }, as: UTF8.self)
     }

@@ -6,7 +6,7 @@
     import TunnelIO
     import TunnelSystem
 
-    /// Work that blocks, on a thread of its own.
+    /// Runs blocking work on a separate thread.
     enum BlockingWork {
         /// Runs `work`, which gets a descriptor that polls readable once the calling task is cancelled.
         /// - Throws: `.hostFailed` when there is no thread, or no descriptor.

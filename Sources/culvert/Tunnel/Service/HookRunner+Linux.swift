@@ -24,14 +24,14 @@
         static func command(_ text: String) -> ProgramScope.Command {
             let inherited = ProcessEnvironment.assignments(["PATH", "HOME", "LANG"])
             let shell = shells.first { isProgram($0) } ?? shells[0]
-            // Numbers and words of programs are read, so they are asked for in one language.
+            // The output of programs is parsed, so they run in one locale.
             return ProgramScope.Command(
                 shell, arguments: [shell, "-c", text], environment: inherited + ["LC_ALL=C"])
         }
 
-        /// Runs a command to its end, on a thread of its own. What it writes goes to the log.
-        /// - Throws: `.hostFailed` when it fails, takes too long or cannot be started; `.stopped` when the task is cancelled,
-        ///   and the command with it.
+        /// Runs a command to its end, on a separate thread. Its output goes to the log.
+        /// - Throws: `.hostFailed` if it fails, takes too long or cannot be started; `.stopped` if the task is cancelled,
+        ///   which also ends the command.
         func run(_ command: String) async throws(TunnelError) {
             let (programs, logger) = (programs, logger)
             try await BlockingWork.run("culvert-hook") { Self.result(command, programs, logger, $0) }.get()
@@ -40,7 +40,7 @@
         private static func result(
             _ command: String, _ programs: ProgramClient, _ logger: Logger, _ cancellation: Int32
         ) -> Result<Void, TunnelError> {
-            // A command may hold a password: it is counted among the secrets, and only its first word is told.
+            // A command may contain a password: it counts as a secret, and only its first word is shown.
             let word = command.split(separator: " ").first.map(String.init) ?? command
             func failure(_ text: String, fix: String = "correct it") -> Result<Void, TunnelError> {
                 .failure(TunnelError(.hostFailed, "the file's command '\(word) …' \(text)", fix: fix))

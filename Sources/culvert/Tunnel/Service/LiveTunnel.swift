@@ -5,10 +5,10 @@ import CommandLineSupport
 import PacketTunnel
 import Synchronization
 
-/// Asks a tunnel's service to read its file or profile again, and to take on what has changed.
+/// Asks a tunnel's service to reread its file or profile, and to apply the changes.
 struct ReloadRequest: TunnelMessage {
     struct Reply: Codable, Hashable, Sendable {
-        /// What takes effect at the next start only, and what else the user should know.
+        /// The changes that take effect only at the next start, and other warnings.
         var warnings: [String]
     }
     static let name = "culvert.service.reload"
@@ -36,9 +36,9 @@ final class LiveTunnel<Configuration: TunnelKindConfiguration>: Sendable {
     /// The configuration of ``tunnel``, with which a failed tunnel is started again.
     var configuration: Configuration { state.withLock { $0.configuration } }
 
-    /// Takes on the tunnel as it is written now. Peers that stay keep their sessions.
+    /// Applies the tunnel's file or profile again. Peers that are still in it keep their sessions.
     /// - Parameter callProvider: calls a function with the running provider.
-    /// - Throws: what is wrong with it. Then the tunnel goes on as it was.
+    /// - Throws: the error of the new configuration. The tunnel then continues unchanged.
     func reload(
         _ callProvider: (@escaping Work) async throws(TunnelError) -> Void
     ) async throws(TunnelError) -> ReloadRequest.Reply {

@@ -10,24 +10,24 @@
     import TunnelIO
     import TunnelSystem
 
-    /// Starts a tunnel's process in the background, in a session of its own, and waits until its tunnel is up.
+    /// Starts a tunnel's process in the background, in a separate session, and waits until its tunnel is up.
     struct ServiceLauncher: Sendable {
         /// The program; this one.
         var program = SpawnPlatform.ownProgram
         /// Its arguments, its name first.
         var arguments: [String]
-        /// What is added to the environment.
+        /// Additional variables of the environment.
         var environment: [String] = []
-        /// The service has a deadline of its own; this is for one that does not keep it.
+        /// The limit for a service that does not keep its own deadline.
         var limit: Duration
-        /// Hears what the service tells before it is up.
+        /// Called with each event of the service's start.
         var tell: @Sendable (StartEvent) -> Void
 
         /// The number of the report's descriptor in the service.
         static let reportNumber: Int32 = 3
 
-        /// Launches it. When the task is cancelled, or time is up, the service is ended and its end waited for.
-        /// - Throws: why the tunnel is not up. Then there is no process.
+        /// Launches it. If the task is cancelled or the time is up, it ends the service and waits for its end.
+        /// - Throws: the reason that the tunnel is not up. There is no process then.
         func launch() async throws(TunnelError) {
             let (child, report) = try spawn()
             let stream = AsyncStream.makeStream(of: Message.self)
@@ -38,7 +38,7 @@
                 throw TunnelError(.hostFailed, "no thread: \(error)")
             }
             let (limit, tell) = (limit, tell)
-            // In a task of its own: what is cancelled is the service, not waiting for it.
+            // In a separate task: cancellation ends the service, not the wait for it.
             let outcome = Task { await Self.follow(stream.stream, tell) }
             let timer = Task {
                 guard (try? await Task.sleep(for: limit)) != nil else { return }
@@ -78,10 +78,10 @@
                         ?? TunnelError(.hostFailed, "the tunnel's process ended with \(end)", fix: "see its log")
                 }
             }
-            return failure ?? TunnelError(.hostFailed, "the tunnel's process went away")
+            return failure ?? TunnelError(.hostFailed, "the tunnel's process ended")
         }
 
-        /// Reads what the service tells; then waits for its end, of which it only tells if it never came up.
+        /// Reads the service's events; then waits for its end, and reports it only if the tunnel never came up.
         private static func read(
             _ report: SharedDescriptor, _ child: pid_t, _ messages: AsyncStream<Message>.Continuation
         ) {
@@ -98,7 +98,7 @@
             }
             report.close()
             if isUp { messages.finish() }
-            // Whoever launched it may be there for longer than it is.
+            // This process may run for longer than the service.
             var status: Int32 = 0
             _ = SystemCall.retry { unsafe waitpid(child, &status, 0) }
             messages.yield(.ended(status: status))

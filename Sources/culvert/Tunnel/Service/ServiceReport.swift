@@ -10,13 +10,13 @@ import TunnelSystem
 import WireGuardCore
 import WireGuardTunnel
 
-/// Asks a tunnel's service for all that `culvert status` shows.
+/// Asks a tunnel's service for everything that `culvert status` shows.
 struct ServiceReportRequest: TunnelMessage {
     typealias Reply = ServiceReport
     static let name = "culvert.service.report"
 }
 
-/// What a tunnel's service says of itself.
+/// A tunnel's service's report of itself.
 struct ServiceReport: Codable, Hashable, Sendable {
     /// A peer as it was configured.
     struct Peer: Codable, Hashable, Sendable {
@@ -37,9 +37,9 @@ struct ServiceReport: Codable, Hashable, Sendable {
     var status: TunnelStatusUpdate
     /// The provider's own status; nil while there is no provider.
     var wireGuard: StatusRequest.Reply?
-    /// The same of a tunnel with a login.
+    /// The status of a login tunnel's provider; `nil` while there is no provider.
     var login: CredentialStatusRequest.Reply?
-    /// Whether a gateway gives out its settings, and which they are; nil before.
+    /// Whether a gateway assigns its settings. ``enrolment`` is `nil` before it has.
     var isEnrolled = false
     var enrolment: EnrolmentStatusRequest.Reply?
     var publicKey: String?
@@ -54,7 +54,7 @@ struct ServiceReport: Codable, Hashable, Sendable {
     var allowedNetworks: [String]
     var peers: [Peer]
     var residentBytes: Int
-    /// How often others undid something of the tunnel's network that was made again, and what it was the last time.
+    /// The number of times that the service restored a change by another program, and the text of the last one.
     var repairs = 0
     var lastRepair: String?
     /// The parts of the tunnel's network that are not in effect; nil from a service that does not tell.
@@ -79,7 +79,7 @@ extension ServiceReport {
         return peers.map { peer in (peer, present.first { $0.publicKey == peer.publicKey }) }
     }
 
-    /// What is known of a tunnel before it runs.
+    /// A tunnel's report before it runs.
     init(_ tunnel: LoadedTunnel, publicKey: String?, processID: Int32, startedAt: Double) {
         let settings = tunnel.kind.settings
         let isKnown = tunnel.wireGuard != nil
@@ -121,7 +121,7 @@ extension ServiceReport {
         publicKey = reply.publicKey ?? publicKey
     }
 
-    /// Takes what a login has come to.
+    /// Copies the result of a login from a status reply.
     mutating func update(from reply: CredentialStatusRequest.Reply?) {
         login = reply
         guard let assignment = reply?.assignment else { return }

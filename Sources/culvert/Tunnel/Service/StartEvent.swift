@@ -3,24 +3,24 @@
 
 import PacketTunnel
 
-/// What a service that starts tells the command that started it, a line of JSON each.
+/// An event that a starting service sends to the command that started it, as a line of JSON.
 enum StartEvent: Codable, Equatable, Sendable {
     /// It does something that may take a while.
     case step(String)
-    /// What the user should know.
+    /// A warning for the user.
     case warning(String)
     /// The tunnel is up.
     case ready(process: Int32, Readiness)
     /// It is not, and nothing is left of it.
     case failed(TunnelError)
 
-    /// How far a tunnel is that is up.
+    /// The state of a tunnel that is up.
     enum Readiness: String, Codable, Sendable {
         /// It is proven to work.
         case connected
-        /// It waits for peers to come.
+        /// It waits for peers.
         case listening
-        /// Its settings are in force, and it goes on trying to reach a peer.
+        /// Its settings are in effect, and it continues to try to reach a peer.
         case trying
 
         /// For people.
@@ -28,7 +28,7 @@ enum StartEvent: Codable, Equatable, Sendable {
             switch self {
             case .connected: "connected"
             case .listening: "up, and waits for peers"
-            case .trying: "up, not connected yet, and goes on trying"
+            case .trying: "up, not connected yet; it continues to try"
             }
         }
     }

@@ -7,9 +7,9 @@
     import Synchronization
     import TunnelIO
 
-    /// The pipe from a service that starts to the command that started it.
+    /// The pipe from a starting service to the command that started it.
     ///
-    /// When the command goes before the tunnel is up, the service is asked to end: nothing stays behind that nobody waits for.
+    /// If the command ends before the tunnel is up, the service ends too.
     final class StartReport: Sendable {
         private let descriptor: Int32
         private let isOver = Atomic(false)
@@ -27,7 +27,7 @@
             do throws(TunnelIOError) {
                 _ = try LoopThread(name: "culvert-report") {
                     var entry = pollfd(fd: descriptor, events: 0, revents: 0)
-                    // A pipe that nobody reads any more is in error.
+                    // A pipe without a reader is in error.
                     while unsafe poll(&entry, 1, -1) < 0, errno == EINTR {}
                     if !report.isOver.load(ordering: .acquiring) { kill(getpid(), SIGTERM) }
                     close(descriptor)
@@ -45,12 +45,12 @@
             }
             guard let line = try? JSONEncoder().encode(event) else { return }
             let bytes = Array(line) + [UInt8(ascii: "\n")]
-            // Far less than a pipe holds; whoever does not read it does not want it.
+            // It fits into the pipe's buffer. A reader that does not read it does not need it.
             unsafe _ = write(descriptor, bytes, bytes.count)
         }
     }
 
-    /// What a command reads from a service that starts.
+    /// The events that a command reads from a starting service.
     struct StartEvents {
         private var rest: [UInt8] = []
 

@@ -15,7 +15,7 @@ final class StartWarnings: LogSink {
     private let state: Mutex<State>
     private let tell: @Sendable (String) -> Void
 
-    /// - Parameter known: what the user was told already.
+    /// - Parameter known: the warnings that the user has already seen.
     init(known: [String], tell: @escaping @Sendable (String) -> Void) {
         state = Mutex(State(told: Set(known)))
         self.tell = tell
@@ -28,7 +28,7 @@ final class StartWarnings: LogSink {
     func write(_ record: LogRecord) {
         guard record.level == .warning else { return }
         let text = LogText.visible(record.message)
-        // Told under the lock: after the end there is nobody at the other side.
+        // Sent under the lock: after the end the pipe has no reader.
         state.withLock { state in
             guard !state.isOver, state.told.insert(text).inserted else { return }
             tell(text)

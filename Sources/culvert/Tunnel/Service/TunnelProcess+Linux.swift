@@ -27,7 +27,7 @@
         var isForeground: Bool
         /// Starts programs for this process, which may not.
         var programs: ProgramClient
-        /// Hears how the start goes.
+        /// Called with the events of the start.
         var tell: @Sendable (StartEvent) -> Void
         var notice = ServiceManagerNotice()
         /// The log, once it is open, for those who ask for it.
@@ -36,18 +36,18 @@
         /// Runs the tunnel until it ends, or the calling task is cancelled.
         /// - Returns: the exit status.
         func run() async -> Int32 {
-            // What is in memory here are keys.
+            // This process's memory contains keys.
             _ = ctunnel_forbid_dumps()
             do throws(TunnelError) {
                 let log = try openLog()
-                // The command has told those of the file by itself.
+                // The command has already printed the warnings of the file.
                 let warnings = StartWarnings(known: tunnel.warnings) { [tell] in tell(.warning($0)) }
                 let logger = makeLogger(log, warnings)
                 for warning in tunnel.warnings { logger.warning("\(warning)") }
                 logger.notice("culvert \(programVersion): \(tunnel.name) from \(tunnel.source), process \(getpid())")
                 var process = self
                 process.log = log
-                // Once it is known how the start went, nobody listens any more.
+                // After the start's result the pipe has no reader.
                 process.tell = { [tell] event in
                     switch event {
                     case .ready, .failed: warnings.end()
@@ -142,7 +142,7 @@
             )
         }
 
-        /// Puts the policy in force before anything else, so that it stays in force however the start ends.
+        /// Applies the policy before anything else, so that it stays in effect whether or not the start succeeds.
         private func hold() throws(TunnelError) {
             let options = tunnel.options(runtime)
             do throws(LinuxNetworkError) {
@@ -161,7 +161,7 @@
         /// Whether the policy holds also when the tunnel fails.
         private var blocks: Bool { tunnel.leakPolicy.blocksAfterFailure }
 
-        /// Who may look at the tunnel and stop it, besides root. They get to its socket from here on.
+        /// The users besides root who may see the tunnel's status and stop it. From here on they can reach its socket.
         private func permittedUsers() throws(TunnelError) -> Set<UInt32> {
             let users: Set<UInt32>
             do throws(CommandProblem) {
@@ -211,7 +211,7 @@
                             try await host.runner.withProvider(within: .seconds(60), work)
                         }
                     } catch {
-                        logger.error("the tunnel goes on as it was: \(error)")
+                        logger.error("the tunnel continues unchanged: \(error)")
                         throw HandlerFailure(code: error.code.rawValue, message: error.description)
                     }
                 }
@@ -232,7 +232,7 @@
                 try await start()
                 status = await serve(host, logger, start: start)
             } catch {
-                // Told at the end, when nothing is left, or only what the policy leaves.
+                // Reported at the end, when nothing is left, or only the policy's firewall.
                 let stays = blocks && error.code != .stopped
                 await end(stays ? nil : host, service)
                 throw stays ? error.stayingBlocked(tunnel.name) : error
@@ -253,7 +253,7 @@
                     .trying
                 }
             tell(.ready(process: getpid(), readiness))
-            notice.ready(readiness == .trying ? "not connected yet, and goes on trying" : readiness.rawValue)
+            notice.ready(readiness == .trying ? "not connected yet; it continues to try" : readiness.rawValue)
             while let ending = await ended(host) {
                 switch ending {
                 case .down(nil): return ExitStatus.success
@@ -261,7 +261,7 @@
                     logger.error("the tunnel has ended: \(error)")
                     return tunnel.kind.status(of: error)
                 case .blocked:
-                    // What its policy holds back, it holds back for ever, unless somebody tries again.
+                    // Without another attempt, its policy would block the traffic forever.
                     guard await startAgain(logger, start: start) else {
                         logger.notice("asked to end")
                         return ExitStatus.success
@@ -273,16 +273,16 @@
             return ExitStatus.success
         }
 
-        /// How a tunnel ends that was up.
+        /// The end of a tunnel that was up.
         private enum Ending {
             case down(TunnelError?)
             /// It has failed, and its policy holds.
             case blocked
         }
 
-        /// Waits for the end of the tunnel. One that was to end when nothing comes through any more has done what it was told: what
-        /// it leaves blocked stays so until the user takes it down.
-        /// - Returns: nil where the task was cancelled by a signal.
+        /// Waits for the end of the tunnel. A tunnel that ends by its own setting because no data arrives ends as configured:
+        /// its block stays until the user stops the tunnel.
+        /// - Returns: `nil` if a signal cancelled the task.
         private func ended(_ host: any TunnelHost) async -> Ending? {
             for await update in host.statusUpdates() {
                 notice.status(update.status.rawValue)
@@ -296,14 +296,14 @@
         }
 
         /// Starts a failed tunnel with the last reloaded configuration. It tries until the start succeeds.
-        /// - Returns: false where the task was cancelled by a signal.
+        /// - Returns: false if a signal cancelled the task.
         private func startAgain(_ logger: Logger, start: Start) async -> Bool {
             var backOff = BackOff()
             while true {
                 let delay = backOff.next()
                 notice.status("has failed; trying again in \(delay.components.seconds) s")
                 logger.notice(
-                    "trying again in \(delay.components.seconds) s; what the policy holds back, it holds back meanwhile"
+                    "trying again in \(delay.components.seconds) s; the policy stays in effect meanwhile"
                 )
                 guard (try? await Task.sleep(for: delay)) != nil else { return false }
                 do throws(TunnelError) {
@@ -317,8 +317,8 @@
             }
         }
 
-        /// Takes everything down. In a task of its own, which nobody cancels.
-        /// - Parameter host: nil where the host has failed, and its policy is to hold.
+        /// Stops everything, in a separate task that cannot be cancelled.
+        /// - Parameter host: `nil` if the host has failed, and its policy must stay in effect.
         private func end(_ host: (any TunnelHost)?, _ service: TunnelService) async {
             notice.stopping()
             await Task {
@@ -346,7 +346,7 @@
     }
 
     extension TunnelError {
-        /// The same error, which says what holds nonetheless.
+        /// The same error, with the policy that is still in effect.
         fileprivate func stayingBlocked(_ name: String) -> TunnelError {
             TunnelError(
                 code, "\(message); the leak policy holds until 'culvert down \(name)'", fix: fix, problems: problems)
@@ -360,7 +360,7 @@
     }
 
     extension ProcessMemory {
-        /// The bytes that are resident now; zero where the system does not tell.
+        /// The process's resident bytes; zero if the system does not report them.
         static var residentBytes: Int {
             let fields = CheckedFile(path: "/proc/self/statm").bytes?.split(separator: UInt8(ascii: " ")) ?? []
             guard fields.count > 1, let pages = Int(String(decoding: fields[1], as: UTF8.self)) else { return 0 }

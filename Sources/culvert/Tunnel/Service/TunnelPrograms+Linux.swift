@@ -14,7 +14,7 @@
     /// The first one reads the file or profile by itself, before anything comes from a network. Then it only keeps the second one, which
     /// starts the programs, and none that the first one did not name.
     enum TunnelPrograms {
-        /// Starts it. To be called before there are threads, and before anything is given up.
+        /// Starts it. Call this before there are threads, and before privileges are dropped.
         static func start(_ command: UpCommand, atRoot: Bool) throws(SystemError) -> ProgramClient {
             var arguments = Array(CommandLine.arguments.dropFirst())
             arguments.removeAll { $0 == "--foreground" }
@@ -51,7 +51,7 @@
             let loaded = Mutex<LoadedTunnel?>(nil)
             let source = command
             _ = SignalledRun.run(isImpatient: false) {
-                // What is wrong with it, the tunnel's process says.
+                // The tunnel's process reports the error.
                 let tunnel = try? await source.load()
                 loaded.withLock { $0 = tunnel }
                 return ExitStatus.success
@@ -91,7 +91,7 @@
     }
 
     extension CheckedFile {
-        /// A file that may be for others to read: then the process that starts programs does it.
+        /// A file that other users may read: the process that starts programs writes it.
         init(path: String, by programs: ProgramClient) {
             self.init(path: path, isRegular: true)
             guard isForbidden, programs.scope.file == path, let (file, bytes) = programs.file() else { return }

@@ -10,9 +10,9 @@ struct StatusCommand: ParsableCommand {
         commandName: "status",
         abstract: "Show tunnels: state, peers, handshakes, throughput.",
         discussion: """
-            Without a name, a table of all tunnels; with one, all there is to know of it. --watch shows one tunnel live: \
-            on a terminal redrawn in place, else a line for each look. It follows the tunnel while it reconnects and \
-            ends when it goes. Colours are for terminals, unless NO_COLOR is set.
+            Without a name, a table of all tunnels; with one, its full status. --watch shows one tunnel live: \
+            redrawn in place on a terminal, otherwise a line for each update. It follows the tunnel while it reconnects and \
+            ends with the tunnel. Colours are used only on a terminal, and not if NO_COLOR is set.
 
             Examples:
               sudo culvert status
@@ -32,10 +32,10 @@ struct StatusCommand: ParsableCommand {
     @Flag(name: .shortAndLong, help: "Show it live.")
     var watch = false
 
-    @Flag(help: "Print JSON: one document, or a line for each look of --watch.")
+    @Flag(help: "Print JSON: one document, or a line for each update of --watch.")
     var json = false
 
-    @Option(help: ArgumentHelp("Seconds between looks: 0.1 to 3600.", valueName: "seconds"))
+    @Option(help: ArgumentHelp("Seconds between updates: 0.1 to 3600.", valueName: "seconds"))
     var interval = 1.0
 
     @OptionGroup var runtime: RuntimeOptions

@@ -21,7 +21,7 @@ struct StatusText {
         return table.lines
     }
 
-    /// All there is to know of a tunnel.
+    /// The full status of a tunnel.
     func detail(_ tunnel: TunnelSnapshot) -> [String] {
         var lines = [paint(tunnel.name, .bold) + ": " + stateText(tunnel)]
         func add(_ key: String, _ value: String?) {
@@ -33,7 +33,8 @@ struct StatusText {
                 add(
                     "leak policy",
                     "\(LeakPolicyName(held).rawValue), without the tunnel"
-                        + (tunnel.isGuardGone ? "; but somebody has deleted its firewall: nothing is held back" : ""))
+                        + (tunnel.isGuardGone
+                            ? "; but another program has deleted its firewall: no traffic is blocked" : ""))
             }
             if tunnel.problem == nil {
                 add(
@@ -41,7 +42,7 @@ struct StatusText {
                     tunnel.isGuardGone
                         ? "culvert guard \(tunnel.name) loads it again"
                         : tunnel.heldPolicy == nil
-                            ? "culvert down \(tunnel.name) undoes what it left behind"
+                            ? "culvert down \(tunnel.name) undoes its changes"
                             : "culvert up \(tunnel.name); or culvert down \(tunnel.name), and culvert guard \(tunnel.name) --release"
                 )
             }
@@ -53,7 +54,9 @@ struct StatusText {
         }
         let provider = report.provider
         if report.status.status == .reasserting, provider?.isTrying == true {
-            add("meanwhile", "what is routed into the tunnel goes nowhere; it goes on trying to reach its server")
+            add(
+                "meanwhile",
+                "traffic that is routed into the tunnel is dropped; the tunnel continues to try to reach its server")
         }
         for problem in report.problems ?? [] {
             add("not in effect", "\(problem.what), for \(Self.age(tunnel.time - problem.since, ago: false))")
@@ -97,7 +100,7 @@ struct StatusText {
         return lines
     }
 
-    /// The state, and what the provider is doing where that says more.
+    /// The state, and the provider's activity if that says more.
     func stateText(_ tunnel: TunnelSnapshot, width: Int = 80) -> String {
         let activity = tunnel.provider?.activity
         let more = activity == nil || activity == tunnel.state ? "" : " (\(activity ?? ""))"

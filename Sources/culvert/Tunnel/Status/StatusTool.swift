@@ -5,7 +5,7 @@ import CommandLineSupport
 import PacketTunnel
 import TunnelSystem
 
-/// What `culvert status` does.
+/// Implements `culvert status`.
 struct StatusTool: Sendable {
     var runtime: RuntimeDirectory
     var console: Console
@@ -35,7 +35,7 @@ struct StatusTool: Sendable {
     /// Shows one tunnel, with its rates over half a second.
     func detail(_ name: String, json: Bool) async throws(CommandProblem) {
         guard runtime.hasTunnel(name) else {
-            // Says so where the folder may not be read.
+            // Fails if the folder may not be read.
             _ = try runtime.tunnels()
             throw Self.notUp(name)
         }
@@ -93,7 +93,7 @@ struct StatusTool: Sendable {
         return error.map { ExitStatus.of($0.code) } ?? ExitStatus.success
     }
 
-    /// Shows what the monitor gives, until the end.
+    /// Shows the monitor's updates, until the end.
     /// - Returns: the last status.
     private func follow(
         _ name: String, _ channel: UnixTunnelChannel, every interval: Duration, _ view: any WatchView
@@ -117,7 +117,7 @@ struct StatusTool: Sendable {
                 var tunnel = before.0
                 tunnel.report?.status = update
                 tunnel.rates = nil
-                // Polling shows what it finds by itself.
+                // Polling shows its own updates.
                 if !update.status.isRunning { view.show(tunnel) }
             case .reply(let (tunnel, now)):
                 guard tunnel.report != nil else { continue }

@@ -6,16 +6,16 @@ import PacketTunnel
 import Provisioning
 import TunnelSystem
 
-/// What is known of a tunnel at a moment.
+/// The state of a tunnel at one moment.
 struct TunnelSnapshot: Sendable {
     var name: String
-    /// What its service says; nil when nobody answers.
+    /// The service's report; `nil` if the service does not answer.
     var report: ServiceReport?
-    /// Why nobody answers, other than that there is no process.
+    /// The reason that the service does not answer, other than that there is no process.
     var problem: String?
-    /// Bits per second both ways; nil where only one look was taken.
+    /// Bits per second in both directions; `nil` if there is only one snapshot.
     var rates: Rates?
-    /// When it was taken: seconds since 1970.
+    /// The time of the snapshot: seconds since 1970.
     var time = Double(ProcessEnvironment.wallClock()) / 1e9
 
     /// Bits per second.
@@ -24,12 +24,12 @@ struct TunnelSnapshot: Sendable {
         var sent: Double
     }
 
-    /// The policy that holds whether or not the tunnel runs; nil for none.
+    /// The policy that is held even if the tunnel does not run; `nil` if there is none.
     var heldPolicy: LeakPolicy?
-    /// Whether its firewall is gone, and there is no process that would notice.
+    /// Whether its firewall is missing, and no process runs that would restore it.
     var isGuardGone = false
 
-    /// Notes what holds without the tunnel's process.
+    /// Records the policy that is held without the tunnel's process.
     mutating func setHeldPolicy(_ held: LeakPolicy?) {
         heldPolicy = held
         isGuardGone = held != nil && report == nil && TunnelGuard.isLoaded(name) == false
@@ -55,7 +55,7 @@ struct TunnelSnapshot: Sendable {
     /// The endpoint in use; before one is known, the first that is configured.
     var endpoint: String? { provider?.endpoint ?? report?.peers.compactMap(\.endpoint).first }
 
-    /// Bits per second between an earlier look and this one; nil where that says nothing.
+    /// Bits per second between an earlier snapshot and this one; `nil` if they cannot be computed.
     func rates(since earlier: TunnelSnapshot, over duration: Duration) -> Rates? {
         let seconds = duration / .seconds(1)
         guard seconds > 0.001, let received = receivedBytes, let sent = sentBytes,
@@ -135,7 +135,7 @@ extension TunnelSnapshot {
         ]
     }
 
-    /// What a gateway knows of this end; null for tunnels without one.
+    /// The gateway's data about this device; null for tunnels without a gateway.
     private var device: JSON {
         guard let enrolment = report?.enrolment else { return .null }
         return [

@@ -5,15 +5,15 @@ import CommandLineSupport
 import PacketTunnel
 import TunnelSystem
 
-/// What `status --watch` shows.
+/// The output of `status --watch`.
 protocol WatchView: AnyObject {
-    /// Shows another look at the tunnel.
+    /// Shows an update of the tunnel.
     func show(_ tunnel: TunnelSnapshot)
     /// Shows why there are no more.
     func end(_ text: String)
 }
 
-/// One line for each look: for pipes.
+/// Prints one line for each update: for pipes.
 final class LineWatchView: WatchView {
     private let console: Console
     private let json: Bool
@@ -92,7 +92,7 @@ final class LiveWatchView: WatchView {
         console.write(.output, "\u{1b}[?25h")
     }
 
-    /// What lines are left out for where there are few rows: the first of these first.
+    /// The order in which lines are left out if there are few rows: the first of these first.
     private enum Rank: Int {
         case hint, graph, traffic, fact, state
     }
@@ -108,7 +108,7 @@ final class LiveWatchView: WatchView {
         return lines.map(\.text)
     }
 
-    /// The lines of a look, none longer than the terminal is wide.
+    /// The lines of an update, none longer than the terminal is wide.
     private func lines(_ tunnel: TunnelSnapshot, width: Int) -> [Line] {
         func fitted(_ text: String) -> String { String(text.prefix(width)) }
         let name = fitted(tunnel.name + "  ")
@@ -140,13 +140,13 @@ final class LiveWatchView: WatchView {
     private func draw(_ lines: [String], _ size: TerminalSize) {
         var output = ""
         if let drawn, drawn != size {
-            // The terminal has wrapped what was there, nobody knows how.
+            // The terminal has wrapped the former lines in an unknown way.
             output = "\u{1b}[2J\u{1b}[H"
         } else if lineCount > 0 {
             output = "\u{1b}[\(lineCount)A"
         }
         for line in lines { output += "\r\u{1b}[2K\(line)\n" }
-        // What a longer one left below.
+        // Clears the rest of a longer former output.
         output += "\u{1b}[J"
         lineCount = lines.count
         drawn = size
