@@ -69,7 +69,7 @@ struct BulkPacketTests {
         #expect(counters.next == 3 * 1024 + 6 && counters.outOfOrder == 1 && counters.missing == 3 * 1024 + 1)
     }
 
-    @Test("A packet that was given up does not count as one of those on the way")
+    @Test("A packet that was given up is no longer counted as in flight")
     func givenUp() {
         var counters = BulkCounters(packetByteCount: 1420)
         for count in [512, 128] as [UInt64] {

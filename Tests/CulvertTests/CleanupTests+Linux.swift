@@ -31,7 +31,7 @@
 
         private static let dead = JournalOwner(processID: 1, startTime: .max)
 
-        @Test("What a tunnel left that is gone is undone, once", arguments: [[], ["one"]])
+        @Test("The changes of a tunnel that died are undone once", arguments: [[], ["one"]])
         func undone(_ names: [String]) throws {
             let left = try Left(owner: Self.dead)
             let captured = CapturedConsole()
@@ -43,7 +43,7 @@
             #expect(again.output == "one: nothing to undo\n")
         }
 
-        @Test("A tunnel that runs is left alone: silently among all, with an error by its name")
+        @Test("A running tunnel is unchanged: silently among all, with an error by its name")
         func running() throws {
             let left = try Left(owner: .current)
             let captured = CapturedConsole()
@@ -54,7 +54,7 @@
             #expect(left.hasJournal)
         }
 
-        @Test("The command refuses what is no name as wrong usage, and says that there is nothing")
+        @Test("The command refuses an invalid name as wrong usage, and reports that there is no tunnel")
         func command() throws {
             let left = try Left(owner: Self.dead)
             let captured = CapturedConsole()
@@ -66,7 +66,7 @@
             #expect(captured.output.hasSuffix("\nnothing to undo\n"))
         }
 
-        @Test("A name that is none is refused")
+        @Test("An invalid name is refused")
         func names() throws {
             let left = try Left(owner: Self.dead)
             let captured = CapturedConsole()

@@ -62,7 +62,7 @@ struct ConfigCheckerTests {
         #expect(!captured.output.contains(Self.secret))
     }
 
-    @Test("A file that everybody may read gets a warning if it holds a secret, whether or not it is valid")
+    @Test("A file that every user may read gets a warning if it contains a secret, valid or not")
     func worldReadable() {
         let (status, captured) = check([file(Self.good, worldReadable: true)])
         #expect(status == 0)
@@ -82,7 +82,7 @@ struct ConfigCheckerTests {
         #expect(captured.output.contains("wg0.conf: 4 errors"))
     }
 
-    @Test("A folder is no file")
+    @Test("A folder is refused as a file")
     func folder() {
         #expect(CheckedFile(path: "/").bytes == nil)
     }

@@ -21,7 +21,7 @@ struct KeyToolTests {
     }
 
     @Test(
-        "The public key is that of wg pubkey, whatever white space ends the input",
+        "The public key is equal to that of wg pubkey, with any white space at the end of the input",
         arguments: ["", "\n", "\r\n", " \n\n"])
     func knownPair(ending: String) {
         let (status, captured) = run { $0.publicKey(of: Array((Self.privateKey + ending).utf8), json: false) }
@@ -38,7 +38,7 @@ struct KeyToolTests {
     }
 
     @Test(
-        "Input that is no private key is named without being shown",
+        "Input that is not a private key is refused without being shown",
         arguments: [
             ("", "is empty"), ("\n\n", "is empty"), ("dwdtCnMYpX08FsFyUbJmRd9ML4fr", "has 28"),
             ("dwdtCnMYpX08FsFyUbJmRd9ML4frwJkqsXf7pR25LCo=\ndwdt", "has 49 with white space among them"),
@@ -87,7 +87,7 @@ struct KeyToolTests {
         #expect(captured.output != second.output)
     }
 
-    @Test("A secret that goes to a file for everybody gets a warning, a public key does not")
+    @Test("A secret in a file that every user may read gets a warning; a public key does not")
     func worldAccessible() {
         #expect(run({ $0.generate(json: true) }, worldAccessible: true).1.error.contains("every user may read"))
         #expect(run({ $0.preshared(json: false) }, worldAccessible: true).1.error.contains("umask 077"))
@@ -96,7 +96,7 @@ struct KeyToolTests {
         #expect(captured.error.isEmpty)
     }
 
-    @Test("What could be a key is taken out of messages")
+    @Test("Text that could be a key is removed from messages")
     func redaction() {
         let text = "Unexpected argument '\(Self.privateKey)' and \(String(repeating: "ab", count: 32)). See --help"
         #expect(KeyRedaction.redact(text) == "Unexpected argument '(redacted)' and (redacted). See --help")

@@ -9,9 +9,9 @@ import Testing
 
 @testable import culvert
 
-@Suite("Subcommands that are programs of their own")
+@Suite("Subcommands that are separate programs")
 struct ProgramCallTests {
-    /// A folder with the program culvert in it, and others that are scripts.
+    /// A folder with the program culvert, and scripts in place of the other programs.
     private struct Scene {
         let folder: URL
 
@@ -31,14 +31,14 @@ struct ProgramCallTests {
             try PlacedProgram.write("#!/bin/sh\n\(script)\n", to: path(name), mode: mode)
         }
 
-        /// Where culvert looks when it lies in `own`, with `path` in `PATH`.
+        /// The folders that culvert searches if it is in `own`, with `path` in `PATH`.
         func folders(isRoot: Bool) -> ProgramFolders {
             ProgramFolders(executable: path("own/culvert"), path: "relative::\(path("path"))", isRoot: isRoot)
         }
     }
 
     @Test(
-        "Programs of their own take all that follows their name, options for help too",
+        "A separate program gets all arguments after its name, including --help",
         arguments: [
             (["pin"], []), (["pin", "--help"], ["--help"]), (["pin", "show", "-h"], ["show", "-h"]),
             (["help", "pin"], ["help"]), (["help", "pin", "show"], ["help", "show"]),
@@ -52,7 +52,7 @@ struct ProgramCallTests {
     }
 
     @Test(
-        "Programs of their own are no other commands",
+        "Other commands are not separate programs",
         arguments: [[], ["help"], ["--help", "pin"], ["demo"], ["status", "pin"], ["pins"], ["help", "status"]])
     func others(line: [String]) {
         #expect(ProgramCall(line) == nil)
@@ -79,14 +79,14 @@ struct ProgramCallTests {
         #expect(captured.output.contains("--login-tunnel-only") && captured.output.contains("import-credential-server"))
     }
 
-    @Test("Programs of their own are in the list of commands")
+    @Test("Separate programs are in the list of commands")
     func list() {
         let captured = CapturedConsole()
         #expect(Program.run(["--help"], console: captured.console()) == 0)
         #expect(captured.output.contains("\n  pin  "))
     }
 
-    @Test("Programs are found beside culvert first, then in PATH")
+    @Test("Programs are searched next to culvert first, then in PATH")
     func find() throws {
         let scene = try Scene()
         defer { scene.remove() }
@@ -168,7 +168,7 @@ struct ProgramCallTests {
 
 @Suite("Completion scripts")
 struct CompletionScriptTests {
-    @Test("Completions of a program of its own are asked of it", arguments: ["bash", "zsh", "fish"])
+    @Test("A separate program completes its own arguments", arguments: ["bash", "zsh", "fish"])
     func handOver(shell: String) throws {
         for arguments in [["--generate-completion-script", shell], ["--generate-completion-script=" + shell]] {
             let captured = CapturedConsole()
@@ -178,13 +178,13 @@ struct CompletionScriptTests {
         }
     }
 
-    @Test("Completions are refused for shells that nobody knows")
+    @Test("Completions for an unknown shell are refused")
     func unknown() {
         #expect(Program.run(["--generate-completion-script", "tcsh"], console: CapturedConsole().console()) == 2)
     }
 
     @Test(
-        "Complete what a program of its own takes, in bash",
+        "Bash completes the arguments of a separate program",
         arguments: [
             (["culvert", "pin", "re"], "rehearse"), (["culvert", "pin", "check", "--en"], "--environment"),
             (["culvert", "pi"], "pin"), (["culvert", "key", "gen"], "generate"),

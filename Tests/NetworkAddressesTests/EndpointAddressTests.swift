@@ -14,7 +14,7 @@ struct EndpointAddressTests {
     }
 
     @Test(
-        "A text that is no endpoint is refused",
+        "A text that is not an endpoint is refused",
         arguments: [
             "", ":", "1.2.3.4", "1.2.3.4:", ":51820", "1.2.3.4:65536", "1.2.3.4:-1", "1.2.3.4:+1", "1.2.3.4:http",
             "::1:51820",

@@ -19,7 +19,7 @@ struct IPAddressTests {
         #expect(try IPAddress("fec0::1").isLinkLocal == false)
         #expect(IPAddress.v4(255, 255, 255, 255).isBroadcast)
         #expect(IPAddress.v6(0, 0).isUnspecified)
-        // What is the same number in the other family is something else.
+        // The same number in the other family has another meaning.
         #expect(IPAddress.v6(0, 0x7f00_0001).isLoopback == false)
         #expect(IPAddress.v6(0, 0xffff_ffff).isBroadcast == false)
         #expect(IPAddress.v6(0, 1) != .v4(1))
@@ -106,7 +106,7 @@ struct IPAddressTests {
         }
     }
 
-    @Test("An interface's address with another end says so, and reads it")
+    @Test("An interface's address with a peer is written and read")
     func peers() throws {
         let address = try #require(InterfaceAddress(.v4(10, 0, 0, 1), prefixLength: 32, peer: .v4(10, 0, 0, 2)))
         #expect(address.description == "10.0.0.1 peer 10.0.0.2/32")
@@ -142,7 +142,7 @@ struct EndpointTests {
         #expect(further != other && !further.hasSameEnds(as: other))
     }
 
-    @Test("One for each datagram: an endpoint takes no more than 48 bytes")
+    @Test("An endpoint takes at most 48 bytes, since each datagram has one")
     func size() {
         #expect(MemoryLayout<Endpoint>.stride == 48)
         #expect(MemoryLayout<IPAddress>.stride == 24)

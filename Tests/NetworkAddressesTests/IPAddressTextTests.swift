@@ -31,7 +31,7 @@ struct IPAddressTextTests {
     }
 
     @Test(
-        "A text that is no address is refused at the place where it goes wrong",
+        "A text that is not an address is refused, with the position of the error",
         arguments: [
             ("", 0), ("1", 1), ("1.2.3", 5), ("1.2.3.4.5", 7), ("1.2.3.", 6), (".1.2.3", 0), ("1..2.3", 2),
             ("256.1.1.1", 0), ("1.2.3.999", 6), ("1.2.3.1000", 6), ("01.2.3.4", 0), ("1.2.3.00", 6), ("0x1.2.3.4", 1),
@@ -116,7 +116,7 @@ struct IPAddressTextTests {
     }
 
     @Test(
-        "A text that is no endpoint is refused",
+        "A text that is not an endpoint is refused",
         arguments: [
             "", ":", "1.2.3.4", "1.2.3.4:", ":51820", "1.2.3.4:65536", "1.2.3.4:-1", "1.2.3.4:+1", "1.2.3.4:http",
             "::1:51820",

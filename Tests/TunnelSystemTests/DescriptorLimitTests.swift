@@ -6,14 +6,14 @@ import Testing
 
 @Suite("The limit of open descriptors")
 struct DescriptorLimitTests {
-    @Test("It is raised to what is wanted, no further than the system lets, and never lowered")
+    @Test("The limit is raised to the requested number within the hard limit, and never lowered")
     func raised() {
         let had = ctunnel_raise_descriptor_limit(0)
         #expect(had > 0)
         let wanted = ctunnel_raise_descriptor_limit(had + 1)
         #expect(wanted == had || wanted == had + 1)
         #expect(ctunnel_raise_descriptor_limit(16) == wanted)
-        // More than any system has: the hard limit, or what was there before.
+        // Larger than any system's limit: the result is the hard limit, or the limit before.
         #expect(ctunnel_raise_descriptor_limit(1 << 62) >= wanted)
     }
 }

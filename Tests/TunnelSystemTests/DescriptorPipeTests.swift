@@ -6,7 +6,7 @@ import TunnelSystem
 
 @Suite("Pipes for programs")
 struct DescriptorPipeTests {
-    @Test("What is written comes out, and the end comes when the writer is closed")
+    @Test("Written bytes are read, and the end of file follows when the writer is closed")
     func bytes() throws {
         let pipe = try DescriptorPipe()
         #expect(SystemCall.writeAll(pipe.writer.number, [1, 2, 3]))

@@ -14,7 +14,7 @@ import TunnelSystem
 
 @Suite("File descriptors")
 struct FileDescriptorTests {
-    @Test("An owned descriptor is closed when its owner goes, and not before")
+    @Test("An owned descriptor is closed when its owner is released, and not before")
     func owned() throws {
         let (reader, writer) = try makeDescriptorPair()
         do {
@@ -60,7 +60,7 @@ struct FileDescriptorTests {
         close(reader)
     }
 
-    @Test("A shared descriptor that nobody closed is closed when it goes")
+    @Test("SharedDescriptor closes its file in deinit")
     func sharedDeinit() throws {
         let (reader, writer) = try makeDescriptorPair()
         do {

@@ -24,11 +24,11 @@ private let second: Int64 = 1_000_000_000
             now += wait
         }
         #expect(waits == [0, 0, 0, 0, 0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300, 300])
-        // The wait ends, whoever asked meanwhile how long it is.
+        // Calls that ask for the wait do not extend it.
         #expect(limiter.wait(from: source, as: anna, at: now) == 0)
     }
 
-    @Test("What others do to a login does not hold up where it succeeded from lately")
+    @Test("Failures from elsewhere do not delay a login where it succeeded recently")
     func knownSources() throws {
         var limiter = LoginLimiter()
         let home = try IPAddress("2001:db8:1::5")
@@ -39,7 +39,7 @@ private let second: Int64 = 1_000_000_000
         #expect(limiter.wait(from: home, as: anna, at: 0) == 0)
         // The same network, another machine in it.
         #expect(limiter.wait(from: try IPAddress("2001:db8:1::6"), as: anna, at: 0) == 0)
-        // Nor elsewhere, where nobody has failed; who has failed once waits, but not for long.
+        // A source without a failure does not wait; a source with one failure waits, but not for long.
         let elsewhere = try IPAddress("198.51.100.1")
         #expect(limiter.wait(from: elsewhere, as: anna, at: 0) == 0)
         limiter.failed(from: elsewhere, as: "ben", at: 0)
@@ -139,7 +139,7 @@ private let second: Int64 = 1_000_000_000
         #expect(limiter.wait(from: try IPAddress("192.0.2.1"), as: "new", at: 0) > 0)
     }
 
-    @Test("A login of one's own is no way to guess at others for ever")
+    @Test("A successful login does not allow unlimited guesses at other logins")
     func ownLogin() throws {
         var limiter = LoginLimiter()
         let source = try IPAddress("192.0.2.7")
@@ -174,7 +174,7 @@ private let second: Int64 = 1_000_000_000
         #expect(limiter.counts.sources <= 100 && limiter.counts.logins <= 100 && limiter.counts.known <= 100)
     }
 
-    @Test("What happens often is logged a few times a minute, with the number of those that were left out")
+    @Test("A frequent event is logged a few times a minute, with the number of omitted ones")
     func log() {
         var log = BoundedLog(most: 2)
         var lines: [String] = []

@@ -62,7 +62,7 @@ struct LogToolTests {
         #expect(object?["level"] as? String == "error" && object?["message"] as? String == "x")
     }
 
-    @Test("Followed: what was there once, then what comes")
+    @Test("A followed log prints the existing records once, then the new ones")
     func follow() async throws {
         let file = try makeLog()
         let tool = tool { $0.level = .warning }
@@ -92,7 +92,7 @@ struct LogToolTests {
         #expect(throws: CommandProblem.self) { try tool.export(try tool.open("wg0"), to: path) }
     }
 
-    @Test("No log, or several of them, is said")
+    @Test("No log, or several logs, is an error")
     func choice() throws {
         func status(_ name: String?) -> Int32? {
             do throws(CommandProblem) { _ = try tool().open(name) } catch { return error.status }

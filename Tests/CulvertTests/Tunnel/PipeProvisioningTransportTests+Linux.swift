@@ -12,7 +12,7 @@
 
     @testable import culvert
 
-    @Suite("Requests by a process of their own", .timeLimit(.minutes(1)))
+    @Suite("Requests by a separate process", .timeLimit(.minutes(1)))
     struct PipeProvisioningTransportTests {
         /// As the program does: a process may end before it has read its request.
         init() { _ = signal(SIGPIPE, SIG_IGN) }
@@ -67,7 +67,7 @@
             #expect(PipeMessages.request(Array(seen.dropFirst("transport ".count).utf8))?.body == [1])
         }
 
-        @Test("An error is the transport's own, and an answer that is none says what is wrong")
+        @Test("An error of the transport is returned, and an invalid answer is described")
         func errors() async throws {
             let refused = try Scene(#"echo '{"error":{"untrusted":{"_0":"another key"}},"notes":[]}'"#)
             defer { refused.remove() }
@@ -96,7 +96,7 @@
             }
         }
 
-        @Test("A process that says nothing is killed when time is over, and when the task is cancelled")
+        @Test("A process that does not answer is killed after the timeout or when the task is cancelled")
         func killed() async throws {
             let scene = try Scene("exec sleep 1000")
             defer { scene.remove() }

@@ -55,7 +55,7 @@ struct ProfileToolTests {
         #expect(!captured.output.contains("123456"))
         try await tool.show("office", showsSecrets: true, json: false)
         #expect(captured.output.contains("Password = 123456\nPresharedKey = \(key)\n"))
-        // What is not said stays.
+        // Options that are not given keep their value.
         try await tool.addLogin(LoginChange(name: "office", server: "vpn.example:4501")) { isNew in
             #expect(!isNew)
             return nil
@@ -67,7 +67,7 @@ struct ProfileToolTests {
         }
         #expect(configuration.server == "vpn.example:4501" && configuration.login == "kean")
         #expect(try await tunnel.secrets.read("password", of: tunnel.profileID).bytes == Array("123456".utf8))
-        // Mistakes are told before anything is kept.
+        // Mistakes are reported before anything is stored.
         var bad = change
         bad.name = "other"
         bad.serverKey = "short"
@@ -140,7 +140,7 @@ struct ProfileToolTests {
         #expect(try await loader.load("table").configuration.routeTable == 77)
     }
 
-    @Test("A profile keeps what may pass beside its tunnel, and up adds to it")
+    @Test("A profile stores the traffic that may leave outside its tunnel, and up adds to it")
     func passing() async throws {
         let plain = CheckedFile(name: "x.conf", bytes: Array(Samples.file().utf8))
         let options = try LeakPolicyOptions.parse(["--no-local-network", "--allow-network", "192.168.7.0/24"])
@@ -162,7 +162,7 @@ struct ProfileToolTests {
         #expect(refused == ExitStatus.usage)
     }
 
-    @Test("A profile keeps what is done about a dead tunnel, and up changes it")
+    @Test("A profile stores the reaction to a dead tunnel, and up changes it")
     func connectivity() async throws {
         let plain = CheckedFile(name: "x.conf", bytes: Array(Samples.file().utf8))
         let options = try ConnectivityArguments.parse(["--ping", "10.7.0.1", "--end-when-dead", "after-healing"])
@@ -200,7 +200,7 @@ struct ProfileToolTests {
         #expect(!captured.output.contains(Samples.privateKey))
     }
 
-    @Test("Only the owner can read what is kept")
+    @Test("Only the owner can read the stored files")
     func modes() async throws {
         try await add()
         let top = folder.path + "/culvert"
@@ -221,7 +221,7 @@ struct ProfileToolTests {
         #expect(try !String(contentsOfFile: "\(top)/profiles/\(file)", encoding: .utf8).contains(Samples.privateKey))
     }
 
-    @Test("What cannot be added says why")
+    @Test("A file that cannot be added causes an error with the reason")
     func problems() async throws {
         try await add()
         #expect(await status { () throws(CommandProblem) in try await add() } == ExitStatus.usage)

@@ -60,7 +60,7 @@ struct ProviderStatusTests {
         #expect(lines.filter { $0.hasPrefix("  peer ") } == status.peers.map { "  peer \($0.publicKey)" })
     }
 
-    @Test("A login tunnel that connects for the first time has lost nothing yet, and the text does not say so")
+    @Test("A login tunnel that connects for the first time is not shown as reconnecting")
     func connecting() throws {
         let report = Samples.report(.connecting, login: Samples.login(.connecting))
         let lines = text(TunnelSnapshot(name: report.name, report: report))

@@ -35,7 +35,7 @@
             #expect(reader.parse(Array("nonsense\n".utf8)).isEmpty)
         }
 
-        @Test("A service manager is told, at a path and at an abstract name", arguments: [false, true])
+        @Test("A service manager is notified, at a path and at an abstract name", arguments: [false, true])
         func notice(_ isAbstract: Bool) throws {
             let folder = try ScratchFolder()
             let name = isAbstract ? "@\(folder.path)" : folder.path + "/notify"
@@ -85,7 +85,7 @@
             }
         }
 
-        @Test("Commands are bash's, and what they leave running does not hold them")
+        @Test("Commands run in bash, and processes that they leave running do not delay them")
         func hookCommands() async throws {
             let folder = try ScratchFolder()
             let file = folder.path + "/out"
@@ -101,7 +101,7 @@
             kill(process, SIGKILL)
         }
 
-        @Test("A command that writes without pause is held by what it left running no more than others")
+        @Test("A command that writes without pause is not delayed more than others by processes that it leaves")
         func writingInBackground() async throws {
             let began = ContinuousClock.now
             #expect(await result("yes & true") == nil)
@@ -109,7 +109,7 @@
         }
 
         @Test(
-            "A command ends with the task that waits for it, and what it runs does too, willing or not",
+            "A command ends with the task that waits for it, together with its child processes",
             arguments: [
                 "sleep 500 & echo up >&9; wait",
                 "echo up >&9; yes",
@@ -121,7 +121,7 @@
             let folder = try ScratchFolder()
             let file = folder.path + "/pipe"
             #expect(unsafe mkfifo(file, 0o600) == 0)
-            // Not blocking: nobody writes to it yet.
+            // Non-blocking: the pipe has no writer yet.
             let reader = unsafe open(file, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
             try #require(reader >= 0)
             defer { close(reader) }
@@ -133,10 +133,10 @@
             #expect(await nextRead(reader)?.isEmpty == true)
         }
 
-        /// What can be read from a descriptor once there is something, or its writers are gone; nil after a minute.
+        /// Reads from a descriptor when it has data or its writers are closed; `nil` after a minute.
         private func nextRead(_ descriptor: Int32) async -> String? {
             await withCheckedContinuation { continuation in
-                // On a thread of its own, since tasks of the test run meanwhile.
+                // On a separate thread, since tasks of the test run meanwhile.
                 Thread.detachNewThread {
                     var request = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
                     guard unsafe poll(&request, 1, 60_000) > 0 else { return continuation.resume(returning: nil) }
@@ -169,7 +169,7 @@
         func launcher() async throws {
             let folder = try ScratchFolder()
             let ready = #"echo '{"step":{"_0":"x"}}' >&3; echo '{"ready":{"process":5,"_1":"connected"}}' >&3"#
-            // It does not end when the terminal goes: its session is its own.
+            // It has a separate session, so it survives the end of the terminal.
             let session = "read -r line < /proc/$$/stat; set -- ${line##*) }; echo $4 $$ > \(folder.path)/ids; "
             let (none, events) = await launch(session + ready)
             let numbers = try String(contentsOfFile: folder.path + "/ids", encoding: .utf8).split(separator: " ")

@@ -12,7 +12,7 @@ import Testing
 
 @Suite("The parts of a tunnel's process")
 struct ServiceTests {
-    /// Hooks around a host that only notes what it is asked for.
+    /// Hooks around a host that only records its calls.
     private struct Scene {
         let host = FakeHost()
         let hooks: TunnelHooks

@@ -12,7 +12,7 @@ import TunnelSystem
 @testable import WireGuardTunnel
 @testable import culvert
 
-@Suite("What culvert status writes")
+@Suite("The output of culvert status")
 struct StatusTests {
     private func snapshot(_ report: ServiceReport? = Samples.report(), problem: String? = nil) -> TunnelSnapshot {
         TunnelSnapshot(name: "wg0", report: report, problem: problem, time: 1090)
@@ -42,7 +42,7 @@ struct StatusTests {
         #expect(StatusText.rate(value) == text)
     }
 
-    @Test("Rates are of two looks at one process")
+    @Test("Rates are computed from two snapshots of one process")
     func rateOfTwo() throws {
         let first = snapshot(Samples.report(wireGuard: Samples.status(received: 1000, sent: 500)))
         let second = snapshot(Samples.report(wireGuard: Samples.status(received: 3000, sent: 500)))
@@ -213,7 +213,7 @@ struct StatusTests {
         }
     }
 
-    @Test("A terminal whose size changes is drawn anew")
+    @Test("A terminal whose size changes is redrawn")
     func resized() {
         let captured = CapturedConsole()
         let columns = Mutex(80)
@@ -230,7 +230,7 @@ struct StatusTests {
         #expect(captured.output.components(separatedBy: "\u{1b}[2J\u{1b}[H").count == 2)
     }
 
-    @Test("On a pipe a look is a line")
+    @Test("An update is one line on a pipe")
     func lines() {
         let captured = CapturedConsole()
         let view = LineWatchView(captured.console(), json: false)

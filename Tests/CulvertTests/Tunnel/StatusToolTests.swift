@@ -63,7 +63,7 @@ struct StatusToolTests {
         await service.close()
     }
 
-    @Test("Watched through a reconnect until the end, which is told")
+    @Test("A tunnel is watched through a reconnection until its end, which is reported")
     func watch() async throws {
         host.set(.connected)
         let service = try host.serve("one", in: folder)
@@ -89,7 +89,7 @@ struct StatusToolTests {
         await service.close()
     }
 
-    @Test("Watching ends when the process dies, with the task, and at once where there is no tunnel")
+    @Test("Watching ends with the process, with the task, and immediately if there is no tunnel")
     func watchEnds() async throws {
         host.set(.connected)
         var service: TunnelService? = try host.serve("one", in: folder)

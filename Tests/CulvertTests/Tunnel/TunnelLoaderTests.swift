@@ -13,7 +13,7 @@ import WireGuardCore
 @testable import WireGuardTunnel
 @testable import culvert
 
-@Suite("What culvert up starts")
+@Suite("Loading a tunnel for culvert up")
 struct TunnelLoaderTests {
     private let folder: ScratchFolder
 
@@ -71,7 +71,7 @@ struct TunnelLoaderTests {
         let captured = CapturedConsole()
         let checker = ConfigChecker(console: captured.console())
         #expect(checker.check([CheckedFile(path: path)], json: false) == 0, "\(captured.output)")
-        // It starts without waiting; what waits is what comes after PostUp.
+        // The process starts immediately; only what follows PostUp waits.
         for isWaiting in [true, false] {
             let command = try UpCommand.parse([path] + (isWaiting ? [] : ["--no-wait"]))
             let adapted = command.adapt(tunnel)
@@ -91,7 +91,7 @@ struct TunnelLoaderTests {
         #expect(TunnelName.of(file: path) == name)
     }
 
-    @Test("What cannot be started says why, and ends with a status of its own")
+    @Test("A tunnel that cannot be started causes an error with the reason and a separate status")
     func problems() async throws {
         #expect(await problem("wg9")?.status == ExitStatus.notFound)
         #expect(await problem(folder.path + "/none.conf")?.status == ExitStatus.notFound)
@@ -164,7 +164,7 @@ struct TunnelLoaderTests {
             #expect(problem.status == ExitStatus.notPermitted)
             #expect(problem.text.contains("PostUp"))
         }
-        // Without commands that is a warning's business at most.
+        // Without commands, it causes at most a warning.
         try folder.write(Samples.file(), to: "hook.conf", mode: 0o620)
         #expect(await self.problem(path) == nil)
         var foreign = CheckedFile(name: "f", bytes: Array(Samples.file(hooks).utf8))
@@ -172,7 +172,7 @@ struct TunnelLoaderTests {
         #expect(throws: CommandProblem.self) { try loader().load(foreign, path: "f", name: "wg0") }
     }
 
-    @Test("Options change what the file says")
+    @Test("Options override the file")
     func options() async throws {
         let path = try folder.write(Samples.file(), to: "wg0.conf")
         func adapted(_ arguments: String...) async throws -> LoadedTunnel {
@@ -201,7 +201,7 @@ struct TunnelLoaderTests {
         #expect(try await adapted().configuration.waitsForHandshake)
         let unhurried = try await adapted("--no-wait")
         #expect(!unhurried.configuration.waitsForHandshake)
-        // What a profile says of it stays.
+        // The profile's value stays.
         #expect(try !UpCommand.parse([path]).adapt(unhurried).configuration.waitsForHandshake)
         #expect(try await adapted("--timeout", "5").configuration.handshakeTimeout == 5)
         let everything = try UpCommand.parse([path, "--allow-network", "0.0.0.0/0"])

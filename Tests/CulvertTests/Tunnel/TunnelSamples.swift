@@ -9,7 +9,7 @@ import Synchronization
 @testable import WireGuardTunnel
 @testable import culvert
 
-/// A folder that is gone, with all that is in it, when this goes.
+/// A folder that is removed with its contents in deinit.
 final class ScratchFolder: Sendable {
     let path: String
 
@@ -135,7 +135,7 @@ final class FakeHost: TunnelHost {
     func wake() {}
     func pathChanged(_ path: NetworkPath) {}
 
-    /// What its service reports; each report has a thousand bytes more.
+    /// The report of its service; each report has a thousand bytes more.
     func report(_ name: String) -> ServiceReport {
         let (received, sent) = counters.withLock { counters in
             counters.received += 1000
@@ -156,7 +156,7 @@ final class FakeHost: TunnelHost {
 }
 
 extension LoadedTunnel {
-    /// WireGuard's configuration; an empty one where the tunnel is of another kind.
+    /// WireGuard's configuration; empty for a tunnel of another kind.
     var configuration: WireGuardTunnelConfiguration {
         wireGuard ?? WireGuardTunnelConfiguration(addresses: [], peers: [])
     }

@@ -17,7 +17,7 @@ import Testing
 /// Longer than anything here takes, and short enough to fail a run rather than to hang it.
 private let patience = 5000
 
-/// Runs `body` on a thread of its own.
+/// Runs `body` on a separate thread.
 /// - Returns: whether it ended in time.
 private func ends(_ body: @escaping @Sendable () -> Void) throws -> Bool {
     let done = Latch()
@@ -30,7 +30,7 @@ private func ends(_ body: @escaping @Sendable () -> Void) throws -> Bool {
     return true
 }
 
-/// Opens a latch when nobody holds it any more.
+/// Opens a latch when it is released.
 private final class Owner: Sendable {
     private let isGone: Latch
 
@@ -55,7 +55,7 @@ struct EventLoopTests {
 
     // MARK: - Stopping
 
-    @Test("Stopped before it runs, it returns at once")
+    @Test("A loop that was stopped before it runs returns immediately")
     func stopBeforeRun() throws {
         loop.stop()
         loop.stop()
@@ -102,7 +102,7 @@ struct EventLoopTests {
         #expect(try ends { try? loop.run() })
     }
 
-    @Test("A loop runs once: a second run beside it is an error, one after it returns")
+    @Test("A loop runs once: a second run meanwhile is an error, a later one returns")
     func secondRun() throws {
         let running = Latch()
         loop.perform { running.open() }
@@ -303,7 +303,7 @@ struct EventLoopTests {
         var first: WakeSignal? = try WakeSignal()
         let number = try #require(first?.descriptor)
         let stale = try loop.register(number) { _ in Issue.record("the old handler was called") }
-        // Whoever gets the number next, among the tests that run beside this one, a copy of ours does here.
+        // A concurrent test may get the number; here a copy of our descriptor has it.
         first = nil
         guard fcntl(number, F_GETFD) == -1, dup2(signal.descriptor, number) == number else { return }
         defer { _ = close(number) }
@@ -323,7 +323,7 @@ struct EventLoopTests {
         try loop.join()
     }
 
-    @Test("Handlers are let go of when the loop has ended")
+    @Test("Handlers are released when the loop has ended")
     func noCycle() throws {
         let isGone = Latch()
         do {
@@ -337,7 +337,7 @@ struct EventLoopTests {
 
     // MARK: - Timers
 
-    @Test("Timers fire in the order of their deadlines, once, not early, also those in the past")
+    @Test("Timers fire in the order of their deadlines, once and not early, even if the deadline has passed")
     func timers() throws {
         let loop = loop
         let fired = Mutex<[Int]>([])

@@ -9,7 +9,7 @@ import Testing
 
 @Suite("Loop thread", .timeLimit(.minutes(1)))
 struct LoopThreadTests {
-    @Test("A thread that joins itself while another joins it returns at once")
+    @Test("A thread that joins itself while another joins it returns immediately")
     func twoJoiners() throws {
         let isJoining = Event()
         let mayEnd = Event()
@@ -32,7 +32,7 @@ struct LoopThreadTests {
         thread.join()
     }
 
-    @Test("A thread that nobody joins is given back when it ends")
+    @Test("A thread that is never joined is freed when it ends")
     func unjoined() throws {
         let finished = PacketTunnelTesting.Latch(count: 200)
         for _ in 0..<200 {

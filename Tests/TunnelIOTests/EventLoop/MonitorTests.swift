@@ -7,7 +7,7 @@ import Testing
 
 @Suite("A monitor", .timeLimit(.minutes(1)))
 struct MonitorTests {
-    @Test("It gives up at its deadline and sees what another thread has set")
+    @Test("A wait ends at its deadline, and sees another thread's change")
     func waits() throws {
         let monitor = Monitor(0)
         #expect(monitor.wait(until: LaneClock.now() + 1_000_000) { $0 == 1 ? $0 : nil } == nil)

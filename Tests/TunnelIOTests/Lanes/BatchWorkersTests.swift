@@ -38,7 +38,7 @@ struct BatchWorkersTests {
             sealed: try PacketBatch(packetCapacity: 4, byteCapacity: 4096), steps: steps)
     }
 
-    /// Sends numbered batches through a pipeline as lanes do, and gives what came out.
+    /// Sends numbered batches through a pipeline as lanes do, and returns the results.
     private func run(
         _ pipeline: BatchPipeline, batches: Int, collectsEarly: Bool, onSubmit: (Int) -> Void = { _ in }
     ) -> [UInt8] {
@@ -153,7 +153,7 @@ struct BatchWorkersTests {
     }
 
     @Test(
-        "Workers for batches are started once, however often that is asked for, and end where nobody can wait for them")
+        "Repeated starts of the workers have no effect, and their end hangs no waiter")
     func startAndStop() throws {
         let workers = BatchWorkers(count: 2, capacity: 16)
         try workers.start(name: "test")

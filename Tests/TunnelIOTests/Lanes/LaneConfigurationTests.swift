@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Lane configuration")
 struct LaneConfigurationTests {
-    @Test("What is too little to work with is raised", arguments: [0, -1, 1])
+    @Test("Values that are too small are raised", arguments: [0, -1, 1])
     func workable(_ value: Int) {
         let small = LaneConfiguration(
             packetCount: value, packetBytes: value, datagramCount: value, batchesPerTurn: value
@@ -18,7 +18,7 @@ struct LaneConfigurationTests {
         #expect(small.batchesPerTurn == 1)
     }
 
-    @Test("What is enough stays as it is")
+    @Test("Sufficient values are unchanged")
     func enough() {
         #expect(LaneConfiguration().workable == LaneConfiguration())
     }

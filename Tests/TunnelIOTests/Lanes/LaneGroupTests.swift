@@ -85,7 +85,9 @@ struct LaneGroupTests {
     private let flows = 7
     private let count = 400
 
-    @Test("It takes the flows of its device to the network, each in order, and counts all", arguments: layouts)
+    @Test(
+        "A lane group sends the flows of its device to the network, each in order, and counts all packets",
+        arguments: layouts)
     func outbound(_ layout: LaneLayout) throws {
         let site = try GroupSite(layout)
         let sockets = try site.bind(port: 7)
@@ -104,7 +106,7 @@ struct LaneGroupTests {
         for sockets in sockets { sockets.close() }
     }
 
-    @Test("It takes what peers send to the device, that of each peer in order", arguments: layouts)
+    @Test("A lane group delivers datagrams of peers to the device, those of each peer in order", arguments: layouts)
     func inbound(_ layout: LaneLayout) throws {
         let site = try GroupSite(layout)
         let sockets = try site.bind(port: 7)
@@ -120,7 +122,7 @@ struct LaneGroupTests {
             if isLast { all.open() }
         }
         try site.group.start()
-        // Each flow is that of a peer with an address of its own.
+        // Each flow belongs to a peer with a separate address.
         let peers = try (0..<flows).map { try site.internet.attach([.v4(100 + UInt32($0))]).bind(port: 8, mark: 0) }
         for sequence in 0..<count {
             for (flow, peer) in peers.enumerated() {
@@ -159,7 +161,7 @@ struct LaneGroupTests {
         #expect(site.failures.withLock { $0 } == [])
     }
 
-    @Test("It stops under load, from several threads at once, for good", arguments: layouts, 0..<5)
+    @Test("A lane group can be stopped permanently under load, from several threads at once", arguments: layouts, 0..<5)
     func stop(_ layout: LaneLayout, _ round: Int) throws {
         let site = try GroupSite(layout)
         let sockets = try site.bind(port: 7)
@@ -179,13 +181,15 @@ struct LaneGroupTests {
         group.replaceSockets([])
         #expect(group.statistics == after)
         #expect(throws: TunnelIOError(.closed)) { try group.start() }
-        // What was taken over from the device was sent.
+        // Packets that were read from the device were sent.
         #expect(after.fromDevice.packets == after.toNetwork.packets)
         #expect(site.failures.withLock { $0 } == [])
         for sockets in sockets { sockets.close() }
     }
 
-    @Test("It may be stopped, and its sockets replaced, on the threads of its lanes and workers", arguments: layouts)
+    @Test(
+        "A lane group can be stopped, and its sockets replaced, on the threads of its lanes and workers",
+        arguments: layouts)
     func fromInside(_ layout: LaneLayout) throws {
         let site = try GroupSite(layout)
         _ = try site.bind(port: 7)
@@ -206,7 +210,7 @@ struct LaneGroupTests {
         group.stop()
     }
 
-    @Test("It ends as a whole and says so once when the device goes", arguments: layouts)
+    @Test("A lane group ends as a whole, and reports it once, if the device is removed", arguments: layouts)
     func removed(_ layout: LaneLayout) throws {
         let site = try GroupSite(layout)
         _ = try site.bind(port: 7)
@@ -218,7 +222,7 @@ struct LaneGroupTests {
         #expect(throws: TunnelIOError(.closed)) { try site.group.start() }
     }
 
-    @Test("Never started, or let go of while it runs, it hangs nobody", arguments: layouts)
+    @Test("A lane group can be dropped, unstarted or running, without a hang", arguments: layouts)
     func letGo(_ layout: LaneLayout) throws {
         do {
             let site = try GroupSite(layout)
@@ -230,7 +234,7 @@ struct LaneGroupTests {
     }
 
     @Test(
-        "A deadline that comes nearer and packets that wait are noticed whichever lane brings them", arguments: layouts)
+        "An earlier deadline and waiting packets are noticed on any lane", arguments: layouts)
     func duties(_ layout: LaneLayout) throws {
         let site = try GroupSite(layout)
         _ = try site.bind(port: 7)

@@ -8,7 +8,7 @@ import Testing
 @Suite("A lane layout")
 struct LaneLayoutTests {
     @Test(
-        "It is read from its name",
+        "A layout is read from its name",
         arguments: [
             ("auto", LaneLayout.automatic), ("1", .single), ("2", .perDirection), ("3", .many(lanes: 3, workers: 0)),
             ("64", .many(lanes: 64, workers: 0)), ("1+2", .many(lanes: 1, workers: 2)),
@@ -19,7 +19,7 @@ struct LaneLayoutTests {
     }
 
     @Test(
-        "It is nothing else",
+        "Other names are refused",
         arguments: [
             "", "0", "65", "-1", "+1", "1+", "+", "1+65", "1+1+1", "one", "Auto", " 1", "1 ", "001",
             "99999999999999999999",
@@ -38,7 +38,7 @@ struct LaneLayoutTests {
         #expect(ProcessorCount.forLanes() >= 1)
     }
 
-    @Test("What is asked for is kept, within bounds")
+    @Test("A requested layout is used within its bounds")
     func bounds() {
         for layout in [LaneLayout.single, .perDirection, .many(lanes: 5, workers: 3)] {
             #expect(layout.resolved(cores: 1) == layout)
@@ -49,7 +49,7 @@ struct LaneLayoutTests {
         #expect(!LaneLayout.many(lanes: 1, workers: 9).needsQueues && !LaneLayout.perDirection.needsQueues)
     }
 
-    @Test("It is limited to what there is memory for")
+    @Test("A layout is limited to the available memory")
     func limited() {
         #expect(
             LaneLayout.automatic.limited(to: 1) == .automatic && LaneLayout.perDirection.limited(to: 1) == .perDirection

@@ -17,7 +17,7 @@ import Testing
 
 @Suite("A lane's life", .timeLimit(.minutes(1)))
 struct LaneLifeTests {
-    @Test("Waking sends what the transport has waiting, all of it")
+    @Test("Waking a lane sends all packets that wait in the transport")
     func wake() throws {
         let site = try LaneSite()
         try site.lane.start()
@@ -28,7 +28,7 @@ struct LaneLifeTests {
         site.lane.stop()
     }
 
-    @Test("Deadlines are kept, also those there from the start and those moved nearer")
+    @Test("Deadlines are met, including initial ones and those moved forward")
     func deadlines() throws {
         let site = try LaneSite()
         let first = Latch()
@@ -107,7 +107,7 @@ struct LaneLifeTests {
         #expect(site.failures.errors.withLock { $0 } == [])
     }
 
-    @Test("A removed device ends the lane and is told once", arguments: ["reading", "writing"])
+    @Test("A removed device ends the lane and is reported once", arguments: ["reading", "writing"])
     func removed(while doing: String) throws {
         let site = try LaneSite()
         let error = TunnelIOError(.deviceRemoved(name: "scripted0"))
@@ -158,7 +158,7 @@ struct LaneLifeTests {
         #expect(over.wait(milliseconds: 5000))
         let early = device.receives.load(ordering: .relaxed)
         #expect(early >= 1 && early <= 32)
-        // Looked at again after a while.
+        // Checked again after a while.
         #expect(device.lookedAtAgain.wait(milliseconds: 5000))
         lane.stop()
         #expect(site.failures.errors.withLock { $0 } == [])
@@ -176,7 +176,9 @@ struct LaneLifeTests {
         #expect(site.device.unreadAtFirstWrite.map { $0 >= 20_000 - 8 } == true)
     }
 
-    @Test("Stopping under traffic, at once, twice, before the start and from several threads", arguments: 0..<10)
+    @Test(
+        "A lane can be stopped under traffic, immediately, twice, before the start and from several threads",
+        arguments: 0..<10)
     func stop(round: Int) throws {
         let site = try LaneSite()
         site.device.put((0..<5000).map { pattern(100, seed: $0) })
@@ -196,7 +198,7 @@ struct LaneLifeTests {
         #expect(site.failures.errors.withLock { $0 } == [])
     }
 
-    @Test("A lane that was stopped before it started, or never was, hangs nobody")
+    @Test("A lane that was stopped before its start, or was never started, causes no hang")
     func neverStarted() throws {
         let site = try LaneSite()
         site.lane.stop()

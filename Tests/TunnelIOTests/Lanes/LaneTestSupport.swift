@@ -100,7 +100,7 @@ final class ScriptedTun: TunDevice {
 
     var receives: Int { state.withLock { $0.receives } }
 
-    /// What was written, once there are `count` packets; what there is after five seconds.
+    /// The written packets, once there are `count`, or after five seconds.
     func written(_ count: Int) -> [[UInt8]] {
         let latch = Latch()
         state.withLock { state in
@@ -116,7 +116,7 @@ final class ScriptedTun: TunDevice {
 final class FramingTransport: TunnelTransport {
     struct State {
         var remote: Endpoint
-        /// Where every other datagram goes, when set.
+        /// The destination of every other datagram, if set.
         var otherRemote: Endpoint?
         var pending: [[UInt8]] = []
         var deadline: Int64?
@@ -189,7 +189,7 @@ final class FramingTransport: TunnelTransport {
 
     func makeSteps() -> (any TransportSteps)? { Steps(self) }
 
-    /// Says what was planned, so that a step that comes out of turn shows.
+    /// Reports the planned packets, so that a step out of order is visible.
     private final class Steps: TransportSteps {
         let transport: FramingTransport
         private let planned = Atomic<Int>(-1)

@@ -25,7 +25,7 @@ struct LaneTests {
         #expect(statistics.toNetwork.batches >= (count + 127) / 128)
     }
 
-    @Test("Datagrams come in opened, and what is none is not delivered", arguments: [false, true])
+    @Test("Datagrams are opened, and an invalid one is not delivered", arguments: [false, true])
     func inbound(isIPv6: Bool) throws {
         let site = try LaneSite()
         try site.lane.start()
@@ -64,7 +64,7 @@ struct LaneTests {
         site.lane.stop()
     }
 
-    @Test("A batch is sent in one call for each family, however they alternate")
+    @Test("A batch is sent in one call per family, even if the families alternate")
     func sendCalls() throws {
         let site = try LaneSite()
         site.transport.state.withLock { $0.otherRemote = Endpoint(address: LaneSite.remote6, port: 8) }
@@ -77,7 +77,7 @@ struct LaneTests {
         #expect(site.lane.statistics.toNetwork.batches == 2 * site.lane.statistics.fromDevice.batches)
     }
 
-    @Test("Packets that a device keeps back are asked for though its descriptor is silent")
+    @Test("Packets that a device buffers are read although its descriptor reports nothing")
     func bufferedPackets() throws {
         let internet = MemoryInternet(queueLimit: 100_000)
         let peer = try internet.attach([LaneSite.remote]).bind(port: 8, mark: 0)
@@ -95,7 +95,7 @@ struct LaneTests {
         #expect(lane.statistics.malformedFromDevice == 3)
     }
 
-    @Test("What sockets dropped is counted, also when they were replaced")
+    @Test("Datagrams that sockets dropped are counted, even after the sockets were replaced")
     func socketDrops() throws {
         let site = try LaneSite()
         let first = DroppingSocket(try #require(site.sockets.v4), dropped: 5)
@@ -111,7 +111,7 @@ struct LaneTests {
         #expect(site.lane.statistics.droppedBySocket == 7)
     }
 
-    @Test("Without IPv6, what is for it is dropped and counted, and the rest goes on")
+    @Test("Without IPv6, its datagrams are dropped and counted, and the others are sent")
     func missingFamily() throws {
         let site = try LaneSite()
         site.lane.replaceSockets(DatagramSockets(v4: site.sockets.v4, v6: nil, port: 7))
@@ -145,7 +145,7 @@ struct LaneTests {
         #expect(statistics.droppedWithoutSocket + statistics.toNetwork.packets == 301)
     }
 
-    @Test("What the device refuses is counted")
+    @Test("Packets that the device refuses are counted")
     func refused() throws {
         let site = try LaneSite()
         site.device.refuse(3)
@@ -184,7 +184,7 @@ struct LaneTests {
     }
 }
 
-/// A device that reads all at once and gives it bit by bit, and whose descriptor tells of the first read only.
+/// A device that reads all packets together and returns them in parts. Its descriptor reports only the first read.
 private final class HoardingTun: TunDevice {
     private let packets: Mutex<ArraySlice<[UInt8]>>
     private let signal: WakeSignal
@@ -227,7 +227,7 @@ private final class HoardingTun: TunDevice {
     func send(_ batch: PacketBatch) -> TunSendResult { TunSendResult(sent: 0, dropped: 0) }
 }
 
-/// A socket that says that it dropped so many datagrams.
+/// A socket that reports this many dropped datagrams.
 private final class DroppingSocket: DatagramSocket {
     private let socket: any DatagramSocket
     let receiveDrops: DatagramReceiveDrops

@@ -9,7 +9,7 @@ import Testing
 struct CoalescingPlanTests {
     private let kinds = [(false, true), (true, true), (false, false), (true, false)]
 
-    @Test("Many flows at once are joined apart from each other")
+    @Test("Many flows in one batch are joined separately")
     func manyFlows() throws {
         var packets: [[UInt8]] = []
         var flows: [FlowBuilder] = []
@@ -23,7 +23,7 @@ struct CoalescingPlanTests {
         #expect(written.map(\.indices) == (0..<16).map { flow in (0..<5).map { flow + 16 * $0 } })
     }
 
-    @Test("What is turned off is left alone")
+    @Test("Packets of a disabled offload are not joined")
     func switchedOff() throws {
         for (isIPv6, isTCP) in kinds {
             var flow = FlowBuilder(isIPv6: isIPv6, isTCP: isTCP)
@@ -69,7 +69,7 @@ struct CoalescingPlanTests {
         #expect(try coalesced([packets[0], packets[2]]).map(\.indices) == [[0], [1]])
     }
 
-    @Test("A shorter packet is the last, a longer one begins anew")
+    @Test("A shorter packet is the last of its frame; a longer one begins another frame")
     func sizes() throws {
         for (isIPv6, isTCP) in kinds {
             var flow = FlowBuilder(isIPv6: isIPv6, isTCP: isTCP)
@@ -88,7 +88,7 @@ struct CoalescingPlanTests {
         #expect(try coalesced(packets).map(\.indices) == [[0, 1, 2]])
     }
 
-    @Test("Fields that differ keep packets apart")
+    @Test("Packets with different fields are not joined")
     func fields() throws {
         func check(_ isIPv6: Bool, _ isTCP: Bool = true, _ change: (inout FlowBuilder) -> Void) throws {
             var flow = FlowBuilder(isIPv6: isIPv6, isTCP: isTCP)
@@ -139,7 +139,7 @@ struct CoalescingPlanTests {
         #expect(try coalesced(packets).map(\.indices) == [[0], [1], [2, 3]])
     }
 
-    @Test("IPv4 options and UDP without a checksum are left alone")
+    @Test("Packets with IPv4 options and UDP without a checksum are not joined")
     func leftAlone() throws {
         var flow = FlowBuilder(isTCP: false)
         var packets = (0..<2).map { _ in flow.packet([1, 2]) }
@@ -165,7 +165,7 @@ struct CoalescingPlanTests {
         }
     }
 
-    @Test("Cutting what was joined gives the packets back", arguments: 0..<30)
+    @Test("Splitting joined packets restores them", arguments: 0..<30)
     func differential(seed: UInt64) throws {
         var random = SplitMix(seed)
         var flows: [FlowBuilder] = []

@@ -6,7 +6,7 @@ import Testing
 
 @testable import TunnelIO
 
-/// The scenes of wireguard-go's `Test_handleGRO`, which all implementations are measured by, and what each comes to here.
+/// The scenes of wireguard-go's `Test_handleGRO`, a common reference for implementations, with the results here.
 @Suite("Joining packets, scene by scene")
 struct CoalescingScenesTests {
     struct Scene: CustomTestStringConvertible, Sendable {
@@ -76,7 +76,7 @@ struct CoalescingScenesTests {
             Scene(
                 testDescription: "a wrong checksum in front", packets: wrongChecksums(),
                 expected: [[0], [1, 2], [3], [4, 5], [6], [7, 8], [9], [10, 11]]),
-            // The earlier packet is not put in front: what came first is written first.
+            // The earlier packet is not moved to the front: packets are written in the order of their arrival.
             Scene(testDescription: "out of order", packets: outOfOrder(), expected: [[0], [1], [2], [3], [4], [5]]),
             Scene(testDescription: "TTL differs", packets: two { $0.hopLimit = 63 }, expected: [[0], [1]]),
             Scene(
@@ -147,7 +147,7 @@ struct CoalescingScenesTests {
         }
     }
 
-    @Test("An urgent pointer keeps packets apart, whatever the flags say")
+    @Test("Packets with an urgent pointer are not joined, with any flags")
     func urgentPointer() throws {
         var flow = FlowBuilder()
         var packets = (0..<3).map { flow.packet(pattern(40, seed: $0)) }
@@ -178,10 +178,10 @@ struct CoalescingScenesTests {
                 let packets = (0..<4).map { flow.packet(pattern(50, seed: $0)) }
                 let mixed = [packets[0], packets[1], hidden(isIPv6), packets[2], packets[3]]
                 #expect(try coalesced(mixed).map(\.indices) == [[0, 1], [2], [3, 4]])
-                // The other family goes on.
+                // The other family's frame stays open.
                 let other = [packets[0], hidden(!isIPv6), packets[1]]
                 #expect(try coalesced(other).map(\.indices) == [[0, 2], [1]])
-                // And so it does past a ping, which is no packet of any flow.
+                // It also stays open after a ping, which belongs to no flow.
                 let echo = PacketBuilder.icmpEcho(
                     from: isIPv6 ? .v6(1, 1) : .v4(1), to: isIPv6 ? .v6(1, 2) : .v4(2), identifier: 1, sequence: 1)
                 #expect(try coalesced([packets[0], echo, packets[1]]).map(\.indices) == [[0, 2], [1]])
@@ -189,7 +189,7 @@ struct CoalescingScenesTests {
         }
     }
 
-    @Test("A frame is closed where its flow goes on with more than eight others in between")
+    @Test("A frame is closed if more than eight other frames follow before its next packet")
     func collisions() throws {
         var packets: [[UInt8]] = []
         // Of the same hash: the ports differ in bits that it does not show.

@@ -30,7 +30,7 @@ struct OffloadOptionsTests {
         #expect(!OffloadOptions.none.wantsVirtioHeader)
     }
 
-    @Test("Whatever is neither 0 nor 1 leaves a switch as it is", arguments: ["", "2", "no", "off", "00"])
+    @Test("A value other than 0 and 1 leaves a switch unchanged", arguments: ["", "2", "no", "off", "00"])
     func otherValues(value: String) {
         #expect(OffloadOptions(kernel: KernelRelease(6, 18)) { _ in value } == options(on: "6.18"))
     }
@@ -74,7 +74,7 @@ struct OffloadOptionsTests {
         #expect(KernelRelease(5, 99, 99) < KernelRelease(6))
     }
 
-    @Test("What is not known of a kernel is not held against it")
+    @Test("An unknown kernel has no known defects")
     func unknownKernel() {
         #expect(OffloadOptions(kernel: nil) { _ in nil } == OffloadOptions(kernel: nil) { _ in "1" })
     }

@@ -63,7 +63,7 @@ struct FlowBuilder {
     }
 }
 
-/// What the packets are written as: those that are joined, each with its header, in the order of writing.
+/// The packets as they are written, in that order: joined ones with their header.
 func coalesced(
     _ packets: [[UInt8]], joinsTCP: Bool = true, joinsUDP: Bool = true
 ) throws -> [(header: VirtioHeader, bytes: [UInt8], indices: [Int])] {

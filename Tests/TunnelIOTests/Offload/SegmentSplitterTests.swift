@@ -8,7 +8,7 @@ import Testing
 @Suite("Cutting superframes")
 struct SegmentSplitterTests {
     @Test(
-        "Each packet is what the sender would have made by itself",
+        "Each packet is equal to one that the sender would have sent separately",
         arguments: [
             (false, true), (true, true), (false, false), (true, false),
         ], [1, 99, 100, 101, 250, 300])
@@ -35,7 +35,7 @@ struct SegmentSplitterTests {
         #expect(packets.map { $0[33] } == [0x90, 0x10, 0x10])
     }
 
-    @Test("A UDP checksum that comes to zero is sent as all ones")
+    @Test("A UDP checksum of zero is sent as all ones")
     func zeroChecksum() throws {
         var flow = FlowBuilder(isTCP: false)
         let open = flow.packet([0, 0])
@@ -52,7 +52,7 @@ struct SegmentSplitterTests {
         frame[6] = 0
         header.checksumStart = 48
         frame[5] += 8
-        // What the kernel has in the field: the sum of the pseudo-header, whose length is without the extension.
+        // The kernel's content of the field: the sum of the pseudo-header, whose length excludes the extension.
         frame.replaceSubrange(64..<66, with: pseudoHeaderSum(frame, transport: 48, isTCP: true))
         let packets = try #require(split(header, frame))
         #expect(packets.map { Int($0[4]) << 8 | Int($0[5]) } == packets.map { $0.count - 40 })
@@ -60,7 +60,7 @@ struct SegmentSplitterTests {
         #expect(Array(packets[0][48...]) == Array(plain[40...]))
     }
 
-    @Test("As many packets as there are bytes")
+    @Test("A superframe can be split into packets of one byte")
     func many() throws {
         let (header, frame) = superframe(FlowBuilder(), payload: pattern(60_000, seed: 1), size: 1)
         #expect(split(header, frame)?.count == 60_000)
@@ -182,7 +182,7 @@ struct SegmentSplitterTests {
         }
     }
 
-    @Test("A TCP checksum that comes to zero stays zero")
+    @Test("A TCP checksum of zero stays zero")
     func zeroTCPChecksum() throws {
         var flow = FlowBuilder()
         let open = flow.packet([0, 0])

@@ -132,17 +132,17 @@
             return flow.packet(payload)
         }
 
-        @Test("What the kernel says is checked against the packet", arguments: scenes)
+        @Test("The kernel's description is checked against the packet", arguments: scenes)
         func scene(_ scene: Scene) throws {
             let frame = Self.frame(scene.header, scene.packet)
-            // What was refused does not stand in the way of the next.
+            // A refused frame does not affect the next one.
             let after = Self.scenes[0]
             let read = try read([frame, Self.frame(after.header, after.packet)])
             #expect(read[0] == scene.expected)
             #expect(read[1] == after.expected)
         }
 
-        @Test("Fewer than ten bytes are no frame", arguments: 0..<10)
+        @Test("A frame of fewer than ten bytes is refused", arguments: 0..<10)
         func short(length: Int) throws {
             #expect(try read([[UInt8](repeating: 0, count: length)]) == [nil])
         }

@@ -9,12 +9,12 @@
 
     /// A device that takes frames, or refuses them by script.
     private struct ScriptedWrites: TunWriteCalls {
-        /// An error number for each call, zero for none; calls behind these succeed.
+        /// The error number of each call, zero for none; later calls succeed.
         var errors: [Int32] = []
         /// An error for every superframe of a kind.
         var refuses: (VirtioHeader) -> Int32 = { _ in 0 }
         var framing = TunFraming(hasVirtioHeader: true)
-        /// What was taken.
+        /// The accepted frames.
         var frames: [(header: VirtioHeader, bytes: [UInt8])] = []
         var callCount = 0
         var time: Int64 = 1_000
@@ -59,7 +59,7 @@
         }
 
         @Test(
-            "A flow is one write, and means the same packets, whatever else stands in front", arguments: [false, true])
+            "A flow is one write of the same packets, with either prefix", arguments: [false, true])
         func joined(hasPacketInformation: Bool) throws {
             let packets = packets(5)
             let framing = TunFraming(hasVirtioHeader: true, hasPacketInformation: hasPacketInformation)
@@ -85,7 +85,7 @@
             #expect(calls.frames.allSatisfy { $0.header == VirtioHeader() })
         }
 
-        @Test("With packet information, what is no IP packet is dropped here, which the kernel would take")
+        @Test("With packet information, an invalid IP packet is dropped here, since the kernel would accept it")
         func notIP() throws {
             let framing = TunFraming(hasPacketInformation: true)
             var calls = ScriptedWrites(framing: framing)
@@ -135,7 +135,7 @@
                 #expect(try writer.send(batch(wanted), with: &calls) == TunSendResult(sent: 9, dropped: 0))
                 #expect(calls.callCount == 7)
             }
-            // What was refused by mistake is joined again, as ever.
+            // A flow that was refused by mistake is joined again.
             calls.refuses = { _ in 0 }
             calls.time += 400 * 1_000_000_000
             for _ in 0..<2 {
@@ -158,7 +158,9 @@
             #expect(calls.callCount == 5)
         }
 
-        @Test("What the system refuses is dropped, counted, and stops nothing", arguments: [EIO, EAGAIN])
+        @Test(
+            "A packet that the system refuses is dropped and counted, and later ones are sent",
+            arguments: [EIO, EAGAIN])
         func dropped(code: Int32) throws {
             let wanted = packets(3) + packets(1, port: 2)
             var calls = ScriptedWrites(errors: [code])
@@ -169,7 +171,7 @@
             #expect(writer.joins)
         }
 
-        @Test("A single packet that is refused says nothing of superframes", arguments: [EINVAL, ENOBUFS])
+        @Test("A refused single packet does not disable superframes", arguments: [EINVAL, ENOBUFS])
         func singleRefused(code: Int32) throws {
             let wanted = [[0, 1, 2]] + packets(3)
             var calls = ScriptedWrites(errors: [code])
@@ -178,7 +180,7 @@
             #expect(calls.frames.count == 1)
         }
 
-        @Test("A device that is gone ends it: at a packet, at a superframe and among its packets", arguments: 0..<3)
+        @Test("A removed device ends a write: at a packet, at a superframe and among its packets", arguments: 0..<3)
         func gone(where place: Int) throws {
             var calls = ScriptedWrites(errors: [[EBADFD], [0, EBADFD], [0, EINVAL, 0, EBADFD]][place])
             let writer = TunWriter(joinsTCP: true, joinsUDP: true, framing: Self.framing)

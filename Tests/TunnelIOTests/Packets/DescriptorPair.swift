@@ -11,9 +11,9 @@ import Testing
     import Darwin
 #endif
 
-/// Two connected descriptors, of which the first does not block and reads an end once the second is closed.
+/// Two connected descriptors. The first does not block, and reads the end of file once the second is closed.
 ///
-/// No program that another test starts keeps them: that would hold the second open.
+/// Programs that other tests start do not inherit them: they would keep the second one open.
 func makeDescriptorPair() throws -> (reader: Int32, writer: Int32) {
     var ends: [Int32] = [-1, -1]
     try #require(connectedPair(&ends) == 0)

@@ -48,7 +48,7 @@ struct PacketBatchTests {
         #expect(error?.description.contains("a batch of \(size.packets) packets in \(size.bytes) bytes") == true)
     }
 
-    @Test("A batch of which no size is said can be read into")
+    @Test("A batch of the default size can be read into")
     func standard() throws {
         let batch = try PacketBatch()
         try batch.checkReadable()
@@ -79,7 +79,7 @@ struct PacketBatchTests {
         #expect(batch.tail == 0)
     }
 
-    @Test("The tail moves forward only, and to the end of what lies furthest")
+    @Test("The tail only moves forward, to the end of the furthest packet")
     func tail() throws {
         let batch = try PacketBatch(packetCapacity: 4, byteCapacity: 4096)
         #expect(batch.append(offset: 100, length: 50) == 0)

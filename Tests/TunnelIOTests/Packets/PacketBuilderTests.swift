@@ -48,7 +48,7 @@ struct PacketBuilderTests {
         }
     }
 
-    @Test("A UDP checksum that comes to zero is sent as all ones")
+    @Test("A UDP checksum of zero is sent as all ones")
     func zeroChecksum() throws {
         // One free word of payload, chosen so that everything sums to all ones.
         let open = PacketBuilder.udp(from: v4.0, port: 1, to: v4.1, port: 2, payload: [0, 0])
@@ -74,7 +74,7 @@ struct PacketBuilderTests {
         }
     }
 
-    @Test("What cannot be a packet is empty: two families, or more bytes than a packet has")
+    @Test("Arguments that cannot make a packet give an empty one: two families, or too many bytes")
     func impossible() {
         #expect(PacketBuilder.icmpEcho(from: v4.0, to: v6.1, identifier: 1, sequence: 1).isEmpty)
         let most = [UInt8](repeating: 0, count: 65_507)

@@ -61,7 +61,7 @@
             #expect(batch.reach == 20)
         }
 
-        @Test("A lane that is idle after a burst gives its pages back; one that moves little stays as it is")
+        @Test("A lane that is idle after a burst returns its pages; one with little traffic keeps its own")
         func lane() throws {
             let host = MemoryInternet(queueLimit: 100_000).attach([.v4(1)])
             let sockets = try host.bind(port: 7, mark: 0)

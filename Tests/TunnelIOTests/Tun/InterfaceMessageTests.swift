@@ -18,7 +18,7 @@ struct InterfaceMessageTests {
         ]
     }
 
-    @Test("An address that is asked for reads back as the same")
+    @Test("The address of a request is read back unchanged")
     func roundTrip() throws {
         #expect(samples.count == 4)
         for sample in samples {
@@ -33,7 +33,7 @@ struct InterfaceMessageTests {
         }
     }
 
-    @Test("An address whose attribute is of the wrong length, or whose prefix is too long, is passed over")
+    @Test("An address with an attribute of the wrong length, or a prefix that is too long, is skipped")
     func lies() throws {
         let good = try #require(replies(message(InterfaceMessage.change(samples[0], isAdded: true, index: 7))).first)
         var long = good
@@ -59,7 +59,7 @@ struct InterfaceMessageTests {
             for length in 0...message.count {
                 var part = Array(message[..<length])
                 for isPatched in [false, true] where length >= 4 || !isPatched {
-                    // Once with the length it had, and once with one that fits what is left of it.
+                    // Once with the original length, and once with one that fits the rest.
                     if isPatched {
                         unsafe withUnsafeBytes(of: UInt32(length)) { unsafe part.replaceSubrange(0..<4, with: $0) }
                     }
@@ -73,7 +73,7 @@ struct InterfaceMessageTests {
                 }
             }
         }
-        // With the second address cut off, what is left is a valid one without another end.
+        // Without the second address, the rest is a valid address without a peer.
         #expect(seen.isSuperset(of: samples))
         #expect(Set(seen.map(\.address)).isSubset(of: Set(samples.map(\.address) + samples.compactMap(\.peer))))
     }
@@ -133,7 +133,7 @@ struct InterfaceMessageTests {
         NetlinkReply.parse(bytes)
     }
 
-    /// As it is sent where an acknowledgement is asked for.
+    /// The bytes of the request with an acknowledgement.
     private func message(_ request: NetlinkRequest) -> [UInt8] {
         request.message(sequence: 0, flags: Netlink.acknowledge)
     }

@@ -34,7 +34,7 @@ struct MemoryTunQueueTests {
         #expect(numbers.values.allSatisfy { $0 == Array(0..<10) })
     }
 
-    @Test("What any queue is sent reaches the one other side")
+    @Test("Packets sent to any queue reach the same other side")
     func send() throws {
         let first = try MemoryTun()
         let second: any TunDevice = try first.makeQueue()
@@ -46,7 +46,7 @@ struct MemoryTunQueueTests {
         #expect(first.takeDelivered() == [packet(flow: 0, number: 0), packet(flow: 1, number: 0)])
     }
 
-    @Test("The interface goes when its last queue is closed, and not before")
+    @Test("The interface is removed when its last queue is closed, and not before")
     func lifetime() throws {
         let first = try MemoryTun(name: "mem0")
         let second = try first.cloneQueue()
@@ -60,7 +60,7 @@ struct MemoryTunQueueTests {
         #expect(!second.inject(packet(flow: 0, number: 0)))
     }
 
-    @Test("A queue that nobody keeps is closed")
+    @Test("A queue that is released is closed")
     func dropped() throws {
         let first = try MemoryTun()
         _ = try first.cloneQueue()
@@ -68,7 +68,7 @@ struct MemoryTunQueueTests {
         #expect(try receive(first).count == 8)
     }
 
-    @Test("Each queue hears of changes and of the removal")
+    @Test("Each queue receives changes and the removal")
     func events() throws {
         let first = try MemoryTun(name: "mem0")
         let second = try first.cloneQueue()
@@ -82,7 +82,7 @@ struct MemoryTunQueueTests {
         #expect(throws: TunnelIOError(.deviceRemoved(name: "mem0"))) { _ = try second.cloneQueue() }
     }
 
-    @Test("Handlers are let go of outside the lock, so that what they hold may use the device as it goes")
+    @Test("Handlers are released outside the lock, so that their captured objects may use the device in deinit")
     func handlersGo() throws {
         final class Witness: Sendable {
             let tun: MemoryTun

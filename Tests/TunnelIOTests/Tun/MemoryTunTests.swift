@@ -80,7 +80,7 @@ struct MemoryTunTests {
         #expect(try port.receiveNow() == request)
     }
 
-    @Test("Sent packets are delivered, and what is no IP packet is dropped")
+    @Test("Sent packets are delivered, and an invalid IP packet is dropped")
     func send() throws {
         let tun = try MemoryTun()
         let batch = try makeBatch([request, [0xff, 0], [], ipv4(length: 20)])
@@ -144,7 +144,7 @@ struct MemoryTunTests {
         #expect(tun.drainLinkEvents() == [])
     }
 
-    @Test("A removed device says so everywhere, for good")
+    @Test("Every call of a removed device fails permanently")
     func removal() throws {
         let tun = try MemoryTun(name: "gone0")
         tun.inject(request)
@@ -161,7 +161,7 @@ struct MemoryTunTests {
         #expect(isReadable(tun.readiness))
     }
 
-    @Test("A closed device says so, and closing again is safe")
+    @Test("Every call of a closed device fails, and closing it again is safe")
     func closing() throws {
         let tun = try MemoryTun(name: "mem7")
         #expect(try tun.currentName() == "mem7")
@@ -174,7 +174,7 @@ struct MemoryTunTests {
         #expect(!tun.inject(request))
     }
 
-    @Test("A responder's answer comes back as a packet to receive")
+    @Test("A responder's response is a packet to receive")
     func responder() throws {
         let tun = try MemoryTun()
         unsafe tun.responder = { unsafe ICMPResponder().reply(to: $0) }
@@ -189,7 +189,7 @@ struct MemoryTunTests {
         #expect(tun.takeDelivered() == [])
     }
 
-    @Test("A delivery handler takes what is sent")
+    @Test("A delivery handler receives sent packets")
     func handler() throws {
         let tun = try MemoryTun()
         let box = Box()
@@ -204,7 +204,7 @@ struct MemoryTunTests {
         #expect(tun.takeDelivered() == [request])
     }
 
-    @Test("What one of two connected devices is sent, the other receives")
+    @Test("Packets sent to one of two connected devices are received by the other")
     func connected() throws {
         let (one, two) = (try MemoryTun(), try MemoryTun())
         MemoryTun.connect(one, two)
@@ -324,7 +324,7 @@ struct MemoryTunTests {
         withExtendedLifetime(two) {}
     }
 
-    @Test("What a handler of room captured may use the device when it is released")
+    @Test("An object that a room handler captured may use the device when it is released")
     func replacedRoomHandler() throws {
         let tun = try MemoryTun()
         let rooms = Counter()

@@ -28,7 +28,7 @@ struct NetlinkMessageTests {
             ])
     }
 
-    @Test("A datagram that is cut short anywhere gives what came before, and never traps")
+    @Test("A datagram that is truncated anywhere gives the messages before it, and never traps")
     func truncated() {
         let one = link(type: 16, index: 7, flags: 1, attributes: attribute(4, bytes(UInt32(1420))))
         let datagram = one + link(type: 17, index: 7)

@@ -11,7 +11,7 @@ import Testing
 struct PacketPortTests {
     // MARK: - Without waiting
 
-    @Test("Packets come one at a time, then there is none")
+    @Test("Packets are received one at a time, then none")
     func one() throws {
         let (tun, port) = try make()
         #expect(try port.receiveNow() == nil)
@@ -22,7 +22,7 @@ struct PacketPortTests {
         #expect(try port.receive(timeout: .zero) == nil)
     }
 
-    @Test("As many as there are, and as the batch has room for")
+    @Test("A batch receives the available packets that it has room for")
     func many() throws {
         let (tun, port) = try make()
         for number in 0..<5 { tun.inject(packet(number)) }
@@ -36,7 +36,7 @@ struct PacketPortTests {
         #expect(try port.receive(into: batch, timeout: .zero) == 0)
     }
 
-    @Test("A batch without room for another packet of any size is full, and nobody waits for what would never fit")
+    @Test("A batch without room for another packet is full, and a call with it does not wait")
     func noRoom() throws {
         let (tun, port) = try make(mtu: 65_535)
         let batch = try PacketBatch(packetCapacity: 8, byteCapacity: 1 << 17)
@@ -123,7 +123,7 @@ struct PacketPortTests {
         #expect(waiter.outcome() == .packet(packet(7)))
     }
 
-    @Test("An interruption stops everybody who waits at once, is remembered, and can be taken back")
+    @Test("An interruption ends every wait, is remembered, and can be reset")
     func interrupt() throws {
         let (tun, port) = try make()
         let waiters = try (0..<3).map { _ in try Waiter(port) }
@@ -139,7 +139,7 @@ struct PacketPortTests {
         #expect(try port.receive(timeout: .milliseconds(1)) == nil, "nothing of it is left")
     }
 
-    @Test("Closing stops everybody who waits at once")
+    @Test("Closing ends every wait immediately")
     func close() throws {
         let (tun, port) = try make()
         let waiters = try (0..<3).map { _ in try Waiter(port) }
@@ -182,7 +182,7 @@ struct PacketPortTests {
 
     // MARK: - Waiting as a task
 
-    @Test("Tasks get each packet once, however many wait")
+    @Test("Each packet goes to one of the waiting tasks")
     func tasks() async throws {
         let (tun, port) = try make()
         let numbers = try await withThrowingTaskGroup(of: [UInt8].self) { group in
@@ -210,7 +210,7 @@ struct PacketPortTests {
             task.cancel()
             #expect(await task.value == TunnelIOError(.cancelled))
         }
-        // Who reads all of them has nothing to catch.
+        // A reader of all packets has no error to catch.
         let reading = Task {
             var count = 0
             for try await _ in port.packets { count += 1 }
@@ -297,7 +297,7 @@ struct PacketPortTests {
             let box = Box()
             thread = try LoopThread(name: "waiter") {
                 do throws(TunnelIOError) {
-                    // Reached only by what does not work.
+                    // Reached only if something does not work.
                     let packet = try port.receive(timeout: .seconds(20))
                     box.outcome.withLock { $0 = .packet(packet) }
                 } catch {
@@ -313,7 +313,7 @@ struct PacketPortTests {
             let outcome = Mutex<Outcome?>(nil)
         }
 
-        /// What came of it, within a moment.
+        /// The outcome, within a moment.
         func outcome() -> Outcome? {
             let start = LaneClock.now()
             thread.join()

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("PacketRing")
 struct PacketRingTests {
-    @Test("It behaves as a bounded queue does, whatever is pushed and popped", arguments: [UInt64(1), 2, 3, 4])
+    @Test("A ring behaves as a bounded queue for any sequence of pushes and pops", arguments: [UInt64(1), 2, 3, 4])
     func model(_ seed: UInt64) throws {
         var generator = SplitMix(seed)
         var ring = try PacketRing(packetCapacity: 7, byteCapacity: 4096)
@@ -38,7 +38,7 @@ struct PacketRingTests {
         #expect(refused > 50)
     }
 
-    @Test("What is not taken stays")
+    @Test("A packet that is not removed stays")
     func notTaken() throws {
         var ring = try PacketRing(packetCapacity: 2, byteCapacity: 4096)
         let packet: [UInt8] = [1, 2]

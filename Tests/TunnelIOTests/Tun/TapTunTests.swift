@@ -56,7 +56,7 @@ struct TapTunTests {
         #expect(try memory.currentLinkState().isUp)
     }
 
-    @Test("What a filter captured may set another one when it is released")
+    @Test("An object that a filter captured may set another filter when it is released")
     func replacedFilter() throws {
         let tap = TapTun(try MemoryTun(), filter: true)
         do {

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("TunBuilder")
 struct TunBuilderTests {
-    @Test("Everything that is wrong is said at once")
+    @Test("All problems are reported together")
     func problems() throws {
         var builder = TunBuilder(name: "a/b")
         builder.mtu = 1000

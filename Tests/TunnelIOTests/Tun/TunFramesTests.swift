@@ -6,14 +6,14 @@
 
     @testable import TunnelIO
 
-    /// What a device makes of frames that a kernel, or whoever has the other end of a descriptor, should not give it.
+    /// The behaviour with invalid frames from a kernel or from the other end of a descriptor.
     @Suite("Frames of a Linux TUN device")
     struct TunFramesTests {
         static let framings = [
             TunFraming(hasVirtioHeader: true), TunFraming(hasVirtioHeader: true, hasPacketInformation: true),
         ]
 
-        @Test("A superframe comes apart whatever stands in front of it", arguments: framings)
+        @Test("A superframe is split with any prefix", arguments: framings)
         func good(_ framing: TunFraming) throws {
             let (header, frame, packets) = try superframe(isTCP: true)
             let reader = try TunReader(isUsed: true)
@@ -70,7 +70,7 @@
                     let packets = drain(reader)
                     #expect(packets.allSatisfy { $0.count <= max(0, length - framing.length) })
                 }
-                // A count beyond the buffer is the buffer's.
+                // A count larger than the buffer is limited to it.
                 _ = reader.accept(Int(UInt16.max) * 2, framing)
                 _ = drain(reader)
             }
@@ -134,7 +134,7 @@
             }
             bytes += frame
             guard room.count >= bytes.count else { return false }
-            // What is left from before must not be taken for what was read.
+            // Bytes of an earlier read must not count as read.
             unsafe room.initializeMemory(as: UInt8.self, repeating: 0xee)
             unsafe room.copyBytes(from: bytes.prefix(length))
             return true

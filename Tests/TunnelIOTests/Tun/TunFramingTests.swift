@@ -20,7 +20,7 @@ struct TunFramingTests {
         #expect(finish(TunFraming(), &empty) == nil)
     }
 
-    @Test("A complete packet behind a virtio header is left as it is")
+    @Test("A complete packet after a virtio header is unchanged")
     func complete() {
         var frame = virtioHeader() + packet
         #expect(finish(TunFraming(hasVirtioHeader: true), &frame) == packet.count)
@@ -40,7 +40,7 @@ struct TunFramingTests {
         #expect(Array(frame[10...]) == packet)
     }
 
-    @Test("A checksum that comes to zero is stored as all ones")
+    @Test("A checksum of zero is stored as all ones")
     func zeroChecksum() {
         // The field is the only word that is summed, and holds all ones: the checksum is zero.
         var frame = virtioHeader(flags: 1, start: 20, offset: 0) + packet[..<20] + [0xff, 0xff]
@@ -63,7 +63,9 @@ struct TunFramingTests {
         #expect(frame == bytes)
     }
 
-    @Test("Cut short anywhere, no frame traps or gives more than there is", arguments: [false, true], [false, true])
+    @Test(
+        "A frame that is truncated anywhere neither traps nor returns more bytes than it has",
+        arguments: [false, true], [false, true])
     func truncated(_ hasVirtioHeader: Bool, _ hasInformation: Bool) {
         let framing = TunFraming(hasVirtioHeader: hasVirtioHeader, hasPacketInformation: hasInformation)
         let whole =
@@ -74,12 +76,12 @@ struct TunFramingTests {
             var frame = Array(whole[..<length])
             let result = finish(framing, &frame)
             let rest = length - framing.length
-            // A checksum that lies beyond what is left is refused.
+            // A checksum beyond the end is refused.
             #expect(result == (rest > 0 && (!hasVirtioHeader || rest >= 28) ? rest : nil))
         }
     }
 
-    @Test("Packet information is the protocol in network order, and nothing for what is no IP packet")
+    @Test("Packet information is the protocol in network order; an invalid IP packet has none")
     func information() {
         func bytes(_ packet: [UInt8]) -> [UInt8]? {
             unsafe packet.withUnsafeBytes { unsafe TunFraming.packetInformation(of: $0) }.map { information in

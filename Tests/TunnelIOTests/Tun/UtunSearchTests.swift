@@ -34,7 +34,7 @@ struct UtunSearchTests {
     }
 
     @Test(
-        "What is not this process's, another control's, or does not answer is not found",
+        "A descriptor of another process or control, or one that does not answer, is not found",
         arguments: [
             UtunSearch.Wanted.name("utun1"), .name(""), .index(0), .index(99),
             .name("utun9"), .index(19), .name("utun6"), .index(21),
@@ -44,7 +44,7 @@ struct UtunSearchTests {
         #expect("\(try #require(error))".contains("utun0, utun4"))
     }
 
-    @Test("A process without any says so", arguments: [Int32(-1), 0, 4096, .max])
+    @Test("A process without a utun socket gets an error", arguments: [Int32(-1), 0, 4096, .max])
     func none(_ limit: Int32) {
         let empty = FakeSearchSystem(sockets: [:], indices: [:], limit: limit)
         let error = #expect(throws: TunnelIOError.self) { try UtunSearch.find(.only, system: empty) }
@@ -54,7 +54,7 @@ struct UtunSearchTests {
         }
     }
 
-    @Test("Numbers beyond the limit are not looked at")
+    @Test("Numbers beyond the limit are not checked")
     func limit() throws {
         var limited = system
         limited.limit = 8

@@ -21,7 +21,7 @@ struct UtunTests {
     private let v6 = PacketBuilder.icmpEcho(from: .v6(1, 2), to: .v6(3, 4), identifier: 1, sequence: 1)
 
     @Test(
-        "Names are asked for by unit",
+        "Names are requested by unit",
         arguments: [
             ("utun", UInt32(0)), ("utun0", 1), ("utun7", 8), ("utun123", 124),
             ("", nil), ("wg0", nil), ("utunx", nil), ("utun-1", nil), ("utun01", nil), ("utun+1", nil),
@@ -69,7 +69,7 @@ struct UtunTests {
         #expect(throws: TunnelIOError(.closed)) { try tun.receive(into: makeBatch()) }
     }
 
-    @Test("A name that is no utun's, and a descriptor that is none, are refused")
+    @Test("A name that is not a utun's, and a descriptor that is not one, are refused")
     func refusals() throws {
         #expect(throws: TunnelIOError(.invalidInterfaceName("wg0"))) {
             _ = try Utun(name: "wg0", mtu: 1420, system: FakeUtunSystem())
@@ -93,7 +93,7 @@ struct UtunTests {
         #expect(try tun.currentMTU() == 1234)
     }
 
-    @Test("A borrowed descriptor stays open, and one that is handed back is the caller's")
+    @Test("A borrowed descriptor stays open, and a returned one belongs to the caller")
     func borrowedAndReleased() throws {
         let (reader, writer) = try makeDescriptorPair()
         let borrower = try Utun(borrowing: writer, system: FakeUtunSystem())
@@ -110,7 +110,7 @@ struct UtunTests {
         #expect(throws: TunnelIOError.self) { _ = try Utun(borrowing: -1, system: FakeUtunSystem()) }
     }
 
-    @Test("Headers are taken off what is read, and frames of other families are passed over")
+    @Test("Headers are removed from packets that are read, and frames of other families are skipped")
     func receive() throws {
         let system = FakeUtunSystem()
         let tun = try Utun(name: "utun", mtu: 1420, system: system)
@@ -136,7 +136,7 @@ struct UtunTests {
         #expect(try tun.receive(into: makeBatch()) == 1)
     }
 
-    @Test("A socket at its end is a removed device, after what it still had")
+    @Test("A socket at its end is a removed device, after its last packets")
     func removed() throws {
         let system = FakeUtunSystem()
         let tun = try Utun(name: "utun1", mtu: 1420, system: system)
@@ -149,7 +149,7 @@ struct UtunTests {
         #expect(throws: TunnelIOError(.deviceRemoved(name: "utun1"))) { try tun.receive(into: batch) }
     }
 
-    @Test("Headers are put in front of what is sent, and what is no IP packet is dropped")
+    @Test("Sent packets get headers, and an invalid IP packet is dropped")
     func send() throws {
         let system = FakeUtunSystem()
         let tun = try Utun(name: "utun", mtu: 1420, system: system)
@@ -179,7 +179,7 @@ struct UtunTests {
         #expect(tun.drainLinkEvents() == [])
     }
 
-    @Test("An address is asked for with the request of its family, byte for byte")
+    @Test("The request for an address has its family's layout, byte for byte")
     func addressRequests() throws {
         let v4 = UtunAddressRequest(try InterfaceAddress("10.1.2.3/24"), interface: "utun7")
         #expect(!v4.isIPv6)

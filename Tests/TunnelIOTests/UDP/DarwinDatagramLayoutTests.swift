@@ -6,7 +6,7 @@ import Testing
 
 @testable import TunnelIO
 
-/// What Darwin's kernel writes and reads, played by hand: the numbers are those of its headers.
+/// The data that Darwin's kernel writes and reads, with the numbers of its headers.
 @Suite("Datagrams in Darwin's memory")
 struct DarwinDatagramLayoutTests {
     /// A control message as the kernel makes it.
@@ -104,7 +104,7 @@ struct DarwinDatagramLayoutTests {
     }
 
     @Test(
-        "A socket address is headed by its length and Darwin's family, and is read back as it was",
+        "A socket address begins with its length and Darwin's family, and is read back unchanged",
         arguments: [
             (Endpoint(address: .v4(192, 0, 2, 1), port: 51820), [UInt8(16), 2, 0xca, 0x6c]),
             (Endpoint(address: .v6(0xfe80 << 48, 1), port: 443, scopeID: 4), [28, 30, 0x01, 0xbb]),

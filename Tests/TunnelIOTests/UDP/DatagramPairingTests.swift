@@ -76,7 +76,7 @@ struct DatagramPairingTests {
         #expect(host.requests.count == 8)
     }
 
-    @Test("It gives up after 100 ports")
+    @Test("The search for a pair of ports ends after 100 ports")
     func givesUp() {
         let host = Host()
         #expect(throws: TunnelIOError.self) {

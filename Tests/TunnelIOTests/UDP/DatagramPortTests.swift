@@ -28,7 +28,7 @@ struct DatagramPortTests {
         #expect(internet.statistics.delivered == 4)
     }
 
-    @Test("Datagrams of the system's loopback arrive one by one, however they came", arguments: [false, true])
+    @Test("Datagrams of the system's loopback arrive one by one, joined or not", arguments: [false, true])
     func system(isIPv6: Bool) async throws {
         let (one, two) = (try DatagramPort(), try DatagramPort())
         let endpoint = Endpoint.loopback(isIPv6: isIPv6, port: two.port)
@@ -41,7 +41,7 @@ struct DatagramPortTests {
         for number in 0..<50 { #expect(try await two.nextDatagram().bytes == Self.text(number)) }
     }
 
-    @Test("Several tasks wait at once, and each datagram goes to one of them")
+    @Test("Several tasks can wait, and each datagram goes to one of them")
     func severalReaders() async throws {
         let internet = MemoryInternet()
         let port = try DatagramPort(7, on: internet.attach("192.0.2.7"))
@@ -57,7 +57,7 @@ struct DatagramPortTests {
         #expect(seen == Set(0..<20))
     }
 
-    @Test("Closing ends the sequence and every wait at once, and what follows is refused")
+    @Test("Closing ends the sequence and every wait immediately, and later calls are refused")
     func closing() async throws {
         let internet = MemoryInternet()
         let port = try DatagramPort(7, on: internet.attach("192.0.2.7"))
@@ -78,7 +78,7 @@ struct DatagramPortTests {
         port.close()
     }
 
-    @Test("A cancelled task waits no longer, its sequence ends, and the port goes on")
+    @Test("A cancelled task stops waiting, its sequence ends, and the port stays open")
     func cancellation() async throws {
         let internet = MemoryInternet()
         let network = try internet.attach("192.0.2.7")
@@ -93,7 +93,7 @@ struct DatagramPortTests {
         #expect(try await port.nextDatagram().bytes == [9])
     }
 
-    @Test("What cannot be sent is told: no such family, or too long; an empty datagram is one")
+    @Test("A datagram of a missing family, or one that is too long, is reported as not sent; an empty one is sent")
     func limits() async throws {
         let internet = MemoryInternet()
         let port = try DatagramPort(7, on: internet.attach("192.0.2.7"))

@@ -16,7 +16,7 @@ import Testing
 
 @Suite("The system's resolver")
 struct HostLookupTests {
-    @Test("An address as text is its own answer, once, with the port that was asked for")
+    @Test("A text address gives one endpoint with the given port")
     func literals() throws {
         #expect(
             try HostLookup.endpoints(of: "192.0.2.1", port: 51820) == [
@@ -44,7 +44,7 @@ struct HostLookupTests {
         #expect(Set(found).count == found.count)
     }
 
-    @Test("What is no name fails with the system's reason")
+    @Test("A lookup of an invalid name fails with the system's reason")
     func failure() {
         let error = #expect(throws: HostLookupFailure.self) { try HostLookup.endpoints(of: "not a name", port: 7) }
         #expect(error?.reason.isEmpty == false)

@@ -147,7 +147,7 @@
             #expect(receiver.statistics.truncated == 0)
         }
 
-        @Test("Datagrams that come one by one fill a batch, joined ones are given two messages at a time")
+        @Test("Single datagrams fill a batch; joined ones are returned two messages at a time")
         func oneReceive() throws {
             let receiver = try LinuxUDPSocket(isIPv6: false, port: 0)
             let received = try PacketBatch(packetCapacity: 512, byteCapacity: 64 * LinuxUDPSocket.slotStride)
@@ -165,7 +165,7 @@
             #expect(together.allSatisfy { $0 <= 128 } && together.contains { $0 >= 64 }, "\(together)")
         }
 
-        /// The sizes of the batches in which so many datagrams come.
+        /// The sizes of the batches in which this many datagrams arrive.
         private func receiveAll(
             _ count: Int, from receiver: LinuxUDPSocket, into batch: PacketBatch
         ) throws -> [Int] {
@@ -198,7 +198,7 @@
             #expect(receiver.statistics.truncated == 0)
         }
 
-        @Test("A reply leaves from the address that was asked")
+        @Test("A reply leaves from the address that the datagram was sent to")
         func stickySource() throws {
             let server = try LinuxUDPSocket(isIPv6: false, port: 0)
             let client = try LinuxUDPSocket(isIPv6: false, port: 0)
@@ -229,7 +229,7 @@
             #expect(sender.statistics.staleSources == 2)
         }
 
-        @Test("A port that nobody listens on harms neither socket nor batch")
+        @Test("A port without a listener harms neither socket nor batch")
         func refused() throws {
             let closed = try LinuxUDPSocket(isIPv6: false, port: 0)
             let port = closed.port
@@ -243,7 +243,7 @@
             }
         }
 
-        @Test("A closed socket says so to every call, and closing again is fine")
+        @Test("Every call of a closed socket fails, and closing it again is safe")
         func closed() throws {
             let socket = try LinuxUDPSocket(isIPv6: false, port: 0)
             let outgoing = try batch(of: [[1]], to: .loopback(port: socket.port))
@@ -270,7 +270,7 @@
             #expect(throws: TunnelIOError(.bind(port: holder.port, operation: "bind"), errno: EADDRINUSE)) {
                 try SystemDatagramNetwork().bind(port: holder.port, mark: 0)
             }
-            // The other family's socket was given back.
+            // The other family's socket was closed.
             let other = try LinuxUDPSocket(isIPv6: !isIPv6, port: holder.port)
             #expect(other.port == holder.port)
         }

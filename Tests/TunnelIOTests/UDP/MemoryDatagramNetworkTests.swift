@@ -110,7 +110,7 @@ struct MemoryDatagramNetworkTests {
         #expect(try a.send(batch(of: [[1]], to: toB), in: 0..<1).lastError == ENETUNREACH)
     }
 
-    @Test("A reply leaves from the address that was asked")
+    @Test("A reply leaves from the address that the datagram was sent to")
     func stickySource() throws {
         let server = try #require(try internet.attach([.v4(1), .v4(2)]).bind(port: 7, mark: 0).v4)
         let client = try #require(try internet.attach([.v4(3)]).bind(port: 7, mark: 0).v4)

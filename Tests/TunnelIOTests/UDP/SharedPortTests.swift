@@ -76,7 +76,7 @@ struct SharedPortTests {
             for sockets in shared { sockets.close() }
         }
 
-        @Test("On Linux: what the queue of a socket had no room for is told")
+        @Test("On Linux, datagrams that a socket's full queue dropped are reported")
         func droppedOnReceipt() throws {
             let socket = try LinuxUDPSocket(isIPv6: false, port: 0)
             _ = SocketSetup.setOption(socket.readiness, SOL_SOCKET, SO_RCVBUF, 4096)
@@ -94,7 +94,8 @@ struct SharedPortTests {
         }
     #endif
 
-    /// Expects that all have come, those of a source in order from one of the sockets, and that no socket had none.
+    /// Expects that all datagrams arrived, those of a source in order at one of the sockets, and that each socket received
+    /// some.
     private func expectSpread(_ sockets: [any DatagramSocket], sources: Int, each: Int) throws {
         var owners: [UInt8: Int] = [:]
         var total = 0

@@ -27,7 +27,7 @@ struct ReceivedDatagram {
     var endpoint: Endpoint
 }
 
-/// Receives until there are `count` datagrams, or none came for two seconds.
+/// Receives until there are `count` datagrams, or none arrived for two seconds.
 func receive(_ count: Int, from socket: any DatagramSocket, slots: Int = 64) throws -> [ReceivedDatagram] {
     let batch = try PacketBatch(packetCapacity: slots, byteCapacity: slots * 65_600)
     var received: [ReceivedDatagram] = []

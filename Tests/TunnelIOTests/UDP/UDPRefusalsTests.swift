@@ -43,7 +43,7 @@
 
         private let single = [1000, 1000, 1000, 1000]
 
-        @Test("Nothing was refused: nobody asks for the time")
+        @Test("Without a refusal the clock is not read")
         func nothing() throws {
             let sender = Sender()
             let (lengths, calls) = try sender.send(near, far)
@@ -97,7 +97,7 @@
             #expect(try sender.send(near, size: 499).lengths == [1996])
         }
 
-        @Test("A path is the same whatever the port and the source")
+        @Test("A path does not depend on the port and the source")
         func samePath() throws {
             let sender = Sender()
             var other = near

@@ -85,7 +85,7 @@
             #expect(calls.taken == (0..<150).map { UInt8($0) })
         }
 
-        @Test("A partial send goes on behind what was taken")
+        @Test("A partial send continues after the sent datagrams")
         func partial() throws {
             let (sender, calls) = try run(10, [.take(3), .take(1), .take(6)])
             #expect(sender.result == DatagramSendResult(sent: 10, bytes: 20))
@@ -218,7 +218,7 @@
         }
 
         @Test(
-            "Datagrams are sent one by one when they are refused after others were taken, and taken in parts",
+            "Datagrams are sent one by one if they are refused after others were sent, and are accepted in parts",
             arguments: [EIO, EINVAL, EMSGSIZE])
         func refusedInBetween(code: Int32) throws {
             let (sender, calls) = try send(
@@ -228,7 +228,7 @@
             #expect(calls.lengths == [60, 40, 40, 40, 50])
         }
 
-        @Test("One of the datagrams that cannot be sent at all is dropped, and no other")
+        @Test("Only the datagram that cannot be sent at all is dropped")
         func refusedAndDropped() throws {
             let (sender, calls) = try send([10, 10, 10], [.fail(EMSGSIZE), .take(1), .fail(EPERM)])
             #expect(sender.result == DatagramSendResult(sent: 2, dropped: 1, bytes: 20, lastError: EPERM))
@@ -246,7 +246,7 @@
             #expect(kept.controls == [24])
         }
 
-        @Test("One that is lost counts as many")
+        @Test("A lost message counts all of its datagrams")
         func dropped() throws {
             let (sender, _) = try send([10, 10, 10], [.fail(EPERM)])
             #expect(sender.result == DatagramSendResult(dropped: 3, lastError: EPERM))
@@ -266,7 +266,7 @@
             return (endpoint, overflow)
         }
 
-        @Test("What is written is read back", arguments: [false, true])
+        @Test("A written message is read back unchanged", arguments: [false, true])
         func roundTrip(isIPv6: Bool) {
             var endpoint = Endpoint.loopback(isIPv6: isIPv6, port: 1)
             endpoint.source.high = isIPv6 ? 0x2001_0db8_0000_0001 : 0
