@@ -54,9 +54,9 @@ package final class ChildProcess {
         self.outputLimit = outputLimit
         let pipe = try DescriptorPipe()
         let setup = SpawnSetup(.ownGroup)
-        if let input { setup.give(input, as: 0) } else { setup.openNull(0, forWriting: false) }
-        for number in [1, 2] as [Int32] { setup.give(pipe.writer.number, as: number) }
-        for (number, descriptor) in descriptors { setup.give(descriptor, as: number) }
+        if let input { setup.pass(input, as: 0) } else { setup.openNull(0, forWriting: false) }
+        for number in [1, 2] as [Int32] { setup.pass(pipe.writer.number, as: number) }
+        for (number, descriptor) in descriptors { setup.pass(descriptor, as: number) }
         id = try setup.start(program, isSearched: isSearched, arguments: arguments, environment: environment)
         pipe.writer.close()
         output = pipe.reader

@@ -52,20 +52,20 @@ package final class OneShot<Value: Sendable>: Sendable {
     }
 }
 
-/// How an operation with a deadline went.
+/// The outcome of an operation with a deadline.
 package enum DeadlineOutcome<Value: Sendable>: Sendable {
     case finished(Value)
     case timedOut
     case cancelled
 }
 
-/// Runs `operation` in a task of its own and waits until it returns, `limit` has passed or the caller's task is cancelled.
+/// Runs `operation` in a separate task and waits until it returns, `limit` has passed or the caller's task is cancelled.
 ///
-/// Whichever comes first counts. In the other cases the operation's task is cancelled, and left to itself if it does not
-/// care: unlike a task group this does not wait for it. In a task that is cancelled already nothing begins.
+/// The first of these determines the result. In the other cases the operation's task is cancelled; unlike a task group, this
+/// does not wait for its end. In a cancelled task the operation does not begin.
 /// - Parameters:
-///   - limit: how long it may take; nil: as long as it likes.
-///   - started: gets the operation's task.
+///   - limit: the longest time; `nil` for no limit.
+///   - started: called with the operation's task.
 package func withDeadline<Value: Sendable>(
     _ limit: Duration?, clock: any Clock<Duration>, started: (Task<Void, Never>) -> Void = { _ in },
     _ operation: @escaping @Sendable () async -> Value

@@ -4,12 +4,13 @@
 import CTunnelSystem
 package import Synchronization
 
-/// A file descriptor with one owner, closed exactly once: when the owner goes, unless it was taken.
+/// A file descriptor with one owner. It is closed exactly once, when the owner is released, unless ownership was released
+/// first.
 package struct OwnedDescriptor: ~Copyable, Sendable {
     /// The descriptor's number, valid while this value lives.
     package let number: Int32
 
-    /// Takes over `number`, which nobody else may close from here on.
+    /// Takes ownership of `number`, which only this value may close from now on.
     package init(_ number: Int32) {
         self.number = number
     }
@@ -32,7 +33,7 @@ package struct OwnedDescriptor: ~Copyable, Sendable {
 /// A number that is closed while another thread is between looking it up and its system call could by then name some
 /// other file. So each use is bracketed, and the last one out closes. Uses neither block nor exclude each other.
 package final class SharedDescriptor: Sendable {
-    /// The descriptor's number. Only for registering it with an event loop that lets go of it before ``close()``.
+    /// The descriptor's number. Use it only to register with an event loop that unregisters it before ``close()``.
     package let number: Int32
     /// The uses under way, plus `closing` once ``close()`` was called.
     @usableFromInline let uses = Atomic<UInt64>(0)

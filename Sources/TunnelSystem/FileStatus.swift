@@ -3,7 +3,7 @@
 
 package import CTunnelSystem
 
-/// What the system says of a file.
+/// The status of a file (`stat`).
 package struct FileStatus: Sendable {
     package enum Kind: Sendable {
         case file
@@ -13,7 +13,7 @@ package struct FileStatus: Sendable {
     }
 
     package let kind: Kind
-    /// Who may do what: the lower twelve bits.
+    /// The permissions: the lower twelve bits of the mode.
     package let mode: mode_t
     package let owner: uid_t
     package let size: Int
@@ -21,14 +21,14 @@ package struct FileStatus: Sendable {
     package let modified: Int
     package let identity: FileIdentity
 
-    /// The file at `path`; nil when there is none or it cannot be looked at, with the reason in `errno`.
+    /// The status of the file at `path`; `nil` if there is none or it cannot be read, with the reason in `errno`.
     package init?(of path: String, followsLinks: Bool = true) {
         var status = stat()
         guard unsafe (followsLinks ? stat(path, &status) : lstat(path, &status)) == 0 else { return nil }
         self.init(status)
     }
 
-    /// The file that is open as `descriptor`; nil when it cannot be looked at, with the reason in `errno`.
+    /// The status of an open descriptor; `nil` if it cannot be read, with the reason in `errno`.
     package init?(of descriptor: Int32) {
         var status = stat()
         guard unsafe fstat(descriptor, &status) == 0 else { return nil }
@@ -52,7 +52,7 @@ package struct FileStatus: Sendable {
     }
 }
 
-/// Which file it is: it tells our own file from one that took its place.
+/// The identity of a file: it distinguishes a file from one that replaced it.
 package struct FileIdentity: Hashable, Sendable {
     fileprivate let device: UInt64
     fileprivate let inode: UInt64

@@ -45,7 +45,7 @@ package enum JSON: Equatable, Sendable {
     /// The document in one line, in UTF-8.
     package var bytes: [UInt8] { Array(line.utf8) }
 
-    /// - Parameter lineBreak: the end of a line and the indentation of the next; empty where all is in one line.
+    /// - Parameter lineBreak: the end of a line and the indentation of the next; empty to write one line.
     private func write(to text: inout String, lineBreak: String) {
         switch self {
         case .null: text += "null"

@@ -29,7 +29,7 @@ extension Decoder {
 
 extension KeyedDecodingContainer {
     /// Replaces `value` by the member `key`, if it exists.
-    package func take<Value: Decodable>(_ key: Key, _ value: inout Value) throws {
+    package func read<Value: Decodable>(_ key: Key, into value: inout Value) throws {
         value = try decodeIfPresent(Value.self, forKey: key) ?? value
     }
 }

@@ -51,7 +51,7 @@
         }
 
         /// Passes a descriptor of this process to the child with this number, which must differ.
-        package func give(_ descriptor: Int32, as number: Int32) {
+        package func pass(_ descriptor: Int32, as number: Int32) {
             numbers.insert(number)
             unsafe posix_spawn_file_actions_adddup2(&actions, descriptor, number)
         }

@@ -44,7 +44,7 @@ enum Background {
         for (descriptor, number) in zip(descriptors, [tunNumber, managementNumber, readyNumber]) {
             let copy = try SystemCall.check("dup") { fcntl(descriptor, F_DUPFD_CLOEXEC, 16) }
             copies.append(copy)
-            setup.give(copy, as: number)
+            setup.pass(copy, as: number)
         }
         setup.openNull(0, forWriting: false)
         for output in [1, 2] as [Int32] {

@@ -17,7 +17,7 @@
             let setup = SpawnSetup(.ownGroup)
             setup.openNull(0, forWriting: false)
             setup.openNull(2, forWriting: true)
-            for number in [1, 9] as [Int32] { setup.give(pipe.writer.number, as: number) }
+            for number in [1, 9] as [Int32] { setup.pass(pipe.writer.number, as: number) }
             let child = try setup.start(
                 "/bin/sh",
                 arguments: ["sh", "-c", "for file in /proc/$$/fd/*; do [ ! -e $file ] || echo ${file##*/}; done"],

@@ -122,14 +122,14 @@ struct BypassLookup {
                 // A refusal by ICMP is an error of the socket, and does not concern other servers.
                 guard (try? socket.receive(into: batch)) ?? 0 > 0 else { continue }
                 for index in 0..<batch.count {
-                    take(batch.copy(of: index), batch[endpoint: index], asking: server, &progress)
+                    receive(batch.copy(of: index), batch[endpoint: index], asking: server, &progress)
                 }
             }
             if progress.lastCode != nil, progress.found.isEmpty { return }
         }
     }
 
-    private func take(
+    private func receive(
         _ message: [UInt8], _ sender: Endpoint, asking server: IPAddress, _ progress: inout Progress
     ) {
         guard sender.port == DNSMessage.port, progress.asked.contains(sender.address) else { return }

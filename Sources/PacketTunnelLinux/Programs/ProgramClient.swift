@@ -39,7 +39,7 @@ package final class ProgramClient: Sendable {
         let setup = SpawnSetup(.ownSession)
         for number in [0, 1, 2] as [Int32] { setup.openNull(number, forWriting: number > 0) }
         let (here, there) = try Self.pair()
-        setup.give(there.number, as: ProgramSupervisor.controlNumber)
+        setup.pass(there.number, as: ProgramSupervisor.controlNumber)
         process = try setup.start(program, arguments: arguments, environment: environment)
         there.close()
         let relay = ProgramRelay(here)

@@ -149,18 +149,18 @@ package final class ProgramSupervisor {
         guard let text = try? JSONEncoder().encode(scope) else { throw SystemError("encode", errno: EINVAL) }
         let file = try SystemProgram.memoryFile(Array(text))
         let setup = SpawnSetup(.ownSession)
-        setup.give(file.number, as: Self.scopeNumber)
+        setup.pass(file.number, as: Self.scopeNumber)
         for number in [1, 2] as [Int32] { setup.openNull(number, forWriting: true) }
         var (ours, theirs): ([SharedDescriptor], [SharedDescriptor]) = ([], [])
         for number in ProgramClient.socketNumbers {
             let (here, there) = try ProgramClient.pair()
             ours.append(here)
             theirs.append(there)
-            setup.give(there.number, as: number)
+            setup.pass(there.number, as: number)
         }
         let (heart, theirHeart) = try ProgramClient.pair()
         guard SystemCall.setNonBlocking(heart.number) else { throw SystemError("fcntl", errno: errno) }
-        setup.give(theirHeart.number, as: Self.heartNumber)
+        setup.pass(theirHeart.number, as: Self.heartNumber)
         // Copies here would keep a server running after the end of the other process.
         defer { for descriptor in ours + theirs + [theirHeart] { descriptor.close() } }
         let process = try setup.start(program, arguments: arguments, environment: environment)

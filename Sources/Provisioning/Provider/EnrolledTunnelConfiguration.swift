@@ -3,6 +3,7 @@
 
 public import NetworkAddresses
 public import PacketTunnel
+import TunnelSystem
 import WireGuardCore
 public import WireGuardTunnel
 
@@ -135,22 +136,19 @@ extension EnrolledTunnelConfiguration: Codable {
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         self.init(gateways: try container.decode([ProvisioningServer].self, forKey: .gateways))
-        func take<Value: Decodable>(_ key: CodingKeys, into value: inout Value) throws {
-            if let given = try container.decodeIfPresent(Value.self, forKey: key) { value = given }
-        }
         deviceID = try container.decodeIfPresent(RandomID.self, forKey: .deviceID)
-        try take(.secretName, into: &secretName)
+        try container.read(.secretName, into: &secretName)
         deviceName = try container.decodeIfPresent(String.self, forKey: .deviceName)
         platform = try container.decodeIfPresent(String.self, forKey: .platform)
-        try take(.customDNSServers, into: &customDNSServers)
-        try take(.usesNameServers, into: &usesNameServers)
+        try container.read(.customDNSServers, into: &customDNSServers)
+        try container.read(.usesNameServers, into: &usesNameServers)
         routes = try container.decodeIfPresent([IPPrefix].self, forKey: .routes)
-        try take(.allowsLocalNetwork, into: &allowsLocalNetwork)
-        try take(.allowedNetworks, into: &allowedNetworks)
-        try take(.leakPolicy, into: &leakPolicy)
-        try take(.connectivity, into: &connectivity)
-        try take(.handshakeTimeout, into: &handshakeTimeout)
-        try take(.gatewayTimeout, into: &gatewayTimeout)
+        try container.read(.allowsLocalNetwork, into: &allowsLocalNetwork)
+        try container.read(.allowedNetworks, into: &allowedNetworks)
+        try container.read(.leakPolicy, into: &leakPolicy)
+        try container.read(.connectivity, into: &connectivity)
+        try container.read(.handshakeTimeout, into: &handshakeTimeout)
+        try container.read(.gatewayTimeout, into: &gatewayTimeout)
     }
 }
 

@@ -4,7 +4,7 @@
 import CTunnelSystem
 import NetworkAddresses
 
-/// What is done once for each UDP socket, the same on all systems.
+/// The setup of each UDP socket that all systems share.
 enum SocketSetup {
     /// Binds a socket to the port of a binding, at the wildcard address of its family.
     /// - Parameter write: lays an endpoint out as the system's socket address and returns its length.

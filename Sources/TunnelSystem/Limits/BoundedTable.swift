@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// A table that forgets what was set the longest time ago when there is no more room: nobody makes it grow.
+/// A table that removes the oldest entry if it is full, so that no client can make it grow.
 package struct BoundedTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     private let capacity: Int
     private var entries: [Key: (value: Value, stamp: UInt64)] = [:]

@@ -5,17 +5,17 @@ package import NetworkAddresses
 
 private let second: Int64 = 1_000_000_000
 
-/// How many failed logins there may be, and how long is waited after more. A value without a clock.
+/// Limits failed logins with increasing waits. A value without a clock.
 ///
-/// Failures are counted for each source (an address, or an IPv6 network of 64 bits) and for each login. After a few, attempts
-/// wait: each further failure doubles the time, up to a limit. Attempts that come too early are refused unlooked at, and count
-/// for nothing: a wait ends, whoever knocks, and the right password works after it. Nobody is locked out: a source that has not
-/// failed itself does not wait for the failures of that login elsewhere.
+/// Failures are counted for each source (an address, or an IPv6 network of 64 bits) and for each login. After a few failures,
+/// attempts must wait: each further failure doubles the time, up to a limit. An attempt that comes too early is refused
+/// unchecked and does not count, so a wait ends in any case, and the right password works after it. No user is locked out: a
+/// source without failures does not wait for the failures of that login elsewhere.
 ///
-/// A login that has succeeded from a source in the last seven days waits for its own failures there alone, and for at most
-/// ``Limits/longestLoginWait``. The failures of its neighbours there, and its failures elsewhere, do not delay it.
+/// A login that has succeeded from a source in the last seven days waits only for its own failures there, and for at most
+/// ``Limits/longestLoginWait``. The failures of other logins there, and its failures elsewhere, do not delay it.
 ///
-/// All times are nanoseconds of one clock that goes forward only, and counts while the machine sleeps.
+/// All times are nanoseconds of one monotonic clock that counts while the machine sleeps.
 ///
 /// Successes are limited too, if ``Successes`` are given: each one costs as much as a failure.
 package struct LoginLimiter: Sendable {

@@ -57,7 +57,7 @@ private struct Member: Sendable {
     let encode: @Sendable (Configuration, inout KeyedEncodingContainer<MemberName>) throws -> Void
 
     init<Value: Codable & Sendable>(_ name: MemberName, _ path: any WritableKeyPath<Configuration, Value> & Sendable) {
-        decode = { container, configuration in try container.take(name, &configuration[keyPath: path]) }
+        decode = { container, configuration in try container.read(name, into: &configuration[keyPath: path]) }
         encode = { configuration, container in try container.encode(configuration[keyPath: path], forKey: name) }
     }
 

@@ -107,7 +107,7 @@ import TunnelSystem
         let output = try DescriptorPipe()
         let setup = SpawnSetup(.ownGroup)
         setup.openNull(0, forWriting: false)
-        setup.give(output.writer.number, as: 1)
+        setup.pass(output.writer.number, as: 1)
         setup.openNull(2, forWriting: true)
         var environment = ProcessInfo.processInfo.environment
         environment[variable] = path

@@ -25,7 +25,7 @@
             let setup = SpawnSetup(.ownGroup)
             setup.openNull(0, forWriting: false)
             setup.openNull(3 - stream, forWriting: true)
-            setup.give(pipe.writer.number, as: stream)
+            setup.pass(pipe.writer.number, as: stream)
             let process = try setup.start(
                 program, arguments: [program] + arguments,
                 environment: ProcessInfo.processInfo.environment.map { "\($0)=\($1)" })

@@ -241,7 +241,7 @@
             }
             let stale = staleSources
             put(spare, count, with: &calls)
-            // A source that vanished says nothing of what can be cut.
+            // A source address that was removed says nothing about segmentation.
             guard code != 0, staleSources == stale else { return }
             hasLearned = true
             unsafe refusals.recordRefusal(

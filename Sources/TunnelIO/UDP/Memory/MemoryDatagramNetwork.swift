@@ -16,7 +16,7 @@ public final class MemoryDatagramNetwork: DatagramNetwork {
 
     private struct State {
         var addresses: [IPAddress] = []
-        /// Those that share a port are in the order in which they were bound.
+        /// Sockets that share a port are in the order of their binding.
         var sockets: [Key: [MemoryUDPSocket]] = [:]
         /// The next port that is given for zero; counted up, so that runs are alike.
         var nextPort: UInt16 = 49_152
@@ -42,8 +42,8 @@ public final class MemoryDatagramNetwork: DatagramNetwork {
         internet.route(self, from: old, to: addresses)
     }
 
-    /// Gives the host these addresses as text instead of those it has.
-    /// - Throws: what is wrong with an address. Then nothing changes.
+    /// Replaces the host's addresses by these, given as text.
+    /// - Throws: an error that describes the invalid address. Then nothing changes.
     public func move(to addresses: String...) throws(AddressTextError) {
         move(to: try addresses.map { (text) throws(AddressTextError) in try IPAddress(text) })
     }

@@ -25,7 +25,7 @@ public struct MemoryDatagram: Hashable, Sendable {
 /// A datagram is in its receiver's queue, or dropped and counted, when the sender's call returns, so that a test is
 /// deterministic: nothing is reordered or late.
 public final class MemoryInternet: Sendable {
-    /// What has become of the datagrams so far.
+    /// The counters of datagrams so far.
     public struct Statistics: Hashable, Sendable {
         /// Datagrams that reached a socket's queue.
         public var delivered = 0
@@ -37,8 +37,8 @@ public final class MemoryInternet: Sendable {
         public var overflowed = 0
     }
 
-    /// Decides on each datagram, on the sender's thread: false swallows it, and what is changed is delivered changed,
-    /// which makes a NAT, a lossy link or a forger. It must not use the internet itself.
+    /// Decides on each datagram, on the sender's thread: false drops it, and changes are delivered. So a filter can be a NAT,
+    /// a lossy link or a forger. It must not use the internet itself.
     public typealias Filter = @Sendable (inout MemoryDatagram) -> Bool
 
     private struct State {
@@ -66,17 +66,17 @@ public final class MemoryInternet: Sendable {
     }
 
     /// Adds a host with these addresses as text, such as `192.0.2.1` or `2001:db8::1`.
-    /// - Throws: what is wrong with an address. Then there is no new host.
+    /// - Throws: an error that describes the invalid address. Then no host is added.
     public func attach(_ addresses: String...) throws(AddressTextError) -> MemoryDatagramNetwork {
         attach(try addresses.map { (text) throws(AddressTextError) in try IPAddress(text) })
     }
 
-    /// Sets what decides on each datagram; nil lets all through.
+    /// Sets the filter of all datagrams; `nil` removes it.
     public func setFilter(_ filter: Filter?) {
         state.withLock { $0.filter = filter }
     }
 
-    /// What has become of the datagrams so far.
+    /// The counters of datagrams so far.
     public var statistics: Statistics { state.withLock { $0.statistics } }
 
     func route(_ host: MemoryDatagramNetwork, from old: [IPAddress], to new: [IPAddress]) {

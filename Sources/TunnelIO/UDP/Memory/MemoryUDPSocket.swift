@@ -26,7 +26,7 @@ public final class MemoryUDPSocket: DatagramSocket {
 
     /// The only interface of a host.
     static let interface: UInt32 = 1
-    /// The bytes between two datagrams in a batch, at least.
+    /// The least number of bytes between two datagrams in a batch.
     private static let gap = 32
 
     /// The largest payload of UDP over this family.
@@ -120,10 +120,10 @@ public final class MemoryUDPSocket: DatagramSocket {
         return 0
     }
 
-    /// What was too large for the batch, or found the queue full.
+    /// Datagrams that were too large for the batch or found the queue full.
     public var receiveDrops: DatagramReceiveDrops { state.withLock { $0.drops } }
 
-    /// Marks what is sent from now on for policy routing; zero clears the mark.
+    /// Sets the mark for policy routing of later datagrams; zero clears it.
     public func setMark(_ mark: UInt32) throws(TunnelIOError) {
         try state.withLock { (state) throws(TunnelIOError) in
             guard !state.isClosed else { throw TunnelIOError(.closed) }

@@ -112,7 +112,7 @@
             let kept = ProcessEnvironment.assignments(["PATH", "HOME", "LANG", "TZ", RuntimeDirectory.variable])
             do throws(SystemError) {
                 let pipe = try DescriptorPipe()
-                setup.give(pipe.writer.number, as: Self.reportNumber)
+                setup.pass(pipe.writer.number, as: Self.reportNumber)
                 let child = try setup.start(program, arguments: arguments, environment: kept + environment)
                 pipe.writer.close()
                 return (child, pipe.reader)
