@@ -160,7 +160,7 @@ package final class ServerNetwork: Sendable {
 
     /// The changes by other programs that the server has reverted.
     package var repairs: NetworkRepairs { state.repairs }
-    /// Whether forwarding is stopped because the rules are gone and could not be restored.
+    /// Whether forwarding is stopped because the rules were removed and could not be restored.
     package var isHeld: Bool { state.isHeld }
     /// The state of the network.
     package var state: NetworkState { shared.state.withLock { $0 } }

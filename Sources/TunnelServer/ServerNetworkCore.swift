@@ -204,7 +204,7 @@ final class ServerNetworkCore {
         }
         if settings.addresses.contains(where: { !$0.isIPv6 }) {
             steps.append(.setting(path: Self.forwarding4, value: "1"))
-            // A new interface gets the value of `default`, whatever the values of other interfaces.
+            // A new interface gets the value of `default`.
             steps += settings.tunnels.map {
                 .setting(path: "\(Self.kernel)/ipv4/conf/\($0)/forwarding", value: "1")
             }

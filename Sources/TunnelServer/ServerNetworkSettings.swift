@@ -5,11 +5,11 @@ package import NetworkAddresses
 
 /// The settings of a server's network that do not depend on its clients.
 package struct ServerNetworkSettings: Hashable, Sendable {
-    /// How packets of a family reach the internet.
+    /// The way from the clients of a family to the internet.
     package enum Way: String, Hashable, Sendable, Codable, CaseIterable {
-        /// With the server's own address as their source (NAT).
+        /// The server's own address is the source of packets (NAT).
         case masqueraded
-        /// With the client's own address: the routers know that the pool's network is behind the server.
+        /// The client's address is the source of packets: routers must know that the pool's network is behind the server.
         case routed
     }
 
@@ -31,7 +31,7 @@ package struct ServerNetworkSettings: Hashable, Sendable {
     package var mtu: Int
     /// The server's own addresses in the tunnel, at most one of each family. The clients' addresses are in the same networks.
     package var addresses: [InterfaceAddress]
-    /// How the clients' IPv4 packets reach the internet.
+    /// The way of the clients' IPv4 packets to the internet.
     package var way4 = Way.masqueraded
     package var way6 = Way.masqueraded
     /// The name servers that clients are given: port 53 of them is reached wherever they are.

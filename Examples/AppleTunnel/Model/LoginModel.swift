@@ -32,7 +32,7 @@ public final class LoginModel {
     public var details = Details()
     /// The status of the tunnel.
     public private(set) var status = TunnelStatusUpdate(.disconnected)
-    /// The alert to show, or `nil` for none.
+    /// The alert to show; `nil` if there is none.
     public var alert: AlertText?
     /// Whether profiles have been read.
     public private(set) var isLoaded = false

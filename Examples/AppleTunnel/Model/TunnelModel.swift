@@ -34,7 +34,7 @@ public final class TunnelModel {
     public private(set) var busy: Set<String> = []
     /// Whether a profile is being installed.
     public private(set) var isInstalling = false
-    /// The alert to show, or `nil` for none.
+    /// The alert to show; `nil` if there is none.
     public var alert: AlertText?
     /// The profile whose removal the user is asked to confirm.
     public var removal: TunnelProfile?

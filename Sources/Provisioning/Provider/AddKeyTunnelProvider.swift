@@ -170,7 +170,7 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
         }
     }
 
-    /// Called when no data arrives any more.
+    /// Called when no data arrives.
     private func lost(_ error: TunnelError) {
         guard run != nil else { return }
         move?.cancel()

@@ -299,7 +299,7 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
         run?.inquiries = 0
     }
 
-    /// Called when no data arrives any more.
+    /// Called when no data arrives.
     private func lost(_ error: TunnelError) {
         guard run != nil else { return }
         move?.cancel()

@@ -29,7 +29,7 @@ final class HeldKeys: Sendable {
 struct InnerHost: ProviderHost {
     let outer: ProviderContext
     let keys: HeldKeys
-    /// Called when no data arrives any more: there may be another server.
+    /// Called when no data arrives: another server may answer.
     let isLost: @Sendable (TunnelError) -> Void
     /// Called when the tunnel carries packets.
     var isProven: @Sendable () -> Void = {}

@@ -27,7 +27,7 @@ struct ServerClients: Sendable {
         var removed: [IPPrefix: Chains] = [:]
         /// The added entries with their chains.
         var added: [IPPrefix: Chains] = [:]
-        /// The chains that no entry refers to any more.
+        /// The chains that no entry uses.
         var unusedChains: [RuleChain] = []
     }
 

@@ -35,9 +35,9 @@ package struct ServerFirewall: Hashable, Sendable {
         policyText = (policy() + services() + sets()).map(\.line)
     }
 
-    /// The chain for flows that clients without rules of their own begin.
+    /// The chain for flows that clients without their own rules begin.
     package static let standardChain = "client"
-    /// The chain for flows towards clients without rules of their own.
+    /// The chain for flows towards clients without their own rules.
     static let towardsChain = "towards"
 
     package var tableName: String { LeakGuard.tableName(settings.name) }

@@ -27,12 +27,13 @@ struct ConnectivityArguments: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Whether a dead tunnel ends, so that its traffic leaves outside the tunnel (never).", valueName: "when"))
+            "When a dead tunnel ends, so that its traffic leaves outside the tunnel (default: never).",
+            valueName: "when"))
     var endWhenDead: EndWhenDeadName?
 
     @Flag(
         inversion: .prefixedNo,
-        help: "Whether the tunnel is monitored, probed and repaired; otherwise it does not end either.")
+        help: "Whether the tunnel is monitored, probed and repaired; otherwise it never ends by itself.")
     var monitor: Bool?
 
     func apply(to options: inout ConnectivityOptions) {

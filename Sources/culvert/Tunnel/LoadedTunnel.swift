@@ -62,7 +62,7 @@ struct LoadedTunnel: Sendable {
     }
 }
 
-/// Loads the tunnel that `up` is asked to start.
+/// Loads the tunnel for `up`.
 struct TunnelLoader {
     /// The folder that wg-quick(8) searches for files.
     var wireGuardFolder = "/etc/wireguard"

@@ -172,8 +172,8 @@ struct SocketTunTests {
         func code(_ number: Int32, mtu: Int = 1420) -> TunnelIOError.Code? {
             failure { try SocketTun(borrowing: number, mtu: mtu) }
         }
-        #expect(
-            code(stream.device) == .invalidDescriptor(stream.device, expected: "a socket that preserves message boundaries"))
+        let expected = "a socket that preserves message boundaries"
+        #expect(code(stream.device) == .invalidDescriptor(stream.device, expected: expected))
         let file = unsafe open("/dev/null", O_RDONLY)
         defer { close(file) }
         #expect(code(file) == .invalidDescriptor(file, expected: "a socket"))

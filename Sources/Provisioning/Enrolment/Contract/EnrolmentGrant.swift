@@ -74,7 +74,7 @@ public struct EnrolmentGrant: ContractMessage {
     public var mtu: Int
     /// The interval of keepalives in seconds; 0 disables them.
     public var keepaliveSeconds: UInt16
-    /// The pre-shared key of the handshakes; `nil` for none.
+    /// The pre-shared key of the handshakes; `nil` if there is none.
     public var presharedKey: PresharedKey?
     /// The time until the device should renew, in seconds.
     public var renewAfterSeconds: Int64
