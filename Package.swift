@@ -364,7 +364,7 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
 // MARK: - Measuring and fuzzing
 
 // With CULVERT_BENCH=1 (scripts/bench) the benchmarks join the build, with the same flags as everything else: one release
-// build serves programs and figures. They are no part of the ordinary build, and nobody who uses the package sees them.
+// build serves programs and figures. They are no part of the ordinary build, and users of the package do not see them.
 // CULVERT_BENCH=tunnels leaves out pinning's, for which NIO, X.509 and another BoringSSL would be built: CI's sample.
 let benchmarks = Context.environment["CULVERT_BENCH"]
 if benchmarks == "1" || benchmarks == "tunnels", Context.environment["CULVERT_STANDINS"] != "1" {
@@ -389,7 +389,7 @@ if benchmarks == "1" || benchmarks == "tunnels", Context.environment["CULVERT_ST
             swiftSettings: settings + (measuresTrust ? [.define("MEASURES_TRUST")] : []), linkerSettings: linking))
 }
 
-// What fuzzers check is code of the tests, which run it on the seeds. With CULVERT_FUZZ=1 (scripts/fuzz) it is a program,
+// The tests contain the code that fuzzers check, and run it on the seeds. With CULVERT_FUZZ=1 (scripts/fuzz) it is a program,
 // whose entry point is libFuzzer's.
 if Context.environment["CULVERT_FUZZ"] == "1", let checks = package.targets.first(where: { $0.name == "FuzzTests" }) {
     package.targets.removeAll { $0.type == .test }

@@ -11,7 +11,7 @@
 
     @Suite("The folder of a demonstration")
     struct DemoFolderTests {
-        @Test("It is new, for its owner alone, and gone afterwards")
+        @Test("The demo folder is new, has mode 0700, and is removed")
         func made() throws {
             let folder = try DemoFolder()
             let status = try #require(FileStatus(of: folder.path, followsLinks: false))

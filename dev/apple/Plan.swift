@@ -211,7 +211,7 @@ struct Plan: Sendable {
             kept.append(app)
         }
         if let pinning = kept.first(where: { $0.name == "TrustPinningFoundation" }) {
-            // What docs/trust-pinning.md shows of apps, with the file that is the same on Linux.
+            // The samples for apps in docs/trust-pinning.md, with the file that Linux shares.
             var app = pinning
             app.name = "PinnedApp"
             app.dependencies.append(pinning.name)

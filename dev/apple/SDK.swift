@@ -24,7 +24,7 @@ struct SDK: Sendable {
         self.toolchain = toolchain
         target = "arm64-apple-\(system.os)\(floor)"
         var stamp = Fingerprint()
-        // What compilers make holds absolute paths.
+        // The output of compilers contains absolute paths.
         for text in [target, build, toolchain.folder, toolchain.version] { stamp.add(text) }
         let names = ["SDK.swift", "Interfaces.swift", "headers.txt", "requirements.txt"].map { "\(tool)/\($0)" }
         try stamp.add(files: names + files(in: "\(standIns)/Darwin", ".swift"))

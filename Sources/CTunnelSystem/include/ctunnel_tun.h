@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-// What Swift cannot import of TUN devices, netlink and network namespaces: macros with casts, variadic functions and
+// The parts of TUN devices, netlink and network namespaces that Swift cannot import: macros with casts, variadic functions and
 // functions behind _GNU_SOURCE. Constants and one-call wrappers only.
 
 #ifndef CTUNNEL_TUN_H

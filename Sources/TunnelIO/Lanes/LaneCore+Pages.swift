@@ -60,7 +60,7 @@ extension LaneCore {
         // Nothing is under way between rounds.
         pipelines?.outbound?.releasePages(beyond: Self.workingPacketBytes)
         pipelines?.inbound?.releasePages(beyond: Self.workingDatagramBytes)
-        // What waited for sessions, and what handshakes and configuration left behind.
+        // Returns the heap memory of waiting packets, handshakes and configuration.
         PageAdvice.trimHeap()
         counts.pageReturns &+= 1
         let counts = counts

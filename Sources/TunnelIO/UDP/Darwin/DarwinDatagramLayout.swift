@@ -3,7 +3,7 @@
 
 import NetworkAddresses
 
-// What `recvmsg` and `sendmsg` of Darwin's kernel find in memory, written byte by byte, so that it is tested on every system.
+// The memory layout of `recvmsg` and `sendmsg` in Darwin's kernel, written byte by byte, so that every system can test it.
 // dev/apple/DarwinLayout.c holds each number here against Apple's headers.
 
 /// Socket addresses: `sockaddr_in` and `sockaddr_in6`, whose first byte is their length.

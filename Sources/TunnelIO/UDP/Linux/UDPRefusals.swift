@@ -84,7 +84,7 @@
         }
 
         private static func extend(_ entry: inout Entry, _ now: Int64) {
-            // What worked for that long in between has nothing to do with the last time.
+            // A path that worked for that long since its last refusal starts again with the shortest time.
             let isNew = entry.period == 0 || now &- entry.until > entry.period
             entry.period = isNew ? shortest : min(2 * entry.period, longest)
             entry.until = now &+ entry.period

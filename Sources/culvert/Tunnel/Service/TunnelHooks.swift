@@ -54,7 +54,7 @@ final class TunnelHooks: Sendable {
     /// Starts the tunnel, with the commands before and after.
     /// - Parameter startTunnel: starts the tunnel of the host.
     func start(_ startTunnel: () async throws(TunnelError) -> Void) async throws(TunnelError) {
-        // What ran before a failure is taken back first.
+        // After a failure, the down commands for the up commands that ran come first.
         let hasFailed = state.withLock { state in
             defer { state.isUp = false }
             return state.isUp

@@ -223,7 +223,7 @@
             do throws(TunnelError) {
                 try hold()
             } catch {
-                // What held before it was tried holds on: nothing is undone.
+                // The policy that was held before the attempt stays in effect.
                 await end(nil, service)
                 throw error
             }
