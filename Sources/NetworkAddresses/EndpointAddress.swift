@@ -61,7 +61,7 @@ public struct EndpointAddress: Hashable, Sendable, CustomStringConvertible {
         return "%" + ASCII.string(text.extracting(zone))
     }
 
-    /// The endpoint, when the host is an address without a zone or with a numeric one; nil when it must be resolved.
+    /// The endpoint, when the host is an address without a zone or with a numeric one; `nil` if it must be resolved.
     public var endpoint: Endpoint? { try? Endpoint(description) }
 
     /// `host:port`, with an IPv6 address in brackets.

@@ -5,7 +5,7 @@
 package struct HostAndPort {
     /// The host's offsets in the text, brackets and zone excluded.
     package var host: Range<Int>
-    /// The zone's offsets, the `%` excluded; nil when there is none.
+    /// The zone's offsets, the `%` excluded; `nil` if there is none.
     package var zone: Range<Int>?
     package var isBracketed: Bool
     package var port: UInt16

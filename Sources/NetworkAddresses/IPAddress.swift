@@ -47,7 +47,7 @@ public struct IPAddress: Hashable, Sendable {
         IPAddress(isIPv6: true, high: high, low: low)
     }
 
-    /// The address of these bytes in network order; nil unless there are four or sixteen.
+    /// The address of these bytes in network order; `nil` unless there are four or sixteen.
     public init?(bytes: some Collection<UInt8>) {
         let count = bytes.count
         guard count == 4 || count == 16 else { return nil }

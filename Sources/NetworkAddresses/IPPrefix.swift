@@ -8,7 +8,7 @@ public struct IPPrefix: Hashable, Sendable {
     /// The number of leading bits that count: 0 to 32 or 0 to 128.
     public let length: Int
 
-    /// The network of the first `length` bits of `address`; nil when the family has fewer bits than that.
+    /// The network of the first `length` bits of `address`; `nil` if the family has fewer bits than that.
     public init?(_ address: IPAddress, length: Int) {
         guard (0...address.bitWidth).contains(length) else { return nil }
         self.init(holding: address, length: length)

@@ -43,7 +43,7 @@ final class FolderNotices: Sendable {
         return add(folder, IN_MOVED_TO) != nil
     }
 
-    /// - Returns: The number of the watch; nil if the file cannot be watched.
+    /// - Returns: The number of the watch; `nil` if the file cannot be watched.
     private func add(_ path: String, _ events: Int32) -> Int32? {
         let number = unsafe inotify_add_watch(descriptor.number, path, UInt32(events | IN_MASK_ADD))
         return number < 0 ? nil : number
@@ -98,7 +98,7 @@ final class FolderNotices: Sendable {
         return names
     }
 
-    /// Whether an event is about resolv.conf; nil if another watch reports it.
+    /// Whether an event is about resolv.conf; `nil` if another watch reports it.
     private func isAboutResolver(_ event: Event) -> Bool? {
         resolverWatches.withLock { watches in
             if event.isLoss, watches.targets.remove(event.watch) != nil { return true }

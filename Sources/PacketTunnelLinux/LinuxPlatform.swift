@@ -127,11 +127,11 @@ public final class LinuxPlatform: TunnelPlatform {
     /// Sets a callback for an interface that was renamed or moved to another network namespace. It is called on the platform's
     /// thread.
     func onInterfaceLost(_ body: @escaping @Sendable (TunnelError) -> Void) {
-        // The thread takes it before any request.
+        // The loop runs this before any later request.
         _ = loop.perform { [core] in core.core.interfaceLost = body }
     }
 
-    /// The mark that the tunnel's own sockets need (`SO_MARK`), by which their packets get around the tunnel's routes and
+    /// The mark that the tunnel's own sockets need (`SO_MARK`), by which their packets bypass the tunnel's routes and
     /// through its firewall; nil before the first start. It stays the same while the tunnel is up.
     public var socketMark: UInt32? { mark.withLock { $0 } }
 

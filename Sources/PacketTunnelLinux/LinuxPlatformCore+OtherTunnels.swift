@@ -38,7 +38,7 @@ extension LinuxPlatformCore {
         }
     }
 
-    /// The changes that a running tunnel's journal lists; nil if no process runs it.
+    /// The changes that a running tunnel's journal lists; `nil` if no process runs it.
     private func runningChanges(of tunnel: String) -> [Change]? {
         guard let contents = (try? directory.read(tunnel)) ?? nil, contents.owner?.isAlive() == true else { return nil }
         return contents.pending.map(\.change)

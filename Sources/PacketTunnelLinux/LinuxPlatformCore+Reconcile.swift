@@ -14,7 +14,7 @@ extension LinuxPlatformCore {
     struct Check {
         /// The parts that are not in effect, each with its problem.
         var found: [(part: String, what: String)] = []
-        /// The time in nanoseconds until the next check; nil if none is needed.
+        /// The time in nanoseconds until the next check; `nil` if none is needed.
         var next: Int64?
 
         /// Has the next check come after this time at the latest.
@@ -32,7 +32,7 @@ extension LinuxPlatformCore {
     /// - Parameters:
     ///   - parts: the parts that may have changed.
     ///   - culprit: the process that changed the firewall.
-    /// - Returns: the time in nanoseconds after which it must be called again; nil if everything is in effect.
+    /// - Returns: the time in nanoseconds after which it must be called again; `nil` if everything is in effect.
     func reconcile(
         _ parts: NetworkWatch.Parts, culprit: String? = nil
     ) -> Int64? {

@@ -14,7 +14,7 @@ extension LinuxPlatformCore {
     /// The time after which a restoration that has not ended is a problem, in nanoseconds.
     private static let slowness = LaneClock.nanosecondsPerSecond
 
-    /// The change that sets the tunnel's name servers; nil if they are left out.
+    /// The change that sets the tunnel's name servers; `nil` if they are left out.
     func resolverStep(_ dns: DNSSettings) throws(LinuxNetworkError) -> Change? {
         // Later the file may be covered.
         if resolverInForce == nil { resolverMount = MountedFile.mount(over: network.resolver.file) }

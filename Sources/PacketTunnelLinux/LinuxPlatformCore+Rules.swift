@@ -16,7 +16,7 @@ extension LinuxPlatformCore {
 
     /// Restores the tunnel's rules among those that the kernel has just reported as deleted. The check that follows restores the
     /// rest.
-    /// - Parameter deleted: The deleted rules; nil if they are not known.
+    /// - Parameter deleted: The deleted rules; `nil` if they are not known.
     func restoreRules(_ deleted: Set<PolicyRule>?) {
         guard let ledger else { return }
         // A rule that the tunnel itself has undone is not among those that were made.

@@ -45,9 +45,9 @@ final class LinuxPlatformCore {
     var isKeeping = false
     /// Called when the problems may have changed while the thread waits.
     var published: () -> Void = {}
-    /// The time at which the present comparison of the firewall by nft began; nil if none is under way.
+    /// The time at which the present comparison of the firewall by nft began; `nil` if none is under way.
     var firewallAsked: Int64?
-    /// The reason why the firewall is not in effect; nil if it is, as far as is known.
+    /// The reason why the firewall is not in effect; `nil` if it is, as far as is known.
     var firewallProblem: String?
     /// Called once when the interface was renamed or moved to another network namespace.
     var interfaceLost: ((TunnelError) -> Void)?
@@ -60,7 +60,7 @@ final class LinuxPlatformCore {
     var restoration: Restoration?
     /// Whether a program has changed resolv.conf, or a file of its manager, since the last check.
     var isResolverChanged = false
-    /// The mount over resolv.conf at the start, as in containers; nil if none existed.
+    /// The mount over resolv.conf at the start, as in containers; `nil` if none existed.
     var resolverMount: Int?
     /// Whether another file was mounted over resolv.conf since.
     var isResolverCovered = false
@@ -72,7 +72,7 @@ final class LinuxPlatformCore {
     var numbers: RoutingNumbers?
     /// The families of which a rule of another program leaves no room in front: `true` for IPv6.
     var crowdedFamilies: Set<Bool> = []
-    /// The tunnels that rules in front of this tunnel's belong to; nil for another program's rule.
+    /// The tunnels that rules in front of this tunnel's belong to; `nil` for another program's rule.
     var ruleOwners: [PolicyRule: JournalOwner?] = [:]
     /// The time of the last repair of rules right after they were deleted.
     var rulesRestored = Int64.min / 2

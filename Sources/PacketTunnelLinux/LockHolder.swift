@@ -15,7 +15,7 @@ package struct LockHolder: Hashable, Sendable, CustomStringConvertible {
     package var description: String { "process \(process)" + (isStopped ? " (stopped)" : "") }
 
     /// The other process that has the lock of the file at `path`, even of one that was deleted since.
-    /// - Returns: nil if there is no such process, or this user may not see its descriptors.
+    /// - Returns: `nil` if there is no such process, or this user may not see its descriptors.
     package static func find(_ path: String) -> LockHolder? {
         let file = resolved(path)
         let targets: Set<String> = [file, file + " (deleted)"]

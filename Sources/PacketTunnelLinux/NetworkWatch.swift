@@ -50,7 +50,7 @@ package final class NetworkWatch: Sendable {
         /// Compares the file at resolv.conf: the kernel reports no mount by inotify.
         var mountTimer: EventLoop.Timer?
         var resolverIdentity: FileIdentity?
-        /// Called with policy rules that were deleted; nil if notices were lost.
+        /// Called with policy rules that were deleted; `nil` if notices were lost.
         var rulesDeleted: ((Set<PolicyRule>?) -> Void)?
 
         /// `RTNLGRP_IPV4_NETCONF`: changes of `rp_filter` and some other settings of each interface.

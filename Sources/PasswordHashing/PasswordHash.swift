@@ -75,7 +75,7 @@ package struct PasswordHash: Hashable, Sendable, Codable {
         PasswordHash(cost: cost, salt: Data(repeating: 0, count: 16), key: Data(repeating: 0, count: byteCount))
     }
 
-    /// Whether this is the password. It takes as long whether or not it is.
+    /// Whether the password matches. The time does not depend on the result.
     package func matches(_ password: [UInt8]) -> Bool {
         guard let derived = Self.derive(password, salt, cost) else { return false }
         // Compares in constant time.

@@ -59,7 +59,7 @@ package struct FileIdentity: Hashable, Sendable {
 }
 
 extension FileIdentity {
-    /// The file at `path`, links not followed; nil when there is none.
+    /// The file at `path`, links not followed; `nil` if there is none.
     package init?(of path: String) {
         guard let status = FileStatus(of: path, followsLinks: false) else { return nil }
         self = status.identity

@@ -69,7 +69,7 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
         _ = try check(descriptor, path, .folder)
     }
 
-    /// The directory `name` in this one, with the same access; nil when it is missing and not to be made.
+    /// The directory `name` in this one, with the same access; `nil` if it is missing and not to be made.
     package func directory(_ name: String, makingIt: Bool) throws(Failure) -> PrivateDirectory? {
         try check(name: name)
         let inner = "\(path)/\(name)"
@@ -95,7 +95,7 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
 
     // MARK: - Files
 
-    /// The bytes of a file; nil when there is none.
+    /// The bytes of a file; `nil` if there is none.
     package func read(_ name: String) throws(Failure) -> [UInt8]? {
         try check(name: name)
         let file = "\(path)/\(name)"

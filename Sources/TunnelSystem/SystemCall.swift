@@ -51,7 +51,7 @@ package enum SystemCall {
     }
 
     /// Writes all of `bytes`.
-    /// - Returns: false when some could not be written, with the reason in `errno`.
+    /// - Returns: false if some could not be written, with the reason in `errno`.
     @discardableResult
     package static func writeAll(_ descriptor: Int32, _ bytes: [UInt8]) -> Bool {
         unsafe bytes.withUnsafeBytes { raw in
@@ -65,7 +65,7 @@ package enum SystemCall {
         }
     }
 
-    /// Everything that can be read up to the end; nil when reading fails, or there are more bytes than `limit` (`EFBIG`),
+    /// Everything that can be read up to the end; `nil` if reading fails, or there are more bytes than `limit` (`EFBIG`),
     /// with the reason in `errno`.
     package static func readAll(_ descriptor: Int32, limit: Int) -> [UInt8]? {
         var bytes: [UInt8] = []
@@ -87,7 +87,7 @@ package enum SystemCall {
         retry { libraryOpen(path, flags | O_CLOEXEC, mode) }
     }
 
-    /// The target of a symbolic link; nil if it cannot be read, with the reason in `errno`.
+    /// The target of a symbolic link; `nil` if it cannot be read, with the reason in `errno`.
     package static func linkTarget(_ path: String) -> String? {
         var bytes = [UInt8](repeating: 0, count: Int(PATH_MAX))
         let count = unsafe bytes.withUnsafeMutableBytes { raw in
@@ -99,7 +99,7 @@ package enum SystemCall {
     }
 
     /// Lets reads and writes return instead of waiting.
-    /// - Returns: false when it failed, with the reason in `errno`.
+    /// - Returns: false if it failed, with the reason in `errno`.
     package static func setNonBlocking(_ descriptor: Int32) -> Bool {
         let flags = fcntl(descriptor, F_GETFL)
         return flags >= 0 && fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) >= 0
@@ -114,7 +114,7 @@ package enum SystemCall {
 // MARK: - Socket addresses
 
 extension UnixSocket {
-    /// Lends the socket address of `path`; nil when the path does not fit into one.
+    /// Lends the socket address of `path`; `nil` if the path does not fit into one.
     package static func withAddress<Result>(
         _ path: String, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Result
     ) -> Result? {
@@ -122,7 +122,7 @@ extension UnixSocket {
         return unsafe withAddress(name: Array(path.utf8), body)
     }
 
-    /// Lends the socket address of a name, which is a path or, with a zero in front, of Linux's abstract ones; nil when it
+    /// Lends the socket address of a name, which is a path or, with a zero in front, of Linux's abstract ones; `nil` if it
     /// does not fit.
     package static func withAddress<Result>(
         name: [UInt8], _ body: (UnsafePointer<sockaddr>, socklen_t) -> Result

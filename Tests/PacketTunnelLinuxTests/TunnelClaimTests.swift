@@ -67,7 +67,7 @@ struct TunnelClaimTests {
         var routes: [Route] = []
         var rules: [PolicyRule] = [PolicyRule(isIPv6: false, priority: 32_766, table: Route.mainTable)]
 
-        /// The number of the interface; nil for none of a tunnel's.
+        /// The number of the interface; `nil` for none of a tunnel's.
         func interface(to address: IPAddress) -> UInt32? {
             for rule in rules.sorted(by: { $0.priority < $1.priority }) {
                 let matches = routes.filter { $0.table == rule.table && $0.destination.contains(address) }

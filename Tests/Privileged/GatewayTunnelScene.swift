@@ -283,7 +283,7 @@
         let device: WireGuardDevice
         private let tun: LinuxTun
 
-        /// - Parameter key: its own; nil for a new one.
+        /// - Parameter key: its own; `nil` for a new one.
         init(
             in namespace: Namespace, key given: PrivateKey? = nil, addresses: [String],
             presharedKey: PresharedKey? = nil

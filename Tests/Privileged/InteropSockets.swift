@@ -127,7 +127,7 @@
             unsafe address.lend { unsafe sendto(descriptor, datagram, datagram.count, 0, $0, $1) } == datagram.count
         }
 
-        /// The next datagram and its sender; nil when none comes in time.
+        /// The next datagram and its sender; `nil` if none comes in time.
         func receive(within patience: Duration = Privileged.patience) -> (bytes: [UInt8], source: SocketAddress)? {
             guard Poll.isReadable(descriptor, before: ContinuousClock.now + patience) else { return nil }
             var bytes = [UInt8](repeating: 0, count: 65_536)

@@ -104,7 +104,7 @@ struct Counts {
         print(counts, terminator: "")
     }
 
-    /// Without backquotes, between which tests would have to be of every build.
+    /// Without backquotes: the check of named tests would expect each of these tests in every build.
     private static func leftOut(_ plan: Plan) -> String { plan.leftOut("macos").map { "- \($0)\n" }.joined() }
 
     /// The pages of documentation that each stand-in names.

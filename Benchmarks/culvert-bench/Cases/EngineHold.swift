@@ -35,7 +35,7 @@ enum EngineHold {
             }
         }
 
-        /// The longest of some pieces of the work that all peers make.
+        /// The longest time that one piece of the work for all peers takes, in microseconds.
         func longest(_ pieces: Int, _ piece: () -> Bool) -> Double {
             var longest = 0
             for _ in 0..<pieces {
@@ -46,7 +46,7 @@ enum EngineHold {
             return Double(longest) / 1_000
         }
 
-        /// Has every peer be greeted, as after the machine woke up.
+        /// Sends an initiation to every peer, as after the machine woke up.
         func greet(_ perHold: Int) -> Double {
             // A peer does not send two initiations within five seconds.
             now = now + .seconds(10)

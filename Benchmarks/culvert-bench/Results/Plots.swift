@@ -3,7 +3,7 @@
 
 /// The plots that accompany the tables.
 enum Plots {
-    /// Whole tunnels: nil when none were measured.
+    /// Whole tunnels: `nil` if none were measured.
     static func tunnels(_ results: [Results]) -> String? {
         guard let result = results.first(where: { $0.title == "tunnel" }) else { return nil }
         let panels: [(String, [(Figure, String)])] = [

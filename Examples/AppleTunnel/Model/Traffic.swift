@@ -14,7 +14,7 @@ public struct Traffic: Equatable, Sendable {
     public private(set) var receivedRate: Double = 0
     /// The recent rate of sent bytes, per second.
     public private(set) var sentRate: Double = 0
-    /// Seconds since the last handshake; nil when there was none.
+    /// Seconds since the last handshake; `nil` if there was none.
     public private(set) var handshakeAge: Double?
     /// Pings through the tunnel, and replies to them.
     public private(set) var pings = (sent: 0, replies: 0)

@@ -90,7 +90,7 @@ struct CoalescingModel {
         parsed.isTCP && packet[parsed.transport + 13] & 8 != 0
     }
 
-    /// Whether it may be TCP or UDP though its ports cannot be seen; nil for no, or whether it is IPv6.
+    /// Whether it may be TCP or UDP though its ports cannot be seen; `nil` for no, or whether it is IPv6.
     private static func hidesPorts(_ packet: [UInt8]) -> Bool? {
         if packet[0] >> 4 == 4 {
             return [6, 17].contains(packet[9]) && SlowPacket.short(packet, 6) & 0x1fff != 0 ? false : nil

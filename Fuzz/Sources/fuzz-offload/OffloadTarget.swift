@@ -20,7 +20,7 @@ func fuzzOffload(_ bytes: [UInt8]) {
 
 private func bytes(_ memory: UnsafeRawBufferPointer) -> [UInt8] { unsafe Array(memory) }
 
-/// The packets that a superframe stands for; nil when it is refused.
+/// The packets that a superframe stands for; `nil` if it is refused.
 private func cut(_ header: VirtioHeader, _ frame: [UInt8], most: Int = .max) -> [[UInt8]]? {
     unsafe GuardedBytes.input.lend(frame) { memory -> [[UInt8]]? in
         guard var splitter = unsafe SegmentSplitter(header, UnsafeRawBufferPointer(memory)),

@@ -114,7 +114,7 @@ package actor GatewayRuntime {
         var round: (nanoseconds: Int64, date: Date)?
     }
 
-    /// - Parameter loginKeys: nil for no login tunnel.
+    /// - Parameter loginKeys: `nil` for no login tunnel.
     package init(
         service: any PeerSource, network: any PeerNetwork, datagrams: any DatagramNetwork = SystemDatagramNetwork(),
         loginKeys: LoginTunnelKeys? = nil, options: Options = Options(), clock: GatewayClock = .system, logger: Logger

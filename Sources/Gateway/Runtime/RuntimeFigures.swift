@@ -33,7 +33,7 @@ package struct RuntimeFigures: Sendable {
     /// Rounds in which changes were applied since the start, and those that failed.
     package var rounds = 0
     package var failedRounds = 0
-    /// The UDP port; nil while the tunnel does not listen.
+    /// The UDP port; `nil` while the tunnel does not listen.
     package var port: UInt16?
     /// The login tunnel's; nil without one.
     package var login: LoginFigures?
@@ -68,7 +68,7 @@ package struct LoginFigures: Sendable {
     package var sent = 0
     /// Packets and datagrams that were not passed on, by cause.
     package var drops = DropCounters()
-    /// The UDP port; nil while the tunnel does not listen.
+    /// The UDP port; `nil` while the tunnel does not listen.
     package var port: UInt16?
 
     init(_ statistics: ServerDeviceStatistics, drops: DropCounters, port: UInt16?) {

@@ -55,7 +55,7 @@ final class RingLogContent: Sendable {
 
     // MARK: - The counters
 
-    /// The counters in the file; nil while the file is truncated.
+    /// The counters in the file; `nil` while the file is truncated.
     var counters: Counters? { RingLogStorage.counters(file.number) }
 
     /// The last sequence number handed out; 0 while the file is truncated.
@@ -77,7 +77,7 @@ final class RingLogContent: Sendable {
     }
 
     /// Hands out sequence numbers, and restores the file first if it was truncated.
-    /// - Returns: the first of `count` numbers; nil if the file can be neither used nor restored, for example on a full disk.
+    /// - Returns: the first of `count` numbers; `nil` if the file can be neither used nor restored, for example on a full disk.
     func reserve(_ count: Int) -> UInt64? {
         state.withLock { state in
             let isLocked = lock(&state)
@@ -111,7 +111,7 @@ final class RingLogContent: Sendable {
 
     /// Gives the file its size and its header again. Numbers continue behind the last one that this process knows, so that readers
     /// that follow the log find the next record.
-    /// - Returns: the counters; nil if the system refused a step.
+    /// - Returns: the counters; `nil` if the system refused a step.
     private func restore(_ state: State) -> Counters? {
         let size = FileStatus(of: file.number)?.size ?? 0
         var counters = Counters(last: state.last, cleared: state.last)

@@ -48,7 +48,7 @@ public struct RingLogRecords: AsyncSequence, Sendable {
             clock = records.clock
         }
 
-        /// The next record; nil when the task is cancelled.
+        /// The next record; `nil` if the task is cancelled.
         public mutating func next() async -> LogRecord? {
             if ready.isEmpty { ready = await nextRecords() ?? [] }
             return Task.isCancelled ? nil : ready.popFirst()

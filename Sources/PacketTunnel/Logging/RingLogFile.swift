@@ -62,7 +62,7 @@ public final class RingLogFile: Sendable {
     }
 
     /// Appends a record; of one that is too long the end is cut, which it says.
-    /// - Returns: its sequence number; nil when the log is open for reading only, or the file was truncated and cannot be restored.
+    /// - Returns: its sequence number; `nil` if the log is open for reading only, or the file was truncated and cannot be restored.
     @discardableResult
     public func append(_ record: LogRecord) -> UInt64? {
         guard isWritable else { return nil }

@@ -36,7 +36,7 @@ struct RingLogSlot {
         return bytes
     }
 
-    /// Reads a slot; nil when it is empty, torn or being written.
+    /// Reads a slot; `nil` if it is empty, torn or being written.
     init?(decoding bytes: [UInt8]) {
         let header = RingLogGeometry.slotHeaderByteCount
         guard bytes.count >= header else { return nil }

@@ -106,7 +106,7 @@ enum RingLogStorage {
     }
 
     /// Gives a file the size of a log and then its header, so that a reader finds either no header or a whole log.
-    /// - Returns: the step that the system refused; nil if all went well.
+    /// - Returns: the step that the system refused; `nil` if all went well.
     static func format(
         _ descriptor: Int32, _ geometry: RingLogGeometry, _ counters: RingLogContent.Counters
     ) -> SystemError? {
@@ -131,7 +131,7 @@ enum RingLogStorage {
         }
     }
 
-    /// The counters in the header; nil if the header is not one of a log: another program has truncated or overwritten the file.
+    /// The counters in the header; `nil` if the header is not one of a log: another program has truncated or overwritten the file.
     static func counters(_ descriptor: Int32) -> RingLogContent.Counters? {
         let byteCount = RingLogGeometry.clearedOffset + 8
         return unsafe withUnsafeTemporaryAllocation(byteCount: byteCount, alignment: 8) { header in

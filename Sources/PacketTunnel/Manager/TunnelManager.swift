@@ -426,7 +426,7 @@ public actor TunnelManager {
         }
     }
 
-    /// Sends a message to the provider of a profile's tunnel; returns its answer, nil when it has none.
+    /// Sends a message to the provider of a profile's tunnel; returns its answer, `nil` if it has none.
     /// - Throws: `.profileNotFound`; what ``Tunnel/sendMessage(_:)`` throws.
     public func sendMessage(_ message: [UInt8], to id: String) async throws(TunnelError) -> [UInt8]? {
         try await entry(id).tunnel.sendMessage(message)

@@ -61,7 +61,7 @@ final class FetchedSubscriptions: Sendable {
         let frames = MemoryFrames()
         private let state = Mutex(State())
 
-        /// The frame with this number, counted from 1: the last one again, or the next one; nil when no frame comes in time.
+        /// The frame with this number, counted from 1: the last one again, or the next one; `nil` if no frame comes in time.
         /// - Throws: `.undecodableMessage` for any other number, `.closed` once there is nothing more.
         func frame(_ number: UInt64, _ clock: any Clock<Duration>) async throws(MessageError) -> [UInt8]? {
             let step = state.withLock { state -> (last: [UInt8]?, pending: Task<[UInt8]?, Never>?) in

@@ -23,7 +23,7 @@ final class HostMessages: Sendable {
     private static let noLog = HandlerFailure(
         code: "no-log", message: "the tunnel has no log file; give its host one")
 
-    /// The answer to a message that is the host's own; nil for the provider's.
+    /// The answer to a message that is the host's own; `nil` for the provider's.
     func answer(_ message: [UInt8]) async -> [UInt8]? {
         guard let name = MessageContainer.name(in: message), router.hasHandler(for: name) else { return nil }
         return await router.respond(to: message)

@@ -57,7 +57,7 @@ extension RunnerHost {
     /// The status now and every change from now on.
     public func statusUpdates() -> AsyncStream<TunnelStatusUpdate> { runner.statusUpdates() }
 
-    /// Sends a message to the provider; returns its answer, nil when it has none.
+    /// Sends a message to the provider; returns its answer, `nil` if it has none.
     public func sendMessage(_ message: [UInt8]) async throws(TunnelError) -> [UInt8]? {
         try await runner.sendMessage(message)
     }

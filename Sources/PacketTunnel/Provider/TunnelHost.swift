@@ -25,7 +25,7 @@ public struct TunnelStartRequest: Codable, Hashable, Sendable {
     public var configuration: [UInt8]
     /// The minimum policy; the stricter of this and the settings' policy is in effect.
     public var leakPolicy: LeakPolicy
-    /// The profile whose secrets the provider may read; nil when it needs none.
+    /// The profile whose secrets the provider may read; `nil` if it needs none.
     public var profileID: String?
 
     /// A request.

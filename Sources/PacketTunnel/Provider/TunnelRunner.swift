@@ -160,7 +160,7 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
         }
     }
 
-    /// Sends a message to the provider; returns its answer, nil when it has none. Messages about the log (``LogRequest``,
+    /// Sends a message to the provider; returns its answer, `nil` if it has none. Messages about the log (``LogRequest``,
     /// ``LogSubscription``) the host answers itself, whether or not the tunnel is up.
     public func sendMessage(_ message: [UInt8]) async throws(TunnelError) -> [UInt8]? {
         if let answer = await messages.answer(message) { return answer }

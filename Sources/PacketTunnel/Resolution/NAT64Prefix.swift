@@ -18,7 +18,7 @@ package struct NAT64Prefix: Hashable, Sendable {
     /// The number of bits.
     package let length: Int
 
-    /// A prefix; nil unless it has one of the lengths of RFC 6052.
+    /// A prefix; `nil` unless it has one of the lengths of RFC 6052.
     package init?(value: UInt128, length: Int) {
         guard Self.lengths.contains(length) else { return nil }
         self.value = (value >> UInt128(128 - length)) << UInt128(128 - length)

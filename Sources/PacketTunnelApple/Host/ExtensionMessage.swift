@@ -69,7 +69,7 @@ enum ExtensionMessage {
         (try? JSONEncoder().encode(value)).map(Array.init) ?? []
     }
 
-    /// The request; nil for a message that is the provider's own.
+    /// The request; `nil` for a message that is the provider's own.
     static func request(_ data: Data) -> Request? {
         guard let (kind, payload) = parts(data) else { return nil }
         return switch kind {

@@ -36,7 +36,7 @@ public struct NetworkExtensionOptions: Sendable {
     public var log: RingLogFile?
     /// The store of the profiles' secrets, or `nil` if the start options contain everything.
     public var secrets: (any SecretStore)?
-    /// Where profiles are that start without the app, on demand; nil when they are in the provider's configuration.
+    /// Where profiles are that start without the app, on demand; `nil` if they are in the provider's configuration.
     public var profiles: (any ReferencedProfiles)?
     /// Whether the provider is notified of the system's network changes.
     public var watchesPath = true

@@ -11,7 +11,7 @@ import Security
 struct KeychainItems: Hashable, Sendable {
     /// Their common service name.
     var service: String
-    /// The group of programs that may read them; nil for this program only.
+    /// The group of programs that may read them; `nil` for this program only.
     var accessGroup: String?
 
     private func query(_ account: String? = nil) -> NSMutableDictionary {
@@ -26,7 +26,7 @@ struct KeychainItems: Hashable, Sendable {
 
     private func final(_ dictionary: NSDictionary) -> CFDictionary { dictionary as CFDictionary }
 
-    /// The bytes of an account; nil when there are none.
+    /// The bytes of an account; `nil` if there are none.
     /// - Throws: `.storage`.
     func read(_ account: String) throws(TunnelError) -> [UInt8]? {
         let query = query(account)

@@ -18,7 +18,7 @@ public import PacketTunnel
 /// No tunnel fails for want of a log: where the file cannot be opened, lines go to the unified log alone, and ``problem`` says
 /// why.
 public struct SharedLog: Sendable {
-    /// The file; nil when there is a ``problem``.
+    /// The file; `nil` if there is a ``problem``.
     public let file: RingLogFile?
     /// The reason for a missing file.
     public let problem: TunnelError?

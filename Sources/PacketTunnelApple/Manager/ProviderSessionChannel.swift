@@ -26,7 +26,7 @@ public struct ProviderSessionChannel: MessageChannel {
         held = Held(session)
     }
 
-    /// Delivers a request to the provider and waits for its reply; nil when it has none.
+    /// Delivers a request to the provider and waits for its reply; `nil` if it has none.
     /// - Throws: `MessageError.closed` when the tunnel is not up, `.channelFailed`.
     public func exchange(_ request: [UInt8]) async throws -> [UInt8]? {
         // The system delivers nothing to a provider that does not run, and need not report it.

@@ -131,7 +131,7 @@ extension Change {
 
     var isRule: Bool { rule != nil }
 
-    /// The policy rule; nil if the change is not one.
+    /// The policy rule; `nil` if the change is not one.
     var rule: PolicyRule? { if case .rule(let rule) = self { rule } else { nil } }
 
     var isResolver: Bool { if case .resolver = self { true } else { false } }

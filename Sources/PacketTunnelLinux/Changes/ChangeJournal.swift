@@ -212,7 +212,7 @@ package struct JournalDirectory: Hashable, Sendable {
         _ = try replace(mark(name), with: Array(held.text.utf8))
     }
 
-    /// The tunnel that a file of this folder is the mark of; nil for other files.
+    /// The tunnel that a file of this folder is the mark of; `nil` for other files.
     static func tunnel(ofMark file: String) -> String? {
         file.hasSuffix(markEnding) ? String(file.dropLast(markEnding.count)) : nil
     }

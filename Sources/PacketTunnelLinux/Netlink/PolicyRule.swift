@@ -12,7 +12,7 @@ package struct PolicyRule: Hashable, Sendable, Codable, CustomStringConvertible 
     package var priority: UInt32
     /// The table that is searched; zero if packets are refused (``isProhibition``).
     package var table: UInt32
-    /// The mark of the packets it is for; nil for all packets.
+    /// The mark of the packets it is for; `nil` for all packets.
     package var mark: UInt32?
     /// Whether it is for the packets without the mark.
     package var isInverted: Bool

@@ -41,7 +41,7 @@ final class BackgroundWork<Value: Sendable>: Sendable {
         }
     }
 
-    /// The result; nil while it runs.
+    /// The result; `nil` while it runs.
     var result: Result<Value, LinuxNetworkError>? { outcome.withValue { $0 } }
 
     /// Waits for the result until `deadline` on `LaneClock`.

@@ -35,7 +35,7 @@ final class ProgramLink: Sendable {
         var hasEnded = false
     }
 
-    /// The state; nil while a request is under way.
+    /// The state; `nil` while a request is under way.
     private let turn: Monitor<State?>
     private let relay: ProgramRelay?
     private let purpose: ProgramClient.Purpose
@@ -140,7 +140,7 @@ final class ProgramLink: Sendable {
     }
 
     /// Counts a request.
-    /// - Returns: its bytes; nil if they are too many.
+    /// - Returns: its bytes; `nil` if they are too many.
     private func begin(
         _ request: ProgramRequest, _ input: [UInt8], until limit: Int64, _ state: inout State
     ) -> [UInt8]? {

@@ -101,7 +101,7 @@ enum ProgramFrame {
     /// The bytes of the two lengths.
     private static let lengthsByteCount = 8
 
-    /// The bytes of a message; nil if it is too long.
+    /// The bytes of a message; `nil` if it is too long.
     static func encode(_ header: some Encodable, _ bytes: [UInt8]) -> [UInt8]? {
         guard let text = try? JSONEncoder().encode(header), text.count <= mostHeaderBytes, bytes.count <= mostBytes
         else {
@@ -143,7 +143,7 @@ enum ProgramFrame {
         return .message(header, Array(received[start..<start + byteCount]), byteCount: start + byteCount)
     }
 
-    /// The lengths at the start of a message; nil if one is over its bound.
+    /// The lengths at the start of a message; `nil` if one is over its bound.
     private static func lengths(_ bytes: [UInt8]) -> (header: Int, bytes: Int)? {
         func length(_ start: Int) -> Int {
             (0..<4).reduce(0) { $0 | Int(bytes[start + $1]) << (8 * $1) }

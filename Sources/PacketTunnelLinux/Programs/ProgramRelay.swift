@@ -52,7 +52,7 @@ final class ProgramRelay: Sendable {
     }
 
     /// Waits for the sockets of a server after the one with this number.
-    /// - Returns: nil if the supervisor has ended, or none arrived by the deadline.
+    /// - Returns: `nil` if the supervisor has ended, or none arrived by the deadline.
     func sockets(after generation: Int, until deadline: Int64) -> Sockets? {
         enum Turn {
             case found(Sockets)

@@ -20,7 +20,7 @@ package final class ProgramSupervisor {
         /// The server returns each byte of this socket.
         let heart: SharedDescriptor
         let start = LaneClock.now()
-        /// The time by which it must have returned a byte; nil if it owes none.
+        /// The time by which it must have returned a byte; `nil` if it owes none.
         var limit: Int64?
         /// The number of times that it did not.
         var misses = 0

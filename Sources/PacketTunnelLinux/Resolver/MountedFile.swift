@@ -3,7 +3,7 @@
 
 /// Mounts over single files, as /proc/self/mountinfo lists them (proc_pid_mountinfo(5)).
 enum MountedFile {
-    /// The number of the mount that covers the file at `path`; nil if none does, or the list cannot be read.
+    /// The number of the mount that covers the file at `path`; `nil` if none does, or the list cannot be read.
     static func mount(over path: String) -> Int? {
         guard let text = (try? SmallFile.text("/proc/self/mountinfo")) ?? nil else { return nil }
         return mount(over: ResolverControl.target(path) ?? path, in: text)

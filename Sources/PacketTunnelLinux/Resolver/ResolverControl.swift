@@ -39,7 +39,7 @@ struct ResolverControl: Sendable {
         return runsResolved ? .resolved : nil
     }
 
-    /// The program of this name; nil if it is not installed.
+    /// The program of this name; `nil` if it is not installed.
     private func find(_ name: String) -> SystemProgram? {
         SystemProgram(name, folders: folders, purpose: purpose)
     }

@@ -9,7 +9,7 @@ import TunnelSystem
 package struct ResolverFile: Hashable, Sendable, Codable {
     /// The target of the link; nil without a link.
     package var link: String?
-    /// The bytes, in Base64, that programs read; nil if there is no file, or none at the end of the link.
+    /// The bytes, in Base64, that programs read; `nil` if there is no file, or none at the end of the link.
     package var text: String?
 
     package init(link: String? = nil, bytes: [UInt8]?) {
@@ -31,7 +31,7 @@ package struct ResolverFile: Hashable, Sendable, Codable {
         }
     }
 
-    /// The bytes that programs read; nil if there are none.
+    /// The bytes that programs read; `nil` if there are none.
     var bytes: [UInt8]? { text.flatMap { Data(base64Encoded: $0) }.map { [UInt8]($0) } }
 
     private var contents: String { bytes.map { String(decoding: $0, as: UTF8.self) } ?? "" }

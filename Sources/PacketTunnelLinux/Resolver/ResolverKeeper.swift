@@ -17,11 +17,11 @@ struct ResolverKeeper {
         /// Restore the name servers.
         /// - Parameters:
         ///   - isFileGood: As in ``ResolverControl/restore(_:_:isFileGood:)``.
-        ///   - replacement: Another program's file, which must be restored after the tunnel; nil if none is new.
+        ///   - replacement: Another program's file, which must be restored after the tunnel; `nil` if none is new.
         case restore(isFileGood: Bool, replacement: ResolverFile?)
     }
 
-    /// The reason why the last restoration failed; nil if it did not.
+    /// The reason why the last restoration failed; `nil` if it did not.
     private(set) var failure: String?
     private var backoff = RepairBackoff()
     /// A file that the manager has made although it lists other servers, such as those of a second tunnel.

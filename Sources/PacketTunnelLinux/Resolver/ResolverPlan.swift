@@ -91,7 +91,7 @@ package struct ResolverRecord: Hashable, Sendable, Codable {
     /// Whether another file was mounted over it before the tunnel, as in containers; nil in older journals.
     package var isMounted: Bool?
 
-    /// The bytes that the file must have after the tunnel, if resolvconf has nothing to make it from; nil if it has.
+    /// The bytes that the file must have after the tunnel, if resolvconf has nothing to make it from; `nil` if it has.
     var bytesAfter: [UInt8]? {
         replaced?.bytes ?? before.flatMap { Data(base64Encoded: $0) }.map { [UInt8]($0) }
     }

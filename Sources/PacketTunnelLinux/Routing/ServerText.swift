@@ -5,7 +5,7 @@ import NetworkAddresses
 
 /// A server as people write it.
 enum ServerText {
-    /// The address in `ADDRESS`, `ADDRESS:PORT` or `[ADDRESS]:PORT`; nil for a name.
+    /// The address in `ADDRESS`, `ADDRESS:PORT` or `[ADDRESS]:PORT`; `nil` for a name.
     static func address(in text: String) -> IPAddress? {
         if let address = try? IPAddress(text) { return address }
         if text.hasPrefix("["), let end = text.firstIndex(of: "]") {

@@ -21,7 +21,7 @@ struct TunnelClaim {
 
     private struct Claim: Hashable {
         var network: IPPrefix
-        /// The priority of the rule that leads to it; nil if it is in the main table.
+        /// The priority of the rule that leads to it; `nil` if it is in the main table.
         var priority: UInt32?
     }
 
@@ -61,7 +61,7 @@ struct TunnelClaim {
         case heldBack(IPPrefix, isPolicyOfOther: Bool)
     }
 
-    /// The first reason why two tunnels do not go together; nil if they do.
+    /// The first reason why two tunnels do not go together; `nil` if they do.
     func conflict(with other: TunnelClaim) -> Conflict? {
         // For equal routes the error names the running tunnel's.
         if let reason = other.loss(to: self) { return reason.conflict(isOfOther: true) }

@@ -37,7 +37,7 @@ final class BatchPipeline {
         if !isLast { workers.offer(slot) }
     }
 
-    /// The oldest batch under way, once it is done; nil when there is none, or, unless `waits`, when it is not done.
+    /// The oldest batch under way, once it is done; `nil` if there is none, or, unless `waits`, when it is not done.
     func oldest(waits: Bool) -> BatchSlot? {
         guard count > 0 else { return nil }
         let slot = slots[first]

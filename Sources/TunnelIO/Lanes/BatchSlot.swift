@@ -24,7 +24,7 @@ final class BatchSlot: @unchecked Sendable {
     /// The threads that wait for the batch.
     private let finished = Monitor(())
 
-    /// - Parameter sealed: nil for a slot of datagrams.
+    /// - Parameter sealed: `nil` for a slot of datagrams.
     init(source: PacketBatch, sealed: PacketBatch?, steps: any TransportSteps) {
         self.source = source
         self.sealed = sealed

@@ -72,7 +72,7 @@ final class BatchWorkers: Sendable {
     }
 
     /// Waits for a batch.
-    /// - Returns: nil when it is time to end.
+    /// - Returns: `nil` if it is time to end.
     private static func next(_ state: Monitor<State>) -> BatchSlot? {
         var isIdle = false
         let found: BatchSlot?? = state.wait { state in

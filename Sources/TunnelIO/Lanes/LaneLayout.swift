@@ -30,7 +30,7 @@ public enum LaneLayout: Hashable, Sendable {
     public static let mostWorkers = 64
 
     /// A layout by its name: `auto`, `1` (one thread), `2` (one for each direction), a number of lanes from 3, or
-    /// lanes and workers as in `4+2`; nil for anything else.
+    /// lanes and workers as in `4+2`; `nil` for anything else.
     public init?(_ text: String) {
         switch text {
         case "auto": self = .automatic

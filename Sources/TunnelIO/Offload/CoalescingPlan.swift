@@ -61,7 +61,7 @@ package struct CoalescingPlan {
     @inline(__always)
     package func next(after index: Int) -> Int? { following[index] >= 0 ? Int(following[index]) : nil }
 
-    /// The frame that packet `index` is the first of; nil for a packet on its own.
+    /// The frame that packet `index` is the first of; `nil` for a packet on its own.
     @inline(__always)
     package func frame(at index: Int) -> Frame? {
         headed[index] < 0 || frames[Int(headed[index])].count < 2 ? nil : frames[Int(headed[index])]

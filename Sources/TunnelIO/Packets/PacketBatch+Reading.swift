@@ -32,7 +32,7 @@ extension PacketBatch {
     }
 
     /// Appends a copy of a packet that was read.
-    /// - Returns: false when there is no room.
+    /// - Returns: false if there is no room.
     package func appendRead(_ packet: UnsafeRawBufferPointer) -> Bool {
         guard let start = nextStart(for: packet.count) else { return false }
         if let bytes = packet.baseAddress {

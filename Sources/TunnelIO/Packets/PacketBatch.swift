@@ -157,7 +157,7 @@ public final class PacketBatch {
     }
 
     /// Appends a copy of `packet` at ``tail``.
-    /// - Returns: the packet's index, or nil when there is no room.
+    /// - Returns: the packet's index, or `nil` if there is no room.
     @discardableResult
     public func append(copying packet: UnsafeRawBufferPointer, endpoint: Endpoint = .unspecified) -> Int? {
         guard count < packetCapacity, packet.count <= byteCapacity - tail else { return nil }
@@ -168,7 +168,7 @@ public final class PacketBatch {
     }
 
     /// Appends a copy of `packet` at ``tail``.
-    /// - Returns: the packet's index, or nil when there is no room.
+    /// - Returns: the packet's index, or `nil` if there is no room.
     @discardableResult
     public func append(copying packet: [UInt8], endpoint: Endpoint = .unspecified) -> Int? {
         unsafe packet.withUnsafeBytes { unsafe append(copying: $0, endpoint: endpoint) }

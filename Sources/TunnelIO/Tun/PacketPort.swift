@@ -81,7 +81,7 @@ public final class PacketPort: Sendable {
     }
 
     /// Waits for the next packet and writes it to `buffer`.
-    /// - Returns: the packet's length, which is more than the buffer's when the packet was cut; nil when the time is over.
+    /// - Returns: the packet's length, which is more than the buffer's when the packet was cut; `nil` if the time is over.
     /// - Throws: as ``receive(timeout:)``.
     public func receive(
         into buffer: UnsafeMutableRawBufferPointer, timeout: Duration? = nil
@@ -90,7 +90,7 @@ public final class PacketPort: Sendable {
     }
 
     /// Waits for the next packet and writes it to `buffers`, each filled before the next one.
-    /// - Returns: the packet's length, which is more than that of all buffers when the packet was cut; nil when the time is over.
+    /// - Returns: the packet's length, which is more than that of all buffers when the packet was cut; `nil` if the time is over.
     /// - Throws: as ``receive(timeout:)``.
     package func receive(
         into buffers: [UnsafeMutableRawBufferPointer], timeout: Duration? = nil
@@ -122,7 +122,7 @@ public final class PacketPort: Sendable {
         return try waiting(timeout) { () throws(TunnelIOError) in try receive(into: batch) } ?? 0
     }
 
-    /// - Returns: nil when there is none.
+    /// - Returns: `nil` if there is none.
     private func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int? {
         try check()
         let count = try inbox.withLock { _ throws(TunnelIOError) in try device.receive(into: batch) }
@@ -174,7 +174,7 @@ public final class PacketPort: Sendable {
         }
     }
 
-    /// - Returns: false when the deadline has passed.
+    /// - Returns: false if the deadline has passed.
     private func waitOnce(until deadline: Int64?) throws(TunnelIOError) -> Bool {
         phase.withLock { $0.blocked += 1 }
         defer { endWait() }

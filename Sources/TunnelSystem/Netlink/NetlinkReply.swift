@@ -33,7 +33,7 @@ package struct NetlinkReply: Hashable, Sendable {
         return replies
     }
 
-    /// The error number of an acknowledgement, zero for success; nil for any other message.
+    /// The error number of an acknowledgement, zero for success; `nil` for any other message.
     package var errorNumber: Int32? {
         guard type == Netlink.error, let code = NetlinkReader(bytes: body).number(at: 0, as: Int32.self) else {
             return nil

@@ -22,7 +22,7 @@ package final class UnixListener: Sendable {
 
     /// The listening descriptor.
     package let descriptor: SharedDescriptor
-    /// The socket's file; nil when the descriptor was handed in without one.
+    /// The socket's file; `nil` if the descriptor was handed in without one.
     package let path: String?
     /// The identity of the file when it was bound; a later file there belongs to another program.
     package let identity: FileIdentity?

@@ -92,7 +92,7 @@ public struct ConfigurationErrors: Error, Hashable, Sendable, CustomStringConver
 
 /// The findings of a check of a configuration file.
 public struct ConfigurationReport: Sendable {
-    /// The configuration; nil when there are errors.
+    /// The configuration; `nil` if there are errors.
     public let configuration: TunnelConfiguration?
     /// The errors that make the file unusable, in the order of its lines.
     public let errors: [ConfigurationError]

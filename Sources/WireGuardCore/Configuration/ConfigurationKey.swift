@@ -66,7 +66,7 @@ enum ConfigurationKey: String, CaseIterable {
 
     var lowercased: [UInt8] { rawValue.utf8.map(ASCII.lowercased) }
 
-    /// The key that was probably meant by `text`; nil when none is near.
+    /// The key that was probably meant by `text`; `nil` if none is near.
     static func suggestion(for text: Span<UInt8>) -> ConfigurationKey? {
         var name: [UInt8] = []
         for index in 0..<min(text.count, 40) where ASCII.isAlphanumeric(text[index]) {

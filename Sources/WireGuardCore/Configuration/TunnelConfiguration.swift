@@ -71,7 +71,7 @@ public enum RouteTable: Hashable, Sendable {
 public struct PeerConfiguration: Equatable, Sendable {
     /// The key that names the peer.
     public var publicKey: PublicKey
-    /// A secret both sides also share; nil when there is none.
+    /// A secret both sides also share; `nil` if there is none.
     public var presharedKey: PresharedKey?
     /// The networks behind the peer, or how they change.
     public var allowedIPsRule: AllowedIPsRule

@@ -179,7 +179,7 @@ enum HexKey {
         return UInt8(truncatingIfNeeded: 48 &+ value &+ letter)
     }
 
-    /// The 32 bytes that 64 digits stand for; nil for any other text.
+    /// The 32 bytes that 64 digits stand for; `nil` for any other text.
     static func bytes(_ text: Span<UInt8>) -> Bytes32? {
         guard text.count == 64 else { return nil }
         var bad: Int64 = 0

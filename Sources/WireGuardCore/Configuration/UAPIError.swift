@@ -63,7 +63,7 @@ public enum UAPIReply {
     /// `wg` reads the number's sign differently for the two operations: it expects a positive error after `get` and a
     /// negative one after `set`, and says nonsense about the other sign.
     /// - Parameters:
-    ///   - errno: The error; nil for success.
+    ///   - errno: The error; `nil` for success.
     ///   - operation: The kind of request that is answered.
     ///   - text: The reply so far.
     public static func append(_ errno: UAPIErrno?, answering operation: UAPIOperationKind, to text: inout [UInt8]) {
@@ -81,7 +81,7 @@ public enum UAPIReply {
         return text
     }
 
-    /// The number after `errno=` in a complete reply, sign removed; nil when the reply has none or is not complete.
+    /// The number after `errno=` in a complete reply, sign removed; `nil` if the reply has none or is not complete.
     public static func errno(in reply: [UInt8]) -> Int32? {
         guard reply.suffix(2) == [ASCII.newline, ASCII.newline] else { return nil }
         let line = reply.dropLast(2).split(separator: ASCII.newline, omittingEmptySubsequences: false).last ?? []

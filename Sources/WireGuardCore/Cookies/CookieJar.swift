@@ -38,7 +38,7 @@ package struct CookieJar {
     }
 
     /// Takes the cookie out of a reply of 64 bytes.
-    /// - Returns: false when it does not answer the last message, or was answered before.
+    /// - Returns: false if it does not answer the last message, or was answered before.
     package mutating func accept(reply: UnsafeRawPointer, cookieKey: Bytes32, at now: Instant) -> Bool {
         guard awaitsReply else { return false }
         let nonce = unsafe UnsafeRawBufferPointer(

@@ -29,7 +29,7 @@ protocol CryptoPrimitives {
     /// X25519(secret, 9).
     static func publicKey(for secret: Bytes32) -> Bytes32
 
-    /// X25519(secret, publicKey); nil when every byte of it is zero.
+    /// X25519(secret, publicKey); `nil` if every byte of it is zero.
     static func sharedSecret(secret: Bytes32, publicKey: Bytes32) -> Bytes32?
 }
 

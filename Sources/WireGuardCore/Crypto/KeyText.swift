@@ -42,7 +42,7 @@ enum KeyText {
         return key(base64: String(decoding: text, as: UTF8.self)[...])
     }
 
-    /// The 32 bytes that 44 characters of canonical base64 stand for; nil for any other text.
+    /// The 32 bytes that 44 characters of canonical base64 stand for; `nil` for any other text.
     static func key(base64 text: Substring) -> [UInt8]? {
         var characters = Array(text.utf8)
         defer { wipeArray(&characters) }
@@ -71,7 +71,7 @@ enum KeyText {
         return bytes
     }
 
-    /// The 32 bytes that 64 hexadecimal digits stand for; nil for any other text.
+    /// The 32 bytes that 64 hexadecimal digits stand for; `nil` for any other text.
     static func key(hex text: Substring) -> [UInt8]? {
         var characters = Array(text.utf8)
         defer { wipeArray(&characters) }
@@ -140,13 +140,13 @@ enum KeyText {
 // MARK: - Public keys
 
 extension PublicKey {
-    /// A key from 44 characters of canonical base64; nil for anything else.
+    /// A key from 44 characters of canonical base64; `nil` for anything else.
     public init?(base64 text: some StringProtocol) {
         guard let bytes = KeyText.key(base64: Substring(text)) else { return nil }
         self.init(bytes: bytes)
     }
 
-    /// A key from 64 hexadecimal digits; nil for anything else.
+    /// A key from 64 hexadecimal digits; `nil` for anything else.
     public init?(hex text: some StringProtocol) {
         guard let bytes = KeyText.key(hex: Substring(text)) else { return nil }
         self.init(bytes: bytes)
@@ -181,13 +181,13 @@ extension Secret {
 }
 
 extension PrivateKey {
-    /// A key from 44 characters of canonical base64; nil for anything else.
+    /// A key from 44 characters of canonical base64; `nil` for anything else.
     public init?(base64 text: some StringProtocol) {
         guard let secret = Secret(decoding: KeyText.key(base64: Substring(text))) else { return nil }
         self.init(secret: secret)
     }
 
-    /// A key from 64 hexadecimal digits; nil for anything else.
+    /// A key from 64 hexadecimal digits; `nil` for anything else.
     public init?(hex text: some StringProtocol) {
         guard let secret = Secret(decoding: KeyText.key(hex: Substring(text))) else { return nil }
         self.init(secret: secret)
@@ -204,13 +204,13 @@ extension PrivateKey {
 }
 
 extension PresharedKey {
-    /// A key from 44 characters of canonical base64; nil for anything else.
+    /// A key from 44 characters of canonical base64; `nil` for anything else.
     public init?(base64 text: some StringProtocol) {
         guard let secret = Secret(decoding: KeyText.key(base64: Substring(text))) else { return nil }
         self.init(secret: secret)
     }
 
-    /// A key from 64 hexadecimal digits; nil for anything else.
+    /// A key from 64 hexadecimal digits; `nil` for anything else.
     public init?(hex text: some StringProtocol) {
         guard let secret = Secret(decoding: KeyText.key(hex: Substring(text))) else { return nil }
         self.init(secret: secret)

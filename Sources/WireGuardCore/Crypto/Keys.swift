@@ -9,7 +9,7 @@ public struct PublicKey: Hashable, Sendable {
     /// The number of bytes of a key.
     public static let byteCount = 32
 
-    /// A key from exactly 32 bytes; nil for any other count.
+    /// A key from exactly 32 bytes; `nil` for any other count.
     public init?(bytes: [UInt8]) {
         guard bytes.count == PublicKey.byteCount else { return nil }
         self.init(prefixOf: bytes[bytes.indices].span)
@@ -59,7 +59,7 @@ public struct PrivateKey: Equatable, Sendable {
 
     package init(secret: Secret) { self.secret = secret }
 
-    /// A key from exactly 32 bytes, clamped as RFC 7748 section 5 says when it is used; nil for any other count.
+    /// A key from exactly 32 bytes, clamped as RFC 7748 section 5 says when it is used; `nil` for any other count.
     ///
     /// The caller still owns, and should wipe, the array it passed in.
     public init?(bytes: [UInt8]) {
@@ -96,7 +96,7 @@ public struct PresharedKey: Equatable, Sendable {
 
     package init(secret: Secret) { self.secret = secret }
 
-    /// A key from exactly 32 bytes; nil for any other count.
+    /// A key from exactly 32 bytes; `nil` for any other count.
     public init?(bytes: [UInt8]) {
         guard let secret = Secret(copying: bytes) else { return nil }
         self.secret = secret

@@ -8,7 +8,7 @@ package enum X25519 {
         CryptoBackEnd.publicKey(for: secret)
     }
 
-    /// The shared secret; nil when it is all zero, which a point of low order makes it (RFC 7748 section 6.1).
+    /// The shared secret; `nil` if it is all zero, which a point of low order makes it (RFC 7748 section 6.1).
     package static func sharedSecret(secret: Bytes32, publicKey: Bytes32) -> Bytes32? {
         CryptoBackEnd.sharedSecret(secret: secret, publicKey: publicKey)
     }

@@ -66,7 +66,7 @@ extension Engine {
         schedule(peer)
     }
 
-    /// DH of both static keys, as a copy that the caller wipes; nil when the peer's key is a low-order point.
+    /// DH of both static keys, as a copy that the caller wipes; `nil` if the peer's key is a low-order point.
     private func staticStatic(with peer: Peer, _ identity: Identity) -> Bytes32? {
         if let known = peer.staticStatic { return known }
         guard !peer.isLowOrder else { return nil }

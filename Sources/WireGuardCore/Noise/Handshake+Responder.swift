@@ -13,7 +13,7 @@ package struct ReceivedInitiation: ~Copyable {
     private let ephemeral: Bytes32
 
     /// Opens the static key of an initiation of 148 bytes whose mac1 was checked.
-    /// - Returns: nil when it is not authentic or its ephemeral key is a low-order point.
+    /// - Returns: `nil` if it is not authentic or its ephemeral key is a low-order point.
     package init?(opening message: UnsafeRawPointer, identity: Identity) {
         var state = SymmetricState(initialHash: identity.initialHash)
         defer { state.wipe() }
@@ -46,7 +46,7 @@ package struct ReceivedInitiation: ~Copyable {
     }
 
     /// Opens the timestamp, which proves that the initiator holds the static key it claims.
-    /// - Returns: nil when it is not authentic.
+    /// - Returns: `nil` if it is not authentic.
     package mutating func openTimestamp(staticStatic: Bytes32, from message: UnsafeRawPointer) -> TAI64N? {
         var key = state.mixKeyAndDerive(staticStatic)
         defer { key.wipe() }
@@ -60,7 +60,7 @@ package struct ReceivedInitiation: ~Copyable {
     }
 
     /// Writes the response (its first 60 bytes; the MACs come later) after the timestamp was opened.
-    /// - Returns: the transport keys (ours to send with first), which the caller wipes; nil when one of the
+    /// - Returns: the transport keys (ours to send with first), which the caller wipes; `nil` if one of the
     ///   initiator's keys is a low-order point.
     package mutating func respond(
         localIndex: UInt32, ephemeral own: Bytes32, presharedKey: PresharedKey?, into message: UnsafeMutableRawPointer

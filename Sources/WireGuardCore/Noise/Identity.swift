@@ -28,7 +28,7 @@ package final class Identity: @unchecked Sendable {
         initialHash = NoiseConstants.initialHash(responder: own)
     }
 
-    /// DH of our static key with `key`; nil when the result is all zeros (RFC 7748 section 6.1).
+    /// DH of our static key with `key`; `nil` if the result is all zeros (RFC 7748 section 6.1).
     package func sharedSecret(with key: Bytes32) -> Bytes32? {
         // A temporary copy: the key itself is wiped when its last owner releases it.
         var secret = Bytes32(copying: privateKey.secret)

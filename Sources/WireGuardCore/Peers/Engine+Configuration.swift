@@ -7,10 +7,10 @@ public import NetworkAddresses
 extension Engine {
     // MARK: Device
 
-    /// This device's public key; nil while it has no private key.
+    /// This device's public key; `nil` while it has no private key.
     public var publicKey: PublicKey? { identity?.publicKey }
 
-    /// This device's private key; nil while it has none.
+    /// This device's private key; `nil` while it has none.
     public var privateKey: PrivateKey? { identity?.privateKey }
 
     /// Sets or clears the static key, which is kept clamped (RFC 7748 section 5). The same key again, clamped or not,
@@ -71,7 +71,7 @@ extension Engine {
     public func hasPeer(_ key: PublicKey) -> Bool { slots[key] != nil }
 
     /// Adds a peer, if it is not there yet.
-    /// - Returns: false when `key` is this device's own, which cannot be a peer, or when there are as many peers already
+    /// - Returns: false if `key` is this device's own, which cannot be a peer, or when there are as many peers already
     ///   as ``EngineLimits/peers`` allows.
     @discardableResult
     public mutating func addPeer(_ key: PublicKey) -> Bool {
@@ -156,7 +156,7 @@ extension Engine {
     }
 
     /// Gives a network to a peer, and takes it from the one that had it.
-    /// - Returns: false when there is no such peer, or when there are as many networks already as
+    /// - Returns: false if there is no such peer, or when there are as many networks already as
     ///   ``EngineLimits/allowedIPs`` allows.
     @discardableResult
     public mutating func addAllowedIP(_ prefix: IPPrefix, to publicKey: PublicKey) -> Bool {

@@ -17,7 +17,7 @@ extension Engine {
 
     /// Queues an IP packet of the owner's own for the peer whose allowed IPs have `destination`, as if it had come from the
     /// interface.
-    /// - Returns: false when no peer has the destination, or the engine is down.
+    /// - Returns: false if no peer has the destination, or the engine is down.
     public mutating func submit(_ packet: [UInt8], to destination: IPAddress, at now: Instant, wall: WallTime) -> Bool {
         guard isUp, let slot = allowedIPs.lookup(destination), let peer = peer(at: slot) else { return false }
         let now = advance(to: now)

@@ -37,7 +37,7 @@ package struct IndexTable<Value>: ~Copyable {
 
     // MARK: - Lookup
 
-    /// The value at an index; nil when the index is not in use.
+    /// The value at an index; `nil` if the index is not in use.
     @inline(__always)
     package subscript(index: UInt32) -> Value? {
         let slot = find(index)
@@ -83,7 +83,7 @@ package struct IndexTable<Value>: ~Copyable {
         count += 1
     }
 
-    /// Frees an index and returns its value; nil when it was not in use.
+    /// Frees an index and returns its value; `nil` if it was not in use.
     @discardableResult
     package mutating func remove(_ index: UInt32) -> Value? {
         let found = find(index)

@@ -30,7 +30,7 @@ package struct DeadlineQueue: ~Copyable, Sendable {
         heap.first.map { ($0.id, $0.deadline) }
     }
 
-    /// The deadline of an id; nil when it has none.
+    /// The deadline of an id; `nil` if it has none.
     package func deadline(of id: Int32) -> Int64? {
         position(of: id).map { heap[$0].deadline }
     }

@@ -55,7 +55,7 @@ enum MessageKind: UInt32 {
     case cookieReply = 3
     case data = 4
 
-    /// The kind of a datagram whose length fits it; nil for everything else.
+    /// The kind of a datagram whose length fits it; `nil` for everything else.
     ///
     /// The type is a 32-bit little-endian number, so the three reserved bytes are checked with it.
     @inline(__always)

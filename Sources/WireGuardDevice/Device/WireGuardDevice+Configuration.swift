@@ -112,10 +112,10 @@ extension WireGuardDevice {
         try apply(update)
     }
 
-    /// This device's public key; nil while it has no private key.
+    /// This device's public key; `nil` while it has no private key.
     public var publicKey: PublicKey? { transport.withEngine { $0.publicKey } }
 
-    /// The UDP port that is bound; nil while none is.
+    /// The UDP port that is bound; `nil` while none is.
     public var listenPort: UInt16? { operations.withLock { $0.sockets.first?.port } }
 
     /// The state of a peer, or `nil` if there is no such peer.

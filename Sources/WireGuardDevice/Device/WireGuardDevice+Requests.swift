@@ -16,7 +16,7 @@ extension WireGuardDevice {
     }
 
     /// Sends an IP packet of the owner's own through the tunnel, as if it had come from the interface.
-    /// - Returns: false when no peer has the destination, or the device is down.
+    /// - Returns: false if no peer has the destination, or the device is down.
     @discardableResult
     public func submit(_ packet: [UInt8], to destination: IPAddress) -> Bool {
         let isTaken = transport.withEngine {

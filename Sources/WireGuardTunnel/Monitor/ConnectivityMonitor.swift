@@ -85,7 +85,7 @@ public struct ConnectivityMonitor: Hashable, Sendable {
     /// The time of the last proof that the tunnel works. Pauses and network changes do not change it.
     private var lastLife: Duration
 
-    /// Makes a monitor for a tunnel that has just been proven to work.
+    /// Creates a monitor for a tunnel that has just been proven to work.
     public init(options: ConnectivityOptions, baseline: Observation) {
         self.options = options
         self.baseline = baseline

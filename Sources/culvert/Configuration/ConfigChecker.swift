@@ -10,7 +10,7 @@ import WireGuardCore
 struct CheckedFile {
     /// The file's name in messages.
     var name: String
-    /// Its bytes; nil when they could not be read.
+    /// Its bytes; `nil` if they could not be read.
     var bytes: [UInt8]?
     /// The reason that the file could not be read.
     var failure = ""

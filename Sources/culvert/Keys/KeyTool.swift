@@ -38,7 +38,7 @@ struct KeyTool {
         return ExitStatus.success
     }
 
-    /// Prints the public key of the private key in `input`, which is nil when it could not be read.
+    /// Prints the public key of the private key in `input`, which is `nil` if it could not be read.
     func publicKey(of input: [UInt8]?, json: Bool) -> Int32 {
         guard var input else {
             return fail("standard input cannot be read, or is longer than any key; expected one private key")

@@ -134,7 +134,7 @@
     }
 
     extension TunnelUp {
-        /// The report of a tunnel that runs already; nil if no process serves its socket.
+        /// The report of a tunnel that runs already; `nil` if no process serves its socket.
         /// - Throws: if its process does not answer.
         private static func running(
             _ name: String, _ command: UpCommand

@@ -7,7 +7,7 @@ import Testing
 
 @testable import PacketTunnel
 
-/// A directory that goes with the value.
+/// A directory that is removed in deinit.
 final class StoreDirectory: Sendable {
     let path: String
 

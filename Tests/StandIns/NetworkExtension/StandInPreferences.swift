@@ -40,7 +40,7 @@ public enum StandInPreferences {
     }
 
     /// The result of `loadAllFromPreferences`. "The array passed to the block may be empty if no NETunnelProvider configurations
-    /// were successfully read from the disk. The NSError passed to this block will be nil if the load operation succeeded,
+    /// were successfully read from the disk. The NSError passed to this block will be `nil` if the load operation succeeded,
     /// non-nil otherwise", says its header.
     public enum Listing: Sendable {
         case complete

@@ -6,7 +6,7 @@ import Foundation
 // The implementation of `SecPKCS12Import` for executed stand-ins.
 #if os(Linux)
     enum OpenSSLBundle {
-        /// The PEM blocks of this kind in a bundle; nil if it cannot be opened.
+        /// The PEM blocks of this kind in a bundle; `nil` if it cannot be opened.
         static func read(_ bundle: Data, _ passphrase: String, _ options: [String], _ label: String) -> [Data]? {
             for legacy in [[], ["-legacy"]] {
                 guard let text = run(bundle, passphrase, options + legacy) else { continue }

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Copying and summing in one pass")
 struct ChecksummedCopyTests {
-    /// Copies `count` bytes from one misalignment to another; nil when the copy, its surroundings or the sum are wrong.
+    /// Copies `count` bytes from one misalignment to another; `nil` if the copy, its surroundings or the sum are wrong.
     private func failure(_ bytes: [UInt8], _ count: Int, from source: Int, to target: Int) -> String? {
         var out = [UInt8](repeating: 0xa5, count: target + count + 70)
         let (sum, plain) = unsafe bytes.withUnsafeBytes { bytes in

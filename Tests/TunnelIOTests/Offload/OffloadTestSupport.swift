@@ -100,7 +100,7 @@ func coalesced(
     return written
 }
 
-/// The packets that a superframe stands for; nil when it is refused.
+/// The packets that a superframe stands for; `nil` if it is refused.
 func split(_ header: VirtioHeader, _ frame: [UInt8]) -> [[UInt8]]? {
     unsafe frame.withUnsafeBytes { bytes in
         guard var splitter = unsafe SegmentSplitter(header, bytes), let base = bytes.baseAddress else { return nil }
@@ -118,7 +118,7 @@ func split(_ header: VirtioHeader, _ frame: [UInt8]) -> [[UInt8]]? {
     }
 }
 
-/// The packets that a superframe stands for; nil when it is refused.
+/// The packets that a superframe stands for; `nil` if it is refused.
 func split(_ frame: (header: VirtioHeader, bytes: [UInt8])) -> [[UInt8]]? { split(frame.header, frame.bytes) }
 
 /// A superframe as the kernel hands it over: lengths of the whole, and the pseudo-header's sum in the checksum field.

@@ -14,7 +14,7 @@
             var testDescription: String
             var header = VirtioHeader()
             var packet: [UInt8]
-            /// The packets; nil for a frame that is refused.
+            /// The packets; `nil` for a frame that is refused.
             var expected: [[UInt8]]?
         }
 

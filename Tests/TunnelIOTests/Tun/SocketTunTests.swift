@@ -229,7 +229,7 @@ private final class SocketEnds {
         unsafe message.withUnsafeBytes { unsafe send(program, $0.baseAddress, $0.count, 0) } == message.count
     }
 
-    /// The next message; nil when none waits.
+    /// The next message; `nil` if none waits.
     func read() -> [UInt8]? {
         var bytes = [UInt8](repeating: 0, count: 65_536)
         let count = unsafe bytes.withUnsafeMutableBytes { unsafe recv(program, $0.baseAddress, $0.count, 0) }

@@ -126,7 +126,7 @@ enum BackEnd: String, CaseIterable {
         return out
     }
 
-    /// The plaintext; nil when the message is refused.
+    /// The plaintext; `nil` if the message is refused.
     func open(key: [UInt8], nonce: [UInt8], _ sealed: [UInt8], authenticating: [UInt8]) -> [UInt8]? {
         var out = [UInt8](repeating: 0xee, count: max(sealed.count, 16))
         let isAuthentic = unsafe out.withUnsafeMutableBytes { out in
@@ -195,7 +195,7 @@ extension TransportSealing {
         return (isAuthentic, out)
     }
 
-    /// The plaintext; nil when the message is refused.
+    /// The plaintext; `nil` if the message is refused.
     func open(counter: UInt64, _ sealed: [UInt8], inPlace: Bool) -> [UInt8]? {
         let (isAuthentic, buffer) = tryOpening(counter: counter, sealed, inPlace: inPlace)
         return isAuthentic ? Array(buffer.prefix(sealed.count - 16)) : nil

@@ -320,7 +320,7 @@ struct DeadlineTests {
         for node in world.nodes { #expect(node.deadlineCalls <= 8, "\(node.deadlineCalls) wake-ups") }
     }
 
-    @Test("A busy quarter of an hour takes no more wake-ups than its timers ask for")
+    @Test("A busy quarter of an hour takes no more wake-ups than its timers need")
     func busy() {
         let world = EngineWorld()
         world.establish()
@@ -330,7 +330,7 @@ struct DeadlineTests {
             world.send(1, to: 0)
             world.run(for: .milliseconds(250))
         }
-        // One for each time that a timer of 10 or 15 s, postponed by traffic, expires early on a host.
+        // One wake-up for each early expiry of a timer of 10 or 15 s that traffic has postponed.
         for node in world.nodes { #expect(node.deadlineCalls <= 250, "\(node.deadlineCalls) wake-ups") }
     }
 

@@ -15,7 +15,7 @@ final class PeerCrowd {
         /// Its own clock, which jumps so that nothing waits.
         var now = Instant(nanoseconds: 3_600_000_000_000)
         var wall = WallTime(seconds: 1_700_000_000)
-        /// When its initiation was sent, on the real clock; nil while it waits for nothing.
+        /// When its initiation was sent, on the real clock; `nil` while it waits for nothing.
         var askedAt: Int?
         let greeting: [UInt8]
 

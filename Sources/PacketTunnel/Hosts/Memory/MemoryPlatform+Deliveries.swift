@@ -26,7 +26,7 @@ extension MemoryPlatform {
                 arrivals = platform.arrivals.follow().makeAsyncIterator()
             }
 
-            /// The next packet; nil when the task is cancelled.
+            /// The next packet; `nil` if the task is cancelled.
             public mutating func next() async -> [UInt8]? {
                 while !Task.isCancelled {
                     if let packet = platform.device?.takeDelivered(atMost: 1).first { return packet }

@@ -96,7 +96,7 @@ public final class MemoryPlatform: TunnelPlatform {
     /// All applied settings, the first ones first.
     public var history: [TunnelSettings] { state.withLock { $0.history } }
 
-    /// The policy of the leak guard that is in place; nil while there is none.
+    /// The policy of the leak guard that is in place; `nil` while there is none.
     public var guardPolicy: LeakPolicy? { state.withLock { $0.guardPolicy } }
 
     /// How often everything was undone.

@@ -42,7 +42,7 @@ struct TunnelStopMessage: TunnelMessage {
 struct TunnelProviderMessage: TunnelMessage {
     /// The provider's reply.
     struct Reply: Codable, Sendable {
-        /// Its answer; nil when it had none.
+        /// Its answer; `nil` if it had none.
         var answer: Data?
         /// The error of a message that was not delivered.
         var error: TunnelError?

@@ -105,7 +105,7 @@ public final class UnixTunnelChannel: Tunnel {
         }
     }
 
-    /// Sends any bytes to the provider; returns its answer, nil when it has none.
+    /// Sends any bytes to the provider; returns its answer, `nil` if it has none.
     public func sendMessage(_ message: [UInt8]) async throws(TunnelError) -> [UInt8]? {
         let reply: TunnelProviderMessage.Reply
         do throws(MessageError) {

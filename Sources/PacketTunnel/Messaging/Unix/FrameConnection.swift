@@ -82,7 +82,7 @@ final class FrameConnection: Sendable {
         if hasEnded { body() }
     }
 
-    /// The next frame; nil when the connection has ended.
+    /// The next frame; `nil` if the connection has ended.
     /// - Throws: `.tooLarge` when the peer announced more than is allowed; nothing can be read after that.
     func read() async throws(MessageError) -> [UInt8]? {
         let result = await withCheckedContinuation { (continuation: Reader) in

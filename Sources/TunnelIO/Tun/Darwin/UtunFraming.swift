@@ -21,7 +21,7 @@ package enum UtunFraming {
     }
 
     /// The length of the packet in a frame of `count` bytes with this header, as it lay in memory.
-    /// - Returns: nil when the frame holds no packet, or one of neither family.
+    /// - Returns: `nil` if the frame holds no packet, or one of neither family.
     package static func packetLength(frame count: Int, header: UInt32) -> Int? {
         let family = UInt32(bigEndian: header)
         guard count > length, family == inet || family == inet6 else { return nil }
@@ -65,7 +65,7 @@ package struct UtunLinkMessage: Hashable, Sendable {
 
     private static let type: UInt8 = 0x0e
 
-    /// Reads a message; nil for one of another type, or too short.
+    /// Reads a message; `nil` for one of another type, or too short.
     package init?(_ bytes: UnsafeRawBufferPointer) {
         guard bytes.count >= 28, unsafe bytes[3] == Self.type else { return nil }
         isUp = unsafe bytes.loadUnaligned(fromByteOffset: 8, as: UInt32.self) & 1 != 0

@@ -3,7 +3,7 @@
 
 /// The system calls that identify a utun socket among a process's descriptors.
 package protocol UtunSearchSystem: Sendable {
-    /// The kernel control that a descriptor is connected to (`getpeername`); nil for anything that is not connected to one.
+    /// The kernel control that a descriptor is connected to (`getpeername`); `nil` for anything that is not connected to one.
     func controlID(of descriptor: Int32) -> UInt32?
     /// The id of the control named `com.apple.net.utun_control`, asked through this descriptor (`CTLIOCGINFO`); nil when
     /// the system refuses.

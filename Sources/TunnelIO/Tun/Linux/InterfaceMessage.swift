@@ -34,7 +34,7 @@ package enum InterfaceMessage {
         return request
     }
 
-    /// The address in a message; nil for another message, or one about another interface.
+    /// The address in a message; `nil` for another message, or one about another interface.
     package static func address(_ reply: NetlinkReply, index: Int32) -> InterfaceAddress? {
         guard reply.type == Netlink.newAddress, reply.body.count >= addressLength else { return nil }
         let family = reply.body[0]
@@ -75,7 +75,7 @@ package enum InterfaceMessage {
             type: type, body: [0, 0, 0, 0] + NetlinkRequest.bytes(index) + [UInt8](repeating: 0, count: 8))
     }
 
-    /// The attributes of a TUN interface in a message; nil for another message or interface.
+    /// The attributes of a TUN interface in a message; `nil` for another message or interface.
     package static func attributes(_ reply: NetlinkReply) -> TunAttributes? {
         guard reply.type == Netlink.newLink, reply.body.count >= linkLength else { return nil }
         return TunAttributes(linkAttributes: NetlinkReader(bytes: reply.body).attributes(from: linkLength))

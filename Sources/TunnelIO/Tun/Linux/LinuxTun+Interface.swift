@@ -89,21 +89,21 @@
             lastName.withLock { $0 = name }
         }
 
-        /// The interface's addresses, those that the system gave it included, in the system's order.
+        /// The interface's addresses, including those that the system assigned, in the system's order.
         /// - Throws: as ``currentLinkState()``.
         public func addresses() throws(TunnelIOError) -> [InterfaceAddress] {
             try withLink { link, number throws(TunnelIOError) in try link.addresses(number) }
         }
 
-        /// Gives the interface an address, which brings a route to its network while the interface is up.
-        /// - Throws: as ``currentLinkState()``; `.device` with `errno` `EEXIST` when the
+        /// Adds an address to the interface, with a route to its network while the interface is up.
+        /// - Throws: as ``currentLinkState()``; `.device` with `errno` `EEXIST` if the
         ///   interface has it, and `EINVAL` for IPv6 with an MTU of less than 1280.
         public func add(_ address: InterfaceAddress) throws(TunnelIOError) {
             try change(address, isAdded: true)
         }
 
-        /// Takes an address away from the interface, with its routes.
-        /// - Throws: as ``add(_:)``; `.device` with `errno` `EADDRNOTAVAIL` when the interface does not have it.
+        /// Removes an address from the interface, with its routes.
+        /// - Throws: as ``add(_:)``; `.device` with `errno` `EADDRNOTAVAIL` if the interface does not have it.
         public func remove(_ address: InterfaceAddress) throws(TunnelIOError) {
             try change(address, isAdded: false)
         }

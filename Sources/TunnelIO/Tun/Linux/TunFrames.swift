@@ -34,7 +34,7 @@
         }
 
         /// Takes up a frame of `count` bytes that was read.
-        /// - Returns: false when it is malformed.
+        /// - Returns: false if it is malformed.
         func accept(_ count: Int, _ framing: TunFraming) -> Bool {
             let bytes = unsafe UnsafeMutableRawBufferPointer(rebasing: frame[..<min(count, frame.count)])
             guard bytes.count >= framing.length,
@@ -50,7 +50,7 @@
             return splitter != nil
         }
 
-        /// The bytes of the next packet; nil when there is none.
+        /// The bytes of the next packet; `nil` if there is none.
         @inline(__always)
         var nextLength: Int? { splitter?.nextLength ?? (whole > 0 ? whole : nil) }
 

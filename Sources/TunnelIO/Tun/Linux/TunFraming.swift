@@ -44,7 +44,7 @@ package struct TunFraming: Hashable, Sendable {
     /// Checks a frame that was read, and completes the checksum that the kernel left to the hardware that a TUN device has not.
     ///
     /// `frame` is the framing and the packet behind it.
-    /// - Returns: the length of the packet; nil when the frame is too short, inconsistent, or a superframe.
+    /// - Returns: the length of the packet; `nil` if the frame is too short, inconsistent, or a superframe.
     package func finish(_ frame: UnsafeMutableRawBufferPointer) -> Int? {
         let count = frame.count - length
         guard count > 0 else { return nil }

@@ -36,7 +36,7 @@ struct PacketRing: ~Copyable, @unchecked Sendable {
     }
 
     /// Appends a copy of `packet`.
-    /// - Returns: false when there is no room.
+    /// - Returns: false if there is no room.
     mutating func push(_ packet: UnsafeRawBufferPointer) -> Bool {
         guard count < packetCapacity, let start = packet.baseAddress, let offset = place(for: packet.count) else {
             return false

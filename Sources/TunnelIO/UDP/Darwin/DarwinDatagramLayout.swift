@@ -92,7 +92,7 @@ enum DarwinPacketInfo {
     }
 
     /// Writes the local end that a datagram is to leave from, for which there have to be 32 bytes.
-    /// - Returns: the length of the control message; zero when there is nothing to say.
+    /// - Returns: the length of the control message; zero if there is nothing to say.
     @unsafe
     static func write(_ endpoint: Endpoint, to control: UnsafeMutableRawPointer) -> Int {
         let source = endpoint.source

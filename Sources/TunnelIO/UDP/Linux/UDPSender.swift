@@ -257,7 +257,7 @@
         }
 
         /// Takes the source off message `index` and off those behind it that have the same.
-        /// - Returns: false when it had none.
+        /// - Returns: false if it had none.
         private mutating func leaveOutSource(of index: Int, in count: Int, _ messages: UDPMessageArray) -> Bool {
             let length = Self.sourceLength(index, of: messages)
             guard length > 0 else { return false }

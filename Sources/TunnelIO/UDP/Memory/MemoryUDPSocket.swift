@@ -143,7 +143,7 @@ public final class MemoryUDPSocket: DatagramSocket {
     }
 
     /// Queues a datagram for ``receive(into:)``.
-    /// - Returns: false when the queue is full, nil when the socket is closed.
+    /// - Returns: false if the queue is full, `nil` if the socket is closed.
     func enqueue(_ datagram: MemoryDatagram) -> Bool? {
         state.withLock { state in
             guard !state.isClosed else { return nil }

@@ -143,7 +143,7 @@ struct ProfileTool {
         console.line("removed profile '\(name)'")
     }
 
-    /// The profile that a running tunnel came from; nil for a file's.
+    /// The profile that a running tunnel came from; `nil` for a file's.
     private static func profile(of channel: UnixTunnelChannel) async throws(TunnelError) -> String? {
         do throws(MessageError) {
             return try await channel.messages.send(ServiceReportRequest()).profile

@@ -35,7 +35,7 @@ struct ServiceReport: Codable, Hashable, Sendable {
     /// Seconds since 1970.
     var startedAt: Double
     var status: TunnelStatusUpdate
-    /// The provider's own status; nil while there is no provider.
+    /// The provider's own status; `nil` while there is no provider.
     var wireGuard: StatusRequest.Reply?
     /// The status of a login tunnel's provider; `nil` while there is no provider.
     var login: CredentialStatusRequest.Reply?

@@ -66,7 +66,7 @@ struct StatusTool: Sendable {
     }
 
     /// Shows a tunnel again and again, until it goes or the task is cancelled.
-    /// - Parameter name: the tunnel; nil for the only one.
+    /// - Parameter name: the tunnel; `nil` for the only one.
     /// - Returns: the exit status.
     func watch(_ name: String?, every interval: Duration, json: Bool) async throws(CommandProblem) -> Int32 {
         let names = try name == nil ? runtime.tunnels() : []
