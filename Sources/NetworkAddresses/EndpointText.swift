@@ -40,7 +40,7 @@ package struct HostAndPort {
             }
             guard ASCII.firstIndex(of: UInt8(ascii: ":"), in: text) == colon else {
                 throw AddressTextError(
-                    "an IPv6 address in an endpoint stands in brackets, as in [2001:db8::1]:51820", at: 0)
+                    "an IPv6 address in an endpoint must be in brackets, as in [2001:db8::1]:51820", at: 0)
             }
             host = 0..<colon
             portStart = colon + 1

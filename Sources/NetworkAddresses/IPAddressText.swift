@@ -5,7 +5,7 @@
 public struct AddressTextError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The reason, as a clause without a capital or a full stop.
     public let reason: String
-    /// The UTF-8 offset in the text where it goes wrong; the length of the text when something is missing at the end.
+    /// The UTF-8 offset in the text of the error; the length of the text if something is missing at the end.
     public let offset: Int
 
     package init(_ reason: String, at offset: Int) {

@@ -15,9 +15,9 @@ final class FolderNotices: Sendable {
     private let settings: [String]
     private let resolver: String?
     private let resolverWatches = Mutex(ResolverWatches())
-    /// The name that stands for any setting.
+    /// The name for any setting.
     static let setting = ""
-    /// The name that stands for resolv.conf and its target. No file has it.
+    /// The name for resolv.conf and its target. No file has it.
     static let resolver = "/"
 
     /// The numbers of the watches for resolv.conf.

@@ -193,7 +193,7 @@ extension TunnelClaim.Conflict {
         case .taken(let lost, isOfOther: true): "packets that its route to \(lost) is for would go into this tunnel"
         case .taken(let lost, isOfOther: false): "packets that this tunnel's route to \(lost) is for would go into it"
         case .heldBack(let network, isPolicyOfOther: true):
-            "its leak policy holds back packets to \(network) outside it"
+            "its leak policy blocks packets to \(network) outside it"
         case .heldBack(let network, isPolicyOfOther: false):
             "this tunnel's leak policy would hold back its packets to \(network)"
         }

@@ -280,7 +280,7 @@ extension LinuxPlatformCore {
         let isAllowed = !isPlanIncomplete && guardedSettings?.allowsLocalNetwork == true
         for network in localNetworks where !before.contains(network) {
             logger.notice(
-                "\(network) is a local network now: \(isAllowed ? "reached beside the tunnel" : "not let through")")
+                "\(network) is a local network now: \(isAllowed ? "reached outside the tunnel" : "blocked")")
         }
         for network in before where !localNetworks.contains(network) {
             logger.notice("\(network) is no longer a local network")

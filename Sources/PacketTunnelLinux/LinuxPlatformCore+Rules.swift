@@ -92,7 +92,7 @@ extension LinuxPlatformCore {
         let hasFirst = intruders.contains { $0.found.rule.priority == 0 }
         guard !hasFirst, let free = try? RoutingNumbers.freePriority(before: others.map(\.rule)) else {
             crowdedFamilies.insert(isIPv6)
-            let rest = hasFirst ? ", so the firewall alone holds back packets that it diverts; " : "; "
+            let rest = hasFirst ? ", so only the firewall blocks packets that it diverts; " : "; "
             report(
                 Self.part(isIPv6),
                 "\(intruder.found.rule.detour) is in front of the tunnel's rules, and leaves no room before it\(rest)"
@@ -158,7 +158,7 @@ extension LinuxPlatformCore {
     }
 
     /// The rule that refuses packets in place of the firewall. Its usual place is behind the tunnel's rules; if there is no room in
-    /// front of another program's rule, it is in front of everything and holds back packets into the tunnel, too.
+    /// front of another program's rule, it precedes every rule and blocks packets into the tunnel, too.
     func prohibition(isIPv6: Bool, _ numbers: RoutingNumbers) -> PolicyRule {
         let isCrowded = crowdedFamilies.contains(isIPv6)
         return .prohibition(

@@ -5,7 +5,7 @@
 struct ProcessRecord: Hashable {
     /// The start time in ticks since boot.
     var startTime: UInt64
-    /// Whether it runs no code any more: it was killed, or is about to end.
+    /// Whether the process runs no further code: it was killed, or is about to end.
     var isEnding: Bool
     /// Whether it was stopped, by a signal or a debugger.
     var isStopped: Bool

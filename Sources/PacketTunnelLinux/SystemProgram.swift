@@ -81,7 +81,7 @@ package struct SystemProgram: Hashable, Sendable {
     private func start(
         _ arguments: [String], input: [UInt8], outputLimit: Int
     ) throws(SystemError) -> ChildProcess {
-        // A memory file needs no writer during the wait, whatever its size.
+        // A memory file needs no writer during the wait, at any size.
         let file = try Self.memoryFile(input)
         return try ChildProcess(
             path, arguments: [path] + arguments, environment: Self.environment, input: file.number,

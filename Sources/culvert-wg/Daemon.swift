@@ -30,7 +30,7 @@ enum Daemon {
         }
     }
 
-    /// Opens what needs privileges, then stays or goes to the background.
+    /// Opens what needs privileges, then stays in the foreground or continues in the background.
     private static func run(_ options: DaemonOptions) throws(WireGuardDeviceError) {
         for warning in options.warnings { Output.error("culvert-wg: \(warning)") }
         // The background process has exactly the descriptors that it is given.

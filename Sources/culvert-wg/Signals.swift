@@ -19,7 +19,7 @@ struct Signals {
         return Signals(set: set)
     }
 
-    /// Returns when one came that ends the daemon; calls `report` for each SIGUSR1 until then.
+    /// Returns at a signal that ends the daemon; calls `report` for each SIGUSR1 until then.
     func wait(report: () -> Void) {
         var set = self.set
         var number: Int32 = 0

@@ -37,7 +37,7 @@ public enum LogOrigin: UInt8, Hashable, Sendable, CaseIterable {
 
 /// One line of the log, as the ring file keeps it.
 public struct LogRecord: Hashable, Sendable {
-    /// One value that came with the message.
+    /// A value of the message's metadata.
     public struct Field: Hashable, Sendable {
         /// Its name.
         public var key: String

@@ -15,7 +15,7 @@ public struct TunnelProfile: Hashable, Sendable, Identifiable {
     public var serverAddress: String
     /// The provider's configuration.
     public var configuration: JSONValue
-    /// The least that is held back; the provider may hold back more.
+    /// The least strict leak policy that applies; the provider may apply a stricter one.
     public var leakPolicy: LeakPolicy
     /// Whether it can be started.
     public var isEnabled: Bool

@@ -45,7 +45,7 @@ public struct TunnelError: Error, Codable, Hashable, Sendable {
         case authenticationFailed
         /// There is no network.
         case networkUnavailable
-        /// No data arrives through the tunnel any more, and healing did not help.
+        /// No data arrives through the tunnel, and healing did not help.
         case connectivityLost
         /// A batch to read packets into has no room for a packet of any size.
         case batchTooSmall

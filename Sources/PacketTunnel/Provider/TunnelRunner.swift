@@ -203,7 +203,7 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
     /// starts while the device sleeps receives the sleep once its start has succeeded.
     public func sleep() async { await beginSleep()() }
 
-    /// Queues the news that the device is about to sleep before it returns, so that ``wake()`` comes after it.
+    /// Queues the sleep event before it returns, so that ``wake()`` is handled after it.
     /// - Returns: waits until the provider is ready, or the deadline has passed; for one caller.
     package func beginSleep() -> @Sendable () async -> Void {
         let done = OneShot<Void>()

@@ -28,7 +28,7 @@ package struct NAT64Prefix: Hashable, Sendable {
     /// 64:ff9b::/96, the well-known prefix.
     package static let standard = NAT64Prefix(value: 0x64_ff9b << 96, length: 96)
 
-    /// The IPv6 address that stands for `address`: its bits follow the prefix, but skip bits 64 to 71, which are zero.
+    /// The IPv6 address for `address`: its bits follow the prefix, but skip bits 64 to 71, which are zero.
     package func embed(_ address: UInt32) -> IPAddress {
         let bits = UInt128(address)
         let mapped: UInt128

@@ -20,15 +20,15 @@
 /// | other name lookups | always | always | never |
 ///
 /// "Always" and "never" are from the start of a tunnel to its end; without a tunnel everything may leave. `routeBased`
-/// knows no blocking: when the tunnel fails it ends, and what it carried goes out as before. A server that is silent is no
-/// failure: the tunnel is reasserting then, for as long as its provider goes on trying.
+/// blocks nothing: a tunnel that fails ends, and its traffic leaves as before. A silent server is not a failure: the tunnel
+/// is reasserting as long as its provider continues to try.
 public enum LeakPolicy: String, Codable, Hashable, Sendable, CaseIterable, Comparable {
-    /// The routing table decides. A program that binds to another interface gets around the tunnel.
+    /// The routing table decides. A program that binds to another interface bypasses the tunnel.
     case routeBased
     /// Packets routed into the tunnel pass through it or are dropped, from the moment when the settings are in effect until
-    /// the user ends the tunnel, whichever interface a program binds to.
+    /// the user ends the tunnel, even if a program binds to another interface.
     case enforcedRoutes
-    /// Everything goes through the tunnel or nowhere, from the start of the tunnel until the user ends it. Routes do not
+    /// Every packet passes through the tunnel or is dropped, from the start of the tunnel until the user ends it. Routes do not
     /// matter.
     case everything
 

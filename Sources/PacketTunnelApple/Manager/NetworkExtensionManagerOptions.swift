@@ -24,7 +24,7 @@ public struct NetworkExtensionManagerOptions: Sendable {
     /// demand, then has none. They have priority over the secrets of the extension's own store: a provider gets a secret that it
     /// saved there only at such a start, unless the app's store is the same one.
     public var passesSecrets = false
-    /// Whether networks that are attached directly are reached directly under a policy that holds back. The provider's
+    /// Whether networks that are attached directly are reached directly under a policy that blocks traffic. The provider's
     /// settings have to say the same.
     public var allowsLocalNetwork = false
     /// Whether the tunnel ends when the device sleeps.

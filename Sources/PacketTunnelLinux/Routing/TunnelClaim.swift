@@ -57,7 +57,7 @@ struct TunnelClaim {
     enum Conflict: Equatable {
         /// All packets that the route `lost` of one tunnel is for go into the other tunnel.
         case taken(lost: IPPrefix, isOfOther: Bool)
-        /// The leak policy of a tunnel holds back packets that the other one carries.
+        /// The leak policy of a tunnel blocks packets that the other one carries.
         case heldBack(IPPrefix, isPolicyOfOther: Bool)
     }
 
@@ -80,7 +80,7 @@ struct TunnelClaim {
         }
     }
 
-    /// The first of this tunnel's routes that gets no packets because of another tunnel, or whose policy holds back the other's packets.
+    /// The first of this tunnel's routes that gets no packets because of another tunnel, or whose policy blocks the other's packets.
     private func loss(to other: TunnelClaim) -> Loss? {
         var lost: [Claim: [IPPrefix]] = [:]
         Self.forEachOverlap(claims, other.claims) { mine, theirs in

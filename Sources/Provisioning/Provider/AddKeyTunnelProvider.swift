@@ -12,7 +12,7 @@ public import WireGuardTunnel
 /// configuration.
 ///
 /// Enrolment is part of the start, so it works for starts on demand too, while the app does not run. If a server assigns a
-/// tunnel but does not answer in it, the next one is asked. When no data arrives any more, the next server is asked with
+/// tunnel but does not answer in it, the next one is asked. When no data arrives, the next server is asked with
 /// another fresh key, and the tunnel moves there while it stays up. It registers at a lost server again only after another
 /// server has delivered IP packets, such as replies to pings; a handshake alone does not count. When no server is left, or
 /// none assigns a tunnel, it ends with `.connectivityLost`. The key is only in memory.

@@ -17,7 +17,7 @@ public import WireGuardTunnel
 ///
 /// A start first enrols if there is only an invitation, and requests the present grant; if the gateway is unreachable, the
 /// last grant is used until it expires. The tunnel tries the servers in turn until one answers. It renews in time. When no
-/// data arrives any more it moves to the next server, and after the last it asks the gateway again, while it stays up. All of
+/// data arrives, it moves to the next server, and after the last it asks the gateway again, while it stays up. All of
 /// this works in an extension that was started on demand, while the app does not run.
 ///
 /// Key, credential and grant are one secret of the profile (``DeviceEnrolment``).
@@ -335,7 +335,7 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
         }
     }
 
-    /// Asks the gateway where to go now, and goes to the first place; to the next one where it cannot be reached.
+    /// Asks the gateway for the current servers, and moves to the first one, or to the next if that cannot be reached.
     private func inquire(_ lost: TunnelError) async throws(TunnelError) {
         guard let run else { return }
         self.run?.losses = 0

@@ -22,7 +22,7 @@ public struct LaneConfiguration: Hashable, Sendable {
     /// The limit of each queue of a socket in the system, in bytes by the system's count; `nil` for the socket's default.
     /// Under overload, a packet waits for the whole queue: at 1 Gb/s, 1 MiB takes 8 milliseconds.
     public var socketQueueBytes: Int?
-    /// How long a lane that used much memory has to use little of it before the rest goes back to the system.
+    /// The time that a lane with little traffic keeps the memory of a burst, before it returns the memory to the system.
     public var pageReturnDelay: Duration = .seconds(1)
 
     /// A configuration; the defaults suit a desktop or a server.

@@ -9,7 +9,7 @@ public struct LaneStatistics: Hashable, Sendable {
         public var packets = 0
         /// Their bytes.
         public var bytes = 0
-        /// The batches that they came in.
+        /// The batches of these packets.
         public var batches = 0
 
         /// Nothing yet.

@@ -67,7 +67,7 @@ package struct CoalescingPlan {
         headed[index] < 0 || frames[Int(headed[index])].count < 2 ? nil : frames[Int(headed[index])]
     }
 
-    /// Whether packet `index` goes out with one in front of it.
+    /// Whether packet `index` is a later part of a frame.
     @inline(__always)
     package func isJoined(_ index: Int) -> Bool { joined[index] }
 

@@ -5,7 +5,7 @@ import NetworkAddresses
 import PacketTunnelLinux
 import TunnelSystem
 
-/// A chain of the firewall that stands for a list of rules. Clients with the same list share it.
+/// A firewall chain for a list of rules. Clients with the same list share it.
 struct RuleChain: Sendable {
     /// It tells of the content.
     let name: String

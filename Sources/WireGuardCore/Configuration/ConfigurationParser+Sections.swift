@@ -9,7 +9,7 @@ extension ConfigurationParser {
     mutating func readSection(_ content: Range<Int>) {
         seenKeys = [:]
         isInUnknownSection = false
-        // As `wg` does, white space is dropped wherever it stands.
+        // As `wg` does, white space is ignored anywhere.
         let name = content.map { bytes[$0] }.filter { !ASCII.isSpace($0) }
         let last = name.count - 1
         guard let bracket = name.firstIndex(of: UInt8(ascii: "]")), bracket == last else {

@@ -15,7 +15,7 @@ package enum X25519 {
 }
 
 extension PrivateKey {
-    /// The public key that goes with this private key (RFC 7748 section 5). Computed at each call.
+    /// The public key of this private key (RFC 7748 section 5). Computed at each call.
     public var publicKey: PublicKey {
         var scalar = Bytes32(copying: secret)
         defer { scalar.wipe() }

@@ -13,7 +13,7 @@ extension Engine {
         guard isUp, let identity, let endpoint = peer.endpoint else { return }
         if !isRetry { peer.handshakeAttempts = 0 }
         if let last = peer.lastHandshakeSent, now.nanoseconds &- last.nanoseconds < TimerConstants.rekeyTimeout {
-            // Too early, but not forgotten: unless the session comes first, it is tried again when the time is over.
+            // Too early: the engine tries again at the end of the interval, unless there is a session by then.
             if peer.retransmitAt == Peer.never {
                 peer.retransmitAt = last.nanoseconds + TimerConstants.rekeyTimeout + jitter()
                 schedule(peer)
@@ -97,7 +97,7 @@ extension Engine {
         }
         if load.isUnderLoad(at: now) {
             guard unsafe cookieChecker.isMac2Valid(message, from: source, at: now) else {
-                // Proven handshakes must find room, whatever strangers send.
+                // Verified handshakes must find room even during a flood.
                 guard outbox.count < limits.outboxMessages, outbox.cookieReplies < max(1, limits.outboxMessages / 2)
                 else {
                     statistics.outboxDropped += 1
@@ -242,7 +242,7 @@ extension Engine {
         statistics.cookieRepliesAccepted += 1
     }
 
-    /// An authenticated packet came from `source`: that is where the peer is now (WireGuard paper, section 2.1).
+    /// Records `source` as the peer's endpoint, since an authenticated packet came from it (WireGuard paper, section 2.1).
     @inline(__always)
     mutating func roam(_ peer: Peer, to source: Endpoint) {
         if peer.endpoint != source { statistics.endpointChanges += 1 }

@@ -50,7 +50,7 @@ package struct TAI64N: Hashable, Comparable, Sendable {
 
     /// The label to send at `wall`: that of the clock, or the next step after `last` where the clock is not past it.
     ///
-    /// So labels rise strictly even when the clock stands still or goes back; only the greatest label of all repeats.
+    /// So labels rise strictly even if the clock stops or goes back; only the greatest label of all repeats.
     package static func next(after last: TAI64N?, at wall: WallTime) -> TAI64N {
         let label = TAI64N(wall)
         guard let last, label <= last else { return label }

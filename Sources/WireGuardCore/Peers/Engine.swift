@@ -37,7 +37,7 @@ public struct Engine: ~Copyable, @unchecked Sendable {
     var random: any RandomNumberGenerator
     /// Created from ``random`` when it is first needed.
     var jitterSource: JitterSource?
-    /// The latest time that any event brought; time never goes back inside the engine.
+    /// The latest time of any event; time never goes back inside the engine.
     var latest = Instant(nanoseconds: .min)
 
     /// The bounds that were set at the start.

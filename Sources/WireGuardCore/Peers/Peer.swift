@@ -37,7 +37,7 @@ final class Peer {
     var previous: Keypair?
     /// A session that this side answered, until the peer proves by using it that it has the keys.
     var next: Keypair?
-    /// Packets that wait for a session; an empty one stands for a keepalive.
+    /// Packets that wait for a session; an empty one is a keepalive.
     var staged: [[UInt8]] = []
     var isQueuedForDrain = false
 

@@ -139,7 +139,7 @@ struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Cop
         length == 0 ? 0 : bits & (Key.max << Key(truncatingIfNeeded: Key.bitWidth - length))
     }
 
-    /// The node that stands for exactly this prefix, entry or branch; -1 when there is none.
+    /// The node of exactly this prefix, entry or branch; -1 if there is none.
     func exactNode(_ bits: Key, _ length: Int) -> Int32 {
         var index = top(for: bits, length)
         while index >= 0 {
@@ -224,7 +224,7 @@ struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Cop
         }
     }
 
-    /// Hangs a childless node into its trie. Returns it, or the node that stands for the same prefix already.
+    /// Inserts a node without children into its trie. Returns it, or the existing node of the same prefix.
     mutating func link(_ fresh: Int32) -> Int32 {
         let (bits, length) = (self[fresh].bits, Int(self[fresh].length))
         var parent: Int32 = -1

@@ -139,7 +139,7 @@ extension Engine {
         endpoints: (Int) -> Endpoint, at now: Instant, wall: WallTime
     ) {
         let keypair = run.keypair
-        // The session may have gone while no lock was held.
+        // The session may have been removed while no lock was held.
         let peer = peer(at: keypair.peer)
         var newest = -1
         var bytes = 0

@@ -5,7 +5,7 @@ public import NetworkAddresses
 
 /// Requests of the owner, without a packet from the interface.
 extension Engine {
-    /// Starts a handshake with a peer, whatever its session; the present session continues until there is a new one.
+    /// Starts a handshake with a peer, regardless of its session; the present session continues until there is a new one.
     ///
     /// A handshake within 5 s of the previous one is delayed until then. Without an endpoint nothing happens.
     public mutating func requestHandshake(with publicKey: PublicKey, at now: Instant, wall: WallTime) {

@@ -24,7 +24,7 @@ public final class SendPlan {
         runs.reserveCapacity(64)
     }
 
-    /// Whether nothing goes out.
+    /// Whether nothing is sent.
     public var isEmpty: Bool { runs.isEmpty }
 
     /// The most bytes that are written behind a packet while it is being sealed.

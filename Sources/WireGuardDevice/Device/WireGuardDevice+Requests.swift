@@ -7,7 +7,7 @@ public import WireGuardCore
 
 /// Requests of a device's owner, in addition to those of the interface.
 extension WireGuardDevice {
-    /// Starts a handshake with a peer, whatever its session; the present session continues until there is a new one.
+    /// Starts a handshake with a peer, regardless of its session; the present session continues until there is a new one.
     ///
     /// A handshake within 5 s of the previous one is delayed until then. Without an endpoint nothing happens.
     public func requestHandshake(with key: PublicKey) {

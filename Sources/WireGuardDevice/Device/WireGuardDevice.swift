@@ -218,7 +218,7 @@ public final class WireGuardDevice: Sendable {
         guard isFirst else { return }
         log(.verbose, "closing: \(reason)")
         lanes.stop()
-        // The loop first: its objects are closed when no handler runs any more.
+        // The loop first: its objects are closed when no handler runs.
         control.stop()
         if !control.isOnLoopThread {
             do throws(TunnelIOError) { try control.join() } catch { log(.error, "control thread: \(error)") }

@@ -129,7 +129,7 @@ struct GatewayDemo: DemoScene {
                 trust: .authorities(authority, acceptsCommonName: false))
             let registration = try await AddKeyClient(transport: transport, logger: DemoGateway.logger).register(
                 PrivateKey(using: &random).publicKey, token: token.secret.bytes, at: [server])
-            return "answered as PIA's servers do: peer_ip \(registration.reply.address), under an authority of its own"
+            return "answered as PIA's servers do: peer_ip \(registration.reply.address), under its own authority"
         }
 
         try await report.step("revoked") {

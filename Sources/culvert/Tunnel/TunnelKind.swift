@@ -21,7 +21,7 @@ protocol TunnelKindConfiguration: Codable, Sendable {
     static var reconfigure: (@Sendable (Provider, Self) async throws(TunnelError) -> Void)? { get }
 
     var kind: TunnelKind { get }
-    /// The least that may be held back.
+    /// The least strict leak policy that applies.
     var leakPolicy: LeakPolicy { get set }
     /// The settings as far as they are known before the tunnel is up.
     ///
@@ -206,7 +206,7 @@ extension LoadedTunnel {
         if case .wireGuard(let configuration) = kind { configuration } else { nil }
     }
 
-    /// The least that may be held back.
+    /// The least strict leak policy that applies.
     var leakPolicy: LeakPolicy {
         get { kind.leakPolicy }
         set { kind.leakPolicy = newValue }

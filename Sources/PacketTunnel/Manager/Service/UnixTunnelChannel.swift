@@ -132,7 +132,7 @@ public final class UnixTunnelChannel: Tunnel {
     }
 }
 
-/// Follows the status that a service sends, in whichever process.
+/// Follows the status of a service in any process.
 private final class StatusFollower: Sendable {
     let updates = Broadcast(TunnelStatusUpdate(.disconnected))
     private let client: MessageClient

@@ -121,7 +121,8 @@
         /// The counters since the device was opened.
         public var statistics: TunStatistics { device.statistics }
 
-        /// Closes the descriptor, and with it goes the interface unless it is persistent. Safe to repeat.
+        /// Closes the descriptor, and removes the interface with its last descriptor unless it is persistent. You can call it more
+        /// than once.
         public func close() { device.close() }
     }
 #endif

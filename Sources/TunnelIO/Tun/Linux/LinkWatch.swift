@@ -42,7 +42,7 @@
             var mtu: Int
         }
 
-        /// A watch in the network namespace of the calling thread. ``start(_:)`` comes before anything else.
+        /// A watch in the network namespace of the calling thread. Call ``start(_:)`` first.
         init() throws(TunnelIOError) {
             let events = try NetlinkSocket.make(groups: [CTUNNEL_RTNLGRP_LINK, CTUNNEL_RTNLGRP_NSID])
             let requests = try NetlinkSocket.make()

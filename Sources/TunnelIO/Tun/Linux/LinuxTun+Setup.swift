@@ -28,7 +28,7 @@
 
         /// Attaches to the interface of this name, or to one that the system names after this template.
         ///
-        /// Where the kernel takes no virtio headers, it goes without.
+        /// If the kernel does not accept virtio headers, the device works without them.
         static func attach(name: String, framing: TunFraming, isMultiQueue: Bool) throws(TunnelIOError) -> Attached {
             let descriptor = try openDriver(for: name)
             var framing = framing

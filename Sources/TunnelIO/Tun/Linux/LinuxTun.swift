@@ -159,7 +159,8 @@
             return copy
         }
 
-        /// Closes the descriptor, and with it goes the interface unless it is persistent. Safe to repeat.
+        /// Closes the descriptor, and removes the interface with its last descriptor unless it is persistent. You can call it more
+        /// than once.
         public func close() {
             descriptor.close()
         }

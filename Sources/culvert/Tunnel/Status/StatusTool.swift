@@ -65,7 +65,7 @@ struct StatusTool: Sendable {
         console.line(document.text)
     }
 
-    /// Shows a tunnel again and again, until it goes or the task is cancelled.
+    /// Shows a tunnel repeatedly, until it ends or the task is cancelled.
     /// - Parameter name: the tunnel; `nil` for the only one.
     /// - Returns: the exit status.
     func watch(_ name: String?, every interval: Duration, json: Bool) async throws(CommandProblem) -> Int32 {
