@@ -42,7 +42,7 @@
                 }
                 // After a whole round of healing the state is unchanged.
                 try eventually("another round of healing", within: .seconds(120)) {
-                    try scene.succeed("log", scene.name).components(separatedBy: "healing, rebind").count > 2
+                    try scene.succeed("log", scene.name).components(separatedBy: "healing: rebind").count > 2
                 }
                 #expect(try scene.status()["state"] as? String == "reasserting")
                 #expect(try scene.way(to: "203.0.113.7") == scene.name)
