@@ -18,7 +18,8 @@ public protocol Tunnel: MessageChannel {
     /// The last status that this process knows.
     var status: TunnelStatusUpdate { get }
 
-    /// The status now and every change from now on. Ends with the tunnel, or with the task that reads it.
+    /// The status now and every change from now on. A tunnel that goes down is a status, not the end: the stream ends when this
+    /// object is released, or with the task that reads it.
     func statusUpdates() -> AsyncStream<TunnelStatusUpdate>
 
     /// Sends a message to the provider; returns its answer, or `nil` if it has none.

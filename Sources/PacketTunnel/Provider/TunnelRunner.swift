@@ -169,8 +169,8 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
 
     /// Calls the provider of this process without a message. As with a message, the provider may still be starting.
     /// - Parameter limit: the most time for the call; `nil` for no limit.
-    /// - Throws: the error of `call`; `.notRunning` if the tunnel is down, or ends before the call; `.closed` if the task is cancelled,
-    ///   and `.providerFailed` after `limit`. Then the call is cancelled too.
+    /// - Throws: the error of `call`; `.notRunning` if the tunnel is down, or ends before the call returns; `.closed` if the task is
+    ///   cancelled, and `.providerFailed` after `limit`. Then the call is cancelled but not awaited, so it may still take effect.
     package func withProvider<Value: Sendable>(
         within limit: Duration? = nil, _ call: @escaping @Sendable (Provider) async throws(TunnelError) -> Value
     ) async throws(TunnelError) -> Value {

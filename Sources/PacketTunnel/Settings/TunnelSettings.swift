@@ -14,8 +14,9 @@ public struct TunnelSettings: Hashable, Sendable {
     public var addresses: [InterfaceAddress]
     /// The networks that are reached through the tunnel.
     public var includedRoutes: [IPPrefix]
-    /// The networks that are not routed into it, although an included route contains them. They concern routes only: a policy
-    /// that blocks everything does not respect them. For exceptions under every policy use ``allowedNetworks``.
+    /// The networks that are not routed into it, although an included route contains them. They concern routes only. Settings
+    /// with excluded routes and the policy ``LeakPolicy/everything`` are invalid. For exceptions under every policy use
+    /// ``allowedNetworks``.
     public var excludedRoutes: [IPPrefix]
     /// Whether attached networks are reached directly, regardless of the routes and the leak policy.
     public var allowsLocalNetwork: Bool

@@ -45,6 +45,11 @@ public struct WireGuardTunnelConfiguration: Hashable, Sendable {
     /// without a network or before names resolve.
     public var waitsForHandshake: Bool
 
+    /// An ``mtu`` that ``tunnel`` cannot contain, so that ``validate()`` reports this number.
+    private var invalidMTU: Int?
+    /// Whether ``dns`` has no server and no domain, which ``validate()`` reports, and is not `nil`.
+    private var hasEmptyDNS = false
+
     /// Makes a configuration.
     public init(
         privateKeyName: String = defaultPrivateKeyName, addresses: [InterfaceAddress], dns: DNSSettings? = nil,
@@ -111,11 +116,14 @@ extension WireGuardTunnelConfiguration {
         set { tunnel.interface.fwMark = newValue }
     }
 
-    /// The maximum size of an IP packet in the tunnel, in bytes; if `nil`, it follows from the path. A value that no
-    /// interface can have becomes 0, which ``validate()`` reports.
+    /// The maximum size of an IP packet in the tunnel, in bytes; if `nil`, it follows from the path. ``validate()``
+    /// reports a value that no interface can have.
     public var mtu: Int? {
-        get { tunnel.interface.mtu.map(Int.init) }
-        set { tunnel.interface.mtu = newValue.map { UInt16(exactly: $0) ?? 0 } }
+        get { tunnel.interface.mtu.map { $0 == 0 ? invalidMTU ?? 0 : Int($0) } }
+        set {
+            tunnel.interface.mtu = newValue.map { UInt16(exactly: $0) ?? 0 }
+            invalidMTU = newValue.flatMap { UInt16(exactly: $0) == nil ? $0 : nil }
+        }
     }
 
     /// The name servers and their domains; if `nil`, the system's servers stay in use.
@@ -124,10 +132,11 @@ extension WireGuardTunnelConfiguration {
             let dns = DNSSettings(
                 servers: tunnel.interface.dnsServers, searchDomains: tunnel.interface.dnsSearchDomains,
                 matchDomains: dnsMatchDomains, searchesMatchDomains: searchesDNSMatchDomains)
-            return dns == DNSSettings(servers: []) ? nil : dns
+            return dns == DNSSettings(servers: []) && !hasEmptyDNS ? nil : dns
         }
         set {
             let dns = newValue ?? DNSSettings(servers: [])
+            hasEmptyDNS = newValue == DNSSettings(servers: [])
             (tunnel.interface.dnsServers, tunnel.interface.dnsSearchDomains) = (dns.servers, dns.searchDomains)
             (dnsMatchDomains, searchesDNSMatchDomains) = (dns.matchDomains, dns.searchesMatchDomains)
         }

@@ -8,7 +8,7 @@ import WireGuardTunnel
 /// Detects IPv6 traffic outside a tunnel for all IPv4 traffic: its file contains `0.0.0.0/0` but not `::/0`.
 enum IPv6Outside {
     static let warning =
-        "IPv4 uses the tunnel, but the IPv6 of this host leaves outside it;  "
+        "IPv4 uses the tunnel, but this host's IPv6 traffic leaves outside it; "
         + "fix: add ::/0 to AllowedIPs, or use --leak-policy everything"
 
     /// Whether all of IPv4 that is not private is routed into the tunnel, and not all of IPv6.

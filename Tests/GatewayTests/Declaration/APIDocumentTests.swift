@@ -52,6 +52,20 @@ import TunnelSystem
         }
     }
 
+    /// The value with an empty text in place of each description and summary in its lists.
+    private func withoutTexts(_ json: JSON) -> JSON {
+        switch json {
+        case .array(let items): .array(items.map(withoutTexts))
+        case .object(let members):
+            .object(
+                members.map { member in
+                    let isText = ["description", "summary"].contains(member.name)
+                    return JSON.Member(name: member.name, value: isText ? .string("") : withoutTexts(member.value))
+                })
+        default: json
+        }
+    }
+
     @Test("The document equals the earlier one, except for texts and for limits that the service enforces now")
     func golden() async throws {
         let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
@@ -71,7 +85,8 @@ import TunnelSystem
             for path in paths.sorted() where !Self.added.contains(where: path.hasPrefix) {
                 // Texts for people may change, but each must exist.
                 let isText = path.hasSuffix(".description") || path.hasSuffix(".summary")
-                #expect(isText ? found[path] != nil && expected[path] != nil : found[path] == expected[path], "\(path)")
+                let (new, old) = (found[path].map(withoutTexts), expected[path].map(withoutTexts))
+                #expect(isText ? new != nil && old != nil : new == old, "\(path)")
             }
         }
     }

@@ -164,6 +164,25 @@ struct WireGuardTunnelConfigurationTests {
         }
         #expect(error?.code == .configurationInvalid && error?.problems.map(\.field) == fields)
         #expect(error?.problems.contains { $0.description.contains("c2Vj") } == false)
+        #expect(error?.problems.last?.value == "70000")
+    }
+
+    @Test(
+        "DNS settings without a server, and an MTU out of range, stay in the configuration and are reported",
+        arguments: [-1, 70_000])
+    func unusableValues(_ mtu: Int) throws {
+        let text =
+            #"{"addresses":["10.0.0.2/32"],"mtu":\#(mtu),"dns":{"servers":[]},"#
+            + #""peers":[{"publicKey":"\#(Self.key)"}]}"#
+        var configuration = try JSONDecoder().decode(WireGuardTunnelConfiguration.self, from: Data(text.utf8))
+        #expect(configuration.mtu == mtu && configuration.dns == DNSSettings(servers: []))
+        let problems = configuration.validate()
+        #expect(problems.contains { $0.field == "mtu" && $0.value == "\(mtu)" })
+        #expect(problems.contains { $0.field == "dns.servers" })
+        let json = try JSONEncoder().encode(configuration)
+        #expect(try JSONDecoder().decode(WireGuardTunnelConfiguration.self, from: json) == configuration)
+        (configuration.mtu, configuration.dns) = (1420, nil)
+        #expect(configuration.mtu == 1420 && configuration.dns == nil)
     }
 
     @Test("A peer is made from texts, and both malformed texts are reported")
