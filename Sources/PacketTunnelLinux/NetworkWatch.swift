@@ -81,7 +81,7 @@ package final class NetworkWatch: Sendable {
     private static let settling: Int64 = 20_000_000
     /// The least time between two checks, in nanoseconds.
     private static let interval: Int64 = 250_000_000
-    /// The time from a failed change of settings to a check of the previous ones, in nanoseconds.
+    /// The time until a check that ``scheduleRetry()`` schedules, in nanoseconds.
     private static let retry: Int64 = 1_000_000_000
 
     /// Parts that cannot be watched here (without nf_tables, or the right to follow it).
@@ -180,7 +180,7 @@ package final class NetworkWatch: Sendable {
         loop.set(timer, deadline: LaneClock.now() + LaneClock.nanosecondsPerSecond)
     }
 
-    /// Schedules a check of all parts. On the loop's thread.
+    /// Schedules a check of routing and firewall in a second. On the loop's thread.
     package func scheduleRetry() {
         Self.schedule([.routing, .firewall], after: Self.retry, shared, loop)
     }

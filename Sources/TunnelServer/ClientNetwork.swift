@@ -124,6 +124,18 @@ final class ClientNetwork {
         listed.sets = try system.contents(lines: 0).only(firewall.fixedSets)
     }
 
+    /// Whether the chains have their rules. Lists new chains, but not if a known one differs: the caller then loads the table again.
+    /// - Parameter present: The lines of each chain, as nft has just listed them.
+    /// - Throws: if nft fails other than by a refusal. The new chains are then listed by the next call.
+    func hasChains(_ present: [String: [UInt8]]) throws(LinuxNetworkError) -> Bool {
+        guard listed.chains.allSatisfy({ present[$0.key] == $0.value }) else { return false }
+        do throws(LinuxNetworkError) { try listNewChains(present) } catch {
+            guard error.isRefusal || error.errno == EBUSY else { throw error }
+            return false
+        }
+        return present == listed.chains
+    }
+
     /// Notes the lines of the chains that are new since the table was listed.
     ///
     /// If another process may have changed one since, the chains get their rules again. They differ from `present` then if one was
@@ -133,7 +145,7 @@ final class ClientNetwork {
         guard !unlisted.isEmpty else { return }
         var lines = present
         if unlistedGeneration == nil || (try? system.generation()) != unlistedGeneration {
-            try system.load(firewall.rewrite(unlisted))
+            try system.load(firewall.commands(for: ServerClients.Change(newChains: unlisted)))
             lines = try system.lines(of: unlisted)
         }
         for chain in unlisted { listed.chains[chain.name] = lines[chain.name] }
@@ -262,7 +274,8 @@ final class ClientNetwork {
         try system.load(commands)
         let after = try? system.generation()
         for chain in change.unusedChains { listed.chains[chain.name] = nil }
-        unlisted.removeAll { chain in change.unusedChains.contains { $0.name == chain.name } }
+        let unused = Set(change.unusedChains.map(\.name))
+        unlisted.removeAll { unused.contains($0.name) }
         unlisted += change.newChains
         // This change is one transaction.
         unlistedGeneration = isCertain && before.map { $0 &+ 1 } == after ? after : nil

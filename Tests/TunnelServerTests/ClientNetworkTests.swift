@@ -335,6 +335,56 @@ import Testing
         try expect(system, desired, "after another table was changed")
     }
 
+    @Test("A known chain that differs is reported without a rewrite of the new ones")
+    func knownChainFirst() throws {
+        let (network, system) = try made()
+        let one = ClientAccess(rules: try rules("198.51.100.0/24"))
+        network.setDesired(try clients(["10.66.0.2": one]))
+        try network.reconcile(retryingRefused: false)
+        #expect(try network.hasChains(system.chainLines))
+        network.setDesired(try clients(["10.66.0.3": ClientAccess(rules: try rules("203.0.113.0/24"))]))
+        try network.reconcile(retryingRefused: false)
+        system.tamper { table in for name in table?.chains.keys ?? [:].keys { table?.chains[name] = [] } }
+        let calls = system.calls
+        #expect(try !network.hasChains(system.chainLines) && system.calls == calls && system.chainLists == 0)
+    }
+
+    @Test(
+        "A listing of new chains that times out is repeated, and one that nft refuses is a difference",
+        arguments: [true, false])
+    func failedListing(_ isTimeout: Bool) throws {
+        let (network, system) = try made()
+        let desired = [try IPPrefix("10.66.0.2"): ClientAccess(rules: try rules("198.51.100.0/24"))]
+        network.setDesired(desired.mapValues { Optional($0) })
+        try network.reconcile(retryingRefused: false)
+        system.tamper { _ in }
+        // The generation is read first, then the chains are loaded.
+        let error = isTimeout ? FakeClientSystem.timeout : FakeClientSystem.failure
+        system.fault = .init(calls: system.calls + 2...system.calls + 2, takesEffect: false, error: error)
+        if isTimeout {
+            #expect(throws: error) { try network.hasChains(system.chainLines) }
+            #expect(try network.hasChains(system.chainLines) && system.chainLists == 1)
+        } else {
+            #expect(try !network.hasChains(system.chainLines))
+        }
+        try expect(system, desired, "after a failed listing")
+    }
+
+    @Test("A chain that another process created under the name of a new one gets only the client's rules")
+    func foreignChain() throws {
+        let (network, system) = try made()
+        let access = ClientAccess(rules: try rules("198.51.100.0/24"))
+        network.setDesired(try clients(["10.66.0.2": access]))
+        try network.reconcile(retryingRefused: false)
+        let name = try #require(system.chainLines.keys.first)
+        let (second, other) = try made()
+        other.tamper { table in table?.chains[name] = ["accept"] }
+        second.setDesired(try clients(["10.66.0.2": access]))
+        try second.reconcile(retryingRefused: false)
+        #expect(other.chainLines == system.chainLines)
+        #expect(try second.hasChains(other.chainLines))
+    }
+
     @Test("A complete change removes all other clients")
     func complete() throws {
         let (network, system) = try made()

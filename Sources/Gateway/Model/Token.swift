@@ -108,7 +108,7 @@ package struct IssuedInvitation: Hashable, Sendable {
     /// The device that the invitation made, until that device is removed.
     package var deviceID: DeviceID?
     package var revokedAt: Date?
-    /// The number of attempts to use the invitation again with other keys.
+    /// The number of attempts to use the invitation again, other than repetitions of the request that made its device.
     package var misuses: Int
     /// Whether the store has this state; `false` while the revocation is in effect but not written yet.
     package var isSaved = true
@@ -142,7 +142,9 @@ extension IssuedInvitation: Declared {
         Field("usedAt", \.usedAt, .omittable(.time), column: "used")
         Field("device", \.deviceID, .omittable(.id), column: "device")
         Field("revokedAt", \.revokedAt, .omittable(.time), column: "revoked")
-        Field("misuses", \.misuses, .count, column: "misuses", "Attempts to use the invitation again with other keys")
+        Field(
+            "misuses", \.misuses, .count, column: "misuses",
+            "Attempts to use the invitation again, other than repetitions of the request that made its device")
         Field("isSaved", \.savedMember, .omittable(.flag), .isSaved)
     }
 

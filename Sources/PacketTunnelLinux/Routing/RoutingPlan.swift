@@ -11,7 +11,7 @@ package struct RoutingNumbers: Hashable, Sendable {
     /// The first of the priorities for IPv4: the next is that of the tunnel's rule, and the one after that is for a rule that
     /// takes the firewall's place.
     package var priority4: UInt32
-    /// The preference of the first IPv6 rule.
+    /// The first of the priorities for IPv6, used as those for IPv4.
     package var priority6: UInt32
 
     package init(mark: UInt32, priority4: UInt32, priority6: UInt32) {

@@ -51,7 +51,7 @@ package struct ServerFirewall: Hashable, Sendable {
             Self.maps.map { commands.verdictMap($0.name(isIPv6), isIPv6: isIPv6, ofNetworks: $0.isOfNetworks) }
         }
         list += lookups()
-        let own = [client, towards].flatMap { $0.made(in: commands).dropFirst() }
+        let own = [client, towards].flatMap { $0.ruleCommands(in: commands) }
         return FirewallTable(
             name: tableName, body: (list.map(\.line) + own).joined(separator: ","), form: .json)
     }
@@ -91,14 +91,9 @@ package struct ServerFirewall: Hashable, Sendable {
                 commands.flush(set: Self.behind(isIPv6)).line
             ]
         }
-        return elements + rewrite(clients.chains) + commands(for: ServerClients.Change(added: clients.entries))
-    }
-
-    /// The commands that give chains their rules, whether they exist or not.
-    func rewrite(_ chains: [RuleChain]) -> [String] {
-        // A chain that exists has its rules once.
-        chains.flatMap { [commands.chain($0.name).line, commands.flush(chain: $0.name).line] }
-            + commands(for: ServerClients.Change(newChains: chains))
+        return elements
+            + commands(for: ServerClients.Change(newChains: clients.chains))
+            + commands(for: ServerClients.Change(added: clients.entries))
     }
 
     /// The commands that make a change: chains come before the elements that name them, and go after.

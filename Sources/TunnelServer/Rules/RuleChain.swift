@@ -22,10 +22,13 @@ struct RuleChain: Sendable {
         self.rules = rules
     }
 
-    /// The commands that make it.
+    /// The commands that give the chain its rules and no others, even if another process has created a chain with its name.
     func made(in table: TableCommands) -> [String] {
-        [table.chain(name).line] + rules.map { table.rule(name, statements: $0).line }
+        [table.chain(name).line, table.flush(chain: name).line] + ruleCommands(in: table)
     }
+
+    /// The commands that add the rules to a chain without rules.
+    func ruleCommands(in table: TableCommands) -> [String] { rules.map { table.rule(name, statements: $0).line } }
 
     /// The commands that take it away.
     func removed(from table: TableCommands) -> [String] {

@@ -7,7 +7,7 @@ import CommandLineSupport
 /// `culvert gateway run`.
 struct RunCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "run", abstract: "Run the gateway until SIGINT or SIGTERM.",
+        commandName: "run", abstract: "Run the gateway until SIGINT, SIGTERM or SIGHUP.",
         discussion: """
             Needs root or CAP_NET_ADMIN. If root starts it, it becomes the folder's owner and keeps only CAP_NET_ADMIN and \
             CAP_NET_BIND_SERVICE. It first undoes the changes of a gateway that was killed. Users, devices, rules and tokens can \
