@@ -13,7 +13,7 @@
 enum {
     /// Bytes in front of the sealed packet: type, receiver's index, counter; as in WireGuard's transport data.
     DATA_HEADER = 16,
-    /// Bytes behind it.
+    /// The bytes behind it, in which the AEAD puts its tag.
     TAG = 16,
     /// Packets are padded to a multiple of this before they are sealed.
     PADDING = 16,
@@ -25,9 +25,9 @@ enum {
     LONGEST_MESSAGE = 65507,
     /// The most datagrams of one message, and the most packets of one superframe.
     MOST_SEGMENTS = 64,
-    /// How often each side is read before the other gets its turn.
+    /// The number of times that one side is read before the other side gets its turn.
     BURST = 8,
-    /// Every buffer: the longest packet, padding, and room for a header in front.
+    /// The length of each buffer: the longest packet, its padding, and room for a header in front.
     BUFFER = 1 << 17,
 };
 
@@ -35,7 +35,7 @@ struct options {
     bool encrypts;
     bool single_thread;
     int mtu;
-    /// 0 or 1: the two ends take each other's keys.
+    /// 0 or 1. Each end opens with the key that the other end seals with.
     int role;
     const char *tun;
     const char *local;

@@ -128,7 +128,7 @@ static void open_udp(void) {
     if (connect(udp_descriptor, (struct sockaddr *)&peer, sizeof peer) < 0) fail("connect");
 }
 
-/// Takes turns at both directions, and sleeps when neither has anything.
+/// Reads from both sides in turn, and sleeps while neither has data.
 _Noreturn static void run_single(void) {
     struct transmitter *transmitter = transmitter_make();
     struct receiver *receiver = receiver_make();

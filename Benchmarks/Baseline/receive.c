@@ -109,11 +109,12 @@ static inline bool continues(
     if (receiver->is_closed || length <= receiver->headers) return false;
     size_t payload = length - receiver->headers;
     if (payload > receiver->segment_size || receiver->length + payload > LONGEST_PACKET) return false;
-    // Version and type of service; flags, hops and protocol without the checksum; addresses and ports.
+    // These are the version and type of service; the flags, hop limit and protocol without the checksum; the addresses and
+    // ports.
     if (get16(first) != get16(packet) || get32(first + 6) != get32(packet + 6)) return false;
     if (memcmp(first + 12, packet + 12, 12) != 0) return false;
     if (!receiver->is_tcp) return receiver->packets < MOST_SEGMENTS && get16(packet + 26) != 0;
-    // Sequence, acknowledgement, length of the header, flags, options.
+    // These are the sequence number, the acknowledgement, the header's length, the flags and the options.
     if (ntohl(get32(packet + 24)) != receiver->next_sequence || get32(first + 28) != get32(packet + 28)) return false;
     if (first[32] != packet[32] || (packet[33] & ~TCP_PSH) != TCP_ACK) return false;
     return memcmp(first + 40, packet + 40, receiver->headers - 40) == 0;
@@ -130,7 +131,7 @@ static inline void join(struct receiver *receiver, uint8_t *first, size_t payloa
     }
 }
 
-/// The length that an IPv4 packet says it has; zero when it cannot be right.
+/// The length in a packet's IPv4 header, or zero if the length is invalid.
 static inline size_t packet_length(const uint8_t *packet, size_t capacity) {
     if (capacity < 20 || packet[0] >> 4 != 4) return 0;
     size_t length = ntohs(get16(packet + 2));
@@ -151,7 +152,7 @@ static inline void take(struct receiver *receiver, const uint8_t *datagram, size
         if (length > 0) begin(receiver, first, length);
         return;
     }
-    // The packet's headers overwrite the end of the payload before it, which is saved meanwhile.
+    // The packet's headers overwrite the end of the payload before it, so those bytes are saved and restored.
     size_t headers = receiver->headers;
     uint8_t *packet = first + receiver->length - headers;
     uint8_t kept[LONGEST_HEADERS], own[LONGEST_HEADERS];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-// From the TUN device to the network: cuts superframes, seals each packet from where it lies into a slab, and hands the
-// slab to the kernel as one message to be cut into datagrams.
+// From the TUN device to the network: splits superframes, seals each packet from its place in the superframe into a slab, and
+// passes the slab to the kernel as one message, which the kernel splits into datagrams.
 
 #define _GNU_SOURCE
 #include "baseline.h"
@@ -31,7 +31,7 @@ struct transmitter {
     struct cipher cipher;
     uint64_t counter;
     uint8_t *frame;
-    /// Datagrams of one size, one behind the other; only the last may be shorter.
+    /// Consecutive datagrams of one size; only the last may be shorter.
     uint8_t *slab;
     size_t used;
     size_t segment_size;
@@ -70,7 +70,7 @@ void transmitter_flush(struct transmitter *transmitter) {
     transmitter->is_closed = false;
 }
 
-/// Seals one packet, behind which `PADDING` bytes can be written and are restored.
+/// Seals one packet. The `PADDING` bytes behind it are overwritten meanwhile and then restored.
 static inline void emit(struct transmitter *transmitter, uint8_t *packet, size_t length) {
     size_t mtu = (size_t)options.mtu;
     size_t padded = (length + PADDING - 1) & ~(size_t)(PADDING - 1);
@@ -103,7 +103,7 @@ static inline void emit(struct transmitter *transmitter, uint8_t *packet, size_t
 
 static inline uint16_t not_zero(uint16_t checksum) { return checksum ? checksum : 0xffff; }
 
-/// One packet, whose checksum the kernel may have left to us.
+/// Seals a packet that is not part of a superframe. The kernel may have left its checksum to this program.
 static void single(struct transmitter *transmitter, const struct vnet_header *header, uint8_t *packet, size_t length) {
     if (header->flags & NEEDS_CHECKSUM) {
         size_t start = header->checksum_start, field = start + header->checksum_offset;
@@ -116,8 +116,8 @@ static void single(struct transmitter *transmitter, const struct vnet_header *he
     emit(transmitter, packet, length);
 }
 
-/// A superframe: each segment's headers are written right in front of its payload, over the end of the segment before
-/// it, which is sealed already; so no payload is copied.
+/// Seals the segments of a superframe. Each segment's headers are written directly in front of its payload, over the end of
+/// the segment before it, which is sealed by then; so no payload is copied.
 static void superframe(
     struct transmitter *transmitter, const struct vnet_header *header, uint8_t *packet, size_t length
 ) {
@@ -147,7 +147,7 @@ static void superframe(
         if (is_tcp) {
             uint32_t next = htonl(sequence + (uint32_t)at);
             memcpy(out + transport + 4, &next, 4);
-            // FIN and PSH belong to the last.
+            // Only the last segment has FIN and PSH.
             if (at + count < payload) out[transport + 13] = flags & (uint8_t)~9;
         } else {
             put16(out + transport + 4, htons((uint16_t)(8 + count)));

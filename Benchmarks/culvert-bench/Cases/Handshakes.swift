@@ -16,7 +16,7 @@ enum Handshakes {
 
     private static let crowdCount = 1_000
 
-    /// One responder that knows many peers, each of which greets it in turn.
+    /// One responder with many peers, each of which sends an initiation in its turn.
     private static func crowd() throws -> [Case] {
         final class Member {
             var engine: Engine

@@ -78,7 +78,7 @@ enum LoginTunnel {
         return [result]
     }
 
-    /// The time of a packet; not a number when packets are lost for good.
+    /// The time of a packet in nanoseconds, or NaN if packets are lost.
     private static func time(_ duration: Int, _ send: () throws -> Void) -> Double {
         var hasFailed = false
         let nanoseconds = timed(duration, count: 2_000) {

@@ -49,13 +49,13 @@ final class PacketStream {
             }
             usleep(50)
             let idle = nanoseconds() - idleSince
-            // Loopback may drop too: packets that have not arrived by now are lost.
+            // Loopback may drop packets too. Those that have not arrived by now are lost.
             if idle > 100_000_000 { sent = arrived }
             guard idle < 5_000_000_000 else { throw BenchmarkError("packets do not arrive") }
         }
     }
 
-    /// Waits for something that takes a moment.
+    /// Waits until the condition holds, for a bounded time.
     static func wait(_ what: String, until condition: () -> Bool) throws {
         let start = nanoseconds()
         while !condition() {

@@ -50,7 +50,7 @@ enum Routing {
         let plan = SendPlan()
         var start = 0
         return [
-            // The peer has no endpoint, so sending consists of the look-up only.
+            // The peer has no endpoint, so the plan consists of the lookup only.
             Case(name: "planSend of a packet, look-up alone", unit: .nanoseconds) { duration in
                 timed(duration, count: 64) {
                     unsafe holder.engine.planSend(

@@ -21,7 +21,7 @@ enum InitiationFlood {
     private static func cases(flooding rate: Int) throws -> [Case] {
         let pair = try DevicePair()
         let flood = try Flood(of: pair.right.publicKey, at: pair.right.listenPort, perSecond: rate)
-        // The longest wait of each kind and the offered load, from the run before in the same turn.
+        // The longest wait in each state and the offered load, from the preceding run of the same turn.
         var (alone, beside, offered) = (Double.nan, Double.nan, Double.nan)
         func packets(_ duration: Int) -> Double {
             var hasFailed = false
@@ -72,7 +72,7 @@ enum InitiationFlood {
         private let ended = Event()
 
         init(_ work: @escaping () -> Int) {
-            // The thread has it to itself until it has ended.
+            // Only the thread uses it until the thread has ended.
             nonisolated(unsafe) let work = work
             Thread.detachNewThread { [self] in
                 while !isStopped.load(ordering: .relaxed) {
@@ -83,7 +83,7 @@ enum InitiationFlood {
             }
         }
 
-        /// - Returns: the greatest that the work returned.
+        /// - Returns: The largest result of the work.
         func end() -> Int {
             isStopped.store(true, ordering: .relaxed)
             _ = ended.wait(timeout: .seconds(10))

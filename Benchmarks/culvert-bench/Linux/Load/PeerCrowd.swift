@@ -15,7 +15,7 @@ final class PeerCrowd {
         /// Its own clock, which jumps so that nothing waits.
         var now = Instant(nanoseconds: 3_600_000_000_000)
         var wall = WallTime(seconds: 1_700_000_000)
-        /// When its initiation was sent, on the real clock; `nil` while it waits for nothing.
+        /// The real time at which its initiation was sent, or `nil` while it waits for no response.
         var askedAt: Int?
         let greeting: [UInt8]
 
@@ -90,10 +90,11 @@ final class PeerCrowd {
         outgoing = try PacketBatch(packetCapacity: 512, byteCapacity: 1 << 20)
     }
 
-    /// A thousand of its seconds go by in one: each handshake takes some, and the next run is to begin behind this one.
+    /// A clock that runs a thousand times too fast: each handshake moves a member's clock ahead, and the next run has to
+    /// begin after that time.
     private static var wallNow: Int64 { Int64(Date().timeIntervalSince1970 * 1000) }
 
-    /// Where member `number` sends from, and to.
+    /// The endpoint from which member `number` sends, and to which the daemon replies.
     func endpoint(_ number: Int) -> Endpoint {
         var endpoint = server
         endpoint.source.low = UInt64(Self.outsideNetwork) + UInt64(number)
@@ -110,7 +111,7 @@ final class PeerCrowd {
         try post(member.engine.send(member.greeting, at: member.now, wall: member.wall), from: number)
     }
 
-    /// Puts datagrams in line to be sent.
+    /// Queues datagrams.
     private func post(_ datagrams: [OutgoingDatagram], from number: Int) throws {
         for datagram in datagrams {
             if outgoing.append(copying: datagram.bytes, endpoint: endpoint(number)) == nil {
@@ -141,7 +142,7 @@ final class PeerCrowd {
             )
             _ = member.engine.receive(incoming.copy(of: index), from: server, at: member.now, wall: member.wall)
             if member.engine.statistics.cookieRepliesAccepted != cookies {
-                // It waits five seconds and a little by its own clock, then tries again with the cookie.
+                // By its own clock it waits a little longer than five seconds, then tries again with the cookie.
                 member.advance(seconds: 6)
                 member.engine.deadlineReached(at: member.now, wall: member.wall)
             }

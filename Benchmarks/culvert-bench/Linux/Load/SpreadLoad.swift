@@ -5,7 +5,7 @@ import Foundation
 import TunnelIO
 import WireGuardCore
 
-/// Equal load of many peers on one daemon: each in its turn seals and sends as many packets as the others.
+/// Equal load of many peers on one daemon: each peer in turn seals and sends the same number of packets.
 enum SpreadLoad {
     static let command = "spread-load"
     private static let packetByteCount = 1300
@@ -22,7 +22,7 @@ enum SpreadLoad {
         let sender = try Sender()
         while nanoseconds() < end {
             for number in crowd.members.indices { try sender.send(number, of: crowd) }
-            // Keepalives and the like are not for answering here.
+            // Keepalives and other datagrams are not answered here.
             try crowd.receive { _ in }
         }
     }

@@ -18,7 +18,7 @@ enum TunCopy {
             var requests = devices.map { pollfd(fd: $0.readiness, events: Int16(POLLIN), revents: 0) }
             guard unsafe poll(&requests, 2, -1) > 0 else { continue }
             for (from, to) in [(0, 1), (1, 0)] {
-                // As many at a time as a lane takes before the other side gets its turn.
+                // A lane reads the same number of batches before the other side gets its turn.
                 for _ in 0..<8 {
                     batch.removeAll()
                     guard try devices[from].receive(into: batch) > 0 else { break }

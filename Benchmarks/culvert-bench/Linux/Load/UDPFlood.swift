@@ -5,9 +5,10 @@ import Foundation
 import NetworkAddresses
 import TunnelIO
 
-// Small programs that run inside a namespace: iperf3 gives no more than it can build, one system call for each packet.
+// Small programs that run inside a namespace. iperf3 sends each packet with one system call, so it is too slow for these
+// measurements.
 
-/// Sends datagrams of one size as fast as the system takes them, in batches, without segmentation offload.
+/// Sends datagrams of one size as fast as the system accepts them, in batches, without segmentation offload.
 enum UDPFlood {
     static let command = "udp-flood"
     private static let batch = 64

@@ -27,7 +27,7 @@ final class StagePipeline {
         case rawSeal = "bare AEAD: seal"
         case rawOpen = "bare AEAD: open"
 
-        /// Whether it is part of the way of a packet.
+        /// Whether the stage is part of a packet's path.
         var isOnTheWay: Bool { self != .rawSeal && self != .rawOpen }
     }
 
@@ -73,7 +73,7 @@ final class StagePipeline {
         unsafe frame.deallocate()
     }
 
-    /// Packets that stage `stage` worked on in one turn.
+    /// The number of packets that stage `stage` handles in one turn.
     static func count(of stage: Stage) -> Int { stage.isOnTheWay ? packetCount : Batch.count }
 
     /// One turn of one stage; each works on the result of the one before it.

@@ -28,13 +28,13 @@ enum StageReport {
 
     // MARK: Time
 
-    /// Of each run the median turn, so that what interrupts a few turns does not count.
+    /// The median turn of each run, so that an interruption of a few turns does not count.
     private static func times(_ pipeline: StagePipeline, _ options: Options) throws -> [Row] {
         let duration = options.isQuick ? 50_000_000 : 1_000_000_000
         let stages = Stage.allCases
         var samples = stages.map { _ in [Double]() }
         for _ in 0..<options.runs {
-            // More than a run has turns.
+            // A run has fewer turns than this.
             var turns = stages.map { _ in [Int]() }
             for index in stages.indices { turns[index].reserveCapacity(100_000) }
             let start = nanoseconds()
@@ -72,7 +72,8 @@ enum StageReport {
 
     private static let cyclesPerStage = 40
 
-    /// Has this program count its stages' instructions under callgrind; without valgrind there is nothing to count with.
+    /// Runs this program under callgrind to count the instructions of its stages. Returns nothing if valgrind is not
+    /// installed.
     private static func instructions() throws -> [Row] {
         guard stage_callgrind_is_known() != 0, let valgrind = Tools.find("valgrind") else {
             Program.note("instructions are not counted: valgrind, or its header at the build, is missing")
@@ -102,7 +103,7 @@ enum StageReport {
             Row(instructionSuite, sumName, .instructionsPerPacket, samples: [sum], note: code), rows)
     }
 
-    /// The work of the process under callgrind.
+    /// Runs the stages in the process that callgrind watches.
     static func countInstructions() throws {
         let pipeline = try StagePipeline()
         for counted in Stage.allCases {
@@ -119,7 +120,7 @@ enum StageReport {
         print("the processor that callgrind shows has \(vectors)")
     }
 
-    /// Totals by the names that they were dumped under.
+    /// The totals by the names of their dumps.
     private static func read(_ folder: URL) throws -> [String: Double] {
         var counts: [String: Double] = [:]
         for file in try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil) {

@@ -4,7 +4,7 @@
 import Dispatch
 import Foundation
 
-/// Takes everything down once: at the end, on a signal, or when the time is up.
+/// Removes everything once: at the end, on a signal, or when the time limit has passed.
 final class Cleaner: @unchecked Sendable {
     // Unchecked: the lock guards the state that two threads may use.
     private let lock = NSLock()

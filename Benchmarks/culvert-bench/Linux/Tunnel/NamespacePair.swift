@@ -51,7 +51,7 @@ final class NamespacePair {
         try ip(side, "link", "set", interfaces[side], "mtu", "1420", "up")
     }
 
-    /// Removes both, as far as they exist.
+    /// Removes the namespaces that exist.
     func remove() {
         for name in names { _ = try? Shell.run(["ip", "netns", "delete", name]) }
     }

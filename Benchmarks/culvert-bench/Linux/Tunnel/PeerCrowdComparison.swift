@@ -4,8 +4,8 @@
 import Foundation
 import WireGuardCore
 
-/// One daemon with many peers, which are engines of one other process behind a wire: handshakes, and how evenly load is
-/// served.
+/// One daemon with many peers, which are engines of one other process behind a wire. It measures handshakes and how evenly
+/// the daemon serves load.
 enum PeerCrowdComparison {
     private static let handshakePeers = 1_000
     private static let spreadPeers = 100
@@ -40,7 +40,7 @@ enum PeerCrowdComparison {
             let load = try Shell.start(
                 end.crowd(SpreadLoad.command, seconds: plan.seconds + 2), errors: FileHandle.standardError)
             defer { WireGuardDaemon.stop([load]) }
-            // Sessions first; then a time in which all peers send.
+            // First all peers get sessions. Then all send for a while.
             usleep(1_000_000)
             let (before, began) = (try end.receivedBytes(), nanoseconds())
             usleep(UInt32(plan.seconds) * 1_000_000)
@@ -90,8 +90,8 @@ enum PeerCrowdComparison {
 private final class CrowdedDaemon {
     let contender: Contender
     private(set) var daemon = Process()
-    /// The anonymous memory that configuring its peers added, in KiB for each (meanwhile a daemon releases pages of its
-    /// program).
+    /// The anonymous memory in KiB per peer that configuring the peers added. (A daemon releases pages of its program
+    /// meanwhile.)
     private(set) var memoryPerPeer = Double.nan
     private let pair: NamespacePair
     private let setting: WireGuardSetting

@@ -46,7 +46,7 @@ enum StartUp {
         echo $((ended - begun))
         """
 
-    /// A daemon that is started over and over, and one that stays.
+    /// A pair of daemons: one is restarted in each round, the other keeps running.
     private final class End {
         let contender: Contender
         private let pair: NamespacePair

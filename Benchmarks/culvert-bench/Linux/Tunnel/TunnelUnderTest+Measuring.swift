@@ -123,6 +123,6 @@ extension TunnelUnderTest {
 
     /// Present resident memory of the larger daemon, in MiB.
     var residentMemory: Double { daemons.map { ProcessFigures.memory(of: $0, "VmRSS") }.max() ?? .nan }
-    /// The most that it ever was.
+    /// The peak resident memory of the larger daemon, in MiB.
     var peakMemory: Double { daemons.map { ProcessFigures.memory(of: $0, "VmHWM") }.max() ?? .nan }
 }
