@@ -40,14 +40,20 @@
             _ = ctunnel_forbid_dumps()
         }
 
-        /// Makes the parent of a folder, which all users may traverse.
-        package static func makeParent(of path: String) throws(CommandFailure) {
+        /// Makes the parent of a server's folder, which all users may traverse.
+        /// - Throws: ``CommandFailure`` if `owner` does not exist, or if the parent exists and only its own owner, another
+        ///   user, can traverse it.
+        package static func makeParent(of path: String, owner: String?) throws(CommandFailure) {
+            let user = if let owner { try entry(owner).0 } else { geteuid() }
             guard let parent = path.lastIndex(of: "/").map({ String(path[..<$0]) }), !parent.isEmpty else { return }
             _ = try? PrivateDirectory<CommandFailure>(path: parent, access: .readableByAll)
+            guard let owner, let status = FileStatus(of: parent), status.owner != user, status.mode & 0o011 == 0 else {
+                return
+            }
+            throw CommandFailure(
+                "the user '\(owner)' cannot enter \(parent), whose mode is \(String(status.mode, radix: 8))",
+                status: ExitStatus.notPermitted, fix: "chmod 711 \(parent), which reveals no names of files in it")
         }
-
-        /// - Throws: ``CommandFailure`` if the user does not exist.
-        package static func check(_ owner: String) throws(CommandFailure) { _ = try entry(owner) }
 
         private static func entry(_ owner: String) throws(CommandFailure) -> (uid_t, gid_t) {
             guard let entry = unsafe getpwnam(owner) else {

@@ -31,7 +31,7 @@ extension LinuxPlatform {
         let (before, held, isNew) = try directory.locked { () throws(LinuxNetworkError) in
             let before = try directory.heldPolicy(name)
             var held = HeldPolicy(policy: policy, isUntilReleased: untilReleased)
-            // A policy that is held until it is released stays.
+            // A start does not weaken a policy held until release; a stricter one replaces it, held until release too.
             if !untilReleased, let before, before.isUntilReleased {
                 held = HeldPolicy(policy: max(policy, before.policy), isUntilReleased: true)
             }

@@ -3,10 +3,10 @@
 
 import Synchronization
 
-/// A `Clock` that the test advances: code that sleeps on it continues at the test's command. All threads may use it.
+/// A `Clock` that the test advances: a sleeping task continues once its deadline is reached. Any thread may use it.
 ///
-/// A test first waits with ``waitForSleepers(_:)`` until the code under test sleeps, and then advances the clock, so there is
-/// no race between the two.
+/// A test first waits with ``waitForSleepers(_:)`` until the code under test sleeps, and then advances the clock, so
+/// there is no race between the two.
 public final class VirtualClock: Clock {
     /// A reading: the time that has passed since the clock was made.
     public struct Instant: InstantProtocol {

@@ -45,6 +45,19 @@
             }
         }
 
+        @Test("Init refuses an owner who cannot enter the folder's parent, and names the command that permits it")
+        func parentOfOtherUser() throws {
+            try Folder.with { folder in
+                #expect(unsafe chmod(folder.path, 0o700) == 0)
+                let failure = #expect(throws: CommandFailure.self) {
+                    try folder.initialize(["vpn.example.com", "--owner", "nobody"], CapturedConsole().console())
+                }
+                #expect(failure?.status == ExitStatus.notPermitted)
+                #expect(failure?.fix.contains("chmod 711 \(folder.path)") == true)
+                #expect(FileStatus(of: folder.gateway) == nil)
+            }
+        }
+
         @Test("Init for the login tunnel alone prints the tunnel's port, and no invitation")
         func loginTunnelOnly() throws {
             try Folder.with { folder in

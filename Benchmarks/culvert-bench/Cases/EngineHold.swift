@@ -35,7 +35,8 @@ enum EngineHold {
             }
         }
 
-        /// The longest time that one piece of the work for all peers takes, in microseconds.
+        /// Runs at most `pieces` pieces of the work, until one returns `false`, and returns the longest time of a
+        /// piece, in microseconds.
         func longest(_ pieces: Int, _ piece: () -> Bool) -> Double {
             var longest = 0
             for _ in 0..<pieces {

@@ -4,7 +4,8 @@
 import PacketTunnel
 import SwiftUI
 
-/// Profiles that cannot be read. Their tunnels may be up: they can be stopped, and removed once the user confirms it.
+/// A list of profiles that cannot be read. Their tunnels may be up, so the user can stop each tunnel, and can remove
+/// each profile and its keys after a confirmation.
 struct UnreadableList: View {
     let profiles: [UnreadableProfile]
     let stop: @MainActor (UnreadableProfile) async -> Void

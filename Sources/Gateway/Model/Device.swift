@@ -44,7 +44,8 @@ package struct Device: Hashable, Sendable {
     package var expiresAt: Date?
     /// The expiry that an administrator has set, or `nil`. A renewal cannot exceed it.
     package var expiryLimit: Date?
-    /// Whether the store has recorded the expiry. It then persists even if the clock is set back.
+    /// Whether the store has recorded the expiry. It then stays in effect if the clock is set back, until the new time
+    /// has persisted for ten minutes.
     package var hasExpired = false
     /// Whether the store has this state; `false` while an end of access is in effect but not written yet.
     package var isSaved = true

@@ -139,7 +139,9 @@ package struct GatewaySettings: Hashable, Sendable {
 }
 
 extension GatewaySettings {
-    /// The endpoints of WireGuard for devices.
+    /// Returns the WireGuard endpoints for devices: ``endpoints``, or ``host`` with ``wireGuardPort`` if there are
+    /// none.
+    ///
     /// - Throws: ``AddressTextError`` if ``endpoints`` is empty and ``host`` cannot be an endpoint's host.
     package func effectiveEndpoints() throws(AddressTextError) -> [EndpointAddress] {
         endpoints.isEmpty ? [try EndpointAddress(host: host, port: wireGuardPort)] : endpoints

@@ -21,7 +21,8 @@ package struct User: Hashable, Sendable {
     package var password: StoredPassword?
     /// The fixed addresses of the user's logins, at most one of each family. No device and no other user gets them.
     package var addresses: [IPAddress] = []
-    /// Whether the store has recorded the expiry. It then persists even if the clock is set back.
+    /// Whether the store has recorded the expiry. It then stays in effect if the clock is set back, until the new time
+    /// has persisted for ten minutes.
     package var hasExpired = false
     /// Whether the store has this state; `false` while an end of access is in effect but not written yet.
     package var isSaved = true

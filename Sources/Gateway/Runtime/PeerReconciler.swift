@@ -222,7 +222,7 @@ struct PeerReconciler: Sendable {
     private func served(_ id: DeviceID) -> Peer? {
         guard !denied.contains(id), var peer = peers[id] else { return nil }
         if !servesWireGuard { (peer.publicKey, peer.presharedKey) = (nil, nil) }
-        // A later expiry and a first packet change neither.
+        // WireGuard and the network depend on neither value, so changes are ignored; `denied` enforces the expiry.
         (peer.expiresAt, peer.hasBeenSeen) = (nil, true)
         return peer.publicKey == nil && peer.password == nil ? nil : peer
     }

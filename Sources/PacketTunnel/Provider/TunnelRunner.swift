@@ -104,7 +104,8 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
         }
     }
 
-    /// Starts the tunnel with a configuration of this process.
+    /// Starts the tunnel with a configuration that this process has made, and returns once the tunnel is up. Cancelling
+    /// the task stops the tunnel.
     public func start(
         _ configuration: Provider.Configuration, leakPolicy: LeakPolicy = .routeBased, profileID: String? = nil
     ) async throws(TunnelError) {

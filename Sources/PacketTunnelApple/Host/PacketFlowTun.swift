@@ -89,7 +89,7 @@ final class PacketFlowTun: TunDevice {
                 state.next += 1
             }
             guard state.next == state.packets.count else { return false }
-            // Immediately, to free their memory.
+            // Release the packets now, not at the system's next read, to free their memory.
             state.packets = []
             arrived.clear()
             return true
@@ -105,7 +105,7 @@ final class PacketFlowTun: TunDevice {
             return true
         }
         guard packet.count <= PacketBatch.longestPacket else {
-            // It would be in the way forever.
+            // No batch can hold it, so it would block the queue.
             state.overflow += 1
             return true
         }

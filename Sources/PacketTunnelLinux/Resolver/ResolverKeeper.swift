@@ -4,7 +4,7 @@
 import PacketTunnel
 import TunnelIO
 
-/// Decides when a tunnel's name servers are restored that another program has replaced.
+/// Decides when to restore a tunnel's name servers that another program has replaced.
 struct ResolverKeeper {
     /// The next thing to do.
     enum Action: Equatable {

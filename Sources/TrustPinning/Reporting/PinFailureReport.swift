@@ -65,7 +65,8 @@ public struct PinFailureReport: Sendable, Hashable {
     let date: Int64
     let expiry: Int64?
 
-    /// Creates the report of an evaluation, or returns `nil` if there was no failure or the host is not pinned.
+    /// Creates the report of an evaluation in which no pin matched or the chain lacked trust. Returns `nil` for every
+    /// other result, such as refused expired pins or a malformed chain, and if the host is not pinned.
     public init?(_ evaluation: TrustEvaluation) {
         switch evaluation.decision.reason {
         case .pinningFailed, .pinMismatchAllowedByFallback, .pinMismatchPermissive, .pinMismatchAudited:

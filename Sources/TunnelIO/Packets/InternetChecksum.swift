@@ -22,7 +22,7 @@ package struct InternetChecksum: Sendable {
         if bytes.count & 1 != 0 { isOdd.toggle() }
     }
 
-    /// Adds one 16-bit word in host order. Call it only at a multiple of two bytes.
+    /// Adds one 16-bit word in host order, at any offset.
     package mutating func add(_ word: UInt16) {
         total &+= UInt64(isOdd ? word.byteSwapped : word)
     }

@@ -78,7 +78,7 @@ public struct DatagramSendResult: Hashable, Sendable {
     public var dropped: Int
     /// The bytes of the datagrams that the system took.
     public var bytes: Int
-    /// The last error number among the dropped; zero when none was.
+    /// The error number of the last dropped datagram; 0 if none was dropped.
     public var lastError: Int32
 
     /// A result.

@@ -5,10 +5,10 @@ import NetworkAddresses
 
 /// The content of a table's sets and maps.
 struct TableContents: Equatable {
-    /// The elements of each set or map. A map's element has its chain; an element of a set, or one with another verdict, has
-    /// an empty string. A set without elements is left out.
+    /// The elements of each set or map. A map's element has its chain; an element of a set, or one with another
+    /// verdict, has an empty string. A set without elements is left out.
     var elements: [String: [IPPrefix: String]] = [:]
-    /// Elements of another kind, as nft writes them: ranges of addresses.
+    /// The elements of each set or map that are not a prefix: ranges of addresses, in nft's notation.
     var others: [String: Set<String>] = [:]
 
     init() {}

@@ -33,11 +33,11 @@ public enum UAPIKeyChange<Key: Equatable & Sendable>: Equatable, Sendable {
 public struct UAPIDeviceUpdate: Equatable, Sendable {
     /// The device's own key. A peer with the same key is removed.
     public var privateKey: UAPIKeyChange<PrivateKey> = .unchanged
-    /// The UDP port to listen on, 0 for any; nil leaves it.
+    /// The UDP port to listen on; 0 selects any, `nil` keeps it.
     public var listenPort: UInt16?
     /// The mark of outgoing datagrams; 0 removes it, `nil` keeps it.
     public var fwMark: UInt32?
-    /// Whether all peers go before ``peers`` apply.
+    /// Whether all peers are removed before the changes in ``peers`` are applied.
     public var replacePeers = false
     /// Changes to peers, in the order of the request. One peer may come more than once.
     public var peers: [UAPIPeerUpdate] = []

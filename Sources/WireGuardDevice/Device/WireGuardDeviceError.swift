@@ -15,7 +15,8 @@ public struct WireGuardDeviceError: Error, Hashable, Sendable, CustomStringConve
         case closed
         /// A TUN device, socket or event loop failed; the error says which.
         case io(TunnelIOError)
-        /// The management socket could not be made at this path; `operation` says at which step.
+        /// The management socket at this path could not be created; `operation` is the step that failed, or the reason.
+        /// `culvert-wg` also throws it for its name file and its background process.
         case managementSocket(path: String, operation: String)
         /// Another process answers on the management socket of this interface.
         case alreadyRunning(path: String)

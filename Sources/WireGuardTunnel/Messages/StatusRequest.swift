@@ -63,7 +63,8 @@ public enum WireGuardState: String, Codable, Hashable, Sendable, CaseIterable {
     case stopped
 }
 
-/// Changes the configuration of a running tunnel. Peers in both configurations keep their sessions.
+/// Changes the configuration of a running tunnel. Peers in both configurations keep their sessions, unless the private
+/// key changes.
 public struct ReconfigureRequest: TunnelMessage {
     /// An empty reply: the change was applied.
     public struct Reply: Codable, Hashable, Sendable {}

@@ -6,8 +6,9 @@ public import PacketTunnel
 import WireGuardCore
 
 extension WireGuardTunnelProvider {
-    /// Applies another configuration while the tunnel runs, `reasserting` until done. Peers in both configurations keep their
-    /// sessions; peers that are only in the old one are removed, and so is a listen port that the new one does not name.
+    /// Applies another configuration while the tunnel runs, `reasserting` until done. Peers in both configurations keep
+    /// their sessions, unless the private key changes; peers that are only in the old one are removed, and so is a
+    /// listen port that the new one does not name.
     /// Settings that are equal in both stay unchanged, even if another process has changed them on the device. Without a
     /// network, names are resolved once there is one.
     /// - Throws: the errors of ``start(_:context:)``, and `.notRunning`. The tunnel then continues unchanged.

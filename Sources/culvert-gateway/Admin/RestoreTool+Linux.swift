@@ -20,8 +20,7 @@
                 guard descriptor.number >= 0,
                     let bytes = SystemCall.readAll(descriptor.number, limit: 1 << 31)
                 else { throw CommandFailure("\(file): \(SystemError.words(errno))", status: ExitStatus.usage) }
-                if let owner { try FolderOwner.check(owner) }
-                try FolderOwner.makeParent(of: directory)
+                try FolderOwner.makeParent(of: directory, owner: owner)
                 let tool = self
                 return SignalledRun.run {
                     do throws(CommandFailure) {

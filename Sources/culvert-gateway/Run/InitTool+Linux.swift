@@ -16,8 +16,7 @@
         func make(_ command: InitCommand) throws(CommandFailure) {
             let settings = try settings(command)
             // Root makes the whole folder and then changes its owner. The backup key still belongs to root.
-            if let owner = command.owner { try FolderOwner.check(owner) }
-            try FolderOwner.makeParent(of: directory)
+            try FolderOwner.makeParent(of: directory, owner: command.owner)
             let pins: GatewayDirectory.Pins
             do throws(GatewayDirectoryError) {
                 pins = try GatewayDirectory.make(directory, settings, backupKey: command.backupKey).pins()

@@ -24,7 +24,7 @@ import WireGuardCore
         let grant = try await fixture.service.rotate(request, device.caller)
         #expect(grant.device.publicKey == new.publicKey && grant.addresses == device.grant.addresses)
         #expect(try await fixture.service.rotate(request, device.caller) == grant)
-        // This holds after the nonce has expired, and after a restart.
+        // The store has the request's hash, so a repetition gets the same device even after the nonce has expired.
         fixture.clock.advance(by: .seconds(120))
         let later = try await fixture.service.rotate(request, device.caller)
         #expect(later.device == grant.device)

@@ -11,7 +11,7 @@ import Testing
 struct RingLogDamageTests {
     private static let geometry = RingLogGeometry(slotByteCount: 128, slotCount: 16)
 
-    /// A log of these messages, of one or several slots each.
+    /// Messages that need one or several slots each. The log of ``makeLog(_:)`` has all but the last two.
     private static let messages = (0..<8).map { "message \($0) " + String(repeating: "\($0)", count: $0 % 3 * 60) }
 
     private func makeLog(_ directory: ScratchDirectory) throws -> [UInt8] {

@@ -162,7 +162,7 @@ final class EngineWorld {
         if end > clock.nanoseconds { clock.advance(by: .nanoseconds(end - clock.nanoseconds)) }
     }
 
-    /// When something happens next, on the world's clock.
+    /// The time of the next delivery or deadline on the world's clock, or `nil` if there is none.
     private var nextEvent: Int64? {
         var earliest = link.nextDelivery
         for node in nodes {

@@ -49,7 +49,8 @@ package struct APIRequest: Sendable {
     /// ``Caller/nobody`` if the route needs no credential or checks it itself.
     var caller: Caller
     package var source: RequestSource
-    /// The secret of the request, for routes that check it themselves; `nil` if the request has none.
+    /// The secret of the `Authorization` header, for routes that check it themselves; `nil` if the header was not read:
+    /// on the Unix socket, and for routes that need no header.
     var bearer: String?
     /// The IDs in the path, by their names in its template.
     var ids: [String: RandomID]

@@ -92,7 +92,7 @@
             case .linkRemoved(let index):
                 if isHere(namespace, index) { relocate(tun, into: &changes) }
             case .namespaceRemoved(let id):
-                // The interfaces in it go unheard, and with it goes its id.
+                // No message reports the removal of the interfaces in this namespace, and its ID is no longer valid.
                 guard namespace == -1, case .away(id, _) = place else { return }
                 isRemoved = true
                 changes.append(.removed)

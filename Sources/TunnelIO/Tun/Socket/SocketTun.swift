@@ -97,9 +97,10 @@ public final class SocketTun: TunDevice {
     /// None.
     public func drainLinkEvents() -> [LinkEvent] { [] }
 
-    /// Appends packets, at multiples of 16, until there are no more or the batch has no room for another of 65,535 bytes.
+    /// Appends packets, at offsets that are multiples of 16, until the socket has no more or the batch is full: it has
+    /// its maximum of packets, or no room for another packet of 65,535 bytes.
     ///
-    /// The batch has at least ``PacketBatch/minimumReadBytes``.
+    /// The batch must have at least ``PacketBatch/minimumReadBytes``; a smaller one throws `.invalidBatch`.
     public func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int {
         try batch.checkReadable()
         guard descriptor.acquire() else { throw TunnelIOError(.closed) }
