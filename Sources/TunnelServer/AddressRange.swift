@@ -20,7 +20,7 @@ package struct AddressRange: Hashable, Sendable {
     package let network: IPPrefix
     /// The server's own address.
     package let server: IPAddress
-    /// The first and the last address that a host can have, the server's maybe among them.
+    /// The addresses that a host can have, as numbers. The server's address may be among them.
     package let usable: ClosedRange<UInt128>
 
     /// The addresses of the network that the server's own address is in.
@@ -40,15 +40,15 @@ package struct AddressRange: Hashable, Sendable {
         usable = low...high
     }
 
-    /// Whether a client can have it.
+    /// Whether a client can have this address.
     package func contains(_ address: IPAddress) -> Bool {
         address.isIPv6 == network.isIPv6 && usable.contains(address.value) && address != server
     }
 
-    /// How many clients there is room for; `Int.max` for more than that.
+    /// The number of addresses for clients, at most `Int.max`.
     package var capacity: Int {
         let count = usable.upperBound - usable.lowerBound
-        // The server's own is one of them, or the range has one more.
+        // The range has `count` + 1 addresses. If the server's address is one of them, `count` are left for clients.
         let (sum, overflows) = count.addingReportingOverflow(usable.contains(server.value) ? 0 : 1)
         return overflows ? .max : Int(exactly: sum) ?? .max
     }

@@ -36,8 +36,8 @@ final class ClientNetwork {
     /// The clients that the firewall has, while that is known.
     private var clients = ServerClients()
     private(set) var listed = Listed()
-    /// The chains that were made since nft listed the table. Their lines are read with the table, for nft needs 0.2 s to list a chain
-    /// among 10,000 clients.
+    /// The chains that were created since nft listed the table. Their lines are read with the next listing of the
+    /// table, since nft needs 0.2 s to list one chain among 10,000 clients.
     private var unlisted: [RuleChain] = []
     /// The firewall's generation at which the unlisted chains have their rules for certain; `nil` if another process may have changed
     /// them.
@@ -112,13 +112,13 @@ final class ClientNetwork {
     /// The elements that the firewall's sets and maps must have.
     var contents: TableContents { firewall.contents(clients, fixed: listed.sets) }
 
-    /// Has the next round load the table again, since another process has changed it.
+    /// Makes the next round load the table again, since another process has changed it.
     func invalidateFirewall() { rules.invalidate() }
 
-    /// Has the next round compare the routes, since they were removed with their interface's link.
+    /// Makes the next round compare the routes, since the kernel removed them when their interface was taken down.
     func invalidateRoutes() { routes.invalidate() }
 
-    /// Notes what nft lists of the table that was just loaded without clients.
+    /// Stores nft's listing of the table that was just loaded without clients.
     func listTable() throws(LinuxNetworkError) {
         (listed, unlisted) = (Listed(), [])
         listed.sets = try system.contents(lines: 0).only(firewall.fixedSets)
@@ -136,10 +136,10 @@ final class ClientNetwork {
         return present == listed.chains
     }
 
-    /// Notes the lines of the chains that are new since the table was listed.
+    /// Stores the lines of the chains that are new since the table was listed.
     ///
-    /// If another process may have changed one since, the chains get their rules again. They differ from `present` then if one was
-    /// changed.
+    /// If another process may have changed one of them since, their rules are loaded again. The stored lines then
+    /// differ from `present` if a chain was changed.
     /// - Parameter present: The lines of each chain, as nft has just listed them.
     func listNewChains(_ present: [String: [UInt8]]) throws(LinuxNetworkError) {
         guard !unlisted.isEmpty else { return }
@@ -229,7 +229,8 @@ final class ClientNetwork {
         do throws(LinuxNetworkError) {
             try updateRules(retryingRefused: retryingRefused)
         } catch {
-            // Another process has changed the maps, or nft failed once. A program that does not start would not start now either.
+            // After a refusal, another process has changed the maps, or nft failed once: try again. After other errors,
+            // such as a program that cannot be started, another attempt would fail too.
             guard wasKnown, error.isRefusal else { throw error }
             logger.warning("cannot change the firewall's clients, applying all of them again: \(error)")
             try updateRules(retryingRefused: true)
@@ -287,7 +288,7 @@ final class ClientNetwork {
     // MARK: - Values that the kernel refuses
 
     /// Finds the clients whose rules, or whose address or network, the kernel refuses. Changes nothing.
-    /// - Throws: An error that no client is the cause of.
+    /// - Throws: An error that no client causes.
     private func refusals(among changes: [IPPrefix: [AccessRule]?]) throws(LinuxNetworkError) -> [IPPrefix: String] {
         let removed = changes.filter { $0.value == nil }
         // If nft fails here, no client is the cause.
@@ -342,7 +343,7 @@ final class ClientNetwork {
         }
     }
 
-    /// Finds the items that are refused, by halves: each is tried together with those that were accepted before.
+    /// Finds the items that are refused, by bisection. Each part is tried together with all items accepted before.
     private func refusedItems<Item>(
         among items: [Item], _ refusal: ([Item]) throws(LinuxNetworkError) -> LinuxNetworkError?
     ) throws(LinuxNetworkError) -> [(Item, LinuxNetworkError)] {

@@ -5,8 +5,8 @@ import NetworkAddresses
 
 /// The networks whose connections must end, since their clients were removed. A value without effects.
 ///
-/// A client that gets an address waits for one attempt to end the connections of its predecessor. No later attempt includes that
-/// address while the client has it: it would end the client's own connections.
+/// A client that gets an address waits for one attempt to end the connections of the address's former client. Later
+/// attempts do not include the address while the client has it, since they would end the client's own connections.
 struct ConnectionEnds {
     /// The addresses whose connections the next attempt must end.
     private var released: Set<IPPrefix> = []
@@ -43,15 +43,16 @@ struct ConnectionEnds {
     /// Whether an attempt that is being made, or the next one, ends the connections of an address that was released.
     func includes(_ prefix: IPPrefix) -> Bool { released.contains(prefix) || attempt?.includes(prefix) == true }
 
-    /// Has the connections of removed clients end. Networks behind clients are left out: they may contain connections of the
-    /// host itself.
+    /// Makes the next attempt end the connections of removed clients. Networks behind clients are left out, since the
+    /// host itself may have connections with them.
     mutating func release(_ prefixes: some Sequence<IPPrefix>) { released.formUnion(prefixes.filter(Self.isAddress)) }
 
-    /// Has the connections of networks end, except for those of clients' addresses. An earlier process may not have ended them.
+    /// Makes the next attempt that retries end the connections of networks, except for those of clients' addresses. An
+    /// earlier process may not have ended them.
     mutating func retry(_ networks: some Sequence<IPPrefix>) { failed.formUnion(networks) }
 
-    /// Notes new clients. The connections of an address that an earlier attempt has not ended are tried once more, for which its
-    /// client waits.
+    /// Records new clients. If an earlier attempt has not ended the connections of a client's address, one more attempt
+    /// is made, and the client waits for it.
     mutating func admit(_ prefixes: some Sequence<IPPrefix>) {
         let wider = failed.filter { !Self.isAddress($0) }
         for prefix in prefixes where Self.isAddress(prefix) {
@@ -61,7 +62,7 @@ struct ConnectionEnds {
 
     /// Begins an attempt. ``finish(isDone:isClient:)`` must be called after it.
     /// - Parameters:
-    ///   - retries: Whether those are tried again that an earlier attempt has not ended.
+    ///   - retries: Whether connections that an earlier attempt has not ended are tried again.
     ///   - clients: All clients.
     /// - Returns: `nil` if there is nothing to end, or if an attempt is being made.
     mutating func begin(retries: Bool, clients: @autoclosure () -> [IPPrefix]) -> Attempt? {
@@ -90,7 +91,7 @@ struct ConnectionEnds {
 
     private static func isAddress(_ prefix: IPPrefix) -> Bool { prefix.length == prefix.address.bitWidth }
 
-    /// Whether one of these networks contains a smaller one.
+    /// Whether one of `networks` contains `prefix` and is larger.
     private static func contains(_ prefix: IPPrefix, in networks: Set<IPPrefix>) -> Bool {
         networks.contains { other in
             other.length < prefix.length && other.isIPv6 == prefix.isIPv6 && other.contains(prefix.address)

@@ -68,7 +68,7 @@ package struct Reconciler<Key: Hashable & Sendable, Value: Equatable & Sendable>
         }
     }
 
-    /// Has the next update apply everything, since another process has changed the system.
+    /// Makes the next update apply everything, since another process has changed the system.
     package mutating func invalidate() {
         (isKnown, changing) = (false, nil)
         number += 1

@@ -15,9 +15,9 @@ package import TunnelIO
 /// deletes rules, it restores them at once. If it cannot, it takes the interface down until it can.
 ///
 /// It works in the network namespace of the thread that creates it, and has two threads. The second thread ends the
-/// connections of removed clients, which may take long. A change is applied without waiting for it; only a change that gives
-/// a removed client's address to another client waits. A caller that makes its changes one after another therefore waits
-/// before its later changes too.
+/// connections of removed clients, which may take long. A change does not wait for that, unless it gives a removed
+/// client's address to another client. A caller that makes its changes one after another then waits before its later
+/// changes too.
 package final class ServerNetwork: Sendable {
     package let settings: ServerNetworkSettings
     private let loop: EventLoop
@@ -48,7 +48,7 @@ package final class ServerNetwork: Sendable {
 
         /// Has the other thread end the connections of removed clients.
         /// - Parameters:
-        ///   - retries: Whether those are tried again that an earlier attempt has not ended.
+        ///   - retries: Whether connections that an earlier attempt has not ended are tried again.
         ///   - whenDone: Called on the loop's thread after each attempt.
         func endConnections(retries: Bool = true, whenDone: @escaping @Sendable () -> Void) {
             guard let end = core.connectionsToEnd(retries: retries) else { return }
@@ -63,7 +63,7 @@ package final class ServerNetwork: Sendable {
                     whenDone()
                 }
             }
-            // The thread ends with the network.
+            // The other thread has ended, as it does when the network is released.
             if isTaken != true { core.ended(end, .success((0, nil))) }
         }
 
@@ -174,7 +174,7 @@ package final class ServerNetwork: Sendable {
         try await onThread { core throws(TunnelServerError) in try core.start(isMultiQueue: isMultiQueue) }
     }
 
-    /// Undoes everything.
+    /// Stops the network, and undoes all of its changes.
     package func stop() async {
         do throws(TunnelServerError) {
             try await onThread { core throws(TunnelServerError) in core.stop() }
@@ -202,14 +202,14 @@ package final class ServerNetwork: Sendable {
         }
     }
 
-    /// Has the connections of removed clients ended, and publishes the state.
+    /// Starts to end the connections of removed clients, and publishes the state.
     private func endConnections() {
         core.endConnections { [core, shared, watch] in shared.update(from: core.core, watch) }
         shared.update(from: core.core, watch)
     }
 
-    /// - Parameter admitted: The answer waits for the end of connections of the predecessors of those among these that are clients
-    ///   after the operation.
+    /// - Parameter admitted: The clients that the operation may admit. For each that is a client after the operation,
+    ///   the answer waits until the connections of the former client with its address have ended.
     private func onThread<Result: Sendable>(
         admitting admitted: some Sequence<IPPrefix> = [],
         _ body: @escaping @Sendable (ServerNetworkCore) throws(TunnelServerError) -> Result

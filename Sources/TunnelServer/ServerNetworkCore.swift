@@ -15,7 +15,7 @@ final class ServerNetworkCore {
     private let logger: Logger
     private let network: LinuxNetwork
     private var running: Running?
-    /// Whether the interface was taken down since the rules could not be made again.
+    /// Whether the interface was taken down because the rules could not be restored.
     private(set) var isHeld = false
     private(set) var repairs = NetworkRepairs()
     /// The parts of the network that are not in effect.
@@ -26,7 +26,7 @@ final class ServerNetworkCore {
     private var firewallProblem: LinuxNetworkError?
     /// The time since which the firewall's state is not known.
     private var unknownSince: Int64?
-    /// The other parts that are not in effect, each with its problem: those of clients, and those of the rest.
+    /// The problem of the clients' routes, and the other parts that are not in effect, each with its problem.
     private var clientProblem: LinuxNetworkError?
     private var routingProblems: [(part: String, what: String)] = []
     /// The networks whose connections must end, and the number of the start that they belong to.
@@ -50,7 +50,7 @@ final class ServerNetworkCore {
         var firewall: ServerFirewall
         var system: HostClientSystem
         var clients: ClientNetwork
-        /// All but the firewall and the routes to networks behind clients.
+        /// The changes of the network, except for the firewall and the routes to clients and the networks behind them.
         var plan: [Change]
     }
 
@@ -147,7 +147,7 @@ final class ServerNetworkCore {
         do throws(LinuxNetworkError) { return try body() } catch { throw .network(error) }
     }
 
-    /// Undoes everything.
+    /// Stops the network, and undoes all of its changes.
     func stop() {
         guard let running else { return }
         self.running = nil
@@ -188,7 +188,7 @@ final class ServerNetworkCore {
         return families
     }
 
-    /// All but the firewall, forwarding last.
+    /// The changes of the network except for the firewall, in their order; forwarding is last.
     private func steps(
         _ settings: ServerNetworkSettings
     ) throws(LinuxNetworkError) -> ([Change], ClientNetwork.Interfaces) {
@@ -243,7 +243,8 @@ final class ServerNetworkCore {
         guard let running else { throw .notRunning }
         ends.release(removed.union(running.clients.removed(by: changes, isComplete: isComplete)))
         if isComplete, !knowsClients {
-            // An earlier process may not have ended those of its former clients. The present clients keep theirs.
+            // An earlier process may not have ended the connections of its former clients. The present clients keep
+            // their connections.
             ends.retry(running.firewall.settings.networks)
             knowsClients = true
         } else {
@@ -269,7 +270,8 @@ final class ServerNetworkCore {
     /// Whether connections of removed clients must be ended, and are not being ended.
     var hasConnectionsToEnd: Bool { ends.isDue }
 
-    /// The networks among these whose former clients' connections are being ended, or will be. A new client would get their packets.
+    /// Returns those of `networks` whose former clients' connections are being ended or must be ended. A new client
+    /// with such an address would receive the packets of these connections.
     func withConnections(_ networks: Set<IPPrefix>) -> Set<IPPrefix> {
         networks.filter(ends.includes)
     }
@@ -277,9 +279,11 @@ final class ServerNetworkCore {
     /// Whether a prefix is a desired client's.
     func isDesired(_ prefix: IPPrefix) -> Bool { running?.clients.isDesired(prefix) == true }
 
-    /// The connections that must be ended now, which the firewall no longer permits; `nil` if there are none, or if another thread ends connections now.
-    /// ``ended(_:_:)`` must be called with the result.
-    /// - Parameter retries: Whether those are tried again that an earlier attempt has not ended.
+    /// Begins an attempt to end connections that the firewall no longer permits. The caller must end them and then call
+    /// ``ended(_:_:)`` with the result.
+    /// - Parameter retries: Whether connections that an earlier attempt has not ended are tried again.
+    /// - Returns: `nil` if there are none, if another thread is ending connections, or while a change of clients is not
+    ///   applied.
     func connectionsToEnd(retries: Bool) -> ConnectionEnd? {
         guard let running, running.clients.isCurrent else { return nil }
         // The server's own connections with clients stay.
@@ -288,8 +292,8 @@ final class ServerNetworkCore {
             .map { ConnectionEnd(attempt: $0, start: starts) }
     }
 
-    /// Takes the result of ``connectionsToEnd(retries:)``. Connections that were not ended are tried again, except for those of
-    /// addresses that clients have now.
+    /// Records the result of the attempt that ``connectionsToEnd(retries:)`` began. Connections that were not ended are
+    /// tried again, except for those of addresses that clients have now.
     func ended(_ end: ConnectionEnd, _ result: EndResult) {
         guard end.start == starts, running != nil else { return }
         ends.finish(isDone: recordEnd(result), isClient: isDesired)
@@ -320,7 +324,7 @@ final class ServerNetworkCore {
     /// Whether everything is applied, except for clients that are excluded.
     var isCurrent: Bool { problems.list.isEmpty && !isHeld && running?.clients.isCurrent != false }
 
-    /// The time between two tries of excluded clients: a try may take several runs of nft.
+    /// The time between two attempts to admit excluded clients. An attempt may need several runs of nft.
     private static let exclusionInterval: Int64 = 4 * LaneClock.nanosecondsPerSecond
 
     private func applyClients(_ running: Running) throws(LinuxNetworkError) {
@@ -347,7 +351,7 @@ final class ServerNetworkCore {
         }
     }
 
-    /// Runs a step whose error is one of the problems already.
+    /// Runs a step that records its error as a problem, so that the error is only logged here.
     private func attempt(_ body: () throws(LinuxNetworkError) -> Void) {
         do throws(LinuxNetworkError) { try body() } catch { logger.debug("will retry: \(error)") }
     }
@@ -366,7 +370,7 @@ final class ServerNetworkCore {
         if LaneClock.now() - since >= Self.longestUnknown { suspendForwarding(running) }
     }
 
-    /// Makes the findings so far the present problems, and logs the changes.
+    /// Updates the lists of problems and excluded clients from the current state, and logs the differences.
     private func publish() {
         var found = routingProblems
         if let clientProblem { found.insert(("the clients' routes", "the clients' routes: \(clientProblem)"), at: 0) }
@@ -388,8 +392,8 @@ final class ServerNetworkCore {
 
     // MARK: - Changes by other programs
 
-    /// Compares the network with the desired state, and restores every difference. A failure of the firewall does not keep routes
-    /// from being restored, or the reverse.
+    /// Compares the network with the desired state, and restores every difference. Routes are restored even if the
+    /// firewall fails, and the reverse.
     /// - Returns: The time in nanoseconds after which it must be called again; `nil` if everything was compared, and is in effect.
     func reconcile(_ parts: NetworkWatch.Parts, culprit: String?) -> Int64? {
         guard let running else { return nil }
@@ -421,7 +425,7 @@ final class ServerNetworkCore {
     /// Restores links, addresses, settings and routes.
     private func lookAtRouting(_ running: Running) {
         routingProblems = []
-        // The rest is restored when forwarding is.
+        // `resumeForwarding` restores the rest.
         guard !isHeld else { return }
         do throws(LinuxNetworkError) {
             // Without its interface there is nothing to route; the owner of the descriptor is notified.
@@ -446,9 +450,9 @@ final class ServerNetworkCore {
         return true
     }
 
-    /// The least time between two lists of the clients that no other gave reason for: there may be many.
+    /// The least time between two listings of the clients while only this process changes them: there may be many.
     private static let listingInterval: Int64 = 5 * LaneClock.nanosecondsPerSecond
-    /// How many times as long as a list takes there is none.
+    /// The least pause after such a listing, as a multiple of the time that the listing took.
     private static let listingRest: Int64 = 50
 
     private func lookAtFirewall(_ running: Running, _ origin: String) throws(LinuxNetworkError) -> Bool {
@@ -484,7 +488,7 @@ final class ServerNetworkCore {
     ) throws(LinuxNetworkError) -> Bool {
         running.clients.invalidateFirewall()
         do throws(LinuxNetworkError) { try applyClients(running) } catch {
-            // The routes may have failed alone.
+            // If only the routes failed, the firewall is loaded.
             guard running.clients.isFirewallKnown else { throw error }
         }
         hasChangedClients = false
@@ -529,7 +533,7 @@ final class ServerNetworkCore {
         logger.error("nothing is forwarded until the firewall is in effect again")
     }
 
-    /// Ends what ``hold(_:)`` began.
+    /// Reverts ``suspendForwarding(_:)``: brings the interfaces up, and forwards packets again.
     private func resumeForwarding(_ running: Running) throws(LinuxNetworkError) {
         guard isHeld else { return }
         // Without its interface there is nothing to route; the owner of the descriptor is notified.

@@ -25,7 +25,7 @@ package struct ServerNetworkSettings: Hashable, Sendable {
         }
     }
 
-    /// The interface's name, which the firewall's table and the journal have as well.
+    /// The interface's name, from which the names of the firewall's table and the journal are made.
     package var name: String
     /// The most bytes of an IP packet in the tunnel.
     package var mtu: Int
@@ -34,16 +34,16 @@ package struct ServerNetworkSettings: Hashable, Sendable {
     /// The way of the clients' IPv4 packets to the internet.
     package var way4 = Way.masqueraded
     package var way6 = Way.masqueraded
-    /// The name servers that clients are given: port 53 of them is reached wherever they are.
+    /// The name servers assigned to clients. Clients can reach port 53 of these servers in any network.
     package var nameServers: [IPAddress] = []
     /// The services on the server itself that clients may reach.
     package var services: [Service] = []
     /// Whether the server answers pings of its clients.
     package var answersPings = true
-    /// Networks that clients reach though they are private (``ProtectedNetworks``).
+    /// Networks that clients can reach even if they are protected (``ProtectedNetworks``).
     package var allowedNetworks: [IPPrefix] = []
-    /// Interfaces between which packets are forwarded as well. Where the host forwarded nothing before, it forwards nothing
-    /// else.
+    /// Interfaces from which and to which packets are forwarded too. In an address family in which the host forwarded
+    /// nothing before, it forwards nothing else.
     package var otherInterfaces: [String] = []
     /// The interfaces of further tunnels. Their clients are behind the same firewall and have addresses in the same networks.
     /// These interfaces have no addresses; a route leads to each client.

@@ -3,7 +3,7 @@
 
 import Synchronization
 
-/// A value that arrives once and that one task waits for. The first to arrive counts.
+/// A value that one task waits for. The first call of ``finish(_:)`` sets it; later calls have no effect.
 package final class OneShot<Value: Sendable>: Sendable {
     private enum State {
         case empty
@@ -76,7 +76,7 @@ package func withDeadline<Value: Sendable>(
     started(work)
     let timer = limit.map { limit in
         Task {
-            // Throws when the operation was faster.
+            // `sleep` throws if the operation ended first, since that cancels this task.
             if (try? await clock.sleep(for: limit)) != nil { result.finish(.timedOut) }
         }
     }

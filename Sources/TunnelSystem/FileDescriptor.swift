@@ -20,7 +20,7 @@ package struct OwnedDescriptor: ~Copyable, Sendable {
         _ = close(number)
     }
 
-    /// Gives the descriptor away, still open.
+    /// Returns the descriptor, still open, and gives up its ownership.
     package consuming func release() -> Int32 {
         let number = number
         discard self
@@ -30,12 +30,13 @@ package struct OwnedDescriptor: ~Copyable, Sendable {
 
 /// A descriptor that several threads use and any of them may close.
 ///
-/// A number that is closed while another thread is between looking it up and its system call could by then name some
-/// other file. So each use is bracketed, and the last one out closes. Uses neither block nor exclude each other.
+/// If one thread closed the number between another thread's lookup and its system call, the number could already belong
+/// to another file. So each use begins with ``acquire()`` and ends with ``release()``, and the end of the last use
+/// closes the descriptor. Uses neither block nor exclude each other.
 package final class SharedDescriptor: Sendable {
     /// The descriptor's number. Use it only to register with an event loop that unregisters it before ``close()``.
     package let number: Int32
-    /// The uses under way, plus `closing` once ``close()`` was called.
+    /// The number of uses in progress, plus `closing` once ``close()`` was called.
     @usableFromInline let uses = Atomic<UInt64>(0)
     @usableFromInline static var closing: UInt64 { 1 << 63 }
 
@@ -64,7 +65,7 @@ package final class SharedDescriptor: Sendable {
         if left == Self.closing { finish() }
     }
 
-    /// Refuses further uses and closes as soon as those under way end. Safe to repeat.
+    /// Refuses further uses, and closes the descriptor when the uses in progress have ended. Safe to repeat.
     package func close() {
         let before = uses.bitwiseOr(Self.closing, ordering: .acquiringAndReleasing).oldValue
         if before == 0 { finish() }
@@ -73,7 +74,7 @@ package final class SharedDescriptor: Sendable {
     /// Whether ``close()`` was called.
     package var isClosed: Bool { uses.load(ordering: .acquiring) & Self.closing != 0 }
 
-    /// Closes once: a late ``acquire()`` that is refused passes through the same count again.
+    /// Closes the descriptor, once: after a late ``acquire()`` was refused, the count reaches `closing` again.
     @usableFromInline
     func finish() {
         let done = Self.closing | (1 << 62)

@@ -3,7 +3,8 @@
 
 import CTunnelSystem
 
-/// The exclusive lock of an open file, as flock(2) has it. It ends with the file's descriptor, or its process.
+/// The exclusive lock of an open file (flock(2)). The system releases it when the descriptor is closed or its process
+/// ends.
 package enum FileLock {
     /// Takes the lock, and waits while another process has it.
     ///

@@ -17,7 +17,7 @@ package struct FileStatus: Sendable {
     package let mode: mode_t
     package let owner: uid_t
     package let size: Int
-    /// When its bytes were changed last, in seconds since 1970.
+    /// The time of the last change of the content, in seconds since 1970.
     package let modified: Int
     package let identity: FileIdentity
 

@@ -6,7 +6,7 @@ package enum JSON: Equatable, Sendable {
     case null
     case bool(Bool)
     case integer(Int64)
-    /// A number in the form that JSON has for it.
+    /// A number as JSON text.
     case number(String)
     case string(String)
     case array([JSON])
@@ -103,7 +103,8 @@ extension JSON: ExpressibleByDictionaryLiteral, ExpressibleByStringLiteral, Expr
 }
 
 extension Unicode.Scalar {
-    /// C0, DEL and C1, and the marks that change the direction of text around them: nothing that a terminal should get.
+    /// Whether this is a C0 or C1 control character, DEL, or a mark that changes the direction of the text around it.
+    /// None of these should be written to a terminal.
     package var isControl: Bool {
         switch value {
         case 0..<0x20, 0x7f..<0xa0, 0x202a...0x202e, 0x2066...0x2069: true

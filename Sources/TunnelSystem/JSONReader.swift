@@ -45,7 +45,7 @@ package struct JSONError: Error, Hashable, Sendable {
 }
 
 private struct JSONReader {
-    /// The most bytes of a member's name, as the text has it.
+    /// The most bytes of a member's name, as it is written in the text.
     static var longestName: Int { 1_024 }
 
     let bytes: [UInt8]
@@ -60,7 +60,7 @@ private struct JSONReader {
     }
 
     mutating func document() throws(JSONError) -> JSON {
-        // RFC 8259 section 8.1 permits to ignore it. Signed documents must have one form.
+        // RFC 8259 section 8.1 permits a reader to ignore it, but signed documents must have only one form.
         guard !bytes.starts(with: [0xef, 0xbb, 0xbf]) else {
             throw error("a byte order mark was found (save the text as UTF-8 without it)")
         }
@@ -151,7 +151,8 @@ private struct JSONReader {
         return .number(text)
     }
 
-    /// The magnitude of a number whose decimal digits have no fraction. The rounded `Double` does not tell: 1e-400 is not 0.
+    /// Returns the magnitude of a number that is an integer. The digits decide, not the rounded `Double`: 1e-400 is not
+    /// 0.
     /// - Parameters:
     ///   - digits: All digits before the exponent.
     ///   - exponent: `nil` if it exceeds 64 bits.

@@ -69,7 +69,8 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
         _ = try check(descriptor, path, .folder)
     }
 
-    /// The directory `name` in this one, with the same access; `nil` if it is missing and not to be made.
+    /// Returns the directory `name` in this one, with the same access. Creates a missing directory if `makingIt` is
+    /// true; otherwise returns `nil` for it.
     package func directory(_ name: String, makingIt: Bool) throws(Failure) -> PrivateDirectory? {
         try check(name: name)
         let inner = "\(path)/\(name)"
@@ -84,8 +85,8 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
         return try PrivateDirectory(adopting: opened, path: inner, access: access, byteLimit: byteLimit)
     }
 
-    /// Keeps other processes out that ask for the same, until this object is released. Removes the temporary
-    /// files of killed writers.
+    /// Takes the directory's lock, and holds it until this object is released. Other processes that call this wait.
+    /// Removes the temporary files of killed writers.
     package func lock() throws(Failure) {
         guard SystemCall.retry({ flock(descriptor.number, LOCK_EX) }) == 0 else {
             throw Self.failure("lock", path, errno)
@@ -120,12 +121,12 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
             if result == 0 { break }
             count += result
         }
-        // Cut in place: another copy would be one more of a secret.
+        // Shortened in place: a new array would be another copy of a secret.
         bytes.removeSubrange(count...)
         return bytes
     }
 
-    /// Puts a file there with these bytes, instead of the one before. Removes the temporary files of killed writers.
+    /// Writes a file with these bytes, and replaces an earlier one. Removes the temporary files of killed writers.
     package func write(_ bytes: [UInt8], to name: String) throws(Failure) {
         try check(name: name)
         let file = "\(path)/\(name)"
@@ -134,7 +135,7 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
         }
         removeAbandonedFiles()
         var error = replace(name, by: bytes)
-        // A process that swept the folder found the temporary file before it was locked.
+        // Another process that removes abandoned files may have found the temporary file before it was locked: retry.
         for _ in 1..<8 where error == ENOENT || error == EWOULDBLOCK { error = replace(name, by: bytes) }
         guard error == 0 else { throw Self.failure("write", file, error) }
         // Makes the new name durable. If the file system does not support it, there is no alternative.
@@ -150,8 +151,9 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
             descriptor.number, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard opened >= 0 else { return errno }
         defer { SystemCall.close(opened) }
-        // The lock is the sign that the writer lives; a file system without locks is never swept.
-        // Only then do readers get their rights, which the process's mask may not take away.
+        // The lock shows that the writer is alive. On a file system without locks, temporary files are never removed.
+        // Readers get access only once the file is locked. `fchmod` sets the mode, since the process's mask limits
+        // `openat`.
         guard flock(opened, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK,
             fchmod(opened, access.fileMode) == 0, Self.write(bytes, to: opened), fsync(opened) == 0,
             unsafe renameat(descriptor.number, temporary, descriptor.number, name) == 0
@@ -163,8 +165,8 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
         return 0
     }
 
-    /// Removes the temporary files of writers that were killed: they may hold secrets. A writer that lives has a lock on its
-    /// file, or, in an earlier version, has only just made it. A file that cannot be removed stays for the next call.
+    /// Removes the temporary files of killed writers, since they may contain secrets. A living writer holds a lock on
+    /// its file or, in an earlier version, has just created it. A file that cannot be removed stays for the next call.
     private func removeAbandonedFiles() {
         let latest = Int(time(nil)) - TemporaryName.leastAge
         for name in FolderContents.names(".", in: descriptor.number) ?? []
@@ -201,7 +203,7 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
         _ = fsync(descriptor.number)
     }
 
-    /// Removes a file; none is fine. Removes the temporary files of killed writers.
+    /// Removes a file, if it exists. Removes the temporary files of killed writers.
     package func remove(_ name: String) throws(Failure) {
         try check(name: name)
         removeAbandonedFiles()
@@ -211,7 +213,7 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
         _ = fsync(descriptor.number)
     }
 
-    /// Removes an inner directory with its files; none is fine.
+    /// Removes an inner directory with its files, if it exists.
     package func removeDirectory(_ name: String) throws(Failure) {
         guard let inner = try directory(name, makingIt: false) else { return }
         for file in try inner.entries() where unsafe unlinkat(inner.descriptor.number, file, 0) != 0 {
@@ -223,7 +225,7 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
         _ = fsync(descriptor.number)
     }
 
-    /// The names in the directory, sorted; without those that nothing here could have written.
+    /// Returns the names in the directory, sorted, without those that this type could not have written.
     package func names() throws(Failure) -> [String] {
         try entries().filter { FileName.isValid($0, limit: access.nameLimit) }.sorted()
     }
@@ -301,10 +303,10 @@ package enum StorageAccess: Sendable {
     fileprivate var directoryMode: mode_t { isReadableByAll ? 0o755 : 0o700 }
     fileprivate var fileMode: mode_t { isReadableByAll ? 0o644 : 0o600 }
     private var isReadableByAll: Bool { if case .readableByAll = self { true } else { false } }
-    /// The names of the files whose temporary files may be removed begin so.
+    /// The prefix of the names of files whose temporary files may be removed.
     fileprivate var sweptPrefix: String { if case .asItIs(let prefix) = self { prefix } else { "" } }
     private var isShared: Bool { if case .asItIs = self { true } else { false } }
-    /// The bits that nothing may have.
+    /// The mode bits that no file or directory may have; `nil` if modes are not checked.
     fileprivate var forbidden: mode_t? {
         switch self {
         case .readableByAll: 0o022
@@ -317,18 +319,18 @@ package enum StorageAccess: Sendable {
     fileprivate var linkFlag: Int32 { isShared ? 0 : O_NOFOLLOW }
 }
 
-/// The names of the files that become the files of a ``PrivateDirectory``: `.NAME.` and 16 hexadecimal digits, the first of
-/// them a letter. The dot keeps them out of listings. No other file of a store begins with a dot.
+/// The names of temporary files, which are renamed to files of a ``PrivateDirectory``: `.NAME.` and 16 hexadecimal
+/// digits, the first of them a letter. The dot keeps them out of listings. No other file of a store begins with a dot.
 private enum TemporaryName {
-    /// A younger file, in seconds, is never removed: earlier versions do not lock theirs.
+    /// The least age of a removed file, in seconds, since writers of earlier versions do not lock their files.
     static let leastAge = 60
 
     static func make(for name: String) -> String {
         ".\(name).\(String(UInt64.random(in: 0xa000_0000_0000_0000...UInt64.max), radix: 16))"
     }
 
-    /// Whether a name is one of these, for a file whose name begins with `prefix`. Digits that are all decimal are rather
-    /// a time of another program.
+    /// Whether a name is a temporary name for a file whose name begins with `prefix`. Names with decimal digits only
+    /// are excluded: the digits are probably a time that another program put there.
     static func isOne(_ name: String, prefix: String) -> Bool {
         guard name.utf8.first == UInt8(ascii: "."), let dot = name.lastIndex(of: "."), dot > name.startIndex else {
             return false
@@ -347,8 +349,8 @@ package enum FileName {
     /// The usual length.
     package static let limit = 128
 
-    /// Whether it can be the name of an interface, and of its tunnel's files: 1 to 15 letters, digits and the signs
-    /// `_=+.-`, as the kernel and wg-quick(8) have it.
+    /// Whether `name` can be the name of an interface and of its tunnel's files: 1 to 15 letters, digits and the signs
+    /// `_=+.-`, which the kernel and wg-quick(8) accept.
     package static func isInterface(_ name: String) -> Bool {
         (1...15).contains(name.utf8.count) && name != "." && name != ".."
             && name.utf8.allSatisfy { byte in

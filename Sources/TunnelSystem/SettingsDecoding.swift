@@ -11,7 +11,8 @@ private struct AnyKey: CodingKey {
 }
 
 extension Decoder {
-    /// An object of settings, in which nothing has a name that is not known.
+    /// Returns the container of an object of settings.
+    /// - Throws: if the object has a member that is not a case of `Key`.
     package func settings<Key: CodingKey & CaseIterable & RawRepresentable<String>>(
         _ type: Key.Type
     ) throws -> KeyedDecodingContainer<Key> {

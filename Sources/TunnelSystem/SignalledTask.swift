@@ -4,7 +4,7 @@
 import CTunnelSystem
 import Synchronization
 
-/// Work in tasks, while this thread takes the signals that end a program.
+/// Runs work in a task while the calling thread waits for the signals that end a program.
 package enum SignalledTask {
     /// Runs `work` and returns its exit status. SIGINT, SIGTERM and SIGHUP cancel its task, which chooses the status. A
     /// further signal ends the process immediately if `isImpatient` returns true, but not within a second: a signal may

@@ -12,10 +12,10 @@
         static let newSession = Int32(POSIX_SPAWN_SETSID)
         static let closesTheRest = Int32(POSIX_SPAWN_CLOEXEC_DEFAULT)
 
-        /// ``closesTheRest`` does it.
+        /// Does nothing: the flag ``closesTheRest`` closes the other descriptors.
         @unsafe static func closeOthers(than _: Set<Int32>, _: inout posix_spawn_file_actions_t?) {}
 
-        /// Closing by default would prevent it.
+        /// Makes the program inherit a descriptor, which ``closesTheRest`` would close.
         static func keep(_ number: Int32, _ actions: inout posix_spawn_file_actions_t?) {
             unsafe posix_spawn_file_actions_addinherit_np(&actions, number)
         }

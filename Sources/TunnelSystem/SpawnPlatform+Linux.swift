@@ -7,7 +7,7 @@
     /// The parts of starting programs that are specific to Linux.
     package enum SpawnPlatform {
         static var noActions: posix_spawn_file_actions_t { unsafe posix_spawn_file_actions_t() }
-        /// A pointer elsewhere.
+        /// A value here; a pointer on macOS.
         @unsafe static var noAttributes: posix_spawnattr_t { posix_spawnattr_t() }
         /// POSIX_SPAWN_SETSID, which glibc hides from imports.
         static let newSession: Int32 = 0x80
@@ -23,7 +23,7 @@
             unsafe _ = ctunnel_spawn_close_from(&actions, end)
         }
 
-        /// Happens anyway.
+        /// Does nothing: ``closeOthers(than:_:)`` does not close the descriptor.
         static func keep(_ number: Int32, _ actions: inout posix_spawn_file_actions_t) {}
 
         /// Makes a pipe whose ends no program inherits, not even one that another thread starts at the same time.

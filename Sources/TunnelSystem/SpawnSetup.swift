@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-// Programs are started on these alone: tvOS and watchOS have no calls for it, and iOS does not let them.
+// Only Linux and macOS can start programs: tvOS and watchOS have no calls for it, and iOS does not permit it.
 #if os(Linux) || os(macOS)
     import CTunnelSystem
 
@@ -56,18 +56,18 @@
             unsafe posix_spawn_file_actions_adddup2(&actions, descriptor, number)
         }
 
-        /// Hands a descriptor on under its own number.
+        /// Passes a descriptor to the child under its own number.
         package func keep(_ number: Int32) {
             numbers.insert(number)
             unsafe SpawnPlatform.keep(number, &actions)
         }
 
-        /// Starts it.
+        /// Starts a program.
         /// - Parameters:
-        ///   - program: its file; where `isSearched`, a name without a slash is looked for in `PATH`.
-        ///   - arguments: its name first.
-        ///   - environment: all of it.
-        /// - Returns: the process.
+        ///   - program: its file. If `isSearched` is true, a name without a slash is searched for in `PATH`.
+        ///   - arguments: all arguments, with the program's name first.
+        ///   - environment: the whole environment of the program.
+        /// - Returns: the process ID.
         package func start(
             _ program: String, isSearched: Bool = false, arguments: [String], environment: [String]
         ) throws(SystemError) -> Int32 {
@@ -90,7 +90,8 @@
         }
     }
 
-    /// A pipe whose ends no other program inherits, above the numbers that programs are given theirs under.
+    /// A pipe whose ends no other program inherits. Their numbers are at least 20, above those under which programs
+    /// receive descriptors.
     package struct DescriptorPipe: Sendable {
         package let reader: SharedDescriptor
         package let writer: SharedDescriptor

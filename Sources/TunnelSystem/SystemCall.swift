@@ -114,7 +114,7 @@ package enum SystemCall {
 // MARK: - Socket addresses
 
 extension UnixSocket {
-    /// Lends the socket address of `path`; `nil` if the path does not fit into one.
+    /// Calls `body` with the socket address of `path`. Returns `nil` if a socket address cannot contain the path.
     package static func withAddress<Result>(
         _ path: String, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Result
     ) -> Result? {
@@ -122,8 +122,8 @@ extension UnixSocket {
         return unsafe withAddress(name: Array(path.utf8), body)
     }
 
-    /// Lends the socket address of a name, which is a path or, with a zero in front, of Linux's abstract ones; `nil` if it
-    /// does not fit.
+    /// Calls `body` with the socket address of a name: a path or, with a zero byte first, an abstract name of Linux.
+    /// Returns `nil` if the name is too long.
     package static func withAddress<Result>(
         name: [UInt8], _ body: (UnsafePointer<sockaddr>, socklen_t) -> Result
     ) -> Result? {
@@ -135,7 +135,7 @@ extension UnixSocket {
             return true
         }
         guard fits else { return nil }
-        // An abstract name has its length, and no zero at its end.
+        // The length of the address ends an abstract name, instead of a zero byte.
         let room = MemoryLayout.size(ofValue: address.sun_path) - name.count
         let length = MemoryLayout<sockaddr_un>.size - (name.first == 0 ? room : 0)
         return unsafe withUnsafePointer(to: &address) { pointer in

@@ -18,7 +18,7 @@ package struct SystemError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The failed operation, and the system's reason with its number.
     package var description: String { "\(operation): \(SystemError.text(errno))" }
 
-    /// Whether this error number says that another user's rights are in the way.
+    /// Whether this error number means that the user lacks a permission.
     package static func isDenied(_ number: Int32) -> Bool { number == EACCES || number == EPERM }
 
     /// The system's text for this error number.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Overwrites a secret in an array, as far as this copy reaches.
+/// Overwrites a secret in an array with zeros. Other copies of the array stay unchanged.
 package func wipe(_ bytes: inout [UInt8]) {
     unsafe bytes.withUnsafeMutableBytes { unsafe zeroise($0) }
 }
@@ -11,7 +11,8 @@ package func wipe(_ bytes: inout [UInt8]) {
 package func zeroise(_ bytes: UnsafeMutableRawBufferPointer) {
     guard let base = bytes.baseAddress else { return }
     unsafe base.initializeMemory(as: UInt8.self, repeating: 0, count: bytes.count)
-    // A reader that the optimiser cannot see through: without it a store to memory about to be freed is dead.
+    // The optimiser cannot inspect `observe`. Without this call it could remove the stores, since the memory may be
+    // freed without being read.
     _ = unsafe observe(base)
 }
 

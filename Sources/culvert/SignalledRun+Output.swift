@@ -21,7 +21,7 @@ extension SignalledRun {
                 if entry.revents & Int16(POLLERR | POLLHUP) != 0 { kill(getpid(), SIGTERM) }
             }
         } catch {
-            // It can still be interrupted.
+            // Without the thread, the run can still be interrupted.
         }
     }
 }

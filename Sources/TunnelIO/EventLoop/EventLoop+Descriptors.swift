@@ -6,7 +6,7 @@ import Synchronization
 extension EventLoop {
     /// Watches `descriptor` and calls `handler` on the loop's thread whenever it is ready.
     ///
-    /// A descriptor that was closed without being unregistered makes way for a new one with its number.
+    /// If a descriptor was closed without being unregistered, a new descriptor with its number replaces it.
     /// - Throws: `.eventLoop` with `EEXIST` when it is watched already, `EBADF` when it is not open, `EPERM` when it is
     ///   a kind of file that cannot be waited for; `.closed` once ``run()`` has returned.
     public func register(

@@ -4,7 +4,7 @@
 import Synchronization
 
 extension EventLoop {
-    /// A timer that is not set yet. A loop is meant to have a handful.
+    /// Creates a timer that is not set yet. A loop should have only a few timers.
     public func makeTimer(_ handler: @escaping @Sendable () -> Void) -> Timer {
         state.withLock { state in
             let token = state.makeToken()
@@ -28,7 +28,7 @@ extension EventLoop {
         }
     }
 
-    /// Forgets the timer.
+    /// Removes the timer.
     public func remove(_ timer: Timer) {
         let old = state.withLock { state -> State.Deadline? in
             guard let index = state.timers.firstIndex(where: { $0.token == timer.token }) else { return nil }
@@ -56,7 +56,8 @@ extension EventLoop {
         }
     }
 
-    /// Takes the earliest of those that are due and have not had this round's turn.
+    /// Clears the earliest expired timer that has not run in this round, and returns its handler; `nil` if there is
+    /// none.
     private func nextDue(at now: Int64, in round: UInt64) -> Handler? {
         state.withLock { state in
             var earliest: Int?

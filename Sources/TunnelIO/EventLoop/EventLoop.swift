@@ -19,8 +19,9 @@ public final class EventLoop: Sendable {
         public static let readable = Interest(rawValue: 1)
         /// There is room to write.
         public static let writable = Interest(rawValue: 2)
-        /// Hang-ups and errors alone, which come with the other two as well. On Linux also the end of a TUN device's
-        /// interface, and urgent data of a socket, with nothing set; Darwin reports nothing for it.
+        /// Only hang-ups and errors, which the other two interests report too. On Linux, also the removal of a TUN
+        /// device's interface and urgent data of a socket, with an empty ``Readiness``. On Darwin, this interest
+        /// reports nothing.
         public static let end = Interest(rawValue: 4)
     }
 
@@ -40,14 +41,14 @@ public final class EventLoop: Sendable {
         public static let error = Readiness(rawValue: 8)
     }
 
-    /// A descriptor that is watched, by ``register(_:for:handler:)``.
+    /// A watched descriptor; ``register(_:for:handler:)`` returns it.
     public struct Registration: Hashable, Sendable {
         let token: UInt64
         /// The descriptor.
         public let descriptor: Int32
     }
 
-    /// A one-shot timer that can be set again and again, by ``makeTimer(_:)``.
+    /// A one-shot timer, which can be set any number of times; ``makeTimer(_:)`` creates it.
     public struct Timer: Hashable, Sendable {
         let token: UInt64
     }
@@ -155,7 +156,7 @@ public final class EventLoop: Sendable {
     // MARK: - Calls from other threads
 
     /// Runs `work` on the loop's thread after the handlers of this round. Work queued before ``run()`` waits for it.
-    /// - Returns: false, and `work` never runs, once ``run()`` is about to return.
+    /// - Returns: false if ``run()`` has returned or is about to; `work` then never runs.
     @discardableResult
     public func perform(_ work: @escaping @Sendable () -> Void) -> Bool {
         let isQueued = state.withLock { state in
@@ -167,7 +168,7 @@ public final class EventLoop: Sendable {
         return isQueued
     }
 
-    /// Makes the loop do a round, even with nothing ready. Many calls before that round make one.
+    /// Makes the loop run a round, even if nothing is ready. Several calls before that round cause only one.
     public func wake() {
         guard !wakePending.exchange(true, ordering: .sequentiallyConsistent) else { return }
         poller.wake()
@@ -210,7 +211,8 @@ public final class EventLoop: Sendable {
 }
 
 extension EventLoop {
-    /// A closure as an object. The lock's generic code would wrap a returned closure again each time, with an allocation.
+    /// A closure in an object. If the lock's generic code returned the closure itself, each return would allocate a
+    /// wrapper.
     final class Handler: Sendable {
         let call: @Sendable (Readiness) -> Void
 
@@ -243,7 +245,7 @@ extension EventLoop {
 
         var phase = Phase.idle
         var sources: [UInt64: Source] = [:]
-        /// The token that a descriptor is watched under.
+        /// The token of each watched descriptor.
         var owners: [Int32: UInt64] = [:]
         var timers: [Deadline] = []
         /// The time of the poller's timer; `Int64.max` if it is not set.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Something that is opened once and that threads can wait for.
+/// A gate that is opened once. Threads can wait until it is open.
 package final class Latch: Sendable {
     private let isOpen = Monitor(false)
 

@@ -3,9 +3,9 @@
 
 import CTunnelSystem
 
-/// A value that several threads change, and that one may wait for until it is as it should be.
+/// A value that several threads change. A thread can wait until the value meets a condition.
 ///
-/// The only condition variable of this package: a ``Latch`` and everything else that blocks a thread is made of it.
+/// It contains the only condition variable of this package; ``Latch`` and other types that block a thread use it.
 @safe
 package final class Monitor<Value>: @unchecked Sendable {
     // Unchecked: `value` is touched under the mutex only.
@@ -53,7 +53,7 @@ package final class Monitor<Value>: @unchecked Sendable {
         return body(&value)
     }
 
-    /// Waits until `body` gives something.
+    /// Waits until `body` returns a result.
     package func wait<R>(for body: (inout Value) -> R?) -> R {
         unsafe pthread_mutex_lock(mutex)
         defer { unsafe _ = pthread_mutex_unlock(mutex) }
@@ -63,7 +63,7 @@ package final class Monitor<Value>: @unchecked Sendable {
         }
     }
 
-    /// Waits until `body` gives something, or until `deadline` on ``LaneClock`` has passed.
+    /// Waits until `body` returns a result, or until `deadline` on ``LaneClock`` has passed.
     package func wait<R>(until deadline: Int64, for body: (inout Value) -> R?) -> R? {
         unsafe pthread_mutex_lock(mutex)
         defer { unsafe _ = pthread_mutex_unlock(mutex) }

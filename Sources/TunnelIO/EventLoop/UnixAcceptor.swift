@@ -32,10 +32,10 @@ package final class UnixAcceptor: Sendable {
         watch.withLock { $0 = (registration, timer) }
     }
 
-    /// Accepts again, if it does not.
+    /// Starts to accept again if accepting was paused.
     package func resume() { listen(for: .readable) }
 
-    /// Accepts no more, and closes the listener. Safe to repeat.
+    /// Stops accepting, and closes the listener. Safe to repeat.
     package func close() {
         let watch = watch.withLock { watch in
             defer { watch = nil }

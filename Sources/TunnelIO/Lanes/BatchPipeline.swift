@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The batches in progress of one lane and direction, oldest first. They are planned in the order of their arrival, processed
-/// in any order, and returned in the order of their arrival.
+/// The batches in progress of one lane and direction, oldest first. The lane plans them in the order of their arrival,
+/// threads process them in any order, and ``oldest(waits:)`` returns them in the order of their arrival.
 ///
 /// Only the lane's thread uses it. It allocates all memory in `init`.
 final class BatchPipeline {
@@ -11,7 +11,7 @@ final class BatchPipeline {
     private var first = 0
     private(set) var count = 0
 
-    /// The most batches under way.
+    /// The most batches in progress.
     static let depth = 4
 
     init(workers: BatchWorkers, makeSlot: () throws(TunnelIOError) -> BatchSlot) throws(TunnelIOError) {
@@ -28,8 +28,8 @@ final class BatchPipeline {
     var next: BatchSlot { slots[(first + count) % Self.depth] }
 
     /// Starts the planned batch in ``next``.
-    /// - Parameter isLast: whether no other batch follows immediately; the lane then has nothing else to do, and processes
-    ///   this one itself.
+    /// - Parameter isLast: whether no other batch follows immediately. If so, no worker gets the batch: the lane has
+    ///   nothing else to do and processes it.
     func submit(isLast: Bool) {
         let slot = next
         count += 1
@@ -37,7 +37,8 @@ final class BatchPipeline {
         if !isLast { workers.offer(slot) }
     }
 
-    /// The oldest batch under way, once it is done; `nil` if there is none, or, unless `waits`, when it is not done.
+    /// Returns the oldest batch in progress if it is done. Otherwise finishes it first if `waits` is true, or returns
+    /// `nil` if `waits` is false. Returns `nil` if no batch is in progress.
     func oldest(waits: Bool) -> BatchSlot? {
         guard count > 0 else { return nil }
         let slot = slots[first]
@@ -45,7 +46,7 @@ final class BatchPipeline {
         return slot.isDone ? slot : nil
     }
 
-    /// Makes room by giving the oldest batch up.
+    /// Removes the oldest batch, so that its slot is free.
     func removeOldest() {
         slots[first].reset()
         first = (first + 1) % Self.depth
@@ -66,7 +67,7 @@ final class BatchPipeline {
         }
     }
 
-    /// Gives memory back to the system. Nothing may be under way.
+    /// Returns memory to the system. No batch may be in progress.
     func releasePages(beyond bytes: Int) {
         for slot in slots {
             slot.source.releasePages(beyond: bytes)

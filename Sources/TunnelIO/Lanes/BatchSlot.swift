@@ -31,12 +31,12 @@ final class BatchSlot: @unchecked Sendable {
         self.steps = steps
     }
 
-    /// Lets the batch, which was planned, be worked on.
+    /// Marks the planned batch as ready, so that a thread can process it.
     func offer() {
         stage.store(Stage.waiting, ordering: .sequentiallyConsistent)
     }
 
-    /// Does the work, unless another thread does it or has done it.
+    /// Processes the batch, unless another thread has started to.
     func runIfWaiting() {
         guard
             stage.compareExchange(

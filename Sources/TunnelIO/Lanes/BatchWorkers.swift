@@ -59,7 +59,8 @@ final class BatchWorkers: Sendable {
     func offer(_ slot: BatchSlot) {
         state.updateForOne { state in
             let capacity = state.queue.count
-            // Batches that lanes took back take room too; without any, the lane does this one itself as well.
+            // Batches that their lanes processed keep their place in the queue. If it is full, the lane processes this
+            // batch too.
             guard state.count < capacity, !state.isStopped else { return false }
             state.queue[(state.first + state.count) % capacity] = slot
             state.count += 1

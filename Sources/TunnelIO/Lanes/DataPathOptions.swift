@@ -3,10 +3,10 @@
 
 /// The threads and the sizes of a data path, in the same form for all kinds of tunnels.
 ///
-/// A provider's environment has one, and hands it to its device as a whole: an option that lanes understand needs no other place
-/// on the way to them.
+/// A provider's environment has one value and passes it to its device as a whole, so a new option for lanes needs a
+/// member here only.
 public struct DataPathOptions: Hashable, Sendable {
-    /// The distribution of the work over threads. More than one lane takes a device with several queues.
+    /// The distribution of the work over threads. A layout with more than one lane needs a device with several queues.
     public var layout: LaneLayout
     /// The batches and the limits of each lane; `nil` for those of the memory budget, or the defaults if there is no budget.
     public var lane: LaneConfiguration?

@@ -3,8 +3,8 @@
 
 /// A row of a table of drop causes: the name in text and JSON, the counter, and a sentence for people.
 ///
-/// The table of a type of statistics is in the file of its counters. Status, metrics, logs and `docs/drop-causes.md` list the rows of the
-/// tables, so that a counter with a row is in all of them.
+/// Each type of statistics has a table, in the file of its counters. Status, metrics, logs and `docs/drop-causes.md`
+/// list the rows of the tables, so a counter with a row is in all of them.
 package typealias DropCause<Statistics, Count> = (
     name: String, counter: any KeyPath<Statistics, Count> & Sendable, summary: String
 )

@@ -99,7 +99,8 @@ public final class Lane: Sendable {
         core.loop.wake()
     }
 
-    /// Whether the device is read from and waited for. A device that is down need not be. On at first.
+    /// Sets whether the lane reads packets from the device and waits for them; it does at first. A device that is down
+    /// does not need it.
     public func setDeviceEnabled(_ isEnabled: Bool) {
         let core = core
         onLane(waits: false) { core.setDeviceEnabled(isEnabled) }
@@ -114,8 +115,8 @@ public final class Lane: Sendable {
     }
 
     /// - Parameters:
-    ///   - receives: whether the lane is to receive from these, or only to send.
-    ///   - waits: whether to return only when it is done.
+    ///   - receives: whether the lane receives from these sockets and sends through them, or only sends.
+    ///   - waits: whether to wait until the lane has replaced the sockets.
     func replaceSockets(_ sockets: DatagramSockets?, receives: Bool, waits: Bool) {
         let core = core
         onLane(waits: waits) { core.replaceSockets(sockets, receives: receives) }
@@ -124,7 +125,7 @@ public final class Lane: Sendable {
     /// The packets moved and dropped so far. Safe to read from any thread.
     public var statistics: LaneStatistics { core.statistics.withLock { $0 } }
 
-    /// Runs `body` on the lane's thread, or here and now when the lane does not run.
+    /// Runs `body` on the lane's thread, or immediately on the calling thread if the lane is not running.
     private func onLane(waits: Bool, _ body: @escaping @Sendable () -> Void) {
         if core.loop.isOnLoopThread { return body() }
         let thread = state.withLock { state -> LoopThread? in

@@ -16,8 +16,8 @@ public struct LaneConfiguration: Hashable, Sendable {
     /// The bytes of address space for those datagrams: 65,600 for each message of the system, which may contain one datagram
     /// or several joined ones. Only pages that were used cost memory.
     public var datagramBytes: Int
-    /// How many batches of one source are moved before the others get their turn. A packet waits at least so long: with two,
-    /// each way has its turn after less than a millisecond.
+    /// The number of batches of one source that the lane moves before it serves the others, whose packets wait
+    /// meanwhile. With two batches, each direction is served again after less than a millisecond.
     public var batchesPerTurn: Int
     /// The limit of each queue of a socket in the system, in bytes by the system's count; `nil` for the socket's default.
     /// Under overload, a packet waits for the whole queue: at 1 Gb/s, 1 MiB takes 8 milliseconds.
@@ -53,7 +53,7 @@ public struct LaneConfiguration: Hashable, Sendable {
 
     /// Bytes that the protocol may put around one packet.
     static let overhead = 64
-    /// The room of any one datagram.
+    /// The bytes reserved for one datagram of any length.
     static let largestDatagram = datagramSlotBytes
     /// The address space of one message of the system.
     public static let datagramSlotBytes = 65_536 + 64
@@ -63,8 +63,8 @@ public struct LaneConfiguration: Hashable, Sendable {
     /// A slot for each datagram that is not joined.
     var incomingBytes: Int { slotCount * Self.largestDatagram }
     private var slotCount: Int { min(datagramCount, 64, datagramBytes / Self.datagramSlotBytes) }
-    /// A batch of fewer datagrams than this has emptied the socket.
+    /// A batch with fewer datagrams than this shows that the socket has no more.
     var fewDatagrams: Int { min(slotCount, 16) }
-    /// After this many datagrams the other direction is served.
+    /// The number of datagrams after which the lane serves the other direction.
     var datagramsPerTurn: Int { batchesPerTurn * min(datagramCount, 64) }
 }

@@ -74,7 +74,7 @@ extension LaneCore {
         return sum
     }
 
-    /// Sends a batch, in one call for each family, so that the two wait for a full queue at most once each.
+    /// Sends a batch with one call for each address family, so that each socket waits for a full queue at most once.
     func send(_ batch: PacketBatch) {
         guard !batch.isEmpty else { return }
         var hasV4 = false

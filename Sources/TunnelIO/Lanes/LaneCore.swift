@@ -8,7 +8,7 @@ final class LaneCore: @unchecked Sendable {
     /// One descriptor of the lane.
     struct Watch {
         var registration: EventLoop.Registration?
-        /// How often in a row it was reported and gave nothing.
+        /// The number of consecutive events of the descriptor that brought no data.
         var fruitless = 0
         var isParked = false
     }
@@ -27,7 +27,7 @@ final class LaneCore: @unchecked Sendable {
     let packets: PacketBatch
     let outgoing: PacketBatch
     let incoming: PacketBatch
-    /// Set where workers help.
+    /// The batches that workers help to process; `nil` without workers, or if the transport has no steps.
     let pipelines: Pipelines?
     /// The lane thread's own copy, published after each batch.
     var counts = LaneStatistics()
@@ -143,7 +143,8 @@ final class LaneCore: @unchecked Sendable {
         watchDevice()
     }
 
-    /// A device may end while it is not read. Where its interface is out of sight, its descriptor alone tells of that.
+    /// The events to wait for. A device may end while the lane does not read from it; if this process cannot see the
+    /// interface, only the descriptor reports the end.
     private var deviceInterest: EventLoop.Interest {
         deviceWatch.isParked ? [] : isDeviceEnabled ? .readable : .end
     }
@@ -157,7 +158,7 @@ final class LaneCore: @unchecked Sendable {
         }
     }
 
-    /// - Parameter receives: whether the lane is to receive from these, or only to send.
+    /// - Parameter receives: whether the lane receives from these sockets and sends through them, or only sends.
     func replaceSockets(_ sockets: DatagramSockets?, receives: Bool = true) {
         unwatchSockets()
         if isReceiving, role.contains(.inbound) { droppedByFormerSockets &+= droppedBySockets }
@@ -205,13 +206,13 @@ final class LaneCore: @unchecked Sendable {
         do throws(TunnelIOError) {
             let moved = try moveFromNetwork(socket)
             drain()
-            // A received datagram that the system dropped (a wrong checksum) is no reason to stop listening. A hang-up or a
-            // permanent error is.
+            // A readable socket without data is normal: the system may have dropped the datagram (a wrong checksum).
+            // Only a hang-up or a permanent error is a reason to stop listening.
             let isTrouble = !readiness.isDisjoint(with: [.hangup, .error])
             recordProgress(moved: moved, isTrouble: isTrouble, watch: watch)
         } catch {
             guard error.code == .closed else { return park(watch) }
-            // Its number may belong to another file by now.
+            // The socket is closed, so another file may already have its descriptor number.
             if let registration = self[keyPath: watch].registration { loop.unregister(registration) }
             self[keyPath: watch] = Watch()
         }
@@ -241,7 +242,7 @@ final class LaneCore: @unchecked Sendable {
     private func park(_ watch: ReferenceWritableKeyPath<LaneCore, Watch>) {
         self[keyPath: watch].fruitless = 0
         self[keyPath: watch].isParked = true
-        // It fails when the descriptor was closed, and then there is nothing to wait for.
+        // `modify` fails if the descriptor was closed; there is then nothing to wait for.
         if let registration = self[keyPath: watch].registration { try? loop.modify(registration, interest: []) }
         if let retryTimer { loop.set(retryTimer, deadline: LaneClock.now() + Self.retryInterval) }
     }
@@ -259,7 +260,7 @@ final class LaneCore: @unchecked Sendable {
         }
     }
 
-    // MARK: - The transport's own affairs
+    // MARK: - Deadlines and waiting datagrams of the transport
 
     private func deadlineReached() {
         deadline = nil
@@ -269,7 +270,7 @@ final class LaneCore: @unchecked Sendable {
 
     private func endRound() {
         if isDeviceEnabled, role.contains(.outbound), device.hasBufferedPackets {
-            // No descriptor tells of these.
+            // No descriptor becomes readable for packets that the device has already buffered.
             deviceReady(.readable)
             if device.hasBufferedPackets { loop.wake() }
         }

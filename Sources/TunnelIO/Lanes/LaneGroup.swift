@@ -9,7 +9,7 @@ import Synchronization
 public final class LaneGroup: Sendable {
     /// The layout in use; ``LaneLayout/automatic`` is replaced by its result.
     public let layout: LaneLayout
-    /// How many pairs of sockets ``replaceSockets(_:)`` can make use of.
+    /// The number of socket pairs that ``replaceSockets(_:)`` can use.
     public let socketCount: Int
 
     private let lanes: [Lane]
@@ -100,7 +100,7 @@ public final class LaneGroup: Sendable {
     /// on the thread of a lane. You can call it more than once.
     public func stop() {
         for lane in lanes { lane.requestStop() }
-        // Lanes do by themselves what workers leave.
+        // Lanes process the batches that workers have not started.
         workers?.requestStop()
         if !isOnLaneThread {
             for lane in lanes { lane.stop() }
@@ -117,7 +117,8 @@ public final class LaneGroup: Sendable {
         lanes.first?.wake()
     }
 
-    /// Whether the device is read from and waited for. A device that is down need not be. On at first.
+    /// Sets whether the lanes read packets from the device and wait for them; they do at first. A device that is down
+    /// does not need it.
     public func setDeviceEnabled(_ isEnabled: Bool) {
         for lane in lanes { lane.setDeviceEnabled(isEnabled) }
     }

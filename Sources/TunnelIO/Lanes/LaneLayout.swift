@@ -74,7 +74,8 @@ public enum LaneLayout: Hashable, Sendable {
         }
     }
 
-    /// The layout with no more lanes than the memory allows. A lane with workers takes as much memory as four without.
+    /// Returns the layout limited to the memory of `count` lanes without workers. A lane with workers uses as much
+    /// memory as four without; if not even one such lane fits, the result has no workers.
     package func limited(to count: Int) -> LaneLayout {
         guard case .many(let lanes, let workers) = self else { return self }
         let withWorkers = count / BatchPipeline.depth
@@ -82,13 +83,13 @@ public enum LaneLayout: Hashable, Sendable {
         return .many(lanes: min(lanes, max(count, 1)), workers: 0)
     }
 
-    /// How many lanes without workers take as much memory as this layout.
+    /// The number of lanes without workers that use as much memory as this layout.
     package var memoryShares: Int {
         guard case .many(let lanes, let workers) = self else { return 1 }
         return workers > 0 ? lanes * BatchPipeline.depth : lanes
     }
 
-    /// How many pairs of sockets lanes in this layout receive from.
+    /// The number of socket pairs from which the lanes of this layout receive.
     var socketCount: Int {
         if case .many(let lanes, _) = self { return lanes }
         return 1

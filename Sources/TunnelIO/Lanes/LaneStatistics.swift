@@ -18,7 +18,7 @@ public struct LaneStatistics: Hashable, Sendable {
 
     /// Packets read from the device.
     public var fromDevice = Flow()
-    /// Packets that the device took; the bytes are those of the packets it was given.
+    /// Packets that the device accepted. The bytes are those of all packets offered to it.
     public var toDevice = Flow()
     /// Datagrams received.
     public var fromNetwork = Flow()
@@ -28,15 +28,15 @@ public struct LaneStatistics: Hashable, Sendable {
     public var droppedByDevice = 0
     /// Datagrams that the system did not send.
     public var droppedByNetwork = 0
-    /// Datagrams for a family that the lane has no socket of.
+    /// Datagrams of an address family for which the lane has no socket.
     public var droppedWithoutSocket = 0
-    /// Datagrams that did not get from the sockets into a batch: the socket's queue was full, or they were too long.
+    /// Datagrams that were dropped before they reached a batch: the socket's queue was full, or they were too long.
     public var droppedBySocket = 0
-    /// Frames from the device that contradicted themselves, and were skipped.
+    /// Inconsistent frames from the device, which were skipped.
     public var malformedFromDevice = 0
-    /// How often memory went back to the system after a burst.
+    /// The number of times that the lane returned memory to the system after a burst.
     public var pageReturns = 0
-    /// The error number of the last datagram that was not sent; zero when all were.
+    /// The `errno` of the last datagram that was not sent, or zero if all were sent.
     public var lastSendError: Int32 = 0
 
     /// Nothing yet.

@@ -33,9 +33,9 @@ public protocol TunnelTransport: AnyObject, Sendable {
     /// Called after the lane has sent a sequence of drained packets. More packets may still be waiting.
     func drainEnded()
 
-    /// Whether ``drain(into:)`` has something to give.
+    /// Whether ``drain(into:)`` has datagrams to append.
     ///
-    /// It is read after every round of a lane that does not drain itself.
+    /// A lane that does not drain reads it after each of its rounds.
     var hasPending: Bool { get }
 
     /// Called when ``nextDeadline`` has passed. Only one lane calls it.
@@ -60,8 +60,8 @@ public protocol TransportSteps: AnyObject, Sendable {
     /// Seals the planned packets. Called on any thread, in parallel with other batches.
     func seal(_ packets: PacketBatch, into datagrams: PacketBatch)
 
-    /// Settles which keys are to open what. Called on the lane's thread, batch after batch. `answer` is as in
-    /// ``TunnelTransport/open(_:answer:)``.
+    /// Decides which keys open each datagram. Called on the lane's thread, in the order of the batches. `answer` is as
+    /// in ``TunnelTransport/open(_:answer:)``.
     func planOpen(_ datagrams: PacketBatch, answer: () -> Void)
 
     /// Opens in place. Called on any thread, at the same time as other batches.

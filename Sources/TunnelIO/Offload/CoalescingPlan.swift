@@ -48,7 +48,7 @@ package struct CoalescingPlan {
     private var joined: ContiguousArray<Bool> = []
     /// The newest frame of each hash.
     private var newest = ContiguousArray<Int32>(repeating: -1, count: 64)
-    /// Frames before these are closed: of IPv4, and of IPv6.
+    /// The indices of the first IPv4 frame and the first IPv6 frame that may be open. Earlier frames are closed.
     private var openFrom4 = 0
     private var openFrom6 = 0
     /// The most frames of one hash that are checked.
@@ -61,7 +61,7 @@ package struct CoalescingPlan {
     @inline(__always)
     package func next(after index: Int) -> Int? { following[index] >= 0 ? Int(following[index]) : nil }
 
-    /// The frame that packet `index` is the first of; `nil` for a packet on its own.
+    /// The frame that starts with packet `index`; `nil` if no frame of two or more packets does.
     @inline(__always)
     package func frame(at index: Int) -> Frame? {
         headed[index] < 0 || frames[Int(headed[index])].count < 2 ? nil : frames[Int(headed[index])]
@@ -71,7 +71,7 @@ package struct CoalescingPlan {
     @inline(__always)
     package func isJoined(_ index: Int) -> Bool { joined[index] }
 
-    /// Makes the plan for a batch, which is not changed.
+    /// Plans the frames of a batch. The batch is not changed.
     package mutating func make(for batch: PacketBatch, joinsTCP: Bool, joinsUDP: Bool) {
         frames.removeAll(keepingCapacity: true)
         openFrom4 = 0
@@ -92,7 +92,7 @@ package struct CoalescingPlan {
         }
     }
 
-    /// Puts packet `index` into a frame, where it belongs into any.
+    /// Adds packet `index` to the open frame of its flow, or starts a frame with it, unless it cannot be joined.
     @inline(__always)
     private mutating func consider(
         _ index: Int, _ packet: UnsafeRawPointer, _ count: Int, of batch: PacketBatch, joinsTCP: Bool, joinsUDP: Bool

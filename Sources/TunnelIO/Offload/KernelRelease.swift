@@ -33,8 +33,8 @@ package struct KernelRelease: Comparable, Sendable {
         (a.major, a.minor, a.patch) < (b.major, b.minor, b.patch)
     }
 
-    /// Whether datagrams sent as one (`UDP_SEGMENT`) arrive as they should: from 7.0 to 7.1.4 they do not when the last
-    /// one is as long as the others.
+    /// Whether the kernel sends joined datagrams (`UDP_SEGMENT`) correctly. Versions 7.0 to 7.1.4 do not if the last
+    /// datagram is as long as the others.
     package var cutsDatagramsRightly: Bool { self < KernelRelease(7) || self > KernelRelease(7, 1, 4) }
 
     /// Whether the kernel receives joined datagrams (`UDP_GRO`) correctly. Before 5.12 even the request fails.

@@ -9,18 +9,19 @@ import TunnelSystem
 /// A switch is off if the environment variable with its name is `0`, and on if it is `1`; see ``environment``. By default all
 /// are on, except those that the running kernel is known to do wrong.
 public struct OffloadOptions: Hashable, Sendable {
-    /// Equal datagrams to one endpoint are sent as one and cut by the system (`CULVERT_UDP_GSO`). Off by itself on Linux
-    /// 7.0 to 7.1.4, which lose datagrams by it.
+    /// Whether datagrams of equal length to one endpoint are sent joined and split by the system (`CULVERT_UDP_GSO`).
+    /// By default off on Linux 7.0 to 7.1.4, which lose such datagrams.
     public var udpSegmentation: Bool
-    /// Datagrams are received joined, and cut here (`CULVERT_UDP_GRO`). Off by itself before Linux 5.12.
+    /// Whether datagrams are received joined and split by this process (`CULVERT_UDP_GRO`). By default off before Linux
+    /// 5.12.
     public var udpCoalescing: Bool
-    /// TCP packets are read from the device joined, and cut here (`CULVERT_TUN_TSO`).
+    /// Whether TCP packets are read from the device joined and split by this process (`CULVERT_TUN_TSO`).
     public var tunTCPSegmentation = true
-    /// UDP packets are read from the device joined, and cut here (`CULVERT_TUN_USO`).
+    /// Whether UDP packets are read from the device joined and split by this process (`CULVERT_TUN_USO`).
     public var tunUDPSegmentation = true
-    /// TCP packets of one flow are joined before they are written to the device (`CULVERT_TUN_TCP_GRO`).
+    /// Whether TCP packets of one flow are joined before they are written to the device (`CULVERT_TUN_TCP_GRO`).
     public var tunTCPCoalescing = true
-    /// UDP packets of one flow are joined before they are written to the device (`CULVERT_TUN_UDP_GRO`).
+    /// Whether UDP packets of one flow are joined before they are written to the device (`CULVERT_TUN_UDP_GRO`).
     public var tunUDPCoalescing = true
 
     /// All offloads, except those that the running kernel is known to do wrong.
@@ -40,7 +41,7 @@ public struct OffloadOptions: Hashable, Sendable {
         return options
     }()
 
-    /// As this process's environment says.
+    /// The options that this process's environment specifies.
     public static let environment: OffloadOptions = {
         OffloadOptions(kernel: .running, variable: ProcessEnvironment.value)
     }()
@@ -62,7 +63,7 @@ public struct OffloadOptions: Hashable, Sendable {
         tunUDPCoalescing = isOn("CULVERT_TUN_UDP_GRO")
     }
 
-    /// Whether a TUN device has anything to do with headers that describe joined packets.
+    /// Whether a TUN device needs virtio headers, which describe joined packets.
     var wantsVirtioHeader: Bool {
         tunTCPSegmentation || tunUDPSegmentation || tunTCPCoalescing || tunUDPCoalescing
     }

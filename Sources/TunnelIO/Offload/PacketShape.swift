@@ -8,7 +8,7 @@ struct PacketShape {
     let transport: Int
     let headers: Int
     let payload: Int
-    /// Whether it may be in a frame at all.
+    /// Whether the packet can be joined with others.
     let isCandidate: Bool
     let pushes: Bool
     let hash: Int
@@ -36,7 +36,7 @@ struct PacketShape {
             isIPv6 = false
             transport = length
             number = unsafe packet.byte(9)
-            // No options, no more fragments, and the reserved bit as it should be.
+            // No options, no more fragments, and a reserved bit of zero.
             isPlain = unsafe length == 20 && packet.byte(6) & 0xa0 == 0
             hash = unsafe packet.big32(12) ^ packet.big32(16)
         case 6:

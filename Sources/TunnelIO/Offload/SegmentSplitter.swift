@@ -58,7 +58,7 @@ package struct SegmentSplitter: Sendable {
             Int(header.checksumOffset) == (isTCP ? Transport.tcpChecksum : Transport.udpChecksum),
             unsafe Self.transportBegins(at: transport, in: packet, isIPv6, isTCP ? Transport.tcp : Transport.udp)
         else { return nil }
-        // The length that the kernel gives is a guess where it forwards.
+        // The header length in the kernel's description is not reliable for forwarded packets.
         let own = unsafe isTCP ? Int(base.byte(transport + 12) >> 4) * 4 : 8
         guard own >= smallest, transport + own <= packet.count else { return nil }
         headers = transport + own
@@ -68,7 +68,8 @@ package struct SegmentSplitter: Sendable {
         isDirect = transport == (isIPv6 ? 40 : 20)
     }
 
-    /// Whether the IP header is whole, as long as the packet and no fragment's, and leads to this transport header.
+    /// Whether the IP header is complete, has the packet's length, is not that of a fragment, and leads to this
+    /// transport header.
     private static func transportBegins(
         at transport: Int, in packet: UnsafeRawBufferPointer, _ isIPv6: Bool, _ number: UInt8
     ) -> Bool {
@@ -140,7 +141,7 @@ package struct SegmentSplitter: Sendable {
         var sum = unsafe pseudoHeader(of: packet, field: field, length: total &- transport)
         unsafe sum.add(UnsafeRawBufferPointer(start: out + transport, count: headers &- transport))
         sum.add(payloadSum)
-        // Zero would say "none" in UDP.
+        // In UDP, zero means that there is no checksum.
         unsafe out.setBig16(sum.value == 0 && !isTCP ? 0xffff : sum.value, at: field)
         index &+= 1
     }

@@ -81,7 +81,7 @@ extension UnsafeMutableRawPointer {
     }
 }
 
-/// Sums of whole packets, which the caller has found long enough.
+/// Checksums of whole packets. The caller has checked that the packets are long enough.
 enum TransportChecksum {
     /// The sum of the pseudo-header (RFC 768, RFC 8200 section 8.1), not complemented.
     @inline(__always)

@@ -6,13 +6,13 @@
 ///
 /// You can add any number of parts of any length; the result is the checksum of their concatenation.
 package struct InternetChecksum: Sendable {
-    /// The sum so far, of 16-bit words in host order, not yet folded. Carries of 2^16 are worth 1, so any multiple of
-    /// 2^16 - 1 may come and go.
+    /// The sum so far, of 16-bit words in host order, not yet folded. A carry of 2^16 counts as 1, so a multiple of
+    /// 2^16 - 1 more or less makes no difference.
     private var total: UInt64 = 0
     /// Whether an odd number of bytes was added, so that the next one is a low half.
     private var isOdd = false
 
-    /// The sum of nothing.
+    /// Creates the checksum of no bytes.
     package init() {}
 
     /// Adds bytes.

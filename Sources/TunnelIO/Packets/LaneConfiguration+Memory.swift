@@ -5,7 +5,7 @@ import NetworkAddresses
 
 /// The memory of a lane.
 extension LaneConfiguration {
-    /// The bytes behind each packet and each datagram: its descriptor and its endpoint.
+    /// The bytes that each packet or datagram uses besides its content: its descriptor and its endpoint.
     private static let descriptorBytes = MemoryLayout<PacketDescriptor>.stride + MemoryLayout<Endpoint>.stride
     /// The memory of a device and two sockets: a superframe that is being split, and the headers, names and control messages
     /// of system calls.
@@ -21,19 +21,19 @@ extension LaneConfiguration {
         return Self.pages(lane.packetBytes) + lane.packetCount * Self.descriptorBytes
     }
 
-    /// The region of datagrams that go out.
+    /// The region of datagrams to send.
     package var outgoingRegionBytes: Int {
         let lane = workable
         return Self.pages(lane.outgoingBytes) + lane.packetCount * Self.descriptorBytes
     }
 
-    /// The region of datagrams that come in.
+    /// The region of received datagrams.
     package var incomingRegionBytes: Int {
         let lane = workable
         return Self.pages(lane.incomingBytes) + lane.datagramCount * Self.descriptorBytes
     }
 
-    /// In whole pages, of the largest that a system has.
+    /// Rounds `bytes` up to whole pages of 16 KiB, the largest page size to expect.
     private static func pages(_ bytes: Int) -> Int { (bytes + 16_383) & ~16_383 }
 }
 

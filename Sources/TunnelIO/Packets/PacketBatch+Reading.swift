@@ -3,17 +3,19 @@
 
 /// The way a device stores packets in a batch.
 extension PacketBatch {
-    /// The smallest batch, in bytes, that packets can be read into, with any device and any MTU, which may be raised at any
-    /// time: room for a packet of any size, with the free bytes around it.
+    /// The least size, in bytes, of a batch that packets can be read into: room for a packet of any size and the free
+    /// bytes around it. It does not depend on the device or the MTU, which may be raised at any time.
     public static let minimumReadBytes = 128 << 10
 
     /// The most bytes of one IP packet.
     package static let longestPacket = 65_535
-    /// The bytes kept free in front of each packet that was read, and as many behind it: neighbours do not share theirs.
+    /// The number of bytes kept free before each packet that was read, and again after it. Adjacent packets do not
+    /// share free bytes.
     package static let margin = 32
 
-    /// - Throws: `.invalidBatch` for fewer bytes than ``minimumReadBytes``. A device asks before each read, so that a batch
-    ///   which is too small is refused by all of them alike.
+    /// Checks that packets can be read into the batch. Every device calls this before each read, so that all devices
+    /// refuse the same batches.
+    /// - Throws: `.invalidBatch` if the batch has fewer bytes than ``minimumReadBytes``.
     @inline(__always)
     package func checkReadable() throws(TunnelIOError) {
         guard byteCapacity < Self.minimumReadBytes else { return }

@@ -3,12 +3,11 @@
 
 public import NetworkAddresses
 
-/// A bounded batch of packets over one region of memory that is allocated once and used again and again.
+/// A bounded batch of packets in one region of memory, which is allocated once and reused.
 ///
-/// Packets are descriptors (offset and length) into the region, so they may lie in equal slots, one directly behind
-/// the other, or as segments of one superframe. A packet never moves once it is appended; its descriptor may be
-/// narrowed in place, for example to the plaintext inside a datagram. A descriptor of length zero marks a packet that
-/// was consumed.
+/// A packet is a descriptor (offset and length) of bytes in the region. So packets may be in slots of equal size,
+/// adjacent, or segments of one superframe. A packet never moves once it is appended; its descriptor may be narrowed in
+/// place, for example to the plaintext inside a datagram. A descriptor of length zero marks a packet that was consumed.
 ///
 /// A batch belongs to one thread at a time and does no locking. Nothing here allocates after `init`.
 @safe
@@ -41,7 +40,7 @@ public final class PacketBatch {
     private let descriptors: UnsafeMutablePointer<PacketDescriptor>
     private let endpointStorage: UnsafeMutablePointer<Endpoint>
     private let mapping: PageMapping
-    /// The furthest that ``tail`` had come by the last ``removeAll()`` since ``forgetReach()``.
+    /// The largest value that ``tail`` had at a ``removeAll()`` since the last ``forgetReach()``.
     private var farthestTail = 0
 
     /// Creates a batch of at most `packetCapacity` packets in `byteCapacity` bytes, rounded up to whole pages.
@@ -85,7 +84,7 @@ public final class PacketBatch {
 
     // MARK: - Memory
 
-    /// How many bytes of the region, from its start, were used since ``forgetReach()``.
+    /// The number of bytes, from the start of the region, that were used since ``forgetReach()``.
     package var reach: Int { max(farthestTail, tail) }
 
     /// Removes every packet, and resets ``reach``.
@@ -94,9 +93,9 @@ public final class PacketBatch {
         farthestTail = 0
     }
 
-    /// Forgets every packet and gives the memory of the region back to the system, but for the first `workingBytes`.
+    /// Removes every packet and returns the memory of the region to the system, except the first `workingBytes`.
     ///
-    /// The batch can be filled again as before; pages then cost memory as they are touched.
+    /// You can fill the batch again as before. Each page then costs memory once it is touched.
     public func releasePages(beyond workingBytes: Int) {
         forgetReach()
         mapping.release(from: workingBytes)
@@ -118,7 +117,7 @@ public final class PacketBatch {
         }
     }
 
-    /// The remote end of packet `index`: where a datagram came from or goes to.
+    /// The remote endpoint of packet `index`: the source of a received datagram, or the destination of one to send.
     public subscript(endpoint index: Int) -> Endpoint {
         get {
             precondition(index >= 0 && index < count)
@@ -179,7 +178,7 @@ public final class PacketBatch {
         unsafe Array(bytes(of: index))
     }
 
-    /// Moves ``tail`` forward to a multiple of `alignment`, which is a power of two, where the region allows it.
+    /// Moves ``tail`` forward to a multiple of `alignment`, a power of two, but not beyond the end of the region.
     public func alignTail(to alignment: Int) {
         tail = min((tail + alignment - 1) & ~(alignment - 1), byteCapacity)
     }

@@ -6,8 +6,8 @@ public import NetworkAddresses
 /// Builds small IP packets with correct checksums, for probes, demonstrations and tests. Not for the data path, since each
 /// packet is an array.
 ///
-/// Both addresses of a packet are of one family, and it has at most 65,535 bytes. If the arguments cannot make a packet, the
-/// result is empty, and no device accepts it.
+/// Both addresses must be of one family, and the packet must not exceed 65,535 bytes. Otherwise the result is empty,
+/// and no device accepts it.
 public enum PacketBuilder {
     /// The protocol numbers of the packets that are built here.
     package enum IPProtocol {
@@ -44,10 +44,10 @@ public enum PacketBuilder {
     /// A UDP datagram in an IP packet (RFC 768).
     ///
     /// - Parameters:
-    ///   - source: the address and port that it is from.
-    ///   - destination: the address and port that it goes to.
-    ///   - payload: its bytes.
-    ///   - hopLimit: how many routers may pass it on, plus one.
+    ///   - source: the sender's address and port.
+    ///   - destination: the receiver's address and port.
+    ///   - payload: the bytes of the datagram.
+    ///   - hopLimit: the number of routers that may forward it, plus one.
     public static func udp(
         from source: Endpoint, to destination: Endpoint, payload: [UInt8], hopLimit: UInt8 = 64
     ) -> [UInt8] {

@@ -11,7 +11,7 @@
             _ = unsafe madvise(base, byteCount, MADV_FREE_REUSABLE)
         }
 
-        /// Counts the pages as the process's again. Their content is undefined or zero.
+        /// Adds the pages to the process's footprint again. Their content is undefined or zero.
         static func reclaim(_ base: UnsafeMutableRawPointer, _ byteCount: Int) {
             _ = unsafe madvise(base, byteCount, MADV_FREE_REUSE)
         }

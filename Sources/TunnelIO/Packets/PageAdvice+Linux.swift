@@ -6,15 +6,15 @@
 
     /// Advice to the system about pages that are not needed now.
     enum PageAdvice {
-        /// The pages cost nothing until they are touched again, and are zero then.
+        /// Returns the pages to the system. They cost no memory until they are touched again, and are then zero.
         static func release(_ base: UnsafeMutableRawPointer, _ byteCount: Int) {
             _ = unsafe madvise(base, byteCount, Int32(MADV_DONTNEED))
         }
 
-        /// Touching them is enough.
+        /// Does nothing: the process can use released pages by touching them.
         static func reclaim(_ base: UnsafeMutableRawPointer, _ byteCount: Int) {}
 
-        /// Gives the allocator's free pages back to the system, where the allocator keeps them by itself.
+        /// Returns the allocator's free pages to the system, if the allocator otherwise keeps them.
         static func trimHeap() {
             ctunnel_trim_heap()
         }

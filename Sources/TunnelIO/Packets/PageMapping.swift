@@ -3,7 +3,7 @@
 
 import CTunnelSystem
 
-/// Anonymous pages of the system. The last owner returns all of them; a part can be returned earlier.
+/// Anonymous pages of the system. `deinit` returns all of them; ``release(from:)`` returns a part earlier.
 @safe
 final class PageMapping {
     let base: UnsafeMutableRawPointer

@@ -9,7 +9,7 @@ public struct TunnelIOError: Error, Hashable, Sendable, CustomStringConvertible 
     public enum Code: Hashable, Sendable {
         /// The system refused this much memory.
         case outOfMemory(byteCount: Int)
-        /// A batch of this size cannot be made, or is of no use for this.
+        /// A batch of this size cannot be created, or does not suit the operation; `expected` describes one that does.
         case invalidBatch(packets: Int, bytes: Int, expected: String)
         /// The interface name is empty, too long or has a character that the system does not allow.
         case invalidInterfaceName(String)
@@ -31,7 +31,7 @@ public struct TunnelIOError: Error, Hashable, Sendable, CustomStringConvertible 
         case interrupted
         /// The task that waited for packets was cancelled.
         case cancelled
-        /// No utun device of this process could be found for certain; `reason` says why.
+        /// The utun device of this process could not be identified with certainty; `reason` explains why.
         case deviceNotFound(reason: String)
         /// The event loop could not do this.
         case eventLoop(operation: String)

@@ -4,7 +4,7 @@
 import CTunnelSystem
 import TunnelSystem
 
-/// Another number for the same open file.
+/// Duplicates file descriptors.
 enum DescriptorCopy {
     /// A duplicate, closed on exec.
     /// - Throws: `.invalidDescriptor` with `errno` `EBADF` when it is not open, `EMFILE` when there are no more numbers.

@@ -15,7 +15,7 @@ enum DescriptorWait {
         while true {
             var milliseconds: Int32 = -1
             if let deadline {
-                // Both may be anywhere: a difference that is too large is one that never ends, or that is long over.
+                // The difference can overflow: such a deadline is never reached, or passed long ago.
                 let now = LaneClock.now()
                 let (difference, isTooLarge) = deadline.subtractingReportingOverflow(now)
                 let left = deadline <= now ? 0 : isTooLarge ? .max : difference

@@ -9,7 +9,7 @@ enum InterfaceName {
         guard isValid(name) else { throw TunnelIOError(.invalidInterfaceName(name)) }
     }
 
-    /// Whether this is a name, or one with `%d` in it once, for which the system puts a number.
+    /// Whether `text` is a valid name, or one with a single `%d`, which the system replaces with a number.
     static func isTemplate(_ text: String) -> Bool {
         let parts = text.split(separator: "%", omittingEmptySubsequences: false)
         guard parts.count == 2, parts[1].first == "d" else { return isValid(text) }

@@ -81,7 +81,8 @@ public final class PacketPort: Sendable {
     }
 
     /// Waits for the next packet and writes it to `buffer`.
-    /// - Returns: the packet's length, which is more than the buffer's when the packet was cut; `nil` if the time is over.
+    /// - Returns: the length of the packet, which exceeds that of the buffer if the packet was truncated; `nil` after
+    ///   the timeout.
     /// - Throws: as ``receive(timeout:)``.
     public func receive(
         into buffer: UnsafeMutableRawBufferPointer, timeout: Duration? = nil
@@ -90,7 +91,8 @@ public final class PacketPort: Sendable {
     }
 
     /// Waits for the next packet and writes it to `buffers`, each filled before the next one.
-    /// - Returns: the packet's length, which is more than that of all buffers when the packet was cut; `nil` if the time is over.
+    /// - Returns: the length of the packet, which exceeds that of all buffers if the packet was truncated; `nil` after
+    ///   the timeout.
     /// - Throws: as ``receive(timeout:)``.
     package func receive(
         into buffers: [UnsafeMutableRawBufferPointer], timeout: Duration? = nil
@@ -117,7 +119,7 @@ public final class PacketPort: Sendable {
     /// - Throws: as ``receive(timeout:)``; `.invalidBatch` if the batch is too small.
     public func receive(into batch: PacketBatch, timeout: Duration? = nil) throws(TunnelIOError) -> Int {
         try batch.checkReadable()
-        // Without room waiting would not end: the device is ready all the time and gives nothing.
+        // Without room, the wait would never end: the device stays readable, but cannot append a packet.
         guard batch.nextStart() != nil else { return 0 }
         return try waiting(timeout) { () throws(TunnelIOError) in try receive(into: batch) } ?? 0
     }
@@ -161,7 +163,7 @@ public final class PacketPort: Sendable {
         if isInterrupted { throw TunnelIOError(.interrupted) }
     }
 
-    /// Calls `attempt` until it gives something, and waits in between.
+    /// Calls `attempt` until it returns a result or the time is over, and waits between the calls.
     private func waiting<Result>(
         _ timeout: Duration?, _ attempt: () throws(TunnelIOError) -> Result?
     ) throws(TunnelIOError) -> Result? {
@@ -169,7 +171,8 @@ public final class PacketPort: Sendable {
         while true {
             if let result = try attempt() { return result }
             if timeout == .zero { return nil }
-            // The wait is over before the attempt that follows: what that leaves is for the others who wait.
+            // `waitOnce` ends this thread's wait before the next attempt, so `passOn` offers the packets that the
+            // attempt leaves to the other waiting threads.
             guard try waitOnce(until: deadline) else { return try attempt() }
         }
     }
@@ -178,7 +181,7 @@ public final class PacketPort: Sendable {
     private func waitOnce(until deadline: Int64?) throws(TunnelIOError) -> Bool {
         phase.withLock { $0.blocked += 1 }
         defer { endWait() }
-        // Another thread may have left some before it could know that this one waits.
+        // Another thread may have left packets before this thread was counted as waiting.
         if device.hasBufferedPackets { return true }
         return try DescriptorWait.wait(device.readiness, wake.descriptor, until: deadline)
     }
@@ -205,7 +208,7 @@ public final class PacketPort: Sendable {
         try unsafe sendPieces(packet.count) { out in unsafe out.copyBytes(from: packet) }
     }
 
-    /// Hands a packet to the system that lies in several pieces, as ``send(_:)-([UInt8])`` does.
+    /// Sends a packet that is in several pieces of memory, as ``send(_:)-([UInt8])`` does.
     @discardableResult
     package func send(
         gathering pieces: [UnsafeRawBufferPointer]
@@ -222,8 +225,8 @@ public final class PacketPort: Sendable {
         }
     }
 
-    /// Hands every packet of nonzero length to the system.
-    /// - Returns: how many the system took, and how many it refused.
+    /// Sends every packet of nonzero length.
+    /// - Returns: the numbers of packets that the system accepted and refused.
     /// - Throws: `.closed`, `.deviceRemoved`.
     public func send(_ batch: PacketBatch) throws(TunnelIOError) -> TunSendResult {
         try checkOpen()
@@ -282,7 +285,7 @@ public final class PacketPort: Sendable {
             return true
         }
         guard isFirst else { return }
-        // Before the number can become another file's.
+        // Before the device is closed, since another file may then get its descriptor number.
         waiters.close()
         device.close()
     }

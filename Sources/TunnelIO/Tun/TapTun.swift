@@ -30,7 +30,7 @@ package final class TapTun: ForwardingTun {
     private let isLease: Bool
 
     /// - Parameters:
-    ///   - device: The interface. If it is leased already, this device takes the lease over: each one ends it.
+    ///   - device: The interface. If it is already a lease, the new device shares that lease: closing either ends it.
     ///   - filter: Whether a filter also receives the packets of further queues.
     ///   - lease: Whether ``close()`` ends the use of the device and leaves it open, instead of closing it.
     package convenience init(_ device: any TunDevice, filter: Bool = false, lease: Bool = false) {
@@ -60,7 +60,7 @@ package final class TapTun: ForwardingTun {
         withExtendedLifetime(old) {}
     }
 
-    /// Whether a packet has come out of the tunnel since the start, or since ``forgetPackets()``.
+    /// Whether the tunnel has delivered a packet since the start, or since ``forgetPackets()``.
     package var hasDelivered: Bool { shared.flags.load(ordering: .relaxed) & Flag.hasDelivered != 0 }
 
     package func forgetPackets() { shared.flags.bitwiseAnd(~Flag.hasDelivered, ordering: .relaxed) }

@@ -5,17 +5,17 @@ public import NetworkAddresses
 
 /// The options of a new TUN device; `build()` creates it.
 ///
-/// If a persistent interface of that name exists, the device attaches to it and sets all options, defaults included: none of
-/// its former settings remains silently.
+/// If a persistent interface of that name exists, the device attaches to it and sets all options, defaults included, so
+/// that none of its former settings remains unnoticed.
 public struct TunBuilder: Hashable, Sendable {
-    /// The interface's name. With `%d` in it, as in `tun%d` or, on Darwin, without a number, as in `utun`, the system
-    /// picks the lowest free number. Nil: `tun%d`, or `utun` on Darwin.
+    /// The interface's name. The system picks the lowest free number for a name with `%d`, as in `tun%d`, or, on
+    /// Darwin, for `utun` without a number. The default `nil` means `tun%d`, or `utun` on Darwin.
     public var name: String?
     /// The interface's addresses. On Linux each adds a route to its network; on Darwin the caller adds routes.
     public var addresses: [InterfaceAddress] = []
     /// The most bytes of one IP packet, 68 to 65,535; 1280 at least with an IPv6 address (RFC 8200 section 5).
     public var mtu = 1500
-    /// How many packets the system queues for the device before it drops some. Nil: 500. Linux only.
+    /// The number of packets that the system queues for the device before it drops some; `nil` for 500. Linux only.
     public var txQueueLength: Int?
     /// Whether ``TunDevice/makeQueue()`` can give more queues. Linux only.
     public var isMultiQueue = false
@@ -63,7 +63,7 @@ public struct TunBuilder: Hashable, Sendable {
         return problems
     }
 
-    /// - Throws: `.invalidOptions` with everything that is wrong.
+    /// - Throws: `.invalidOptions` with all problems.
     func validate(also more: [String] = []) throws(TunnelIOError) {
         let all = problems + more
         guard all.isEmpty else { throw TunnelIOError(.invalidOptions(all)) }

@@ -66,8 +66,8 @@ extension TunnelIOError {
 
 /// A device in front of another one, to which it forwards every call that it does not implement.
 ///
-/// It forwards everything except `makeQueue()`, since only the type knows how to put itself in front of the new queue. A
-/// later requirement of ``TunDevice`` must be forwarded here too, or the type does not compile.
+/// It forwards everything except `makeQueue()`, since only the conforming type can wrap the new queue. A requirement
+/// that is added to ``TunDevice`` must be forwarded here too; otherwise conforming types do not compile.
 package protocol ForwardingTun: TunDevice {
     /// The device behind this one.
     var device: any TunDevice { get }
@@ -125,9 +125,9 @@ package protocol FlowControlledTun: TunDevice {
 
 /// Errors of frames since a ``TunDevice`` was opened; each queue has separate counters. Packets and bytes are not counted.
 public struct TunStatistics: Hashable, Sendable {
-    /// Frames from the system that contradicted themselves, and were skipped.
+    /// Inconsistent frames from the system, which were skipped.
     public var malformedFrames = 0
-    /// Joined packets that the system refused, after which no more of that kind are joined.
+    /// Superframes that the system refused. After a refusal, the device pauses joining packets of that kind.
     public var refusedSuperframes = 0
 
     /// All zero.

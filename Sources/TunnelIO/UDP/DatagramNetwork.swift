@@ -26,9 +26,10 @@ public struct DatagramBinding: Hashable, Sendable {
 public protocol DatagramNetwork: Sendable {
     /// Binds one port for both families several times, so that as many lanes receive from it.
     ///
-    /// A host without one of the families gets a socket for the other, on the port asked for. The system spreads datagrams over the
-    /// sockets so that those from one address and port arrive at one socket. A network that cannot do that returns fewer than
-    /// `count` pairs, but at least one. With a `count` of 1, the port is not shared.
+    /// On a host without one of the families, only the socket of the other family is bound, to the requested port. The
+    /// system distributes datagrams over the sockets; those from one address and port arrive at one socket. A network
+    /// that cannot do that returns fewer than `count` pairs, but at least one. With a `count` of 1, the port is not
+    /// shared.
     /// - Throws: `.bind` if no family can be bound; `EADDRINUSE` if the port is taken in either family.
     func bind(_ binding: DatagramBinding, count: Int) throws(TunnelIOError) -> [DatagramSockets]
 }

@@ -35,7 +35,7 @@ enum DatagramPairing {
                 var next = DatagramSockets(v4: nil, v6: nil, port: first.port)
                 if first.v4 != nil { next.v4 = try open(false, binding, .joining) }
                 bound.append(next)
-                // It is in the list already, so that it is closed when this fails.
+                // The pair is already in `bound`, so its IPv4 socket is closed if this call fails.
                 if first.v6 != nil { bound[bound.count - 1].v6 = try open(true, binding, .joining) }
             }
         } catch {
@@ -56,7 +56,7 @@ enum DatagramPairing {
             var missing: Int32 = 0
             let v4 = try optional(isIPv6: false, binding, missing: &missing, open: open)
             do throws(TunnelIOError) {
-                // Without IPv4 it is the port asked for, not a free one.
+                // Without an IPv4 socket, IPv6 gets the requested port.
                 let v6 = try optional(
                     isIPv6: true, binding.with(port: v4?.port ?? binding.port), missing: &missing, open: open)
                 guard let bound = v4?.port ?? v6?.port else {

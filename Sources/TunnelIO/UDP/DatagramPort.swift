@@ -8,8 +8,8 @@ import Synchronization
 public struct Datagram: Hashable, Sendable {
     /// Its payload.
     public var bytes: [UInt8]
-    /// The sender of a received datagram, or the destination. A reply to a received datagram's endpoint leaves from the
-    /// address that the datagram was sent to.
+    /// The sender of a received datagram, or the destination of one to send. A reply to the endpoint of a received
+    /// datagram has as its source the address that the datagram was sent to.
     public var endpoint: Endpoint
 
     /// A datagram.
@@ -84,7 +84,7 @@ public final class DatagramPort: Sendable {
             let datagram = Datagram(inbox.batch.copy(of: index), inbox.batch[endpoint: index])
             return (datagram, inbox.next == inbox.batch.count)
         }
-        // No descriptor tells of the rest.
+        // No descriptor becomes readable for the datagrams that are left in the batch.
         if !isLast { waiters.wakeAll() }
         return datagram
     }
@@ -93,7 +93,7 @@ public final class DatagramPort: Sendable {
         inbox.batch.removeAll()
         inbox.next = 0
         let all = sockets.all
-        // A flooded socket does not delay the other one.
+        // Alternate, so that a flooded socket does not delay the other one.
         inbox.turn &+= 1
         for index in all.indices {
             _ = try all[(index + inbox.turn) % all.count].receive(into: inbox.batch)
@@ -159,7 +159,7 @@ public final class DatagramPort: Sendable {
     /// Closes the port. Waiting calls throw `.closed` immediately. You can call it more than once.
     public func close() {
         guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
-        // Before the numbers can become other files'.
+        // Before the sockets are closed, since other files may then get their descriptor numbers.
         waiters.close()
         sockets.close()
     }

@@ -43,7 +43,7 @@ public protocol DatagramSocket: AnyObject, Sendable {
 public struct DatagramReceiveDrops: Hashable, Sendable {
     /// Datagrams that were too large for the buffer.
     public var oversize: Int
-    /// Datagrams that found the queue full.
+    /// Datagrams that were dropped because the queue was full.
     public var overflowed: Int
 
     /// Drops.

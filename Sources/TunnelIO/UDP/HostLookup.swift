@@ -30,7 +30,7 @@ package enum HostLookup {
         var endpoints: [Endpoint] = []
         var next = unsafe list
         while let entry = unsafe next {
-            // Each address comes once for each kind of socket.
+            // The list contains each address once for each socket type.
             if let endpoint = unsafe endpoint(entry.pointee.ai_addr, port), !endpoints.contains(endpoint) {
                 endpoints.append(endpoint)
             }

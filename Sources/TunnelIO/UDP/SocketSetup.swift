@@ -8,7 +8,7 @@ import NetworkAddresses
 enum SocketSetup {
     /// Binds a socket to the port of a binding, at the wildcard address of its family.
     /// - Parameter write: lays an endpoint out as the system's socket address and returns its length.
-    /// - Returns: the port, which the system has chosen where it was zero.
+    /// - Returns: the bound port, which the system chooses if the binding's port is zero.
     static func bindSocket(
         _ descriptor: Int32, isIPv6: Bool, to binding: DatagramBinding,
         write: (Endpoint, UnsafeMutableRawPointer) -> Int
@@ -33,7 +33,7 @@ enum SocketSetup {
             }
         }
         guard named == 0 else { throw TunnelIOError(.bind(port: port, operation: "getsockname"), errno: errno) }
-        // The port lies at the same place in both kinds of address.
+        // The port has the same offset in both kinds of address.
         return UInt16(bigEndian: name.sin6_port)
     }
 

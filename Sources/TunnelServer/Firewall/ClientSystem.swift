@@ -48,13 +48,13 @@ extension LinuxNetworkError {
     var isOutOfDescriptors: Bool { errno == EMFILE || errno == ENFILE }
 }
 
-/// The host that the calling thread is in the network namespace of.
+/// The host, in the network namespace of the calling thread.
 final class HostClientSystem: ClientSystem {
     private let network: LinuxNetwork
     private let ledger: ChangeLedger
     private let firewall: ServerFirewall
     private(set) var possibleRoutes: Set<Route> = []
-    /// The routes whose addition failed. They may exist all the same.
+    /// The routes whose addition failed. They may exist nevertheless.
     private var uncertainRoutes: Set<Route> = []
 
     init(_ network: LinuxNetwork, _ ledger: ChangeLedger, _ firewall: ServerFirewall) {
@@ -105,7 +105,7 @@ final class HostClientSystem: ClientSystem {
 
     func remove(_ routes: [Route]) throws(LinuxNetworkError) {
         try ledger.remove(routes.map { .route($0) })
-        // The ledger undoes the changes only that it knows to be made.
+        // The ledger undoes only those changes of which it knows that they were made.
         for route in routes where uncertainRoutes.contains(route) { try network.undo(.route(route), .nothing) }
         uncertainRoutes.subtract(routes)
         possibleRoutes.subtract(routes)

@@ -11,8 +11,8 @@ package enum ProtectedNetworks {
         "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
         "192.168.0.0/16", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4", "168.63.129.16/32",
     ])
-    /// All of IPv6 that is global unicast (RFC 4291 section 2.4). The rest holds unique local addresses (a metadata service
-    /// among them), link-local ones, and those that have an IPv4 address in them.
+    /// The global unicast addresses of IPv6 (RFC 4291 section 2.4). The other addresses include unique local addresses
+    /// (among them that of a metadata service), link-local addresses, and addresses that contain an IPv4 address.
     package static let globalIPv6 = IPPrefix.globalUnicast
     /// The protected networks whose addresses contain an IPv4 address that no router checks: Teredo and 6to4.
     package static let ipv6 = prefixes(["2001::/32", "2002::/16"])

@@ -3,7 +3,7 @@
 
 import NetworkAddresses
 
-/// The clients of a server as its firewall knows them: of each address, and each network behind a client, the chains that decide.
+/// The clients in a server's firewall: the chains for each client address and for each network behind a client.
 struct ServerClients: Sendable {
     /// The chains of an address.
     struct Chains: Hashable, Sendable {
@@ -14,7 +14,7 @@ struct ServerClients: Sendable {
     }
 
     private(set) var entries: [IPPrefix: Chains] = [:]
-    /// Chains for lists of rules, and how many entries name them.
+    /// The chains for lists of rules, each with the number of uses by entries.
     private var made: [String: (chain: RuleChain, uses: Int)] = [:]
     /// The chain of each list in use.
     private var names: [[AccessRule]: String] = [:]
@@ -81,7 +81,7 @@ struct ServerClients: Sendable {
             return name
         }
         var chain = isTowards ? firewall.chain(towards: list) : firewall.chain(from: list)
-        // Two contents that have the same hash are still two.
+        // Chains with different rules need different names, even if the rules have the same hash.
         while let other = made[chain.name]?.chain, other.rules != chain.rules { chain = chain.renamed }
         names[list] = chain.name
         if made[chain.name] == nil {

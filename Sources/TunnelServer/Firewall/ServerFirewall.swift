@@ -84,7 +84,7 @@ package struct ServerFirewall: Hashable, Sendable {
     /// A command that the kernel accepts if it has the table, and that changes nothing then.
     var probe: [String] { [commands.chain(Self.standardChain).line] }
 
-    /// The commands that make these the only ones, with all chains that they name.
+    /// The commands that replace all clients in the table with these, including all chains that they use.
     func replace(_ clients: ServerClients) -> [String] {
         let elements = Self.families.flatMap { isIPv6 in
             Self.maps.map { commands.flush(map: $0.name(isIPv6)).line } + [
@@ -96,7 +96,7 @@ package struct ServerFirewall: Hashable, Sendable {
             + commands(for: ServerClients.Change(added: clients.entries))
     }
 
-    /// The commands that make a change: chains come before the elements that name them, and go after.
+    /// The commands for a change. Chains are created before the elements that use them, and removed after them.
     func commands(for change: ServerClients.Change) -> [String] {
         var list = change.newChains.flatMap { $0.made(in: commands) }
         let added = elements(change.added, otherThan: change.removed)

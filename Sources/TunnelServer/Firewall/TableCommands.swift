@@ -17,7 +17,7 @@ struct TableCommands {
     /// A chain without a hook; other chains jump to it.
     func chain(_ name: String) -> JSON { command("add", "chain", [("name", .string(name))]) }
 
-    /// A chain that the kernel calls.
+    /// A chain that the kernel calls at a hook.
     func chain(_ name: String, _ hook: String, type: String = "filter", priority: Int) -> JSON {
         command(
             "add", "chain",
@@ -28,7 +28,7 @@ struct TableCommands {
     }
 
     /// A set of networks.
-    /// - Parameter merges: whether networks may lie in one another; such a set is not changed later.
+    /// - Parameter merges: whether a network may contain another one. Such a set is not changed later.
     func set(_ name: String, _ prefixes: [IPPrefix] = [], isIPv6: Bool, merges: Bool = true) -> JSON {
         var members: [(String, JSON)] = [
             ("name", .string(name)), ("type", isIPv6 ? "ipv6_addr" : "ipv4_addr"), ("flags", .array(["interval"])),
@@ -66,13 +66,13 @@ struct TableCommands {
         return text + "]}}}"
     }
 
-    /// Takes all entries out of a map.
+    /// Removes all entries from a map.
     func flush(map: String) -> JSON { command("flush", "map", [("name", .string(map))]) }
 
-    /// Takes all elements out of a set.
+    /// Removes all elements from a set.
     func flush(set: String) -> JSON { command("flush", "set", [("name", .string(set))]) }
 
-    /// Takes all rules out of a chain.
+    /// Removes all rules from a chain.
     func flush(chain: String) -> JSON { command("flush", "chain", [("name", .string(chain))]) }
 
     func delete(chain: String) -> JSON { command("delete", "chain", [("name", .string(chain))]) }
@@ -91,14 +91,14 @@ struct TableCommands {
 enum NFT {
     static let accept: JSON = ["accept": .null]
     static let drop: JSON = ["drop": .null]
-    /// Back to where the chain was jumped to from.
+    /// Returns to the chain that jumped to this one.
     static let back: JSON = ["return": .null]
     static let counter: JSON = ["counter": .null]
     static let masquerade: JSON = ["masquerade": .null]
-    /// An error message that says that an administrator does not want it.
+    /// Rejects the packet with an ICMP error: administratively prohibited.
     static let reject: JSON = ["reject": ["type": "icmpx", "expr": "admin-prohibited"]]
 
-    /// The end of a TCP connection, for the one who sent the packet.
+    /// Rejects the packet with a TCP reset to its sender.
     static let reset: JSON = ["reject": ["type": "tcp reset"]]
     static let icmp: JSON = any(["icmp", "ipv6-icmp"])
 
@@ -119,20 +119,20 @@ enum NFT {
     static func source(isIPv6: Bool) -> JSON { payload(isIPv6 ? "ip6" : "ip", "saddr") }
     static func destination(isIPv6: Bool) -> JSON { payload(isIPv6 ? "ip6" : "ip", "daddr") }
 
-    /// The address that began the packet's flow, in either direction.
+    /// The address that began the flow of the packet, for packets of either direction.
     static func originator(isIPv6: Bool) -> JSON {
         ["ct": ["key": isIPv6 ? "ip6 saddr" : "ip saddr", "dir": "original"]]
     }
 
-    /// The address that the flow goes to: the source of its responses.
+    /// The destination of the flow: the source of its responses.
     static func responder(isIPv6: Bool) -> JSON {
         ["ct": ["key": isIPv6 ? "ip6 saddr" : "ip saddr", "dir": "reply"]]
     }
 
-    /// Whether the packet goes the way that the flow's first one did.
+    /// Matches packets in the direction of the flow's first packet, or with `false` those in the other direction.
     static func isOriginal(_ value: Bool) -> JSON { match(ct("direction"), value ? "original" : "reply") }
 
-    /// The two matches for the ports at the end that a flow goes to.
+    /// The matches for the destination ports of a flow, one for the packets of each direction.
     static func bothWays(_ isKind: JSON, ports: JSON) -> [[JSON]] {
         [true, false].map { [isOriginal($0), isKind, match(payload("th", $0 ? "dport" : "sport"), ports)] }
     }
@@ -160,19 +160,19 @@ enum NFT {
 
     static func named(_ set: String) -> JSON { .string("@\(set)") }
 
-    /// The verdict that a map has for a key; the next rule where it has none.
+    /// Applies the verdict of a map for a key. If the map has none, the next rule applies.
     static func verdict(_ key: JSON, _ map: JSON) -> JSON { ["vmap": ["key": key, "data": map]] }
 
-    /// A new connection's first packets.
+    /// Matches the first packet of each direction of a TCP connection.
     static let isSyn = match(
         ["&": .array([payload("tcp", "flags"), .array(["syn", "rst"])])], "syn")
 
-    /// Makes the segments that the other side may send no longer than this. The kernel never makes them longer.
+    /// Limits the segments that the receiver of the packet may send to `bytes`. The kernel never raises a lower limit.
     static func clampSegments(to bytes: Int) -> JSON {
         ["mangle": ["key": ["tcp option": ["name": "maxseg", "field": "size"]], "value": .integer(bytes)]]
     }
 
-    /// All commands in one piece of text for nft, carried out together or not at all.
+    /// The commands as one text for nft, which applies all of them or none.
     static func script(_ commands: [String]) -> String {
         #"{"nftables":["# + commands.joined(separator: ",") + "]}"
     }

@@ -6,7 +6,7 @@ package import PacketTunnelLinux
 
 /// The name servers that clients are given.
 package enum GivenNameServers {
-    /// The files in which a host says which name servers it uses, and which ones its own resolver asks.
+    /// The files with the name servers that a host uses, and with those that its own resolver asks.
     package static let hostFile = "/etc/resolv.conf"
     package static let resolvedFile = "/run/systemd/resolve/resolv.conf"
 
@@ -41,7 +41,8 @@ package enum GivenNameServers {
         ResolvConf.servers(in: text ?? "").compactMap { try? IPAddress($0) }.filter { !isNearby($0) }
     }
 
-    /// Whether only the host itself can ask it.
+    /// Whether clients cannot reach this server: its address belongs to the host itself or to its link, or is
+    /// multicast.
     private static func isNearby(_ address: IPAddress) -> Bool {
         address.isLoopback || address.isUnspecified || address.isLinkLocal || address.isMulticast
     }

@@ -15,7 +15,7 @@ package struct AccessRule: Hashable, Sendable {
     }
 
     package enum Transport: String, Hashable, Sendable, CaseIterable {
-        /// Any protocol; where ports are named, TCP and UDP.
+        /// Any protocol; with ports, TCP and UDP.
         case any
         case tcp, udp
         /// ICMP of both families.
@@ -27,7 +27,7 @@ package struct AccessRule: Hashable, Sendable {
     /// The networks at the other end; empty for any.
     package var networks: [IPPrefix]
     package var transport: Transport
-    /// The ports at the end that the flow goes to; empty for any.
+    /// The destination ports of the flow; empty for any.
     package var ports: [ClosedRange<UInt16>]
 
     package init(
@@ -41,8 +41,8 @@ package struct AccessRule: Hashable, Sendable {
         self.ports = ports
     }
 
-    /// The rule as the firewall has it. ICMP has no ports: a rule that allows some of them is left out (`nil`), and one that denies some
-    /// of them denies all ICMP.
+    /// The rule in the firewall. ICMP has no ports: a rule for ICMP that allows some ports is left out (`nil`), and one
+    /// that denies some ports denies all ICMP.
     var effective: AccessRule? {
         guard transport == .icmp, !ports.isEmpty else { return self }
         return action == .deny ? AccessRule(.deny, direction: direction, networks: networks, transport: .icmp) : nil

@@ -7,7 +7,7 @@ import TunnelSystem
 
 /// A firewall chain for a list of rules. Clients with the same list share it.
 struct RuleChain: Sendable {
-    /// It tells of the content.
+    /// The name. For a list of clients' rules, it contains a hash of the rules.
     let name: String
     /// The statements of each rule.
     let rules: [JSON]
@@ -30,7 +30,7 @@ struct RuleChain: Sendable {
     /// The commands that add the rules to a chain without rules.
     func ruleCommands(in table: TableCommands) -> [String] { rules.map { table.rule(name, statements: $0).line } }
 
-    /// The commands that take it away.
+    /// The commands that remove the chain.
     func removed(from table: TableCommands) -> [String] {
         [table.flush(chain: name).line, table.delete(chain: name).line]
     }
@@ -101,7 +101,7 @@ extension AccessRule {
         return NFT.bothWays(isKind, ports: NFT.any(Self.merged(ports).map(NFT.ports)))
     }
 
-    /// The networks that no other of them contains.
+    /// Returns the networks that no other one in the list contains.
     static func distinct(_ networks: [IPPrefix]) -> [IPPrefix] {
         var kept: [IPPrefix] = []
         for network in networks.sorted(by: { $0.length < $1.length }) {
@@ -110,7 +110,7 @@ extension AccessRule {
         return kept
     }
 
-    /// Ranges that do not touch, in their order.
+    /// Joins ranges that overlap or are adjacent, and returns the result in ascending order.
     static func merged(_ ports: [ClosedRange<UInt16>]) -> [ClosedRange<UInt16>] {
         var merged: [ClosedRange<UInt16>] = []
         for range in ports.sorted(by: { $0.lowerBound < $1.lowerBound }) {

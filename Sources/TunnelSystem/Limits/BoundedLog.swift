@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Says what happens often, at a bounded rate: the first few of a minute, and how many more there were.
+/// Limits the log lines about a frequent event: the first few of a minute, and later the number of those left out.
 package struct BoundedLog: Sendable {
     private let most: Int
     private var windowStart = Int64.min
@@ -13,7 +13,8 @@ package struct BoundedLog: Sendable {
     /// - Parameter most: lines for each minute.
     package init(most: Int = 20) { self.most = most }
 
-    /// The lines to write for one event: none, the event's, or that and one about those that were left out.
+    /// Returns the lines to log for one event: none, or the event's line, preceded at the start of a minute by a line
+    /// with the number of events that were left out before.
     package mutating func lines(_ text: @autoclosure () -> String, at now: Int64) -> [String] {
         var lines: [String] = []
         if windowStart == .min || now - windowStart >= Self.window {

@@ -14,7 +14,7 @@ package struct BoundedTable<Key: Hashable & Sendable, Value: Sendable>: Sendable
     package var count: Int { entries.count }
     package var keys: [Key] { Array(entries.keys) }
 
-    /// Setting nil forgets.
+    /// The value of a key; setting `nil` removes the entry.
     package subscript(key: Key) -> Value? {
         get { entries[key]?.value }
         set {

@@ -5,7 +5,7 @@ package import NetworkAddresses
 
 private let second: Int64 = 1_000_000_000
 
-/// Limits failed logins with increasing waits. A value without a clock.
+/// Limits failed logins with increasing waits. It has no clock: the caller passes the time.
 ///
 /// Failures are counted for each source (an address, or an IPv6 network of 64 bits) and for each login. After a few failures,
 /// attempts must wait: each further failure doubles the time, up to a limit. An attempt that comes too early is refused
@@ -24,9 +24,9 @@ package struct LoginLimiter: Sendable {
         package var free = 5
         /// The longest wait of a source, in seconds.
         package var longestSourceWait = 300
-        /// The longest wait of a login, in seconds. Short: strangers can cause it.
+        /// The longest wait of a login, in seconds. It is short, since other people can cause it.
         package var longestLoginWait = 15
-        /// How long failures are remembered, in seconds from the last one on.
+        /// The time for which failures count, in seconds from the last one.
         package var memory = 900
 
         package init(
@@ -45,8 +45,8 @@ package struct LoginLimiter: Sendable {
         fileprivate let interval: Int64
         fileprivate let depth: Int64
 
-        /// Twice as many successes in a minute, and without a pause, as a user has sessions: each session may begin again after its
-        /// server or network has failed.
+        /// Creates a limit of twice the number of a user's sessions, both for each minute and without a pause, since
+        /// each session may begin again after its server or network has failed.
         /// - Parameter sessionsPerUser: The number of sessions, up to a million; fewer than five count as five.
         package init(sessionsPerUser: Int) {
             let count = 2 * Int64(min(max(sessionsPerUser, 5), 1_000_000))
@@ -75,7 +75,8 @@ package struct LoginLimiter: Sendable {
     private let limits: Limits
     private let successes: Successes?
     private var sources: BoundedTable<IPPrefix, Failures>
-    /// By a hash of the login, seeded for this process: the typed text is not stored.
+    /// The failures of each login. The key is a hash of the login, seeded for this process: the typed text is not
+    /// stored.
     private var logins: BoundedTable<Int, Failures>
     private var known: BoundedTable<Visitor, Visit>
     /// The time from which earlier successes of a login no longer count.
@@ -104,10 +105,10 @@ package struct LoginLimiter: Sendable {
         known[visitor].flatMap { now - $0.success < Self.knownLifetime ? $0 : nil }
     }
 
-    /// How many sources, logins and visitors are remembered.
+    /// The numbers of sources, logins and visitors in the tables.
     package var counts: (sources: Int, logins: Int, known: Int) { (sources.count, logins.count, known.count) }
 
-    /// How long an attempt has to wait, in nanoseconds; zero for not at all.
+    /// Returns the time that an attempt must wait, in nanoseconds; zero if it need not wait.
     package func wait(from address: IPAddress, as login: String, at now: Int64) -> Int64 {
         let (source, login) = (address.sourceNetwork, login.hashValue)
         var until: Int64 = 0
@@ -122,7 +123,7 @@ package struct LoginLimiter: Sendable {
         return max(until - now, 0)
     }
 
-    /// Notes that a password was wrong, or a login unknown.
+    /// Records a failed attempt: a wrong password, or an unknown login.
     package mutating func failed(from address: IPAddress, as login: String, at now: Int64) {
         let (source, login) = (address.sourceNetwork, login.hashValue)
         let visitor = Visitor(login: login, source: source)
@@ -147,7 +148,8 @@ package struct LoginLimiter: Sendable {
         now - failures.last > Int64(limits.memory) * second
     }
 
-    /// Notes a login that was good. It waits for its source's failures no longer; other logins do, since a user may be guessing at them.
+    /// Records a successful login. The earlier failures of its source no longer delay this login. They still delay
+    /// other logins, since the same user may be guessing their passwords.
     package mutating func succeeded(from address: IPAddress, as login: String, at now: Int64) {
         known[Visitor(login: login.hashValue, source: address.sourceNetwork)] = Visit(success: now)
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// A message of the kernel: its header and payload. Reading never trusts a length, and works on all systems.
+/// A message of the kernel: its header and payload. The parser checks every length, and works on all systems.
 package struct NetlinkReply: Hashable, Sendable {
     package var type: UInt16
     package var flags: UInt16
@@ -15,7 +15,7 @@ package struct NetlinkReply: Hashable, Sendable {
         self.body = body
     }
 
-    /// The messages of one datagram, in order; one that does not hold together ends it.
+    /// Returns the messages of one datagram, in order. The first inconsistent message ends the list.
     package static func parse(_ datagram: [UInt8]) -> [NetlinkReply] {
         let reader = NetlinkReader(bytes: datagram)
         var replies: [NetlinkReply] = []
@@ -75,7 +75,8 @@ package struct NetlinkReader {
     }
 }
 
-/// The attributes of a message, or those nested in one of them, by their kind. Of several of one kind the last one counts.
+/// The attributes of a message, or those nested in one attribute, by their kind. If a kind occurs several times, its
+/// last attribute counts.
 package typealias NetlinkAttributes = [UInt16: [UInt8]]
 
 extension NetlinkAttributes {

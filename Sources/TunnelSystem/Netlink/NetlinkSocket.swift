@@ -7,7 +7,7 @@
 
     /// A netlink socket in the network namespace of the thread that made it. For one thread at a time.
     package struct NetlinkSocket: ~Copyable, Sendable {
-        /// Readable when the kernel has said something.
+        /// Readable when a message of the kernel is waiting.
         package let descriptor: OwnedDescriptor
 
         private static let sequences = Atomic<UInt32>(0)
@@ -26,7 +26,8 @@
             socket(CTUNNEL_AF_NETLINK, Int32(ctunnel_tun_raw_nonblocking_socket), protocolNumber)
         }
 
-        /// Takes over what ``open()`` gave.
+        /// Takes ownership of a descriptor that ``open(_:)`` returned, and binds it.
+        /// - Throws: also for a negative descriptor, with the reason that `open(_:)` left in `errno`.
         package init(_ number: Int32, groups: [Int32] = []) throws(SystemError) {
             let owned = OwnedDescriptor(try SystemCall.check("open a netlink socket") { number })
             var address = ctunnel_sockaddr_nl(family: UInt16(CTUNNEL_AF_NETLINK), padding: 0, port: 0, groups: 0)
@@ -70,7 +71,7 @@
             while true {
                 var (sender, namespace, reason): (UInt32, Int32, Int32) = (0, -1, 0)
                 let number = descriptor.number
-                // The kernel makes no larger ones.
+                // The kernel sends no larger datagrams.
                 let datagram = unsafe [UInt8](unsafeUninitializedCapacity: 1 << 15) { buffer, count in
                     let received = SystemCall.retry {
                         unsafe ctunnel_tun_netlink_receive(
@@ -85,8 +86,8 @@
             }
         }
 
-        /// Sends a request and collects the answer. The kernel begins it before `send` returns, and continues while it is
-        /// read.
+        /// Sends a request and collects the answer. The kernel begins the answer before `send` returns, and continues
+        /// it while it is read.
         /// - Throws: the error number in the kernel's answer.
         package func exchange(
             _ request: NetlinkRequest, _ operation: @autoclosure () -> String
@@ -96,9 +97,9 @@
             return replies
         }
 
-        /// Sends a request and passes on the answer as it is read, so that a long list needs no memory. The handler must not use this
-        /// socket.
-        /// - Throws: the error number that the kernel answers. Part of the answer may have been passed on.
+        /// Sends a request and calls `handle` with each message of the answer as it is read, so that a long list needs
+        /// no memory. The handler must not use this socket.
+        /// - Throws: the error number in the kernel's answer. Part of the answer may have been handled by then.
         package func exchange(
             _ request: NetlinkRequest, _ operation: @autoclosure () -> String, each handle: (NetlinkReply) -> Void
         ) throws(SystemError) {
@@ -109,8 +110,8 @@
             try exchange(message, sequence, operation(), each: handle)
         }
 
-        /// Sends a request between the messages that begin and end a transaction, as nfnetlink wants changes, and waits until the
-        /// kernel has made it.
+        /// Sends a request between the messages that begin and end a transaction, as nfnetlink requires for changes,
+        /// and waits until the kernel has applied it.
         /// - Throws: the error number that the kernel answers.
         package func exchange(
             _ request: NetlinkRequest, between begin: NetlinkRequest, and end: NetlinkRequest,
@@ -135,11 +136,11 @@
             while true {
                 switch receive() {
                 case .nothing: throw SystemError(operation(), errno: failure == 0 ? ENOMSG : failure)
-                // Some of the answer is lost. The rest is read all the same, or the kernel would be busy with it.
+                // Part of the answer is lost. Read the rest anyway; otherwise the kernel would stay busy with it.
                 case .overrun: failure = ENOBUFS
                 case .messages(let messages, _):
                     for reply in messages where reply.sequence == sequence {
-                        // The end of a list may be what says that it is wrong.
+                        // The message that ends a list may be the one that reports it as interrupted.
                         if reply.type == Netlink.done, reply.isInterrupted { handle(reply) }
                         guard let reason = reply.errorNumber ?? (reply.type == Netlink.done ? 0 : nil) else {
                             handle(reply)

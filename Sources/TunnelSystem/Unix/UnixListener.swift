@@ -53,7 +53,8 @@ package final class UnixListener: Sendable {
         let socket = OwnedDescriptor(UnixSocket.make())
         guard socket.number >= 0 else { throw .system(path: path, operation: "socket", errno: errno) }
         let number = socket.number
-        // The mode of a socket's file is set at its creation: other users can connect at no moment.
+        // The mode of a socket's file is set at its creation, so that other users cannot connect before `chmod` permits
+        // it.
         guard UnixSocket.bindPrivately(number, to: path) == 0 else {
             throw .system(path: path, operation: "bind", errno: errno)
         }
@@ -81,7 +82,7 @@ package final class UnixListener: Sendable {
 
     deinit { close() }
 
-    /// Closes the socket and removes its file, unless another has taken its place. Safe to repeat.
+    /// Closes the socket and removes its file, unless another file has replaced it. Safe to repeat.
     package func close() {
         guard !descriptor.isClosed else { return }
         if let path, let identity, FileIdentity(of: path) == identity { unsafe _ = unlink(path) }

@@ -10,7 +10,8 @@
             ctunnel_unix_stream_socket()
         }
 
-        /// Binds a socket to a path that fits, its file with mode 0600 from its creation on. Linux takes the mode from the descriptor's own.
+        /// Binds a socket to a path that fits. Its file has mode 0600 from its creation on, since Linux uses the mode
+        /// of the descriptor.
         package static func bindPrivately(_ descriptor: Int32, to path: String) -> Int32 {
             guard fchmod(descriptor, 0o600) == 0 else { return -1 }
             return unsafe withAddress(path) { unsafe bind(descriptor, $0, $1) } ?? -1

@@ -18,11 +18,11 @@ struct CheckedFile {
     var isMissing = false
     /// Whether this user may not read it.
     var isForbidden = false
-    /// Whether others than its owner and group may read it.
+    /// Whether users other than its owner and its group may read it.
     var isWorldReadable = false
     /// The owner's user ID; `nil` if it is not a file.
     var owner: UInt32?
-    /// Whether others than its owner may write to it.
+    /// Whether users other than its owner may write to it.
     var isWritableByOthers = false
 
     /// A file that is in memory already.
@@ -33,8 +33,8 @@ struct CheckedFile {
     }
 
     /// Reads the file at `path`; `-` is standard input.
-    /// - Parameter isRegular: whether it must be a regular file. Anything else may be a pipe that is never written to, is not waited
-    ///   for, and has a failure instead of bytes.
+    /// - Parameter isRegular: whether it must be a regular file. Another kind of file is not read, since it may be a
+    ///   pipe without a writer, and gets a failure instead of bytes.
     init(path: String, isRegular: Bool = false) {
         let isInput = path == "-" && !isRegular
         name = isInput ? "standard input" : path
@@ -89,7 +89,7 @@ struct ConfigChecker {
     var console: Console
     var requiresPrivateKey = true
 
-    /// More than any configuration file has.
+    /// The most bytes of a file that is read; no configuration file needs as many.
     static let sizeLimit = 4 << 20
 
     /// A problem as it is shown: the parser's, or one of the file itself.

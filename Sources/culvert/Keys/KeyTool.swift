@@ -9,7 +9,7 @@ import WireGuardCore
 struct KeyTool {
     var console: Console
 
-    /// More than any key file has.
+    /// The most bytes of standard input that are read; no key needs as many.
     static let inputLimit = 4096
 
     /// Prints a new private key.

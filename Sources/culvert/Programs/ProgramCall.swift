@@ -6,7 +6,7 @@ import CTunnelSystem
 import CommandLineSupport
 import TunnelSystem
 
-/// A command line that another program carries out, in this one's place.
+/// A command line that another program runs in place of this one.
 struct ProgramCall: Equatable {
     /// The name of a ``ProgramCommand``.
     var command: String
@@ -24,8 +24,8 @@ struct ProgramCall: Equatable {
         arguments = Array(help + words.dropFirst())
     }
 
-    /// Runs the program with this process's terminal, signals and status: it does not return, unless the program cannot be
-    /// run.
+    /// Replaces this process with the program, which then has its terminal, signals and exit status. Returns only if
+    /// the program cannot be run.
     func replaceThisProgram(_ console: Console, in folders: ProgramFolders = .standard) -> Int32 {
         guard let path = folders.find(program) else {
             return problem("\(program) is not installed: \(folders.description)").report(to: console)
@@ -52,7 +52,7 @@ struct ProgramCall: Equatable {
 struct ProgramFolders: CustomStringConvertible {
     /// The folder of this program's file.
     private var own: String?
-    /// Root runs nothing that is merely in `PATH`.
+    /// The folders of `PATH`; `nil` for root, who runs programs from the folder of this one only.
     private var path: [String]?
 
     static var standard: ProgramFolders {
@@ -63,7 +63,7 @@ struct ProgramFolders: CustomStringConvertible {
 
     /// - Parameters:
     ///   - executable: this program's file.
-    ///   - path: folders with colons between them. Relative ones count for nothing.
+    ///   - path: folders with colons between them. Relative folders are ignored.
     init(executable: String?, path: String?, isRoot: Bool) {
         own = executable.flatMap { file in file.lastIndex(of: "/").map { String(file[..<$0]) } }
         guard !isRoot else { return }

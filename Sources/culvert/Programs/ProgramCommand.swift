@@ -27,7 +27,7 @@ extension ProgramCommand {
     static var program: String { "culvert-\(_commandName)" }
 }
 
-/// The script that completes command lines, in which the programs complete theirs.
+/// The shell's completion script. Separate programs complete their own command lines.
 enum CompletionScript {
     private static let option = "--generate-completion-script"
 

@@ -6,9 +6,9 @@
     import PacketTunnel
     import PacketTunnelLinux
 
-    /// Undoes what tunnels have left behind.
+    /// Undoes the changes that tunnels have left.
     enum Cleanup {
-        /// Does so for tunnels whose journals are in this folder.
+        /// Undoes the changes of tunnels whose journals are in the folder of `runtime`.
         static func run(_ names: [String], _ runtime: RuntimeDirectory, console: Console) -> Int32 {
             do throws(CommandProblem) {
                 for name in names where !TunnelName.isValid(name) { throw TunnelName.badName(name) }
@@ -47,7 +47,7 @@
                     console.line(undone.isEmpty ? "\(name): nothing to undo" : "\(name): undone:")
                     for change in undone { console.line("  \(change)") }
                 } catch {
-                    // Asked for all, those that run are none of them.
+                    // Without names, tunnels that run are skipped.
                     if names.isEmpty, case .tunnelRunning = error.code { continue }
                     console.problem("error: \(error)")
                     status = ExitStatus.failure

@@ -22,7 +22,7 @@ struct CommandProblem: Error, Equatable {
         self.init(ExitStatus.of(error.code, isLogin: isLogin), lines.joined(separator: "\n"))
     }
 
-    /// Says it and returns the status.
+    /// Prints the problem and returns the exit status.
     func report(to console: Console) -> Int32 {
         console.problem("error: \(text)")
         return status

@@ -6,7 +6,8 @@ import CommandLineSupport
 import TunnelSystem
 import WireGuardTunnel
 
-/// The options for a tunnel that receives no data: of `up`, where they override a profile, and of profiles.
+/// The options for a tunnel that receives no data. The commands `up` and `profile add` have them; those of `up`
+/// override a profile's.
 struct ConnectivityArguments: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -46,7 +47,7 @@ struct ConnectivityArguments: ParsableArguments {
     }
 }
 
-/// When a dead tunnel ends, as the command line has it.
+/// The values of `--end-when-dead`: the time at which a dead tunnel ends.
 enum EndWhenDeadName: String, CaseIterable, ExpressibleByArgument, Sendable {
     case never
     case afterHealing = "after-healing"

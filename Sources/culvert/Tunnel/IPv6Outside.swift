@@ -11,7 +11,7 @@ enum IPv6Outside {
         "IPv4 uses the tunnel, but this host's IPv6 traffic leaves outside it; "
         + "fix: add ::/0 to AllowedIPs, or use --leak-policy everything"
 
-    /// Whether all of IPv4 that is not private is routed into the tunnel, and not all of IPv6.
+    /// Whether all public IPv4 addresses are routed into the tunnel, but not all global IPv6 addresses.
     static func isLeft(by configuration: WireGuardTunnelConfiguration) -> Bool {
         // A user with a separate table decides about the routes.
         let hasOwnTable = configuration.routeTable.map { $0 != RoutingTableNames.main } ?? false

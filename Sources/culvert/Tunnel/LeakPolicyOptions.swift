@@ -11,7 +11,8 @@ import WireGuardTunnel
 
 extension LeakPolicyName: ExpressibleByArgument {}
 
-/// The options for traffic outside a tunnel: of `up`, where they override a profile, and of profiles.
+/// The options for traffic outside a tunnel. The command `up` and those that add profiles have them; those of `up`
+/// override a profile's.
 struct LeakPolicyOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -53,7 +54,7 @@ struct LeakPolicyOptions: ParsableArguments {
         for network in allowedNetworks where !networks.contains(network) { networks.append(network) }
     }
 
-    /// A network, without bits behind its prefix: nothing says whether it or the one address was meant.
+    /// Parses a network. Refuses bits after its prefix, since either the network or the one address could be meant.
     private static func network(_ text: String) throws -> IPPrefix {
         let interface: InterfaceAddress
         do throws(AddressTextError) { interface = try InterfaceAddress(text) } catch {

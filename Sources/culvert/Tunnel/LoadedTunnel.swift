@@ -35,25 +35,25 @@ struct LoadedTunnel: Sendable {
     /// Reads the file or profile again.
     typealias Load = @Sendable () async throws(CommandProblem) -> LoadedTunnel
 
-    /// Its name, and its interface's.
+    /// The name of the tunnel and of its interface.
     var name: String
     /// The source, for people: a file's path, or a profile's name.
     var source: String
-    /// The profile's name, where it is one.
+    /// The profile's name; `nil` for a file.
     var profile: String?
     var kind: TunnelKind
-    /// Where its secrets are, under ``profileID``.
+    /// The store of its secrets, which are stored under ``profileID``.
     var secrets: any SecretStore
     var profileID: String
     var hooks = Hooks()
-    /// How long to wait for a handshake once `PostUp` has run, which gives the private key; nil: the tunnel's start has waited.
+    /// The longest wait for a handshake after `PostUp`, if `PostUp` sets the private key; `nil` for no wait then.
     var proofAfterHooks: Duration?
     /// The users besides root who may see its status and stop it.
     var permittedUsers: [String] = []
     /// Warnings for the user.
     var warnings: [String] = []
 
-    /// The key that peers know this end by; nil without a private key that can be read.
+    /// Returns the public key of this end, or `nil` if the private key cannot be read.
     func publicKey() async -> String? {
         guard let name = wireGuard?.privateKeyName, let secret = try? await secrets.read(name, of: profileID),
             let key = PrivateKey(stored: secret.bytes)
@@ -67,12 +67,13 @@ struct TunnelLoader {
     /// The folder that wg-quick(8) searches for files.
     var wireGuardFolder = "/etc/wireguard"
     var profiles: ProfileFolder
-    /// The interface's name, where the user gave one.
+    /// The interface's name, if the user gave one.
     var interface: String?
     /// Reads a file.
     var read: @Sendable (String) -> CheckedFile = { CheckedFile(path: $0, isRegular: true) }
 
-    /// The tunnel that `argument` means: a file's path; else a profile's name; else `/etc/wireguard/NAME.conf`.
+    /// Loads the tunnel that `argument` names: by the path of a file, else by the name of a profile, else by the name
+    /// of a file `/etc/wireguard/NAME.conf`.
     func load(_ argument: String) async throws(CommandProblem) -> LoadedTunnel {
         if TunnelName.isFile(argument) { return try file(argument) }
         if let profile = try await profiles.find(argument) { return try await self.profile(profile) }
@@ -93,7 +94,7 @@ struct TunnelLoader {
         return try load(read(path), path: Self.absolute(path), name: name)
     }
 
-    /// Takes a file that was read apart.
+    /// Loads the tunnel of a file that was already read.
     func load(_ file: CheckedFile, path: String, name: String) throws(CommandProblem) -> LoadedTunnel {
         guard TunnelName.isValid(name) else { throw TunnelName.badName(name) }
         let parts = try WgQuickParts(file, runsHooks: true)

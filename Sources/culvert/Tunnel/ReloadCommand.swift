@@ -5,7 +5,7 @@ import ArgumentParser
 import CommandLineSupport
 import PacketTunnel
 
-/// `culvert reload`: a tunnel takes on its changed file or profile.
+/// `culvert reload`: makes a tunnel apply its changed file or profile.
 struct ReloadCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "reload",

@@ -8,8 +8,8 @@ import WireGuardTunnel
 
 extension WireGuardTunnelConfiguration {
     /// - Parameter source: the source, for people.
-    /// - Throws: if its routes are in a table that only the user's own rules use, or if the user makes all routes, and its
-    ///   policy promises more.
+    /// - Throws: if the leak policy requires more than the configuration's routes can ensure: the routes are in a table
+    ///   that only the user's own rules use, or the user adds all routes.
     func checkRouteTable(_ source: String) throws(CommandProblem) {
         if !makesRoutes, leakPolicy.routesEverything {
             throw CommandProblem(
@@ -30,7 +30,7 @@ struct RoutingTableNames {
     /// The folders of ip(8); the first one has priority.
     var folders = ["/etc/iproute2", "/usr/share/iproute2", "/usr/lib/iproute2"]
 
-    /// The number of the main table, which everything is looked up in.
+    /// The number of the main table, in which the system looks up every packet by default.
     static let main: UInt32 = 254
 
     /// The number of a table; `nil` if no table has this name.

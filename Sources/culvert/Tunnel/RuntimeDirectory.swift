@@ -11,7 +11,7 @@ import TunnelSystem
 struct RuntimeDirectory: Sendable, Equatable {
     /// The environment variable that replaces ``standard``.
     static let variable = "CULVERT_RUNTIME_DIRECTORY"
-    /// Emptied when the machine restarts, as tunnels are.
+    /// The default folder. A restart of the machine empties it, and also ends all tunnels.
     static let standard = "/run/culvert"
 
     var path: String
@@ -21,7 +21,7 @@ struct RuntimeDirectory: Sendable, Equatable {
         self.path = stated.isEmpty ? Self.standard : stated
     }
 
-    /// The socket that a tunnel's service answers at.
+    /// The path of the socket at which a tunnel's service answers.
     func socket(_ name: String) -> String { "\(path)/\(name).sock" }
 
     /// The file whose lock a tunnel's process has while it serves the socket.
@@ -52,7 +52,7 @@ struct RuntimeDirectory: Sendable, Equatable {
     /// - Throws: if the folder exists and cannot be read.
     func tunnels() throws(CommandProblem) -> [String] { try names(of: [".sock", ".journal", ".guard"]) }
 
-    /// Whether a tunnel runs or has left something behind. Also for users who may not list the folder.
+    /// Whether a tunnel runs or has left files. It works even for users who may not list the folder.
     func hasTunnel(_ name: String) -> Bool {
         [".sock", ".journal", ".guard"].contains { unsafe access("\(path)/\(name)\($0)", F_OK) == 0 }
     }
@@ -77,7 +77,7 @@ struct RuntimeDirectory: Sendable, Equatable {
     }
 }
 
-/// The options that say where running tunnels are.
+/// The option for the folder of running tunnels.
 struct RuntimeOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -93,7 +93,7 @@ struct RuntimeOptions: ParsableArguments {
         "ls \(RuntimeDirectory.standard) 2>/dev/null | sed -n 's/\\.sock$//p'")
 }
 
-/// The names of tunnels, which their interfaces have as well.
+/// The names of tunnels, which are also the names of their interfaces.
 enum TunnelName {
     static func isValid(_ name: String) -> Bool { FileName.isInterface(name) }
 
@@ -104,10 +104,10 @@ enum TunnelName {
         return isValid(name) ? name : nil
     }
 
-    /// Whether an argument is a file's path and no name.
+    /// Whether an argument is the path of a file and not a name.
     static func isFile(_ argument: String) -> Bool { argument.contains("/") || argument.hasSuffix(".conf") }
 
-    /// The name of the tunnel that an argument means: a file's, or the argument itself.
+    /// Returns the name of the tunnel that an argument refers to: that of a file's tunnel, or the argument itself.
     static func of(argument: String) throws(CommandProblem) -> String {
         if isFile(argument) {
             guard let name = of(file: argument) else { throw badFile(argument) }

@@ -5,13 +5,13 @@ import CommandLineSupport
 import Logging
 import PacketTunnel
 
-/// Asks a tunnel's service for lines of its log, for users who may not read its file. Services answer it for users who may send nothing
-/// to the provider; PacketTunnel's `LogRequest` is answered by the host, for other users.
+/// Asks a tunnel's service for lines of its log, for users who may not read the log's file. A service answers it even
+/// for users who may send nothing to the provider; the host answers PacketTunnel's `LogRequest`, for other users.
 struct ServiceLogRequest: TunnelMessage {
     struct Line: Codable, Sendable {
         var sequence: UInt64
         var level: String
-        /// As it is shown.
+        /// The line as it is printed.
         var text: String
     }
 
@@ -28,7 +28,7 @@ struct ServiceLogRequest: TunnelMessage {
     var after: UInt64
     /// The least level.
     var level: String
-    /// Whether each is a JSON object.
+    /// Whether each line is a JSON object.
     var json: Bool
 }
 
@@ -44,7 +44,7 @@ extension ServiceLogRequest.Reply {
     }
 }
 
-// The log by way of the tunnel's process.
+// Prints the log that the tunnel's process sends.
 extension LogTool {
     /// Prints the log; if it `follows`, also each new line until the task is cancelled or the process ends.
     func show(from channel: UnixTunnelChannel, _ name: String, follows: Bool) async throws(CommandProblem) {

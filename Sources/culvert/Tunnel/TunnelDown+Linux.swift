@@ -12,7 +12,7 @@
 
     /// Takes a tunnel down.
     enum TunnelDown {
-        /// The time that a command waits for the lock of the journals in all.
+        /// The total time that a command waits for the lock of the journals.
         private static let lockLimit = Duration.seconds(30)
 
         /// Ends a tunnel's process, or cleans up after one that died.
@@ -52,9 +52,9 @@
                 + (try await finish(name, runtime, process: report.processID, since: began))
         }
 
-        /// Checks that the tunnel's process will be able to undo its changes: that no other process keeps the lock of the journals, and
-        /// that no other user can write to their folder.
-        /// - Throws: the problem, with which the tunnel stays up.
+        /// Checks that the tunnel's process will be able to undo its changes: no other process keeps the lock of the
+        /// journals, and no other user can write to their folder.
+        /// - Throws: the problem; the tunnel then stays up.
         private static func checkFolder(_ name: String, _ runtime: RuntimeDirectory) throws(CommandProblem) {
             // Other users may not open the folder.
             guard geteuid() == 0 else { return }
@@ -71,7 +71,8 @@
         private static func finish(
             _ name: String, _ runtime: RuntimeDirectory, process: Int32, since began: ContinuousClock.Instant
         ) async throws(CommandProblem) -> String {
-            // It has closed its socket and is about to end. A caller of this command may rely on its end.
+            // The process has closed its socket and is about to end. Wait for it, since the caller of this command may
+            // rely on its end.
             let deadline = LaneClock.now() + 10 * LaneClock.nanosecondsPerSecond
             _ = try? await BlockingWork.run("culvert-end") { cancellation in
                 ChildProcess.wait(forEndOf: process, until: deadline, interruption: cancellation)
@@ -81,7 +82,7 @@
                 let rest = max(.seconds(1), lockLimit - (ContinuousClock.now - began))
                 return lines(try undo(name, runtime, lockLimit: rest))
             } catch {
-                // It has undone what it could; this user may not undo the rest.
+                // The process has undone the changes that it could undo; this user may not undo the rest.
                 if geteuid() != 0, SystemError.isDenied(error.errno) {
                     return "\n  some of its changes are left; undo them as root: sudo culvert cleanup \(name)"
                 }
@@ -92,7 +93,8 @@
             }
         }
 
-        /// The time in which a process ends that got a signal: longer than its commands and the undoing may take.
+        /// The longest time, in seconds, that a process may take to end after a signal: longer than its commands and
+        /// the undoing of its changes may take.
         private static let secondsToEnd: Int64 = 180
 
         /// Ends a process whose control socket was deleted, by a signal.
@@ -126,7 +128,7 @@
                 fix: "kill -CONT \(process); or kill -KILL \(process), and run 'culvert down \(name)'")
         }
 
-        /// The error of a tunnel whose process has its socket and does not answer.
+        /// Returns the error for a tunnel whose process serves its socket but does not answer.
         static func unanswered(_ error: MessageError, _ name: String, _ runtime: RuntimeDirectory) -> TunnelError {
             if let holder = LockHolder.find(runtime.socketLock(name)), holder.isStopped {
                 return stopped(holder.process, name)
@@ -163,7 +165,7 @@
             return "its process had died; cleaned up" + lines(undone)
         }
 
-        /// A path as the shell takes it, without control characters.
+        /// Returns a path for a shell command: in quotation marks where necessary, without control characters.
         private static func quoted(_ path: String) -> String {
             let isPlain = path.utf8.allSatisfy { byte in
                 UInt8(ascii: "a")...UInt8(ascii: "z") ~= byte || UInt8(ascii: "A")...UInt8(ascii: "Z") ~= byte

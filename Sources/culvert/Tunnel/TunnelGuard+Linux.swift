@@ -35,7 +35,7 @@
             return try? LinuxPlatform.isGuardLoaded(name: name)
         }
 
-        /// Lets the policy go with the tunnel.
+        /// Releases a held policy, which then lasts no longer than the tunnel.
         static func release(
             _ name: String, _ runtime: RuntimeDirectory, _ console: Console
         ) throws(CommandProblem) {

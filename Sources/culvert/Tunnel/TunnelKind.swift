@@ -25,10 +25,10 @@ protocol TunnelKindConfiguration: Codable, Sendable {
     var leakPolicy: LeakPolicy { get set }
     /// The settings as far as they are known before the tunnel is up.
     ///
-    /// They lack the settings that a server gives a login or a device: until then, a leak policy assumes that everything is routed into
-    /// the tunnel.
+    /// They lack the settings that a server assigns to a login or a device. Until the server has assigned them, a leak
+    /// policy assumes that everything is routed into the tunnel.
     var firstSettings: TunnelSettings { get }
-    /// The server, as it is written; `nil` if this side does not begin with a server.
+    /// The server, as it is written; `nil` if this side does not begin the connection.
     var firstServer: String? { get }
 
     func validate() -> [SettingsProblem]
@@ -187,7 +187,8 @@ enum TunnelKind: Sendable {
         get throws(TunnelError) { try configuration.json }
     }
 
-    /// Says before a start, or before a profile is kept, why it would not be taken.
+    /// Checks the configuration, before a start or before a profile is stored.
+    /// - Throws: all problems for which it would be refused.
     func check(_ source: String) throws(CommandProblem) {
         try configuration.checkRouteTable(source)
         let problems = configuration.validate()

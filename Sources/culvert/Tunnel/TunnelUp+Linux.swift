@@ -28,11 +28,11 @@
                 report?.send(.failed(TunnelError(.hostFailed, "\(error)")))
                 return CommandProblem(ExitStatus.failure, "\(error)").report(to: console)
             }
-            // Paths mean the same when the process is elsewhere.
+            // Makes the paths absolute, since the process may change its folder.
             var command = command
             if TunnelName.isFile(command.tunnel) { command.tunnel = TunnelLoader.absolute(command.tunnel) }
             command.profiles.path = command.profiles.folder.path
-            // Keeps no file system from being unmounted.
+            // So that this process does not prevent a file system from being unmounted.
             if report != nil { unsafe _ = chdir("/") }
             let lacking = ProcessConfinement.enter(bindsLowPort: programs.scope.bindsLowPort)
             SystemProgram.runner.withLock { $0 = programs }
@@ -87,7 +87,7 @@
 
         private static func launch(_ command: UpCommand, _ console: Console) async -> Int32 {
             do throws(CommandProblem) {
-                // Its mistakes are reported here, before anything is started.
+                // Loads the tunnel here too, so that its mistakes are reported before a process is started.
                 let tunnel = try await load(command)
                 for warning in tunnel.warnings { console.problem("warning: \(warning)") }
                 try await start(tunnel, command, console)
@@ -153,7 +153,7 @@
     }
 
     extension UpCommand {
-        /// The same command later, when the process may be in another folder.
+        /// Returns a function that loads the tunnel again, even if the process is in another folder by then.
         fileprivate func reloading(_ tunnel: LoadedTunnel, by programs: ProgramClient) -> LoadedTunnel.Load {
             var again = self
             if tunnel.profile == nil { again.tunnel = tunnel.source }

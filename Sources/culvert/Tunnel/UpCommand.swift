@@ -9,7 +9,7 @@ import Provisioning
 import WireGuardDevice
 import WireGuardTunnel
 
-/// `culvert up`: a tunnel as a file or a profile describes it.
+/// `culvert up`: brings up the tunnel that a file or a profile describes.
 struct UpCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "up",
@@ -111,7 +111,7 @@ struct UpCommand: ParsableCommand {
 }
 
 extension UpCommand {
-    /// The tunnel with the given options.
+    /// Loads the tunnel, and applies the options of this command to it.
     func load(
         reading read: @escaping @Sendable (String) -> CheckedFile = { CheckedFile(path: $0, isRegular: true) }
     ) async throws(CommandProblem) -> LoadedTunnel {
@@ -122,7 +122,7 @@ extension UpCommand {
         return loaded
     }
 
-    /// A tunnel with the given options.
+    /// Applies the options of this command to a tunnel.
     func adapt(_ loaded: LoadedTunnel) -> LoadedTunnel {
         var loaded = loaded
         loaded.permittedUsers += users.permittedUsers.filter { !loaded.permittedUsers.contains($0) }

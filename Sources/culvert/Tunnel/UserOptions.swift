@@ -5,7 +5,7 @@ import ArgumentParser
 import CTunnelSystem
 import CommandLineSupport
 
-/// The option that says who may control a tunnel besides root: of `up`, and of profiles.
+/// The option for the users besides root who may control a tunnel. The commands `up` and `profile add` have it.
 struct UserOptions: ParsableArguments {
     @Option(
         name: .customLong("allow-user"),

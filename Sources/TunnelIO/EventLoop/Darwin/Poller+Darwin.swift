@@ -57,14 +57,14 @@
                 data: Int(max(deadline - LaneClock.now(), 1)))
         }
 
-        /// A one-shot timer is removed when it is reported.
+        /// Does nothing: the system removes a one-shot timer when it reports it.
         func clearTimer() {}
 
         func wake() {
             _ = change(0, filter: EVFILT_USER, flags: 0, token: Self.wakeToken, filterFlags: UInt32(NOTE_TRIGGER))
         }
 
-        /// `EV_CLEAR` does it.
+        /// Does nothing: `EV_CLEAR` resets the event.
         func clearWake() {}
 
         /// Blocks until something is ready.

@@ -4,7 +4,8 @@
 #if canImport(Darwin)
     /// The cores at hand.
     package enum ProcessorCount {
-        /// One: a tunnel in an app extension shares the device with everything else, and is the better the less it runs.
+        /// Always 1: a tunnel in an app extension shares the device with other programs and should run as little as
+        /// possible.
         package static func forLanes() -> Int { 1 }
     }
 #endif

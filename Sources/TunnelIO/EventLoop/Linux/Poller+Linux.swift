@@ -111,8 +111,9 @@
     extension EventLoop.Interest {
         fileprivate var epollEvents: UInt32 {
             (contains(.readable) ? CTUNNEL_EPOLLIN : 0) | (contains(.writable) ? CTUNNEL_EPOLLOUT : 0)
-                // A TUN device wakes who waits for its end as if there were data to read, urgent data too, and the kernel
-                // leaves out who waits for neither. It has no urgent data, so this reports nothing else.
+                // When its interface is removed, a TUN device wakes waiters as if it had data and urgent data to read;
+                // the kernel skips waiters that asked for neither. A TUN device never has urgent data, so `EPOLLPRI`
+                // reports only the removal.
                 | (contains(.end) ? CTUNNEL_EPOLLPRI : 0)
         }
     }

@@ -6,7 +6,7 @@
 
     /// The cores at hand.
     package enum ProcessorCount {
-        /// How many cores threads of this process may run on.
+        /// Returns the number of cores on which threads of this process may run.
         package static func forLanes() -> Int {
             // Room for 1024 cores. The limit of a container or of taskset counts, not the machine's number of cores.
             var set = [UInt64](repeating: 0, count: 16)

@@ -41,11 +41,11 @@
 
         /// A selection among this process's utun interfaces.
         public enum Interface: Hashable, Sendable {
-            /// The one of this name, as `utun4`.
+            /// The interface with this name, such as `utun4`.
             case name(String)
-            /// The one with this index.
+            /// The interface with this index.
             case index(UInt32)
-            /// The only one.
+            /// The only utun interface of this process.
             case only
         }
 
@@ -87,8 +87,8 @@
         /// Brings the interface up or takes it down.
         public func setUp(_ isUp: Bool) throws(TunnelIOError) { try device.setUp(isUp) }
 
-        /// Adds an address, as root, and with that brings the interface up. On a point-to-point interface it brings no route to
-        /// its network.
+        /// Adds an address (as root), which also brings the interface up. It adds no route to the address's network,
+        /// since the interface is point-to-point.
         /// - Throws: `.device` with the system's reason, `.closed`.
         public func add(_ address: InterfaceAddress) throws(TunnelIOError) { try device.add(address) }
 
@@ -103,8 +103,8 @@
         /// - Throws: `.deviceRemoved`, `.closed`, `.invalidBatch`.
         public func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int { try device.receive(into: batch) }
 
-        /// Hands every packet of nonzero length to the system.
-        /// - Returns: how many the system took, and how many it refused.
+        /// Sends every packet of nonzero length.
+        /// - Returns: the numbers of packets that the system accepted and refused.
         /// - Throws: `.deviceRemoved`, `.closed`.
         public func send(_ batch: PacketBatch) throws(TunnelIOError) -> TunSendResult { try device.send(batch) }
 
@@ -121,8 +121,8 @@
         /// The counters since the device was opened.
         public var statistics: TunStatistics { device.statistics }
 
-        /// Closes the descriptor, and removes the interface with its last descriptor unless it is persistent. You can call it more
-        /// than once.
+        /// Closes the descriptor. The system removes the interface with its last descriptor. You can call it more than
+        /// once.
         public func close() { device.close() }
     }
 #endif

@@ -6,9 +6,9 @@
     public typealias SystemTun = DarwinTun
 
     extension DarwinTun {
-        /// The interface that the system made for this tunnel, by its name, or, where the system does not tell it, the only
-        /// one of this process. Not verified on a device.
-        /// - Throws: `.deviceNotFound` unless it is this tunnel's for certain.
+        /// Opens the interface that the system created for this tunnel: the one with this name or, if the system does
+        /// not report the name, the only utun interface of this process. Not verified on a device.
+        /// - Throws: `.deviceNotFound` unless the tunnel's interface is identified with certainty.
         @Sendable package static func openSystemInterface(_ name: String?) throws(TunnelIOError) -> any TunDevice {
             if let name { return try DarwinTun(ownedBySystem: .name(name)) }
             return try DarwinTun(ownedBySystem: .only)

@@ -2,7 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 extension TunBuilder {
-    /// Makes a utun interface over the calls of `system`; when this throws, none is left.
+    /// Creates a utun interface through the calls of `system`. If this throws, no interface is left.
     func build<System: UtunSystem>(on system: System) throws(TunnelIOError) -> Utun<System> {
         var problems: [String] = []
         if txQueueLength != nil { problems.append("a queue length is for Linux only") }

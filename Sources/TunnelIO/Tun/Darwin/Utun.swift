@@ -8,7 +8,7 @@ import TunnelSystem
 
 /// The system calls that a utun device needs. Each result is negative when the call failed, with the reason in `errno`.
 ///
-/// A seam, so that everything above it is tested on systems that have no utun.
+/// Tests replace these calls, so that the code above them can be tested on systems without utun.
 package protocol UtunSystem: Sendable {
     /// A socket connected to a new utun interface; `unit` 0 picks a free one, N + 1 asks for `utunN`.
     func connect(unit: UInt32) -> Int32
@@ -32,9 +32,9 @@ package protocol UtunSystem: Sendable {
     func isUp(_ name: String) -> Int32
     /// Brings the interface up or takes it down.
     func setUp(_ isUp: Bool, of name: String) -> Int32
-    /// Gives the interface that the request names an address.
+    /// Adds the address of the request to the interface that the request names.
     func addAddress(_ request: UtunAddressRequest) -> Int32
-    /// A non-blocking routing socket, which tells of changes of interfaces.
+    /// A non-blocking routing socket, which reports changes of interfaces.
     func openLinkEvents() -> Int32
     /// One message of the routing socket.
     func readLinkEvent(_ descriptor: Int32, into buffer: UnsafeMutableRawBufferPointer) -> Int
@@ -97,7 +97,7 @@ package final class Utun<System: UtunSystem>: TunDevice {
             throw TunnelIOError(.invalidDescriptor(number, expected: "that of a utun device"), errno: errno)
         }
         try SystemCall.check(.device(name: name, operation: "set descriptor flags")) { system.setNonBlocking(number) }
-        // It affects only speed: older systems may refuse, or grant less.
+        // Failures are ignored: the sizes affect only speed, and older systems may refuse them or grant less.
         _ = system.setBufferSizes(Int32(clamping: max(bufferBytes, 1)), of: number)
         let buffer = system.receiveBufferSize(of: number)
         if buffer > 0 {

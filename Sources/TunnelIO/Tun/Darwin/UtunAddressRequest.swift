@@ -12,7 +12,7 @@ package struct UtunAddressRequest: Equatable, Sendable {
 
     private static let nameLength = 16
 
-    /// - Parameter name: the interface's.
+    /// - Parameter name: the name of the interface.
     package init(_ address: InterfaceAddress, interface name: String) {
         isIPv6 = address.isIPv6
         let name = Array(name.utf8.prefix(Self.nameLength - 1))
@@ -25,7 +25,7 @@ package struct UtunAddressRequest: Equatable, Sendable {
             // No flags; no dates, and lifetimes without end (ND6_INFINITE_LIFETIME).
             bytes += Self.zeros(4) + Self.zeros(16) + [UInt8](repeating: 0xff, count: 8)
         } else {
-            // A point-to-point interface has an address for the other end, which may be the own one.
+            // A point-to-point interface needs an address of the other end, which may equal the local address.
             bytes += Self.socketAddress(address.peer ?? address.address) + Self.socketAddress(mask)
         }
         self.bytes = bytes

@@ -44,10 +44,11 @@ package enum UtunFraming {
     /// The size of a utun socket's buffers: four times the system's default, within the memory of an extension.
     package static let bufferBytes = 2 << 20
 
-    /// How many packets the kernel may queue on the socket before it stops the interface (`UTUN_OPT_MAX_PENDING_PACKETS`).
+    /// Returns the number of packets that the kernel may queue on the socket before it stops the interface
+    /// (`UTUN_OPT_MAX_PENDING_PACKETS`).
     ///
-    /// By default it is one, which costs a round trip through flow control for every packet. It is sized to the
-    /// receive buffer, at 1280 bytes a packet, as a power of two that does not exceed that.
+    /// The system's default of one packet costs a round trip through flow control for every packet. The result is the
+    /// largest power of two at which packets of 1280 bytes fit into the receive buffer, and at least 1.
     package static func pendingPackets(receiveBuffer byteCount: Int) -> UInt32 {
         let packets = UInt32(clamping: max(byteCount / 1280, 1))
         return UInt32(1) << UInt32(packets.bitWidth - 1 - packets.leadingZeroBitCount)

@@ -12,14 +12,14 @@ package protocol UtunSearchSystem: Sendable {
     func interfaceName(of descriptor: Int32) -> String?
     /// The index of an interface; zero when there is none of this name.
     func interfaceIndex(of name: String) -> UInt32
-    /// How many descriptors the process may have.
+    /// The most descriptors that the process may have.
     func descriptorLimit() -> Int32
 }
 
-/// Finds the utun socket that the system opened for a tunnel extension and does not return to it.
+/// Finds the utun socket that the system opened for a tunnel extension, which the system does not report to it.
 ///
-/// A process may have several: its own tunnel's, and those of relays or of a tunnel that is stopping. So the interface's name
-/// or index selects one; the lowest number is never used as a guess.
+/// A process may have several utun sockets: that of its tunnel, and those of relays or of a tunnel that is stopping. So
+/// the name or index of the interface selects one; the search never guesses the lowest number.
 package enum UtunSearch {
     /// The selection of the interface.
     package enum Wanted: Hashable, Sendable {
@@ -53,7 +53,7 @@ package enum UtunSearch {
                 }
             if isWanted { found.append((descriptor, name)) } else { others.append(name) }
         }
-        // Descriptors of one interface are duplicates of each other, and each is as good.
+        // Descriptors of one interface are duplicates of each other, so any of them can be used.
         guard let first = found.first else {
             throw TunnelIOError(.deviceNotFound(reason: absence(wanted, others)))
         }

@@ -18,11 +18,11 @@ package enum InterfaceMessage {
     private static let linkLength = 16
     private static let addressLength = 8
 
-    /// Asks for all addresses of all interfaces: not every kernel picks those of one.
+    /// A request for the addresses of all interfaces, since not every kernel can select those of one.
     package static let addressList = NetlinkRequest(
         type: Netlink.getAddress, flags: Netlink.dump, body: [UInt8](repeating: 0, count: addressLength))
 
-    /// Adds an address, which the interface may not have yet, or takes one away.
+    /// A request that adds an address that the interface does not have yet, or removes one.
     package static func change(_ address: InterfaceAddress, isAdded: Bool, index: Int32) -> NetlinkRequest {
         var request = NetlinkRequest(
             type: isAdded ? Netlink.newAddress : Netlink.deleteAddress,

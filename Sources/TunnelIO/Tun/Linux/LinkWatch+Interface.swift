@@ -6,7 +6,7 @@
     import TunnelSystem
     import NetworkAddresses
 
-    /// Asking and setting, wherever the interface is.
+    /// Queries and changes of the interface, in whatever namespace it is.
     extension LinkWatch {
         // MARK: - By ioctl
 

@@ -7,17 +7,18 @@
 
     /// Follows one TUN device's interface through changes, renames and moves between network namespaces.
     ///
-    /// One netlink socket serves for the device's whole life, in the namespace that the device was made in (or handed
-    /// in to). When the device moves elsewhere, the socket listens to all namespaces that have an id, and the device's
-    /// gets one. So the descriptor to wait on never changes, and, other than with a socket inside the foreign namespace,
-    /// deleting that namespace still deletes the device. Without CAP_NET_BROADCAST the kernel does not allow this: then a
-    /// move is reported as `.down` and nothing after it, until the device is back or its descriptor reports its end.
+    /// One netlink socket, in the namespace in which the device was created or received, is used for the device's whole
+    /// life. When the device moves to another namespace, that namespace gets an ID, and the socket listens to all
+    /// namespaces with an ID. So the descriptor to wait on never changes. Deleting the other namespace still deletes
+    /// the device, which an open socket inside that namespace would prevent. Without CAP_NET_BROADCAST, the kernel does
+    /// not allow this: a move is then reported as `.down`, and nothing follows until the device is back or its
+    /// descriptor reports its end.
     ///
     /// Not thread-safe; the device holds it in a lock.
     struct LinkWatch: ~Copyable, Sendable {
         /// Readable when there may be events.
         let events: NetlinkSocket
-        /// For requests: their answers would get between the events.
+        /// The socket for requests. It is separate, so that replies do not mix with events.
         let requests: NetlinkSocket
         /// For ioctls on interfaces in the namespace of these sockets.
         private let control: OwnedDescriptor
@@ -55,7 +56,7 @@
             home = try? NetworkNamespace(ofSocket: socket).identity
         }
 
-        /// Takes the interface's present state as the one that changes are reported against.
+        /// Records the current state of the interface; ``drain(_:)`` reports changes relative to it.
         mutating func start(_ tun: Int32) {
             guard let state = locate(tun) else { return }
             (isUp, mtu) = (state.isUp, state.mtu)
@@ -120,7 +121,7 @@
             }
         }
 
-        /// Finds out where the interface is and how it is.
+        /// Finds the interface again, and reports the changes of its state, or its removal.
         private mutating func relocate(_ tun: Int32, into changes: inout [LinkEvent]) {
             if let state = locate(tun) {
                 update(state, into: &changes)
@@ -128,7 +129,7 @@
                 isRemoved = true
                 changes.append(.removed)
             } else if isUp {
-                // Leaving a namespace takes an interface down.
+                // The kernel takes an interface down when it leaves a namespace.
                 isUp = false
                 changes.append(.down)
             }
@@ -152,7 +153,7 @@
                     if Self.isGone(tun) { return nil }
                     continue
                 }
-                // It may have moved between the two questions.
+                // The interface may have moved between the two queries.
                 guard answer.isHome == (elsewhere == nil) else { continue }
                 place = elsewhere.map { .away(namespace: $0, index: answer.index) } ?? .home(index: answer.index)
                 return answer.state

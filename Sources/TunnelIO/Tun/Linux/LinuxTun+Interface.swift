@@ -68,13 +68,13 @@
             try withLink { link, number throws(TunnelIOError) in try link.index(number) }
         }
 
-        /// How many packets the system queues for the device before it drops some.
+        /// The number of packets that the system queues for the device before it drops some.
         /// - Throws: as ``currentLinkState()``.
         public func txQueueLength() throws(TunnelIOError) -> Int {
             try withLink { link, number throws(TunnelIOError) in try link.txQueueLength(number) }
         }
 
-        /// Sets how many packets the system queues for the device.
+        /// Sets the number of packets that the system queues for the device.
         /// - Throws: as ``currentLinkState()``; `.device` with `errno` `EINVAL` for a number out of range.
         public func setTxQueueLength(_ length: Int) throws(TunnelIOError) {
             try withLink { link, number throws(TunnelIOError) in try link.setTxQueueLength(length, number) }

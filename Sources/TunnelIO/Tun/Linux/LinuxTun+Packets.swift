@@ -22,12 +22,12 @@
             return framing.hasVirtioHeader ? try receiveFrames(into: batch) : try receivePackets(into: batch)
         }
 
-        /// Whether a superframe was read of which not all packets have been given: then ``receive(into:)`` has something
-        /// to give that ``readiness`` does not tell of.
+        /// Whether packets of the last superframe were not returned yet. ``receive(into:)`` then has packets that
+        /// ``readiness`` does not report.
         public var hasBufferedPackets: Bool { reader.hasMore.load(ordering: .relaxed) }
 
-        /// Without virtio headers every read gives one packet, right into the batch. Packet information goes to the bytes
-        /// that are kept free in front.
+        /// Receives without virtio headers: each system call reads one packet directly into the batch. Packet
+        /// information is read into the free bytes before the packet.
         private func receivePackets(into batch: PacketBatch) throws(TunnelIOError) -> Int {
             let before = batch.count
             let front = framing.length
@@ -49,7 +49,8 @@
             return batch.count - before
         }
 
-        /// A frame is read to one side and its packets go to the batch; what finds no room there waits for the next call.
+        /// Receives with virtio headers: reads each frame into the reader, and copies its packets to the batch. Packets
+        /// for which the batch has no room stay in the reader until the next call.
         private func receiveFrames(into batch: PacketBatch) throws(TunnelIOError) -> Int {
             let before = batch.count
             while true {
@@ -90,8 +91,8 @@
             }
         }
 
-        /// Hands every packet of nonzero length to the system.
-        /// - Returns: how many the system took, and how many it refused.
+        /// Sends every packet of nonzero length.
+        /// - Returns: the numbers of packets that the system accepted and refused.
         /// - Throws: `.deviceRemoved`, `.closed`.
         public func send(_ batch: PacketBatch) throws(TunnelIOError) -> TunSendResult {
             guard descriptor.acquire() else { throw TunnelIOError(.closed) }

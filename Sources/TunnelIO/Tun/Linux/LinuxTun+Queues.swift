@@ -21,8 +21,8 @@
                 throw TunnelIOError(.unsupported("another queue of a device that was made with one"))
             }
             return try withOpenDescriptor { number throws(TunnelIOError) in
-                // The interface may be renamed or moved in between; another interface that was attached to, or even created,
-                // is released again.
+                // The interface may be renamed or moved meanwhile. If the call attached to another interface, or even
+                // created one, the descriptor is closed and the loop tries again.
                 for _ in 0..<8 {
                     let name = try LinkWatch.name(of: number)
                     let place = (try? NetworkNamespace(ofDevice: number))?.identity

@@ -104,8 +104,8 @@
             }
         }
 
-        /// Turns off settings of an earlier owner: offloads and header length belong to the interface and outlive an
-        /// attachment.
+        /// Resets the settings of an earlier owner: the offloads and the header length belong to the interface and
+        /// outlive an attachment.
         static func configure(_ number: Int32, name: String, framing: TunFraming) throws(TunnelIOError) {
             try SystemCall.check(.device(name: name, operation: "turn offloads off")) {
                 ctunnel_tun_ioctl_value(number, CTUNNEL_TUNSETOFFLOAD, 0)
@@ -138,7 +138,7 @@
             }
             let tcp = CTUNNEL_TUN_F_CSUM | CTUNNEL_TUN_F_TSO4 | CTUNNEL_TUN_F_TSO6
             let udp = CTUNNEL_TUN_F_USO4 | CTUNNEL_TUN_F_USO6
-            // A kernel that makes such frames also takes them.
+            // A kernel that can deliver such frames also accepts them.
             let knowsTCP = accepts(tcp)
             let knowsUDP = knowsTCP && accepts(tcp | udp)
             var mask: UInt = 0
@@ -150,7 +150,7 @@
         }
     }
 
-    /// A fresh descriptor of the TUN driver, where the class's own `open` does not hide the system's.
+    /// Opens a new descriptor of the TUN driver.
     private func openControlDevice() -> Int32 {
         SystemCall.open("/dev/net/tun", O_RDWR | O_NONBLOCK)
     }

@@ -12,11 +12,11 @@
     /// MTU, state and link events follow it there. Following it takes Linux 5.8, CAP_SYS_ADMIN for asking and setting and
     /// CAP_NET_BROADCAST for events; packets flow without any of these.
     ///
-    /// The device must be made on a thread that is in the namespace that the process works in.
+    /// Create the device on a thread that is in the network namespace in which the process works.
     public final class LinuxTun: TunDevice {
         let descriptor: SharedDescriptor
         let framing: TunFraming
-        /// The rest of a superframe, and room for one.
+        /// Splits the superframes that are read, and keeps the packets that were not returned yet.
         let reader: TunReader
         /// Builds superframes.
         let writer: TunWriter
@@ -28,13 +28,13 @@
         let abilities: Abilities
         /// Frames from the kernel that were not a single packet, and were skipped.
         let malformedFrames = Atomic<Int>(0)
-        /// Superframes that the kernel did not take.
+        /// Superframes that the kernel refused.
         let refusedSuperframes = Atomic<Int>(0)
 
         /// A descriptor that polls readable when ``receive(into:)`` has something to give, or has an error to throw.
         public var readiness: Int32 { descriptor.number }
-        /// A descriptor that polls readable when ``drainLinkEvents()`` may have something to give: the same one for the
-        /// device's whole life, wherever the interface is moved to.
+        /// A descriptor that polls readable when ``drainLinkEvents()`` may have events. It stays the same for the
+        /// device's whole life, even if the interface is moved to another namespace.
         public let linkReadiness: Int32?
 
         /// Creates an interface, or attaches to a persistent one of that name, and sets its MTU. It is down at first.
@@ -130,7 +130,7 @@
             _ attached: consuming Attached, watch: consuming LinkWatch, mtu: Int?, abilities: Abilities
         ) throws(TunnelIOError) {
             let number = attached.descriptor.number
-            // Setting it takes privileges, which who may attach to an interface that was prepared need not have.
+            // Setting the MTU needs privileges, which a process that may attach to a prepared interface need not have.
             if let mtu, try watch.state(number).mtu != mtu { try watch.setMTU(mtu, number) }
             watch.start(number)
             linkReadiness = watch.events.descriptor.number
@@ -159,8 +159,8 @@
             return copy
         }
 
-        /// Closes the descriptor, and removes the interface with its last descriptor unless it is persistent. You can call it more
-        /// than once.
+        /// Closes the descriptor. The system removes the interface with its last descriptor, unless it is persistent.
+        /// You can call it more than once.
         public func close() {
             descriptor.close()
         }

@@ -4,9 +4,10 @@
 import CTunnelSystem
 package import TunnelSystem
 
-/// A netlink message about an interface or a network namespace (RFC 3549; rtnetlink(7)), as far as a TUN device cares.
+/// A netlink message about an interface or a network namespace (RFC 3549; rtnetlink(7)), with the fields that a TUN
+/// device needs.
 ///
-/// Reading needs no Linux, and everything is bounds-checked: a message that does not hold together ends the datagram.
+/// Messages can be parsed on any platform. All bounds are checked: an inconsistent message ends the datagram.
 package enum NetlinkMessage: Hashable, Sendable {
     /// An interface appeared or changed. `mtu` is `nil` if the message does not contain it.
     case link(index: Int32, isUp: Bool, mtu: Int?)
@@ -34,7 +35,7 @@ package enum NetlinkMessage: Hashable, Sendable {
             guard let errno = reply.errorNumber else { return nil }
             self = .acknowledgement(errno: errno)
         case Netlink.newLink, Netlink.deleteLink:
-            // A family other than AF_UNSPEC is a bridge speaking of its ports.
+            // With a family other than AF_UNSPEC, a bridge reports its ports.
             guard reply.body.count >= Self.linkLength, reply.body[0] == 0,
                 let index = body.number(at: 4, as: Int32.self), let flags = body.number(at: 8, as: UInt32.self)
             else { return nil }
@@ -54,7 +55,7 @@ package enum NetlinkMessage: Hashable, Sendable {
 
     /// A request about the id of the network namespace that `descriptor` names (rtnetlink, `RTM_NEWNSID`, `RTM_GETNSID`).
     ///
-    /// When `assigns` is set it asks for a new id to be given; else it asks for the present id.
+    /// If `assigns` is true, the kernel assigns a new ID; otherwise it reports the current ID.
     package static func namespaceRequest(descriptor: Int32, assigns: Bool) -> NetlinkRequest {
         var request = NetlinkRequest(
             type: assigns ? Netlink.newNamespaceID : Netlink.getNamespaceID,

@@ -7,7 +7,7 @@
 
     /// A network namespace, held open.
     package struct NetworkNamespace: ~Copyable {
-        /// A descriptor of the namespace. It keeps the namespace alive, so it is not kept for long.
+        /// A descriptor of the namespace. The namespace exists as long as the descriptor is open, so close it soon.
         let descriptor: OwnedDescriptor
         /// Identifies the namespace, as long as it exists.
         let identity: FileIdentity
@@ -90,7 +90,7 @@
             }
         }
 
-        /// Work for a thread that is joined before the work's captures go.
+        /// Work for a thread, which is joined before the objects that the work captures are released.
         private final class Errand {
             private let work: () -> Void
 

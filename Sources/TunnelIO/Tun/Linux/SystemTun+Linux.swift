@@ -6,7 +6,7 @@
     public typealias SystemTun = LinuxTun
 
     extension LinuxTun {
-        /// This system makes no interface for a tunnel: the tunnel makes its own.
+        /// Always throws: Linux creates no interface for a tunnel, so the tunnel creates one.
         /// - Throws: `.unsupported`.
         @Sendable package static func openSystemInterface(_ name: String?) throws(TunnelIOError) -> any TunDevice {
             throw TunnelIOError(.unsupported("an interface of the system's making"))

@@ -21,7 +21,7 @@ public struct TunAttributes: Hashable, Sendable {
     /// The number of attached queues; `nil` if the interface can have only one.
     public var queueCount: Int?
 
-    /// An interface with nothing special.
+    /// The attributes of an interface with one queue, no owner and no headers before packets.
     package init() {}
 
     private enum Kind {

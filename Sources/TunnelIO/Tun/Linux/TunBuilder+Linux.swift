@@ -38,7 +38,7 @@
             // Only settings that differ are changed: each change needs privileges.
             let length = txQueueLength ?? Self.usualQueueLength
             if try tun.txQueueLength() != length { try tun.setTxQueueLength(length) }
-            // Before the addresses: going down takes those of IPv6 away.
+            // Before the addresses, since the kernel removes IPv6 addresses when an interface is taken down.
             let wasUp = try tun.currentLinkState().isUp
             if wasUp, !isUp { try tun.setUp(false) }
             try applyAddresses(to: tun)
@@ -50,7 +50,7 @@
 
         private func applyAddresses(to tun: LinuxTun) throws(TunnelIOError) {
             let present = try tun.addresses()
-            // Link-local addresses are the system's own affair.
+            // The system manages IPv6 link-local addresses.
             for address in present
             where !(address.isIPv6 && address.address.isLinkLocal) && !addresses.contains(address) {
                 try tun.remove(address)

@@ -5,9 +5,9 @@
     import CTunnelSystem
     import Synchronization
 
-    /// The frame that was read last, and how far its packets have been given.
+    /// The frame that was read last, and the packets of it that were not returned yet.
     ///
-    /// Used by one thread at a time, as `TunDevice` asks for; only ``hasMore`` is for all.
+    /// One thread uses it at a time, as `TunDevice` requires; any thread may read ``hasMore``.
     @safe
     final class TunReader: @unchecked Sendable {
         /// Whether packets are left, as of the last call.
@@ -22,7 +22,7 @@
         /// Headers and the largest packet.
         private static let capacity = 4 + VirtioHeader.length + 65_535
 
-        /// - Parameter isUsed: whether there are frames at all; without, no memory is taken.
+        /// - Parameter isUsed: whether frames will be read; if not, the reader allocates no memory.
         init(isUsed: Bool) throws(TunnelIOError) {
             mapping = isUsed ? try PageMapping(byteCount: Self.capacity) : nil
         }
@@ -33,7 +33,7 @@
             unsafe UnsafeMutableRawBufferPointer(start: mapping?.base, count: mapping == nil ? 0 : Self.capacity)
         }
 
-        /// Takes up a frame of `count` bytes that was read.
+        /// Accepts a frame of `count` bytes that was read into ``frame``.
         /// - Returns: false if it is malformed.
         func accept(_ count: Int, _ framing: TunFraming) -> Bool {
             let bytes = unsafe UnsafeMutableRawBufferPointer(rebasing: frame[..<min(count, frame.count)])
@@ -76,11 +76,12 @@
         /// - Returns: zero or an error number.
         @unsafe
         mutating func write(_ vectors: UnsafePointer<iovec>, count: Int) -> Int32
-        /// The time, in nanoseconds. Asked for only after a refusal.
+        /// The time, in nanoseconds. The writer calls it only after a refusal.
         mutating func now() -> Int64
     }
 
-    /// Whether packets of a kind are joined, which a refusal ends for a while: twice as long each time, if it is refused again.
+    /// Whether packets of one kind are joined. A refusal of the system pauses joining; the pause doubles with each
+    /// further refusal, until the system accepts a superframe.
     struct SuperframeJoining {
         private let isWanted: Bool
         /// The time of the next attempt; `nil` if nothing was refused.
@@ -93,10 +94,10 @@
 
         init(isWanted: Bool) { self.isWanted = isWanted }
 
-        /// Whether it may be done now.
+        /// Whether packets may be joined now.
         var isOn: Bool { isWanted && pausedUntil == nil }
 
-        /// Lets it be tried again, if it is time.
+        /// Ends the pause if its time has passed.
         mutating func resume(at now: Int64) {
             if let until = pausedUntil, now >= until { pausedUntil = nil }
         }
@@ -106,22 +107,22 @@
             pause = min(2 * pause, Self.longest)
         }
 
-        /// Notes that a superframe was taken.
+        /// Resets the pause after the system accepted a superframe.
         mutating func succeed() {
             if pause != Self.shortest { pause = Self.shortest }
         }
     }
 
-    /// Writes packets, joined where they can be.
+    /// Writes packets, and joins those that can be joined.
     ///
-    /// Used by one thread at a time, as `TunDevice` asks for.
+    /// One thread uses it at a time, as `TunDevice` requires.
     @safe
     final class TunWriter: @unchecked Sendable {
         private var plan = CoalescingPlan()
         private var tcp: SuperframeJoining
         private var udp: SuperframeJoining
         private let mayJoin: Bool
-        /// How many superframes the system refused to take as such, of the last batch.
+        /// The number of superframes of the last batch that the system refused.
         private(set) var refused = 0
         private let framing: TunFraming
         /// Three headers: one for the kernel, at most 14 bytes; the superframe's; and one for the kernel whose segmentation
@@ -196,7 +197,7 @@
                 case EBADFD:
                     return false
                 case EINVAL:
-                    // A kernel that does not take such frames after all, or does not take this one.
+                    // The kernel accepts no such frames after all, or not this one.
                     refused += 1
                     if frame.isTCP { tcp.refuse(at: calls.now()) } else { udp.refuse(at: calls.now()) }
                 case ENOMEM, ENOBUFS:
@@ -215,8 +216,8 @@
             return true
         }
 
-        /// Points the vectors at a superframe, its payload where it lies.
-        /// - Returns: how many vectors it takes.
+        /// Sets the vectors for a superframe. The payload is not copied.
+        /// - Returns: the number of vectors.
         private func lay(_ frame: CoalescingPlan.Frame, of batch: PacketBatch) -> Int {
             let head = unsafe UnsafeRawPointer(batch.base + Int(batch[frame.head].offset))
             let header = unsafe SuperframeHeader.write(frame, head: head, to: headers + Self.superframe)

@@ -41,9 +41,10 @@ package struct TunFraming: Hashable, Sendable {
         static let noSegments: UInt8 = 0
     }
 
-    /// Checks a frame that was read, and completes the checksum that the kernel left to the hardware that a TUN device has not.
+    /// Checks a frame that was read, and completes a checksum that the kernel left to hardware, which a TUN device does
+    /// not have.
     ///
-    /// `frame` is the framing and the packet behind it.
+    /// `frame` contains the prefix and the packet after it.
     /// - Returns: the length of the packet; `nil` if the frame is too short, inconsistent, or a superframe.
     package func finish(_ frame: UnsafeMutableRawBufferPointer) -> Int? {
         let count = frame.count - length
@@ -61,7 +62,8 @@ package struct TunFraming: Hashable, Sendable {
         return count
     }
 
-    /// The field contains the sum of the pseudo-header, so the sum over the packet includes it.
+    /// Completes the checksum at `field`, which contains the sum of the pseudo-header, so that a sum over the bytes
+    /// from `start` includes it.
     private static func completeChecksum(of packet: UnsafeMutableRawBufferPointer, from start: Int, at field: Int) {
         var checksum = unsafe InternetChecksum.of(UnsafeRawBufferPointer(rebasing: packet[start...]))
         // A computed zero would mean "none" in UDP and is the same number to TCP (RFC 768, RFC 1071).

@@ -3,9 +3,10 @@
 
 import NetworkAddresses
 
-/// Answers ICMP and ICMPv6 echo requests as a host would that has every address (RFC 792, RFC 4443 section 4).
+/// Answers ICMP and ICMPv6 echo requests to any address (RFC 792, RFC 4443 section 4).
 ///
-/// It answers no fragment, nothing whose checksums are wrong, and neither to nor from a group or an unspecified address.
+/// It ignores fragments, requests with wrong checksums, requests from an unspecified address, and requests from or to
+/// the address of a group.
 public struct ICMPResponder: Sendable {
     /// A responder.
     public init() {}
@@ -26,7 +27,8 @@ public struct ICMPResponder: Sendable {
         unsafe packet.withUnsafeBytes { unsafe reply(to: $0) }
     }
 
-    /// Whether the address is of several hosts: ff00::/8, or 224.0.0.0 and above, which includes the broadcast address.
+    /// Whether the address belongs to several hosts: ff00::/8, or 224.0.0.0 and above, which includes the broadcast
+    /// address.
     private static func isGroup(_ address: IPAddress) -> Bool {
         address.isIPv6 ? address.isMulticast : address.low >= 0xe000_0000
     }

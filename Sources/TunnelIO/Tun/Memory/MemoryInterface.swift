@@ -53,7 +53,7 @@ final class MemoryInterface: Sendable {
         weak var other: MemoryInterface?
         /// Called when there is room for a sent packet after there was none.
         var onRoom: (@Sendable () -> Void)?
-        /// Called when `delivered` was given a packet, or had no room for it.
+        /// Called after a packet was added to `delivered`, or if there was no room for it.
         var onQueue: (@Sendable () -> Void)?
         /// Whether a sender waits for room in `delivered`.
         var owesRoom = false
@@ -125,7 +125,8 @@ final class MemoryInterface: Sendable {
     }
 
     /// Adds a queue.
-    /// - Throws: `.closed` when `sibling`, from which it is made, is; `.deviceRemoved`.
+    /// - Throws: `.closed` if `sibling`, the queue that requests it, is closed; `.deviceRemoved` if the interface was
+    ///   removed.
     func makeQueue(beside sibling: Queue? = nil) throws(TunnelIOError) -> Queue {
         let queue = try Queue(packetCapacity: queueCapacity, byteCapacity: byteCapacity)
         try state.withLock { state throws(TunnelIOError) in
@@ -141,7 +142,7 @@ final class MemoryInterface: Sendable {
         if state.isRemoved { throw TunnelIOError(.deviceRemoved(name: name)) }
     }
 
-    /// Closes a queue, and with the last one the interface.
+    /// Closes a queue. Closing the last queue disconnects the interface and releases its handlers.
     func close(_ queue: Queue) {
         let (handlers, senders) = state.withLock { state -> (Handlers?, [Sender]) in
             guard !queue.isClosed else { return (nil, []) }
@@ -170,7 +171,7 @@ final class MemoryInterface: Sendable {
         state.withLock { unsafe $0.inject(packet, from: sender) }
     }
 
-    /// Sends to `other` from now on; `nil`: to no other interface.
+    /// Connects the interface to `other`, which then receives its packets; `nil` disconnects it.
     func connect(to other: MemoryInterface?) {
         state.withLock { $0.other = other }
         reportRoom()
@@ -192,8 +193,8 @@ final class MemoryInterface: Sendable {
 
 /// Groups packets by addresses, protocol and ports.
 enum FlowHash {
-    /// A number that is the same for all packets of a flow, and not negative. Fragments go by their addresses alone, as
-    /// only the first one has ports.
+    /// Returns a nonnegative number that is the same for all packets of a flow. For a fragment it depends on the
+    /// addresses only, since only the first fragment has ports.
     static func of(_ packet: UnsafeRawBufferPointer) -> Int {
         guard let first = unsafe packet.first else { return 0 }
         var hash: UInt64 = 0xcbf2_9ce4_8422_2325

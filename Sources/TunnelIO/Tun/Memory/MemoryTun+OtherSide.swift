@@ -19,8 +19,8 @@ extension MemoryTun {
         unsafe interface.inject(packet) == .taken
     }
 
-    /// Gives the device every packet of nonzero length to receive.
-    /// - Returns: how many were not dropped.
+    /// Delivers every packet of nonzero length to the device.
+    /// - Returns: the number of packets that were not dropped.
     @discardableResult
     public func inject(_ batch: PacketBatch) -> Int {
         interface.state.withLock { state in
@@ -32,10 +32,10 @@ extension MemoryTun {
         }
     }
 
-    /// The packets that the device was sent since the last call, oldest first.
+    /// Returns and removes the packets that were sent through the device since the last call, oldest first.
     public func takeDelivered() -> [[UInt8]] { takeDelivered(atMost: .max) }
 
-    /// The oldest packets that the device was sent and that were not taken.
+    /// Returns and removes at most `limit` of the packets that were sent through the device, oldest first.
     package func takeDelivered(atMost limit: Int) -> [[UInt8]] {
         let (packets, owesRoom) = interface.state.withLock { state -> ([[UInt8]], Bool) in
             var packets: [[UInt8]] = []
@@ -108,13 +108,13 @@ extension MemoryTun {
         two.interface.connect(to: one.interface)
     }
 
-    /// Sends to no other device from now on.
+    /// Disconnects the device from the device that receives its packets.
     package func disconnect() { interface.connect(to: nil) }
 
     /// Injected packets that were dropped.
     public var injectionsDropped: Int { interface.state.withLock { $0.injectionsDropped } }
 
-    /// Sent packets that ``takeDelivered()`` left no room for.
+    /// Sent packets that were dropped because the queue of ``takeDelivered()`` had no room.
     public var deliveriesDropped: Int { interface.state.withLock { $0.deliveriesDropped } }
 
     /// Brings the device up or takes it down.

@@ -8,10 +8,10 @@ import Synchronization
 /// It behaves as the system's does. It can be down, has an MTU, drops packets that its bounded queues cannot hold, and
 /// refuses bytes that are not an IP packet. It reports changes, can have several queues, and can be removed.
 ///
-/// The other side, where the system's network stack would be, is this API: ``inject(_:)-([UInt8])`` routes a
-/// packet to the device. A packet that the device was sent goes to the first of these that is set: the connected device,
-/// ``responder``, ``onDeliver``; otherwise it waits for ``takeDelivered()``. Queues of one interface share their other
-/// side, except that each injected packet goes to one of them, always the same for one flow.
+/// This API is also the other side, in place of the system's network stack: ``inject(_:)-([UInt8])`` routes a packet to
+/// the device. A packet that is sent through the device is delivered to the first of these that is set: the connected
+/// device, ``responder``, ``onDeliver``; otherwise it waits for ``takeDelivered()``. Queues of one interface share the
+/// other side, but each injected packet is delivered to one queue, the same for all packets of a flow.
 ///
 /// Unlike the system's device, it can also report that it is full instead of dropping, so that a test can see push-back.
 ///
@@ -96,11 +96,11 @@ public final class MemoryTun: TunDevice, FlowControlledTun {
         return batch.count - before
     }
 
-    /// No: ``readiness`` tells of every packet.
+    /// Always false: ``readiness`` reports every packet.
     public var hasBufferedPackets: Bool { false }
 
-    /// Hands every packet of nonzero length to the other side.
-    /// - Returns: how many were taken, and how many dropped.
+    /// Sends every packet of nonzero length to the other side.
+    /// - Returns: the numbers of packets that were accepted and dropped.
     /// - Throws: `.deviceRemoved`, `.closed`.
     public func send(_ batch: PacketBatch) throws(TunnelIOError) -> TunSendResult {
         var result = TunSendResult(sent: 0, dropped: 0)

@@ -3,8 +3,8 @@
 
 /// A first-in, first-out queue of packets in memory that is allocated once, bounded in packets and in bytes.
 ///
-/// Each packet lies in one piece; one that does not fit before the end of the region begins again at its start.
-/// Sendable because nothing else has its memory, and it has no copies.
+/// Each packet is contiguous; one that does not fit before the end of the region is stored at its start. The type is
+/// sendable, since a ring cannot be copied and nothing else uses its memory.
 @safe
 struct PacketRing: ~Copyable, @unchecked Sendable {
     private let region: PageMapping
@@ -62,8 +62,8 @@ struct PacketRing: ~Copyable, @unchecked Sendable {
         return length <= oldest - writeOffset ? writeOffset : nil
     }
 
-    /// Gives the oldest packet to `body` and forgets it, unless there is none or `body` returns false.
-    /// - Returns: whether a packet was taken.
+    /// Passes the oldest packet, if there is one, to `body`, and removes it if `body` returns true.
+    /// - Returns: whether a packet was removed.
     mutating func pop(_ body: (UnsafeRawBufferPointer) -> Bool) -> Bool {
         guard count > 0 else { return false }
         let slot = unsafe slots[first]
@@ -74,7 +74,7 @@ struct PacketRing: ~Copyable, @unchecked Sendable {
         return true
     }
 
-    /// Forgets every packet.
+    /// Removes every packet.
     mutating func removeAll() {
         (first, count, writeOffset) = (0, 0, 0)
     }

@@ -11,8 +11,8 @@
         static let told = Int16(POLLHUP)
     }
 
-    /// Sees to it that `send` fails with `EPIPE` and raises no `SIGPIPE`, which Darwin has as an option of the socket.
-    /// - Returns: whether it could be; otherwise `errno` says why not.
+    /// Sets Darwin's socket option that makes `send` fail with `EPIPE` without raising `SIGPIPE`.
+    /// - Returns: whether the option was set; if not, `errno` has the reason.
     func preventSignals(of descriptor: Int32) -> Bool {
         var on: Int32 = 1
         return unsafe setsockopt(

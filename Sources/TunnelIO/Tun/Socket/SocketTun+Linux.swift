@@ -6,15 +6,15 @@
 
     /// The events to poll for, and the events that report the end of reading.
     enum EndOfReading {
-        /// `POLLRDHUP`, which not all C libraries show.
+        /// `POLLRDHUP`, which not all C libraries declare.
         static let asked: Int16 = 0x2000
         static let told: Int16 = asked | Int16(POLLHUP)
     }
 
-    /// `MSG_NOSIGNAL`, whose type the C libraries do not agree about.
+    /// `MSG_NOSIGNAL`, whose type differs between C libraries.
     private let noSignal: Int32 = 0x4000
 
-    /// Nothing: Linux has a flag of each `send` instead.
+    /// Does nothing: on Linux, each `send` has a flag for this.
     @inline(__always)
     func preventSignals(of descriptor: Int32) -> Bool { true }
 

@@ -55,7 +55,7 @@ public final class SocketTun: TunDevice {
         return Int32(name.sa_family) == AF_UNIX
     }
 
-    /// `SOCK_DGRAM` and `SOCK_SEQPACKET`, whose types the C libraries do not agree about.
+    /// `SOCK_DGRAM` and `SOCK_SEQPACKET`, whose types differ between C libraries.
     private static let datagrams: Int32 = 2
     private static let sequencedPackets: Int32 = 5
 
@@ -91,10 +91,10 @@ public final class SocketTun: TunDevice {
     /// Polls readable when there is a packet, and forever once the other end has closed.
     public var readiness: Int32 { descriptor.number }
 
-    /// Nothing about a socket changes.
+    /// Always `nil`: the state of a socket does not change.
     public var linkReadiness: Int32? { nil }
 
-    /// None.
+    /// Always empty: the state of a socket does not change.
     public func drainLinkEvents() -> [LinkEvent] { [] }
 
     /// Appends packets, at offsets that are multiples of 16, until the socket has no more or the batch is full: it has
@@ -142,7 +142,7 @@ public final class SocketTun: TunDevice {
         return count > 0 && request.revents & EndOfReading.told != 0
     }
 
-    /// Sends every packet of nonzero length as one message; one that finds the socket's queue full is dropped.
+    /// Sends every packet of nonzero length as one message. A packet is dropped if the socket's queue is full.
     public func send(_ batch: PacketBatch) throws(TunnelIOError) -> TunSendResult {
         guard descriptor.acquire() else { throw TunnelIOError(.closed) }
         defer { descriptor.release() }
@@ -167,13 +167,13 @@ public final class SocketTun: TunDevice {
 
     private var removed: TunnelIOError { TunnelIOError(.deviceRemoved(name: name)) }
 
-    /// No: the socket gives one packet at a time.
+    /// Always false: each read returns one packet.
     public var hasBufferedPackets: Bool { false }
 
     /// There is one socket only.
     public func makeQueue() throws(TunnelIOError) -> any TunDevice { throw .oneQueue }
 
-    /// Nothing: a message is a packet.
+    /// Always zero: a message is a packet without framing.
     public var statistics: TunStatistics { TunStatistics() }
 
     /// Closes the duplicate. Safe to repeat.

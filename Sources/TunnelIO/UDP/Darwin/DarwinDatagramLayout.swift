@@ -4,7 +4,7 @@
 import NetworkAddresses
 
 // The memory layout of `recvmsg` and `sendmsg` in Darwin's kernel, written byte by byte, so that every system can test it.
-// dev/apple/DarwinLayout.c holds each number here against Apple's headers.
+// dev/apple/DarwinLayout.c checks each number here against Apple's headers.
 
 /// Socket addresses: `sockaddr_in` and `sockaddr_in6`, whose first byte is their length.
 enum DarwinSocketAddress {
@@ -13,7 +13,7 @@ enum DarwinSocketAddress {
     static let ipv4Length = 16
     static let ipv6Length = 28
 
-    /// Writes the remote end of `endpoint`, for which there have to be 28 bytes.
+    /// Writes the address and port of `endpoint` to `name`, which must have room for 28 bytes.
     /// - Returns: the length of the address.
     @unsafe
     static func write(_ endpoint: Endpoint, to name: UnsafeMutableRawPointer) -> Int {
@@ -34,7 +34,7 @@ enum DarwinSocketAddress {
         return length
     }
 
-    /// The remote end in 28 bytes that the kernel has written to.
+    /// Reads the remote address and port from 28 bytes that the kernel wrote to.
     @unsafe
     static func read(_ name: UnsafeRawPointer) -> Endpoint {
         let port = UInt16(bigEndian: unsafe name.loadUnaligned(fromByteOffset: 2, as: UInt16.self))
@@ -74,7 +74,7 @@ enum DarwinPacketInfo {
             let type = unsafe control.loadUnaligned(fromByteOffset: offset + 8, as: Int32.self)
             let payload = offset + headerLength
             if level == ipv4Level, type == ipv4Type, size >= headerLength + ipv4Length {
-                // `ipi_addr`, where the datagram was sent to. The kernel leaves `ipi_spec_dst`, before it, zero.
+                // `ipi_addr`, the destination of the datagram. The kernel sets `ipi_spec_dst`, before it, to zero.
                 let address = unsafe control.loadUnaligned(fromByteOffset: payload + 8, as: UInt32.self)
                 endpoint.source.low = UInt64(UInt32(bigEndian: address))
                 endpoint.source.interfaceIndex = unsafe control.loadUnaligned(
@@ -91,8 +91,8 @@ enum DarwinPacketInfo {
         }
     }
 
-    /// Writes the local end that a datagram is to leave from, for which there have to be 32 bytes.
-    /// - Returns: the length of the control message; zero if there is nothing to say.
+    /// Writes a control message with the source of a datagram to `control`, which must have room for 32 bytes.
+    /// - Returns: the length of the control message; zero if the endpoint sets no source address and no interface.
     @unsafe
     static func write(_ endpoint: Endpoint, to control: UnsafeMutableRawPointer) -> Int {
         let source = endpoint.source

@@ -5,9 +5,9 @@
     import Darwin
     import Synchronization
 
-    /// A UDP socket of one family over the public calls, one datagram each.
+    /// A UDP socket of one address family that uses public system calls only, one for each datagram.
     ///
-    /// Thin, written from the manual pages and not verified on a device yet. There is no mark on this platform.
+    /// Written from the manual pages and not yet verified on a device. This platform has no marks for policy routing.
     public final class DarwinUDPSocket: DatagramSocket {
         /// Whether this is an IPv6 socket (and only that).
         public let isIPv6: Bool
@@ -74,7 +74,7 @@
 
         /// Closes the socket. Safe to repeat.
         public func close() {
-            // Both locks, so that the number is not another file's while one of the directions still uses it.
+            // Takes both locks, so that no direction uses the number after another file got it.
             receiving.withLock { receiving in
                 sending.withLock { sending in
                     guard sending >= 0 else { return }
@@ -99,14 +99,14 @@
                     throw TunnelIOError(.bind(port: port, operation: "setting option \(option)"), errno: code)
                 }
             }
-            // Not worth failing for.
+            // The socket works without these options, so a failure is ignored.
             _ = SocketSetup.setOption(descriptor, SOL_SOCKET, SO_RCVBUF, bufferSize)
             _ = SocketSetup.setOption(descriptor, SOL_SOCKET, SO_SNDBUF, bufferSize)
             _ = SocketSetup.setOption(descriptor, SOL_SOCKET, SO_NOSIGPIPE, 1)
         }
     }
 
-    /// Outside the class, whose own method has the name of the system's.
+    /// Closes a descriptor. It is outside the class, where `close` would be the class's own method.
     private func closeDescriptor(_ descriptor: Int32) {
         _ = close(descriptor)
     }

@@ -3,7 +3,7 @@
 
 #if canImport(Darwin)
     extension KernelRelease {
-        /// None: this is not Linux.
+        /// Always `nil`: this platform has no Linux kernel.
         package static let running: KernelRelease? = nil
     }
 #endif

@@ -2,15 +2,15 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if canImport(Darwin)
-    /// Notices changes of this host's addresses and routes. On Darwin the host tells the device of path changes.
+    /// A monitor that reports nothing: on Darwin, the host reports path changes to the device.
     package final class RouteMonitor: Sendable {
         /// Never readable.
         package let readiness: Int32 = -1
 
-        /// There is none on Darwin.
+        /// Returns `nil`: Darwin needs no monitor.
         package static func make() throws(TunnelIOError) -> RouteMonitor? { nil }
 
-        /// Nothing ever changed.
+        /// Always false.
         package func drain() -> Bool { false }
     }
 #endif

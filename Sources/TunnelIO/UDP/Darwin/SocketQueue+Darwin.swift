@@ -6,7 +6,7 @@
 
     /// The queues of a socket in the system.
     enum SocketQueue {
-        /// Sets the size of both, as far as the system permits.
+        /// Sets the sizes of the receive and send queues, as far as the system permits.
         static func setSize(of descriptor: Int32, _ bytes: Int32) {
             for option in [SO_RCVBUF, SO_SNDBUF] {
                 var value = bytes

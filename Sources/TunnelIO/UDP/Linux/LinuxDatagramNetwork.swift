@@ -14,8 +14,8 @@
 
         /// Binds one port for both families several times; see ``DatagramNetwork``.
         ///
-        /// A port that another socket has is not shared with it. Later, a process of the same user may join by
-        /// `SO_REUSEPORT`, as with any port that is shared.
+        /// The call fails if another socket already has the port. While several sockets share the port, another process
+        /// of the same user can join them with `SO_REUSEPORT`.
         public func bind(_ binding: DatagramBinding, count: Int) throws(TunnelIOError) -> [DatagramSockets] {
             try DatagramPairing.bind(binding, count: count) { (isIPv6, binding, sharing) throws(TunnelIOError) in
                 try LinuxUDPSocket(isIPv6: isIPv6, binding, offload: offload, sharing: sharing)

@@ -11,8 +11,8 @@
         package static let slotStride = 65_536 + 64
         /// The bytes at the end of a slot that are kept free.
         static let slotGap = 32
-        /// The number of slots of one system call: if each may contain many datagrams; after two datagrams that were not
-        /// joined, since the next one probably is not either; and of one batch.
+        /// The number of slots: for one system call if each slot may contain many joined datagrams; for one system call
+        /// after datagrams that were not joined, since the next ones probably are not either; and for one batch.
         private static let joinedSlots = 2
         private static let singleSlots = 8
         private static let mostSlots = 16
@@ -22,8 +22,8 @@
         /// The smallest slot, in bytes.
         private static let smallestSlot = 2048
 
-        /// Appends datagrams until there are no more, the batch has no room for another, or it has at least 64 of which some
-        /// came joined.
+        /// Appends datagrams until there are no more, the batch has no room for another, or at least 64 were appended
+        /// and some of them were joined.
         public func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int {
             try receiving.withLock { (descriptor) throws(TunnelIOError) in
                 guard descriptor >= 0 else { throw TunnelIOError(.closed) }
@@ -82,8 +82,8 @@
             return (start, count)
         }
 
-        /// Appends the datagrams of received message `index` and makes its place ready for the next.
-        /// - Returns: how many.
+        /// Appends the datagrams of received message `index`, and prepares its header for the next message.
+        /// - Returns: the number of datagrams appended.
         @inline(__always)
         private func append(_ index: Int, at start: Int, into batch: PacketBatch) -> Int {
             let header = unsafe incoming.headers[index]

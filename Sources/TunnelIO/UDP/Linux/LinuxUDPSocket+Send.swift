@@ -22,11 +22,11 @@
 
     /// The system calls of `UDPSender`; tests replace them to return errors and partial sends.
     protocol UDPSendCalls {
-        /// - Returns: how many messages were taken, or an error number of the first, negated.
+        /// - Returns: the number of messages that the system accepted, or the negated error number of the first one.
         @unsafe
         mutating func send(_ messages: UnsafeMutablePointer<ctunnel_mmsghdr>, count: Int) -> Int
 
-        /// Waits shortly for room in the send queue.
+        /// Waits briefly for room in the send queue.
         /// - Returns: whether there is any.
         mutating func waitForRoom() -> Bool
 

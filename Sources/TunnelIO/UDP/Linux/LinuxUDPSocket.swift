@@ -7,8 +7,9 @@
 
     /// A UDP socket of one family, bound to the wildcard address, that moves up to 64 datagrams per system call.
     ///
-    /// Each datagram is received with the local address and interface it came in by, and leaves by those of its endpoint
-    /// where these are set (RFC 3542 section 6; ip(7)). The socket is never connected.
+    /// The endpoint of a received datagram contains the local address and interface at which it arrived. A datagram is
+    /// sent from the source address and interface of its endpoint, if they are set (RFC 3542 section 6; ip(7)). The
+    /// socket is never connected.
     public final class LinuxUDPSocket: DatagramSocket {
         /// Whether this is an IPv6 socket (and only that).
         public let isIPv6: Bool
@@ -23,11 +24,11 @@
         let incoming = UDPMessageArray()
         let outgoing = UDPMessageArray()
         let spare = UDPMessageArray()
-        /// Whether datagrams are sent joined, for the system to cut.
+        /// Whether the socket sends joined datagrams, which the system splits.
         let isJoining: Bool
         /// The paths on which the system refused to segment; protected by `sending`.
         let refusals = UDPRefusals()
-        /// Whether datagrams are received joined.
+        /// Whether the system delivers joined datagrams, which the socket splits.
         let isCutting: Atomic<Bool>
 
         let truncated = Atomic<Int>(0)
@@ -68,7 +69,7 @@
                 self.port = try unsafe SocketSetup.bindSocket(descriptor, isIPv6: isIPv6, to: binding) {
                     unsafe UDPSocketAddress.write($0, to: $1)
                 }
-                // Only now, so that another program's shared port is not joined.
+                // After `bind`, so that the socket does not join another program's shared port.
                 if sharing == .first { try Self.sharePort(descriptor, port) }
             } catch {
                 closeDescriptor(descriptor)
@@ -114,7 +115,7 @@
 
         /// Closes the socket. Safe to repeat.
         public func close() {
-            // Both locks, so that the number is not another file's while one of the directions still uses it.
+            // Takes both locks, so that no direction uses the number after another file got it.
             receiving.withLock { receiving in
                 sending.withLock { sending in
                     guard sending >= 0 else { return }
@@ -140,7 +141,7 @@
             if mark != 0 {
                 try require(descriptor, SOL_SOCKET, CTUNNEL_SO_MARK, Int32(bitPattern: mark), port, "SO_MARK")
             }
-            // Not worth failing for: without privileges the queues are smaller, and old kernels do not count.
+            // Failures are ignored: without privileges the queues are smaller, and old kernels do not count overflows.
             SocketQueue.setSize(of: descriptor, bufferSize)
             _ = SocketSetup.setOption(descriptor, SOL_SOCKET, CTUNNEL_SO_RXQ_OVFL, 1)
         }
@@ -156,7 +157,7 @@
             guard code == 0 else { throw TunnelIOError(.bind(port: port, operation: "setting \(name)"), errno: code) }
         }
 
-        /// Whether the system knows this option of UDP.
+        /// Whether the system supports this option of UDP.
         private static func hasOption(_ descriptor: Int32, _ option: Int32) -> Bool {
             var value: Int32 = 0
             var size = socklen_t(MemoryLayout<Int32>.size)
@@ -164,7 +165,7 @@
         }
     }
 
-    /// Outside the class, whose own method has the name of the system's.
+    /// Closes a descriptor. It is outside the class, where `close` would be the class's own method.
     private func closeDescriptor(_ descriptor: Int32) {
         _ = close(descriptor)
     }
@@ -175,9 +176,9 @@
         public var truncated: Int
         /// Datagrams that the system dropped because the receive queue was full, as far as it reported them.
         public var overflowed: Int
-        /// Sends whose source address or interface had vanished and that were repeated without it.
+        /// Datagrams that were sent without their source address and interface, which no longer existed.
         public var staleSources: Int
-        /// Joined datagrams that the system refused to cut and that were sent one by one.
+        /// Messages of joined datagrams that the system refused to split. Their datagrams were sent one by one.
         public var takenApart: Int
     }
 #endif

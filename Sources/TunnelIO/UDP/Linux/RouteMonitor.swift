@@ -5,7 +5,7 @@
     import CTunnelSystem
     import TunnelSystem
 
-    /// Notices changes of this host's addresses and routes, after which cached source addresses may be wrong.
+    /// Reports changes of this host's addresses and routes, after which cached source addresses may be wrong.
     ///
     /// Source: rtnetlink(7).
     package final class RouteMonitor: Sendable {
@@ -28,8 +28,8 @@
             self.socket = socket
         }
 
-        /// Takes the changes that wait.
-        /// - Returns: whether there were any; a lost one counts.
+        /// Reads all waiting messages.
+        /// - Returns: whether there were any, or any were lost.
         package func drain() -> Bool {
             var changed = false
             while true {

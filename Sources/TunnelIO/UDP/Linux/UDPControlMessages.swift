@@ -5,7 +5,7 @@
     import CTunnelSystem
     import NetworkAddresses
 
-    /// The control messages of UDP sockets, walked and written without the C macros that Swift cannot see.
+    /// Reads and writes the control messages of UDP sockets without the C macros, which Swift cannot import.
     enum UDPControlMessages {
         /// A header and its payload are padded to this.
         private static let alignment = MemoryLayout<Int>.size
@@ -19,8 +19,8 @@
         @inline(__always)
         private static func padded(_ length: Int) -> Int { (length &+ alignment &- 1) & ~(alignment &- 1) }
 
-        /// Reads packet info into `endpoint` and the count of datagrams that found the queue full into `overflow`.
-        /// - Returns: the size to cut the message into; zero for one datagram.
+        /// Reads the packet info into `endpoint`, and the count of datagrams dropped by a full queue into `overflow`.
+        /// - Returns: the length of each joined datagram; zero if the message is one datagram.
         @unsafe
         @discardableResult
         @inline(__always)
@@ -56,13 +56,13 @@
             return segment
         }
 
-        /// Writes the local address of `endpoint`, so that the datagram leaves from it.
-        /// - Returns: the length; zero if routing decides.
+        /// Writes the source address and interface of `endpoint`, from which the system then sends the datagram.
+        /// - Returns: the length of the control message; zero if neither is set and routing chooses them.
         @unsafe
         @inline(__always)
         static func write(_ endpoint: Endpoint, to control: UnsafeMutableRawPointer) -> Int {
             var interface = endpoint.source.interfaceIndex
-            // An IPv4 address has no scope in its socket address, so that packet info has to carry it.
+            // An IPv4 socket address has no scope, so the packet info contains it.
             if interface == 0, !endpoint.isIPv6 { interface = endpoint.scopeID }
             guard interface != 0 || endpoint.source.low != 0 || endpoint.source.high != 0 else { return 0 }
             let payload = unsafe control + headerLength
@@ -87,7 +87,7 @@
         /// The bytes that ``writeSegmentSize(_:to:)`` takes.
         static let segmentLength = space(MemoryLayout<UInt16>.size)
 
-        /// Writes the size that the system is to cut the message into.
+        /// Writes the length of the datagrams into which the system splits the message.
         @unsafe
         @inline(__always)
         static func writeSegmentSize(_ size: Int, to control: UnsafeMutableRawPointer) {

@@ -7,7 +7,7 @@
     /// The headers, vectors, names and control messages of one `recvmmsg` or `sendmmsg`, allocated once per socket
     /// and direction.
     ///
-    /// Used by one thread at a time; the socket's locks see to that.
+    /// One thread uses it at a time; the socket's locks ensure that.
     @safe
     final class UDPMessageArray: @unchecked Sendable {
         /// The most messages of one system call.
@@ -21,7 +21,7 @@
 
         let headers: UnsafeMutablePointer<ctunnel_mmsghdr>
         let vectors: UnsafeMutablePointer<iovec>
-        /// The size that the system is to cut each message into; zero for one datagram.
+        /// For each message, the length of the datagrams into which the system splits it; zero for one datagram.
         let segmentSizes: UnsafeMutablePointer<Int>
         private let names: UnsafeMutableRawPointer
         private let controls: UnsafeMutableRawPointer

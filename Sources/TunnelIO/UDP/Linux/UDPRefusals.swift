@@ -5,11 +5,11 @@
     import CTunnelSystem
     import NetworkAddresses
 
-    /// Records where the system refused to segment a message, so that not every batch repeats the failure.
+    /// The paths on which the system refused to segment a message, so that not every batch repeats the failure.
     ///
-    /// A path whose MTU is too small for the datagrams (`EMSGSIZE`; `EINVAL` before Linux 6.14) says nothing about other
-    /// paths or shorter datagrams. A device that computes no checksums (`EIO`) affects all datagrams that leave through it.
-    /// Routes change, so the sender tries again after a while, which doubles with each failure.
+    /// If the MTU of a path is too small for the datagrams (`EMSGSIZE`; `EINVAL` before Linux 6.14), other paths and
+    /// shorter datagrams are not affected. A device that computes no checksums (`EIO`) affects all datagrams sent
+    /// through it. Since routes change, the sender tries again after a time that doubles with each failure.
     ///
     /// One thread uses it at a time; the socket's lock ensures that.
     final class UDPRefusals: @unchecked Sendable {
@@ -24,15 +24,15 @@
         /// The shortest and the longest time after a refusal without an attempt.
         static let shortest = 10 * LaneClock.nanosecondsPerSecond
         static let longest = 320 * LaneClock.nanosecondsPerSecond
-        /// Two paths that share a place take turns in forgetting each other.
+        /// The number of entries. Two paths with the same place in the table replace each other's entry.
         private static let capacity = 256
 
         private var entries: ContiguousArray<Entry> = []
-        /// The socket as a whole.
+        /// The refusal that applies to all paths of the socket.
         private var everywhere = Entry()
-        /// Whether nothing was ever refused; the clock is then not read.
+        /// Whether no refusal is recorded; the sender then does not read the clock.
         private(set) var isEmpty = true
-        /// Whether the system ever took a joined message.
+        /// Whether the system ever accepted a joined message.
         private var hasWorked = false
 
         /// Whether ``recordSuccess(_:size:)`` would change anything.
@@ -49,7 +49,7 @@
                 && Self.isSamePath(entry.endpoint, endpoint)
         }
 
-        /// Notes that a message of datagrams of this length was refused.
+        /// Records that the system refused a message of datagrams of this length with the error `code`.
         func recordRefusal(_ code: Int32, _ endpoint: Endpoint, size: Int, at now: Int64) {
             isEmpty = false
             if code == EIO || code == EINVAL && !hasWorked {
@@ -66,7 +66,7 @@
             Self.extend(&entries[place], now)
         }
 
-        /// Notes that a message of datagrams of this length was taken.
+        /// Records that the system accepted a message of datagrams of this length.
         func recordSuccess(_ endpoint: Endpoint, size: Int) {
             hasWorked = true
             guard !isEmpty else { return }
@@ -90,7 +90,7 @@
             entry.until = now &+ entry.period
         }
 
-        /// The port is none of the path's.
+        /// Whether two endpoints have the same path, which does not depend on the port.
         private static func isSamePath(_ a: Endpoint, _ b: Endpoint) -> Bool {
             a.address == b.address && a.scopeID == b.scopeID
         }

@@ -15,16 +15,16 @@
         let spare: UDPMessageArray
         /// Whether messages may be joined at all.
         let joins: Bool
-        /// Where they may not, since the system turned out not to cut them there.
+        /// The paths on which messages may not be joined, since the system refused to split them.
         let refusals: UDPRefusals
         var result = DatagramSendResult()
-        /// How often a source had to be left out.
+        /// The number of datagrams whose source was left out.
         var staleSources = 0
-        /// How many messages had to be taken apart.
+        /// The number of joined messages that were taken apart into single datagrams.
         var takenApart = 0
-        /// The time, once it was needed.
+        /// The time of this call; `nil` until it is first read.
         private var time: Int64?
-        /// Whether this send was refused anything yet.
+        /// Whether this call has recorded a refusal.
         private var hasLearned = false
 
         /// The message that the next datagram may be added to.
@@ -36,7 +36,7 @@
             var endpoint = Endpoint.unspecified
         }
 
-        /// Joins messages.
+        /// Creates a sender for one call.
         init(messages: UDPMessageArray, spare: UDPMessageArray, joins: Bool, refusals: UDPRefusals) {
             self.messages = messages
             self.spare = spare
@@ -66,7 +66,7 @@
                     unsafe messages.vectors[count - 1].iov_len += length
                     open.total += length
                     open.count += 1
-                    // A shorter one is the last.
+                    // A datagram that is shorter than the others ends the message.
                     open.end = length < open.size ? -1 : offset + length
                     continue
                 }
@@ -123,7 +123,7 @@
             return isSized ? length - UDPControlMessages.segmentLength : length
         }
 
-        /// Points message `index` at its source, if it has one, and at no segment size.
+        /// Sets the control data of message `index` to its source, if it has one, without a segment size.
         @inline(__always)
         private static func setControl(_ index: Int, of messages: UDPMessageArray, sourceLength: Int) {
             unsafe messages.headers[index].msg_hdr.msg_control =
@@ -156,7 +156,7 @@
             put(messages, count, with: &calls)
         }
 
-        /// Sends the first `count` messages. Each is taken, dropped, taken apart, or tried again once without its source.
+        /// Sends the first `count` messages. Each is sent, dropped, taken apart, or sent again once without its source.
         @inline(__always)
         private mutating func put<Calls: UDPSendCalls>(
             _ messages: UDPMessageArray, _ count: Int, with calls: inout Calls
@@ -187,7 +187,7 @@
                 if code == EINTR { continue }
                 if code == EAGAIN {
                     if calls.waitForRoom() { continue }
-                    // The queue is full, and stays so for those behind as well.
+                    // The queue stays full, so the later messages are dropped too.
                     for index in next..<count { result.dropped += Self.datagrams(index, of: messages) }
                     result.lastError = code
                     return
@@ -241,14 +241,14 @@
             }
             let stale = staleSources
             put(spare, count, with: &calls)
-            // A source address that was removed says nothing about segmentation.
+            // If a source was stale, the error does not show that the system refuses to segment.
             guard code != 0, staleSources == stale else { return }
             hasLearned = true
             unsafe refusals.recordRefusal(
                 code, UDPSocketAddress.read(messages.name(index)), size: size, at: now(&calls))
         }
 
-        /// Whether the error can come from a local address or an interface that is no more.
+        /// Whether the error can result from a local address or an interface that no longer exists.
         private static func mayBeStaleSource(_ code: Int32) -> Bool {
             switch code {
             case EINVAL, ENETUNREACH, ENODEV, EADDRNOTAVAIL, ENETDOWN, EHOSTUNREACH: true
@@ -256,8 +256,8 @@
             }
         }
 
-        /// Takes the source off message `index` and off those behind it that have the same.
-        /// - Returns: false if it had none.
+        /// Removes the source from message `index` and from later messages with the same source.
+        /// - Returns: false if message `index` has no source.
         private mutating func leaveOutSource(of index: Int, in count: Int, _ messages: UDPMessageArray) -> Bool {
             let length = Self.sourceLength(index, of: messages)
             guard length > 0 else { return false }

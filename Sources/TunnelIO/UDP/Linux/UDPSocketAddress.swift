@@ -7,7 +7,7 @@
 
     /// `sockaddr_in`, `sockaddr_in6` and packet info as the kernel lays them out, to and from endpoints.
     enum UDPSocketAddress {
-        /// Writes the remote end of `endpoint`.
+        /// Writes the address and port of `endpoint`.
         /// - Returns: the length of the address.
         @unsafe
         @inline(__always)

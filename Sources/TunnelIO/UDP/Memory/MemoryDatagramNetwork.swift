@@ -5,9 +5,9 @@ import CTunnelSystem
 public import NetworkAddresses
 import Synchronization
 
-/// One host's network in a ``MemoryInternet``, with the interface of the system's.
+/// One host's network in a ``MemoryInternet``, used like the system's network.
 ///
-/// A host has a family while it has an address of it.
+/// A host supports an address family while it has an address of that family.
 public final class MemoryDatagramNetwork: DatagramNetwork {
     private struct Key: Hashable {
         var isIPv6: Bool
@@ -18,7 +18,7 @@ public final class MemoryDatagramNetwork: DatagramNetwork {
         var addresses: [IPAddress] = []
         /// Sockets that share a port are in the order of their binding.
         var sockets: [Key: [MemoryUDPSocket]] = [:]
-        /// The next port that is given for zero; counted up, so that runs are alike.
+        /// The next port for a binding to port zero. Ports are assigned in ascending order, so that runs are alike.
         var nextPort: UInt16 = 49_152
     }
 
@@ -32,7 +32,7 @@ public final class MemoryDatagramNetwork: DatagramNetwork {
     /// The host's addresses.
     public var addresses: [IPAddress] { state.withLock { $0.addresses } }
 
-    /// Gives the host these addresses instead of those it has, as when a phone changes its network. Sockets stay.
+    /// Replaces the host's addresses, as when a phone changes its network. Sockets stay open.
     public func move(to addresses: [IPAddress]) {
         let old = state.withLock { state in
             let old = state.addresses
@@ -79,7 +79,8 @@ public final class MemoryDatagramNetwork: DatagramNetwork {
         }
     }
 
-    /// The socket that receives a datagram: where several share the port, always the same for one source.
+    /// Returns the socket that receives a datagram. If several sockets share the port, all datagrams of one source
+    /// arrive at the same one.
     func socket(for datagram: MemoryDatagram) -> MemoryUDPSocket? {
         let key = Key(isIPv6: datagram.destination.isIPv6, port: datagram.destinationPort)
         return state.withLock { state in
@@ -98,7 +99,8 @@ public final class MemoryDatagramNetwork: DatagramNetwork {
         }
     }
 
-    /// The address that a datagram to `endpoint` leaves from: the one asked for while the host has it, or the first.
+    /// Returns the source address of a datagram to `endpoint`: the address that the endpoint requests if the host has
+    /// it, otherwise the host's first address of the family; `nil` if there is none.
     func source(for endpoint: Endpoint) -> IPAddress? {
         let wanted = IPAddress(isIPv6: endpoint.isIPv6, high: endpoint.source.high, low: endpoint.source.low)
         return state.withLock { state in

@@ -29,16 +29,16 @@ public final class MemoryInternet: Sendable {
     public struct Statistics: Hashable, Sendable {
         /// Datagrams that reached a socket's queue.
         public var delivered = 0
-        /// Datagrams that the filter swallowed.
+        /// Datagrams that the filter dropped.
         public var filtered = 0
         /// Datagrams for an address that no host has or a port that no socket is bound to.
         public var unreachable = 0
-        /// Datagrams that found the queue full.
+        /// Datagrams that were dropped because the receiver's queue was full.
         public var overflowed = 0
     }
 
-    /// Decides on each datagram, on the sender's thread: false drops it, and changes are delivered. So a filter can be a NAT,
-    /// a lossy link or a forger. It must not use the internet itself.
+    /// Filters each datagram on the sender's thread: it may change the datagram, and returns false to drop it. So a
+    /// filter can simulate a NAT, a lossy link or a forger. It must not use the internet itself.
     public typealias Filter = @Sendable (inout MemoryDatagram) -> Bool
 
     private struct State {

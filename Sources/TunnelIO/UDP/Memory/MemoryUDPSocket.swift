@@ -9,7 +9,7 @@ import Synchronization
 public final class MemoryUDPSocket: DatagramSocket {
     private struct State {
         var queue: [MemoryDatagram] = []
-        /// The first of the queue that was not received yet.
+        /// The index in `queue` of the first datagram that was not received yet.
         var head = 0
         var mark: UInt32
         var isClosed = false
@@ -43,7 +43,7 @@ public final class MemoryUDPSocket: DatagramSocket {
     /// A descriptor that polls readable while there is something to receive.
     public var readiness: Int32 { signal.descriptor }
 
-    /// The mark that datagrams leave with.
+    /// The mark of sent datagrams.
     public var mark: UInt32 { state.withLock { $0.mark } }
 
     /// Appends datagrams until there are no more or the batch has no room for another.
@@ -56,7 +56,7 @@ public final class MemoryUDPSocket: DatagramSocket {
                 if Self.append(datagram, to: batch) {
                     appended += 1
                 } else if batch.isEmpty {
-                    // It fits no such batch, and the system would cut it.
+                    // The datagram does not fit into an empty batch; the system would truncate it.
                     state.drops.oversize += 1
                 } else {
                     break

@@ -11,16 +11,16 @@
     import TunnelIO
     import TunnelSystem
 
-    /// Sends requests by `culvert-enroll transport`, a process for each: this program links no TLS.
+    /// Sends each request through a process of `culvert-enroll transport`, since this program links no TLS.
     ///
     /// The process gets one line on its standard input, and writes one. It is killed when its time is over or the task is cancelled.
     struct PipeProvisioningTransport: ProvisioningTransport {
         static let program = "culvert-enroll"
 
         var logger: Logger
-        /// Starts it for this process.
+        /// Starts `culvert-enroll` for this process.
         var programs: ProgramClient
-        /// Time for the process to begin, and to say that the request's time was up.
+        /// The time beyond the request's timeout in which the process can start, and report that the request timed out.
         var grace: Duration = .seconds(3)
 
         func send(_ request: ProvisioningRequest) async throws(ProvisioningTransportError) -> ProvisioningReply {

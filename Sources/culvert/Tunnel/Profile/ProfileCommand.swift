@@ -5,7 +5,7 @@ import ArgumentParser
 import CommandLineSupport
 import WireGuardTunnel
 
-/// `culvert profile`: tunnels that are kept, with their keys apart.
+/// `culvert profile`: stores tunnels as profiles, with their keys in separate files.
 struct ProfileCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "profile",

@@ -11,7 +11,7 @@ import WireGuardTunnel
 struct ProfileFolder: Sendable {
     /// The word for this program's provider in profiles.
     static let provider = "wireguard"
-    /// The word for the login tunnel's.
+    /// The word for the login tunnel's provider in profiles.
     static let loginProvider = "credential"
     static let standard = ProfileDirectory.standard
 
@@ -25,7 +25,7 @@ struct ProfileFolder: Sendable {
     /// The secrets, in a folder of mode 0700.
     func secrets() throws(TunnelError) -> FileSecretStore { try directory.secrets() }
 
-    /// A manager of the profiles, which have been read, and the errors of those that cannot be.
+    /// Reads the profiles, and returns their manager and the errors of those that cannot be read.
     func manager() async throws(TunnelError) -> (manager: TunnelManager, errors: [TunnelError]) {
         try await directory.manager()
     }
@@ -41,7 +41,7 @@ struct ProfileFolder: Sendable {
     }
 }
 
-/// The option that says where profiles are.
+/// The option for the folder of profiles.
 struct ProfileOptions: ParsableArguments {
     @Option(
         name: .customLong("directory"),

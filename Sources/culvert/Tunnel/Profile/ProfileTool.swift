@@ -143,7 +143,7 @@ struct ProfileTool {
         console.line("removed profile '\(name)'")
     }
 
-    /// The profile that a running tunnel came from; `nil` for a file's.
+    /// Returns the name of the profile that a running tunnel was started from; `nil` if it was started from a file.
     private static func profile(of channel: UnixTunnelChannel) async throws(TunnelError) -> String? {
         do throws(MessageError) {
             return try await channel.messages.send(ServiceReportRequest()).profile
@@ -178,7 +178,7 @@ struct ProfileTool {
     }
 
     private static func text(_ secret: SecretBytes) -> String {
-        // Stored as bytes, or as the text that a person wrote.
+        // A key is stored as bytes, or as the text that a person wrote.
         if let key = PrivateKey(bytes: secret.bytes) { return key.exportedBase64 }
         return String(decoding: secret.bytes.filter { $0 > 32 }, as: UTF8.self)
     }

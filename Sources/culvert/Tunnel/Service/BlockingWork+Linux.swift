@@ -30,7 +30,7 @@
             } onCancel: {
                 cancellation.writer.close()
             }
-            // Not closed before: the thread waits for it.
+            // Closed only now, since the thread waits on this descriptor.
             cancellation.reader.close()
             return try result.get()
         }

@@ -11,16 +11,16 @@
 
     /// Runs a command of a wg-quick file, as wg-quick(8) does: by bash(1).
     struct HookRunner: Sendable {
-        /// How long a command may take.
+        /// The longest time that a command may take, in seconds.
         static let limit: Int64 = 60
 
         var logger: Logger
-        /// Starts it for this process.
+        /// Starts commands for this process.
         var programs: ProgramClient
 
         private static let shells = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"]
 
-        /// A command as it is run.
+        /// Returns the program, arguments and environment that run a command.
         static func command(_ text: String) -> ProgramScope.Command {
             let inherited = ProcessEnvironment.assignments(["PATH", "HOME", "LANG"])
             let shell = shells.first { isProgram($0) } ?? shells[0]

@@ -53,7 +53,7 @@ final class LiveTunnel<Configuration: TunnelKindConfiguration>: Sendable {
         if new.hooks != present.hooks {
             warnings.append("PreUp, PostUp, PreDown and PostDown take effect at the next start")
         }
-        // A policy that holds is taken back by the user alone.
+        // A reload never relaxes the leak policy: the user must start the tunnel again for that.
         if new.leakPolicy < present.leakPolicy {
             warnings.append(
                 "the leak policy stays '\(LeakPolicyName(present.leakPolicy).rawValue)' until the next start")
@@ -89,7 +89,7 @@ final class CurrentSecrets: SecretStore {
 
     private var current: any SecretStore { store.withLock { $0 } }
 
-    /// - Returns: those before.
+    /// - Returns: the previous secrets.
     func replace(with new: any SecretStore) -> any SecretStore {
         store.withLock { store in
             defer { store = new }

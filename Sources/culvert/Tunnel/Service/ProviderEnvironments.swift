@@ -28,7 +28,7 @@ struct ProviderEnvironments: Sendable {
         return environment
     }
 
-    /// The environment of login tunnels. Of the budget they have the sizes of a lane.
+    /// The environment of login tunnels. They use only the lane's sizes of the budget.
     var login: CredentialEnvironment {
         var environment = CredentialEnvironment()
         environment.dataPath = dataPath

@@ -12,9 +12,9 @@
 
     /// Starts a tunnel's process in the background, in a separate session, and waits until its tunnel is up.
     struct ServiceLauncher: Sendable {
-        /// The program; this one.
+        /// The program to start; by default this one.
         var program = SpawnPlatform.ownProgram
-        /// Its arguments, its name first.
+        /// The arguments of the program, with its name first.
         var arguments: [String]
         /// Additional variables of the environment.
         var environment: [String] = []
@@ -26,7 +26,8 @@
         /// The number of the report's descriptor in the service.
         static let reportNumber: Int32 = 3
 
-        /// Launches it. If the task is cancelled or the time is up, it ends the service and waits for its end.
+        /// Starts the service and waits until its tunnel is up. If the task is cancelled or ``limit`` has passed, ends
+        /// the service and waits for its end.
         /// - Throws: the reason that the tunnel is not up. There is no process then.
         func launch() async throws(TunnelError) {
             let (child, report) = try spawn()
@@ -98,7 +99,7 @@
             }
             report.close()
             if isUp { messages.finish() }
-            // This process may run for longer than the service.
+            // Waits for the service's end, since this process may run longer than the service.
             var status: Int32 = 0
             _ = SystemCall.retry { unsafe waitpid(child, &status, 0) }
             messages.yield(.ended(status: status))

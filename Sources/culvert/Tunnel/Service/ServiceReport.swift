@@ -16,7 +16,7 @@ struct ServiceReportRequest: TunnelMessage {
     static let name = "culvert.service.report"
 }
 
-/// A tunnel's service's report of itself.
+/// The report of a tunnel's service about its tunnel.
 struct ServiceReport: Codable, Hashable, Sendable {
     /// A peer as it was configured.
     struct Peer: Codable, Hashable, Sendable {
@@ -29,7 +29,7 @@ struct ServiceReport: Codable, Hashable, Sendable {
     var name: String
     var processID: Int32
     var version: String
-    /// The file or profile that it was started from.
+    /// The file or profile that the tunnel was started from.
     var source: String
     var profile: String?
     /// Seconds since 1970.
@@ -57,14 +57,14 @@ struct ServiceReport: Codable, Hashable, Sendable {
     /// The number of times that the service restored a change by another program, and the text of the last one.
     var repairs = 0
     var lastRepair: String?
-    /// The parts of the tunnel's network that are not in effect; nil from a service that does not tell.
+    /// The parts of the tunnel's network that are not in effect; `nil` from a service that does not report them.
     var problems: [Problem]?
 
     /// A part of the tunnel's network that is not in effect.
     struct Problem: Codable, Hashable, Sendable {
         /// The part and the reason, for people.
         var what: String
-        /// The time since which it is so, in seconds since 1970.
+        /// The time since which the part is not in effect, in seconds since 1970.
         var since: Double
     }
 }

@@ -5,13 +5,13 @@ import PacketTunnel
 
 /// An event that a starting service sends to the command that started it, as a line of JSON.
 enum StartEvent: Codable, Equatable, Sendable {
-    /// It does something that may take a while.
+    /// The service begins a step that may take a while.
     case step(String)
     /// A warning for the user.
     case warning(String)
     /// The tunnel is up.
     case ready(process: Int32, Readiness)
-    /// It is not, and nothing is left of it.
+    /// The tunnel is not up. Its changes were undone, but a strict leak policy may stay in effect.
     case failed(TunnelError)
 
     /// The state of a tunnel that is up.

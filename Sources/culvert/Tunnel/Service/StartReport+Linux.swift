@@ -14,14 +14,16 @@
         private let descriptor: Int32
         private let isOver = Atomic(false)
 
-        /// Takes over the pipe's writing end, the highest descriptor that this process was given.
+        /// Takes ownership of the pipe's writing end, and closes all descriptors with higher numbers. It is the highest
+        /// descriptor that this process was given.
         init(descriptor: Int32) {
             self.descriptor = descriptor
             _ = ctunnel_close_from(UInt32(clamping: descriptor + 1))
             _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
         }
 
-        /// Begins to watch for the command's end.
+        /// Ends this process with SIGTERM if the command ends before the start has a result. Closes the pipe at the
+        /// command's end.
         func watch() {
             let (descriptor, report) = (descriptor, self)
             do throws(TunnelIOError) {
@@ -33,11 +35,11 @@
                     close(descriptor)
                 }
             } catch {
-                // The command's time-out remains.
+                // The command still has its time limit.
             }
         }
 
-        /// Tells the command.
+        /// Sends an event to the command.
         func send(_ event: StartEvent) {
             switch event {
             case .ready, .failed: isOver.store(true, ordering: .releasing)
@@ -45,7 +47,7 @@
             }
             guard let line = try? JSONEncoder().encode(event) else { return }
             let bytes = Array(line) + [UInt8(ascii: "\n")]
-            // It fits into the pipe's buffer. A reader that does not read it does not need it.
+            // The line fits into the pipe's buffer. A command that no longer reads does not need it.
             unsafe _ = write(descriptor, bytes, bytes.count)
         }
     }

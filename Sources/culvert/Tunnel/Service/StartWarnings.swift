@@ -5,7 +5,7 @@ import Logging
 import PacketTunnel
 import Synchronization
 
-/// Takes the warnings that the log gets while a tunnel starts to the command that started it, each once.
+/// Sends the warnings that are logged while a tunnel starts to the command that started it, each once.
 final class StartWarnings: LogSink {
     private struct State {
         var told: Set<String>
@@ -21,7 +21,7 @@ final class StartWarnings: LogSink {
         self.tell = tell
     }
 
-    /// Takes no more from here on.
+    /// Stops sending warnings.
     func end() { state.withLock { $0.isOver = true } }
 
     /// Reports a warning. Errors are left out: those of a start end it, and are reported as its end.

@@ -8,8 +8,8 @@ import TunnelSystem
 
 /// Runs the commands of a wg-quick file when the tunnel of a host starts and stops.
 ///
-/// A command that fails on the way up ends the start, and the tunnel is taken down again; on the way down it is logged. After a
-/// stop the tunnel starts no more; after a failure it can be started again.
+/// If a start command fails, the start ends and the tunnel is taken down again. The failure of a stop command is
+/// logged. After a stop the tunnel cannot be started again; after a failure it can.
 final class TunnelHooks: Sendable {
     /// Runs a command and waits for it.
     typealias Run = @Sendable (_ command: String) async throws(TunnelError) -> Void
@@ -27,16 +27,19 @@ final class TunnelHooks: Sendable {
         /// Whether the start commands have run, so that a stop runs the stop commands.
         var isUp = false
         var stopping: Task<Void, Never>?
-        /// Whether it was stopped, which ends the present start, and prevents a later one.
+        /// Whether the tunnel was stopped, which ends the current start and prevents later ones.
         var isStopped = false
-        /// The command of a start that is under way.
+        /// The running command of the current start.
         var upHook: Task<TunnelError?, Never>?
     }
 
     /// - Parameters:
-    ///   - proof: how long a start waits, once all commands have run, until the tunnel is connected; nil: it does not.
-    ///   - checkAfterHooks: the error of a start whose commands have undone it, for example by deleting the interface.
-    ///   - releaseGuard: undoes what outlives the host, when it is stopped and not when it fails.
+    ///   - proof: the longest time that a start waits, after all commands, until the tunnel is connected; `nil` for no
+    ///     wait.
+    ///   - checkAfterHooks: returns an error if the commands have undone the start, for example by deleting the
+    ///     interface.
+    ///   - releaseGuard: called after the host was stopped, but not after it failed; undoes the changes that outlive
+    ///     the host.
     init(
         _ host: any TunnelHost, hooks: Hooks, logger: Logger, proof: Duration? = nil,
         checkAfterHooks: @escaping @Sendable () -> TunnelError? = { nil },
@@ -72,7 +75,7 @@ final class TunnelHooks: Sendable {
             }
             if wasStopped { throw Self.stopped }
         } catch {
-            // As wg-quick(8) has it: taken down, without the commands for that.
+            // As wg-quick(8) does, take the tunnel down without running the commands for that.
             let host = host
             await Task { await host.stop(.configurationFailed) }.value
             throw error
@@ -107,7 +110,8 @@ final class TunnelHooks: Sendable {
         }
     }
 
-    /// Runs commands on the way up, until the start is stopped or its task cancelled: then the present one ends as well.
+    /// Runs start commands. If the start is stopped or its task is cancelled, ends the running command and runs no
+    /// more.
     private func runUpHooks(_ commands: [String]) async throws(TunnelError) {
         for command in commands {
             let run = run
@@ -172,7 +176,7 @@ final class TunnelHooks: Sendable {
     }
 }
 
-/// A host whose starts and stops, those of other processes too, run hooks.
+/// A host that runs hooks at each start and stop, including those that other processes request.
 final class HookedHost<Host: RunnerHost>: RunnerHost {
     private let host: Host
     private let hooks: TunnelHooks

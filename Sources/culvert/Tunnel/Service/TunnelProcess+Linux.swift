@@ -16,21 +16,21 @@
     /// The process of one tunnel: it brings the tunnel up, answers other processes, and takes it down again.
     struct TunnelProcess: Sendable {
         var tunnel: LoadedTunnel
-        /// Loads it again, as it is by then.
+        /// Loads the tunnel's file or profile again, with its changes.
         var load: LoadedTunnel.Load
         var runtime: RuntimeDirectory
         var environments: ProviderEnvironments
-        /// How long the tunnel may take to come up.
+        /// The longest time that the start of the tunnel may take.
         var startLimit: Duration
         var logLevel: Logger.Level = .info
-        /// Whether lines of the log go to standard error as well.
+        /// Whether lines of the log are also written to standard error.
         var isForeground: Bool
-        /// Starts programs for this process, which may not.
+        /// Starts programs for this process, which may not start any.
         var programs: ProgramClient
         /// Called with the events of the start.
         var tell: @Sendable (StartEvent) -> Void
         var notice = ServiceManagerNotice()
-        /// The log, once it is open, for those who ask for it.
+        /// The log, once it is open; other processes can request it.
         var log: RingLogFile?
 
         /// Runs the tunnel until it ends, or the calling task is cancelled.
@@ -76,7 +76,8 @@
 
         // MARK: - Steps
 
-        /// Lets the tunnel have the policy that is held for it from its first step on: routes differ by it.
+        /// Raises the tunnel's policy to the policy that is held for it. This comes before all other steps, since the
+        /// routes depend on the policy.
         private mutating func raisePolicy(_ logger: Logger) throws(TunnelError) {
             do throws(LinuxNetworkError) {
                 let held = try LinuxPlatform.heldPolicy(
@@ -158,7 +159,7 @@
             }
         }
 
-        /// Whether the policy holds also when the tunnel fails.
+        /// Whether the policy stays in effect if the tunnel fails.
         private var blocks: Bool { tunnel.leakPolicy.blocksAfterFailure }
 
         /// The users besides root who may see the tunnel's status and stop it. From here on they can reach its socket.
@@ -232,7 +233,7 @@
                 try await start()
                 status = await serve(host, logger, start: start)
             } catch {
-                // Reported at the end, when nothing is left, or only the policy's firewall.
+                // The error is reported after all changes were undone, except for the policy's firewall if it stays.
                 let stays = blocks && error.code != .stopped
                 await end(stays ? nil : host, service)
                 throw stays ? error.stayingBlocked(tunnel.name) : error
@@ -280,8 +281,8 @@
             case blocked
         }
 
-        /// Waits for the end of the tunnel. A tunnel that ends by its own setting because no data arrives ends as configured:
-        /// its block stays until the user stops the tunnel.
+        /// Waits for the end of the tunnel. If it ended because no data arrived, as its setting demands, it is not
+        /// started again: it stays blocked until the user stops it.
         /// - Returns: `nil` if a signal cancelled the task.
         private func ended(_ host: any TunnelHost) async -> Ending? {
             for await update in host.statusUpdates() {

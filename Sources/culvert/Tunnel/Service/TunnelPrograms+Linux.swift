@@ -11,10 +11,10 @@
 
     /// The processes that start programs for a tunnel's process: nft and resolvconf, the file's commands, requests to a gateway.
     ///
-    /// The first one reads the file or profile by itself, before anything comes from a network. Then it only keeps the second one, which
-    /// starts the programs, and none that the first one did not name.
+    /// The first process reads the file or profile itself, before any data arrives from a network. Then it only keeps
+    /// the second process running, which starts programs, but only those that the first process named.
     enum TunnelPrograms {
-        /// Starts it. Call this before there are threads, and before privileges are dropped.
+        /// Starts these processes. Call this before there are threads, and before privileges are dropped.
         static func start(_ command: UpCommand, atRoot: Bool) throws(SystemError) -> ProgramClient {
             var arguments = Array(CommandLine.arguments.dropFirst())
             arguments.removeAll { $0 == "--foreground" }
@@ -91,7 +91,7 @@
     }
 
     extension CheckedFile {
-        /// A file that other users may read: the process that starts programs writes it.
+        /// Reads a file. If this process may not read the tunnel's file, the process that starts programs reads it.
         init(path: String, by programs: ProgramClient) {
             self.init(path: path, isRegular: true)
             guard isForbidden, programs.scope.file == path, let (file, bytes) = programs.file() else { return }

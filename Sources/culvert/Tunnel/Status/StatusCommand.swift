@@ -4,7 +4,7 @@
 import ArgumentParser
 import CommandLineSupport
 
-/// `culvert status`: tunnels and how they do.
+/// `culvert status`: shows the state of tunnels.
 struct StatusCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",

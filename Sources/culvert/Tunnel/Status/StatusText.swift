@@ -5,7 +5,7 @@ import CommandLineSupport
 import PacketTunnel
 import Provisioning
 
-/// Tunnels as people read them.
+/// The status of tunnels as text for people.
 struct StatusText {
     var paint: Paint
 
@@ -100,7 +100,7 @@ struct StatusText {
         return lines
     }
 
-    /// The state, and the provider's activity if that says more.
+    /// The state, and the provider's activity if it differs from the state.
     func stateText(_ tunnel: TunnelSnapshot, width: Int = 80) -> String {
         let activity = tunnel.provider?.activity
         let more = activity == nil || activity == tunnel.state ? "" : " (\(activity ?? ""))"

@@ -10,7 +10,7 @@ struct StatusTool: Sendable {
     var runtime: RuntimeDirectory
     var console: Console
     var clock: any Clock<Duration> = ContinuousClock()
-    /// How long a tunnel's process may take to answer.
+    /// The longest time that a tunnel's process may take to answer.
     var patience: Duration = .seconds(5)
 
     /// Shows all tunnels.

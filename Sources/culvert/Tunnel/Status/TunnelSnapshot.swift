@@ -11,7 +11,7 @@ struct TunnelSnapshot: Sendable {
     var name: String
     /// The service's report; `nil` if the service does not answer.
     var report: ServiceReport?
-    /// The reason that the service does not answer, other than that there is no process.
+    /// The reason that the service does not answer; `nil` if it answers, or if no process serves the tunnel.
     var problem: String?
     /// Bits per second in both directions; `nil` if there is only one snapshot.
     var rates: Rates?
@@ -66,7 +66,7 @@ struct TunnelSnapshot: Sendable {
             received: Double(received - receivedBefore) * 8 / seconds, sent: Double(sent - sentBefore) * 8 / seconds)
     }
 
-    /// Asks a tunnel's service, and waits for as long as `patience`.
+    /// Asks a tunnel's service, and waits at most `patience` for the answer.
     static func query(_ name: String, _ runtime: RuntimeDirectory, _ patience: Duration) async -> TunnelSnapshot {
         var snapshot = await query(name, UnixTunnelChannel(path: runtime.socket(name)), patience)
         snapshot.setHeldPolicy(runtime.heldPolicy(name))

@@ -9,7 +9,7 @@ import TunnelSystem
 protocol WatchView: AnyObject {
     /// Shows an update of the tunnel.
     func show(_ tunnel: TunnelSnapshot)
-    /// Shows why there are no more.
+    /// Shows the reason that there are no more updates.
     func end(_ text: String)
 }
 
@@ -39,7 +39,7 @@ final class LineWatchView: WatchView {
     }
 
     func end(_ text: String) {
-        // Not a line of JSON.
+        // The text is not JSON, so it is written to standard error.
         if json { console.problem(text) } else { console.line(text) }
     }
 }
@@ -136,7 +136,7 @@ final class LiveWatchView: WatchView {
         lines.append((.graph, indent + text.paint(Sparkline.text(values, width: min(width - 3, 120)), colour)))
     }
 
-    /// Puts lines in place of those before, in one write.
+    /// Replaces the lines that were drawn before, in one write.
     private func draw(_ lines: [String], _ size: TerminalSize) {
         var output = ""
         if let drawn, drawn != size {
