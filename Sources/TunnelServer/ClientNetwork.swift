@@ -212,11 +212,11 @@ final class ClientNetwork {
         if prefix.length == 0 || !carries(prefix) {
             "the network is a default route, or of a family that the tunnel does not have"
         } else if let other = firewall.settings.networks.first(where: { $0.overlaps(prefix) }) {
-            "\(other) is the clients' own"
+            "it overlaps \(other), the network of the clients' addresses"
         } else if let address = own.first(where: prefix.contains) {
             "the server has the address \(address) in it"
         } else if let other = admitted.first(where: { $0.overlaps(prefix) }) {
-            "\(other) is behind another client"
+            "it overlaps \(other), which is behind another client"
         } else {
             nil
         }

@@ -79,7 +79,7 @@ final class ServerNetworkCore {
         let (ledger, settings) = try Self.onHost { () throws(LinuxNetworkError) in
             let carriesIPv6 = try Self.hostHasIPv6()
             if !carriesIPv6, wanted.addresses.contains(where: \.isIPv6) {
-                logger.warning("IPv6 is switched off on this host: clients get addresses of IPv4 only")
+                logger.warning("IPv6 is disabled on this host: clients get IPv4 addresses only")
             }
             // Undoes the changes of an earlier process before anything reads the host's own settings.
             let ledger = try ChangeLedger(name: wanted.name, directory: directory, system: network)
