@@ -100,8 +100,16 @@ final class ServerNetworkCore {
     private func make(
         _ settings: ServerNetworkSettings, _ ledger: ChangeLedger, isMultiQueue: Bool
     ) throws(TunnelServerError) -> Running {
+        var limited = settings
+        if settings.flowsPerSource > 0,
+            let error = try Self.onHost({ () throws(LinuxNetworkError) in try probeFlowLimit() })
+        {
+            logger.warning(
+                "clients may begin any number of flows, since this kernel cannot count them (nft_connlimit): \(error)")
+            limited.flowsPerSource = 0
+        }
         let firewall = ServerFirewall(
-            settings,
+            limited,
             forwardedForClients: try Self.onHost { () throws(LinuxNetworkError) in
                 try Self.forwardedForClients(settings)
             })
@@ -138,6 +146,19 @@ final class ServerNetworkCore {
         } catch {
             for device in [device] + further { device.close() }
             throw error
+        }
+    }
+
+    /// Has the kernel validate the limit of flows, which needs a module that may be missing.
+    /// - Returns: The kernel's refusal, or `nil`.
+    private func probeFlowLimit() throws(LinuxNetworkError) -> LinuxNetworkError? {
+        do throws(LinuxNetworkError) {
+            try SystemProgram.required("nft").check(
+                ["--check", "-j", "-f", "-"], input: NFT.script(ServerFirewall.flowLimitProbe))
+            return nil
+        } catch {
+            guard error.isRefusal else { throw error }
+            return error
         }
     }
 

@@ -145,13 +145,6 @@
             return .silent
         }
 
-        /// How many packets a rule has counted.
-        func counted(_ chain: String) throws -> Int {
-            let text = try world.host.run("nft", "list", "chain", "inet", "culvert_\(Self.name)", chain).output
-            return text.split(separator: "packets ").dropFirst().compactMap { Int($0.prefix { $0.isNumber }) }.reduce(
-                0, +)
-        }
-
         /// The host's settings that a server may change, in addition to interfaces, routes and rules.
         func kernelSettings() throws -> String {
             try world.host.run(
@@ -159,6 +152,16 @@
                 "cat /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/conf/*/forwarding "
                     + "/proc/sys/net/ipv6/conf/*/forwarding /proc/sys/net/ipv6/conf/*/accept_ra"
             ).output
+        }
+    }
+
+    extension LinuxHostWorld {
+        /// The number of packets that the rules of a chain of the server's table have counted.
+        func counted(_ chain: String) throws -> Int {
+            let table = "culvert_\(TunnelServerScene.name)"
+            let text = try host.run("nft", "list", "chain", "inet", table, chain).output
+            return text.split(separator: "packets ").dropFirst().compactMap { Int($0.prefix { $0.isNumber }) }
+                .reduce(0, +)
         }
     }
 
@@ -170,7 +173,10 @@
         ) async throws {
             let prefixes = addresses.map { IPPrefix(host: $0) } + subnets
             let excluded = try await apply(
-                Dictionary(uniqueKeysWithValues: prefixes.map { ($0, ClientAccess?.some(ClientAccess(rules: rules))) }))
+                Dictionary(
+                    uniqueKeysWithValues: prefixes.map {
+                        ($0, ClientAccess?.some(ClientAccess(rules: rules, prefixes: prefixes)))
+                    }))
             let refused = prefixes.filter { excluded[$0] != nil }
             guard let error = refused.first.flatMap({ excluded[$0] }) else { return }
             _ = try await apply(Dictionary(uniqueKeysWithValues: refused.map { ($0, ClientAccess?.none) }))

@@ -51,23 +51,23 @@
             try await scene.start(scene.settings())
             try scene.client.run("ip", "address", "add", "10.66.0.77/32", "dev", "tun0")
             try scene.client.run("ip", "address", "add", "203.0.113.99/32", "dev", "tun0")
-            let before = try scene.counted("beginning")
+            let before = try scene.world.counted("beginning")
             for source in ["10.66.0.77", "203.0.113.99"] {
                 #expect(try !scene.pings("203.0.113.7", source: source))
                 #expect(try !scene.pings("10.66.0.1", source: source))
             }
-            #expect(try scene.counted("beginning") >= before + 4)
+            #expect(try scene.world.counted("beginning") >= before + 4)
             // From the router, as though it were a client.
-            let outside = try scene.counted("outside")
+            let outside = try scene.world.counted("outside")
             try scene.world.router.run("ip", "address", "add", "10.66.0.2/32", "dev", "lo")
             #expect(try !scene.pings("192.0.2.2", from: scene.world.router, source: "10.66.0.2"))
-            #expect(try scene.counted("outside") > outside)
+            #expect(try scene.world.counted("outside") > outside)
             try scene.world.router.run("ip", "address", "delete", "10.66.0.2/32", "dev", "lo")
             // The router has a route to the pool, but only its answers are admitted.
             try scene.world.router.run("ip", "route", "add", "10.66.0.0/24", "via", "192.0.2.2")
-            let forwarded = try scene.counted("towards")
+            let forwarded = try scene.world.counted("towards")
             #expect(try !scene.pings("10.66.0.2", from: scene.world.router))
-            #expect(try scene.counted("towards") > forwarded)
+            #expect(try scene.world.counted("towards") > forwarded)
             // The address of a removed client has no rights.
             try await scene.network?.remove([IPAddress("10.66.0.2")])
             #expect(try !scene.pings("203.0.113.7"))

@@ -8,6 +8,13 @@ import TunnelSystem
 
 @testable import TunnelServer
 
+extension ServerClients {
+    /// Records the new rules of clients with one address or network each.
+    mutating func change(_ changes: [IPPrefix: [AccessRule]?], _ firewall: ServerFirewall) -> Change {
+        change(changes.mapValues { rules in rules.map { ClientAccess(rules: $0) } }, firewall)
+    }
+}
+
 @Suite struct ServerClientsTests {
     private let firewall: ServerFirewall
 

@@ -38,6 +38,7 @@ extension GatewaySettings {
         Field("answersPings", \.answersPings, .flag, options: .patch)
         Field("allowedNetworks", \.allowedNetworks, .list(of: .network, count: 0...16_384), options: .patch)
         Field("otherInterfaces", \.otherInterfaces, .list(of: .interface, count: 0...1024), options: .patch)
+        Field("flowsPerSource", \.flowsPerSource, .integer(0...1_000_000), options: .patch)
         Field("deviceLifetimeSeconds", \.deviceLifetimeSeconds, .lifetime(), options: .patch)
         Field("renewAfterSeconds", \.renewAfterSeconds, .lifetime(from: 1), options: .patch)
         Field("invitationLifetimeSeconds", \.invitationLifetimeSeconds, .lifetime(from: 1), options: .patch)

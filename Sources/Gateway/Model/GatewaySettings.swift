@@ -67,6 +67,9 @@ package struct GatewaySettings: Hashable, Sendable {
     /// Other interfaces between which packets are forwarded, if the host did not forward before.
     package var otherInterfaces: [String] = []
 
+    /// The flows that each source address of devices can have at a time; 0 for no limit.
+    package var flowsPerSource = 4_096
+
     // MARK: Lifetimes and limits
 
     /// The lifetime of an enrolled device without renewal; 0 for no limit.

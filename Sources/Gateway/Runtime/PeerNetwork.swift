@@ -83,6 +83,7 @@ extension GatewaySettings {
         network.answersPings = answersPings
         network.allowedNetworks = allowedNetworks
         network.otherInterfaces = otherInterfaces
+        network.flowsPerSource = flowsPerSource
         if servesWireGuard && loginTunnel.isEnabled { network.furtherTunnels = [loginTunnel.interface] }
         return network
     }
