@@ -27,7 +27,7 @@ import TunnelSystem
     func isJSON() throws {
         let firewall = ServerFirewall(try settings(), forwardedForClients: [])
         var clients = ServerClients()
-        let change = clients.change([try IPPrefix("10.66.0.2"): []], firewall)
+        let change = clients.changeRules([try IPPrefix("10.66.0.2"): []], firewall)
         let count = try commandCount(firewall.table.script)
         #expect(count > 20)
         #expect(
@@ -40,7 +40,7 @@ import TunnelSystem
                     #"{"add":{"element":{"family":"inet","table":"culvert_srv0","name":"\#(name)","#
                         + #""elem":[\#(element)]}}}"#
                 })
-        #expect(firewall.commands(for: clients.change([try IPPrefix("10.66.0.3"): nil], firewall)).isEmpty)
+        #expect(firewall.commands(for: clients.changeRules([try IPPrefix("10.66.0.3"): nil], firewall)).isEmpty)
     }
 
     @Test("Segments are clamped to the tunnel's MTU, for each family")
