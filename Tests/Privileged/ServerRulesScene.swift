@@ -95,7 +95,7 @@
         func inject(_ packet: [UInt8]) throws {
             let batch = try PacketBatch()
             batch.append(copying: packet)
-            try #require(try ends[0].send(batch) == 1)
+            try #require(ends[0].send(batch).sent == 1)
         }
 
         func stop() async {
