@@ -53,16 +53,17 @@
                 owner = (user, unsafe getpwuid(user)?.pointee.pw_gid ?? getgid())
             }
 
-            /// Changes the effective user to the owner until ``giveBack()``.
-            package func take() throws(CommandFailure) {
+            /// Changes the effective user to the owner until ``restore()``.
+            package func assume() throws(CommandFailure) {
                 guard let owner, setegid(owner.group) != 0 || seteuid(owner.user) != 0 else { return }
                 let error = errno
-                giveBack()
+                restore()
                 throw CommandFailure(
                     "cannot become user \(owner.user): \(SystemError.words(error))", status: ExitStatus.notPermitted)
             }
 
-            package func giveBack() {
+            /// Changes the effective user back.
+            package func restore() {
                 guard owner != nil else { return }
                 _ = seteuid(getuid())
                 _ = setegid(getgid())

@@ -22,8 +22,8 @@ extension GatewayDirectory {
     ///   - caller: The actor in the audit log.
     ///   - outside: Runs the accesses to these two files, for which the folder's owner may lack the rights.
     /// - Returns: The pins that devices get.
-    /// - Throws: ``GatewayDirectoryError`` of kind `.inUse` if a gateway is running; also if the key is active but the
-    ///   audit log could not be written.
+    /// - Throws: ``GatewayDirectoryError`` of kind `.inUse` if a gateway is running. If the audit log cannot be written,
+    ///   the error says that the key is active.
     package func recoverAPIKey(
         _ backupKey: String, newBackupKey: String, _ caller: Caller, now: Date = Date(),
         outside: OutsideAccess = { (access) throws(GatewayDirectoryError) in try access() }
@@ -52,8 +52,8 @@ extension GatewayDirectory {
 
     /// Replaces the active key by the backup key, and makes a new backup key.
     ///
-    /// A crash leaves the folder usable. The new backup key is on disk before anything in the folder changes, and the active key
-    /// before the pins: devices have the pins of both keys until the function returns, and it can be repeated.
+    /// A crash leaves the folder usable. The new backup key is on disk before anything in the folder changes, and the
+    /// active key before the pins. Until the pins change, devices accept either key, and the function can be repeated.
     @discardableResult
     package func activateBackupKey(
         _ backupKey: String, newBackupKey: String,

@@ -29,16 +29,18 @@
         func activate(_ file: String, newBackupKey: String) async throws(CommandFailure) {
             // The folder belongs to the gateway's user, the two keys to root.
             let rights = FolderOwner.Rights(of: directory)
-            try rights.take()
-            defer { rights.giveBack() }
+            try rights.assume()
+            defer { rights.restore() }
             let pins: GatewayDirectory.Pins
             do throws(GatewayDirectoryError) {
                 let folder = try GatewayDirectory(existing: directory)
                 pins = try await folder.recoverAPIKey(file, newBackupKey: newBackupKey, .local(getuid())) {
                     (access) throws(GatewayDirectoryError) in
-                    rights.giveBack()
+                    rights.restore()
                     let outcome = Result(catching: access)
-                    do throws(CommandFailure) { try rights.take() } catch { throw GatewayDirectoryError(error.reason) }
+                    do throws(CommandFailure) { try rights.assume() } catch {
+                        throw GatewayDirectoryError(error.reason)
+                    }
                     try outcome.get()
                 }
             } catch {
@@ -58,9 +60,12 @@
             console.line("The backup key is now the active key of the device API. Pins, active and backup:")
             for pin in [pins.active, pins.backup] { console.line("  \(pin)") }
             console.line("The new backup key is in \(newBackupKey) and nowhere else. Move it off this machine.")
-            console.line("Remove \(file): its key is in the gateway's folder.")
-            console.line("Next: culvert gateway run, or: systemctl start culvert-gateway")
             console.line("Devices get the new pins when they renew. Invitations that are not used yet remain valid.")
+            console.line()
+            console.line("Next:")
+            console.line("  1. culvert gateway run, or: systemctl start culvert-gateway")
+            console.line("  2. culvert gateway backup NEW, because older backups contain the old key")
+            console.line("  3. remove the older backups and \(file), whose key the gateway's folder contains now")
         }
     }
 #endif

@@ -150,7 +150,7 @@ struct StockClients {
     func show(_ tool: AdminTool) {
         guard !items.isEmpty else { return }
         tool.console.line()
-        tool.console.line("Stock clients that need a new file by then:")
+        tool.console.line("Stock clients that need a new file before the switch:")
         tool.show(items, as: "stockClients", Self.columns)
         tool.console.line("Next: culvert gateway peer export NAME --next --file FILE")
     }

@@ -78,7 +78,7 @@ struct PeerExport {
     /// The server whose key the client gets.
     let server: EnrolmentGrant.Server
 
-    /// - Parameter next: Whether to select the announced key. It is selected in any case once its time has come.
+    /// - Parameter next: Whether to select the announced key. After the time of the switch, it is always selected.
     init(_ grant: EnrolmentGrant, next: Bool) throws(CommandFailure) {
         guard let active = grant.servers.first else {
             throw CommandFailure("the gateway's answer contains no server")
@@ -98,7 +98,7 @@ struct PeerExport {
         return try ExportedConfiguration(grant, key, server: server, replacing: old?.configuration)
     }
 
-    /// The text for the administrator, beside the configuration.
+    /// The messages for the administrator, in addition to the configuration.
     /// - Parameter isComplete: Whether the configuration has the private key.
     func notices(isComplete: Bool) -> [String] {
         var notices: [String] = []

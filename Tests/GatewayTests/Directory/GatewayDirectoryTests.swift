@@ -187,7 +187,7 @@ import X509
         }
     }
 
-    @Test("A failed activation of the backup key leaves no file for the new one, and the pins as they were")
+    @Test("A failed activation of the backup key leaves no file for the new one, and the pins unchanged")
     func failedActivation() async throws {
         try await TestFolder.use { folder in
             let path = "\(folder)/gateway"
