@@ -119,7 +119,7 @@ struct EnrolTool: Sendable {
     func list(_ name: String) async throws(EnrolProblem) {
         let device = try await device(name)
         do throws(ProvisioningError) {
-            let devices = try await device.keeper.client.devices(credential: device.enrolment.credential)
+            let devices = try await device.client.devices(credential: device.enrolment.credential)
             guard !json else {
                 return console.line((["devices": .array(devices.map(Self.json))] as JSON).text)
             }
@@ -167,7 +167,7 @@ struct EnrolTool: Sendable {
                     : "this is not an ID of 26 characters\n  fix: see 'culvert enroll list \(name)'")
         }
         do throws(ProvisioningError) {
-            try await device.keeper.client.revoke(id, credential: device.enrolment.credential)
+            try await device.client.revoke(id, credential: device.enrolment.credential)
         } catch {
             throw EnrolProblem(error)
         }
@@ -183,6 +183,7 @@ struct EnrolTool: Sendable {
     private struct KeptDevice {
         var keeper: EnrolmentKeeper
         var enrolment: DeviceEnrolment
+        var client: EnrolmentClient { keeper.client.trusting(enrolment.grant) }
     }
 
     private func device(_ name: String) async throws(EnrolProblem) -> KeptDevice {

@@ -145,6 +145,65 @@ import X509
         }
     }
 
+    @Test("An interrupted activation of the backup key leaves a usable folder, and can be repeated", arguments: 0...3)
+    func interruptedActivation(written: Int) async throws {
+        try await TestFolder.use { folder in
+            let path = "\(folder)/gateway"
+            let directory = try GatewayDirectory.make(path, try Self.settings(), backupKey: "\(folder)/backup.pem")
+            let before = try directory.pins()
+            let old = try directory.apiCertificate()
+            // Another folder shows the complete change.
+            try FileManager.default.copyItem(atPath: path, toPath: "\(folder)/other")
+            let other = try GatewayDirectory(existing: "\(folder)/other")
+            let pins = try other.activateBackupKey("\(folder)/backup.pem", newBackupKey: "\(folder)/new.pem")
+            for name in ["api.key", "api.crt", "pins.json"].prefix(written) {
+                try directory.write(text: String(try other.text(name).dropLast()), name)
+            }
+            // Devices have the pins from before. The gateway presents one of them, and announces the one that it presents.
+            let presented = try directory.apiCertificate()
+            let key = try P256.Signing.PrivateKey(pemRepresentation: presented.key)
+            let pin = try GatewayCertificate.pin(key)
+            #expect(GatewayCertificate.isCertificate(presented.certificate, of: key))
+            #expect((presented.key == old.key) == (written == 0))
+            #expect([before.active, before.backup].contains(pin))
+            #expect([try directory.pins().active, try directory.pins().backup].contains(pin))
+            guard written < 3 else {
+                #expect(try directory.pins() == pins)
+                let error = #expect(throws: GatewayDirectoryError.self) {
+                    try directory.activateBackupKey("\(folder)/backup.pem", newBackupKey: "\(folder)/third.pem")
+                }
+                #expect(error?.reason.contains("already the active key") == true)
+                return
+            }
+            // The interrupted command has made its file for the new key.
+            let exists = #expect(throws: GatewayDirectoryError.self) {
+                try directory.activateBackupKey("\(folder)/backup.pem", newBackupKey: "\(folder)/new.pem")
+            }
+            #expect(exists?.kind == .exists)
+            let repeated = try directory.activateBackupKey(
+                "\(folder)/backup.pem", newBackupKey: "\(folder)/third.pem")
+            #expect(repeated.active == before.backup && repeated.backup != pins.backup)
+            #expect(try directory.pins() == repeated)
+        }
+    }
+
+    @Test("A failed activation of the backup key leaves no file for the new one, and the pins unchanged")
+    func failedActivation() async throws {
+        try await TestFolder.use { folder in
+            let path = "\(folder)/gateway"
+            let directory = try GatewayDirectory.make(path, try Self.settings(), backupKey: "\(folder)/backup.pem")
+            let before = try directory.pins()
+            // A folder in the place of the certificate.
+            try FileManager.default.removeItem(atPath: "\(path)/api.crt")
+            try FileManager.default.createDirectory(atPath: "\(path)/api.crt", withIntermediateDirectories: false)
+            #expect(throws: GatewayDirectoryError.self) {
+                try directory.activateBackupKey("\(folder)/backup.pem", newBackupKey: "\(folder)/new.pem")
+            }
+            #expect(FileStatus(of: "\(folder)/new.pem") == nil)
+            #expect(try directory.pins() == before)
+        }
+    }
+
     @Test(
         "The next key is stored with its time, an interrupted switch is completed, and damage is reported"
     )
