@@ -82,6 +82,7 @@ final class ServerNetworkCore {
                 logger.warning("IPv6 is switched off on this host: clients get addresses of IPv4 only")
             }
             // Undoes the changes of an earlier process before anything reads the host's own settings.
+            defer { reportKeptForwarding() }
             let ledger = try ChangeLedger(name: wanted.name, directory: directory, system: network)
             return (ledger, carriesIPv6 ? wanted : wanted.withoutIPv6)
         }
@@ -161,13 +162,22 @@ final class ServerNetworkCore {
 
     private func stop(_ ledger: ChangeLedger) {
         do throws(LinuxNetworkError) { try ledger.undoAll() } catch { logger.error("\(error)") }
+        reportKeptForwarding()
+    }
+
+    private func reportKeptForwarding() {
+        for kept in network.takeKeptForwarding() {
+            logger.warning(
+                """
+                \(kept.path) stays 1, so the host forwards packets: \(kept.interfaces.joined(separator: ", ")) began after the gateway \
+                and may need it; see "Containers on the gateway" in docs/gateway-rules.md
+                """)
+        }
     }
 
     // MARK: - Steps
 
     private static let kernel = "/proc/sys/net"
-    private static let forwarding4 = "\(kernel)/ipv4/ip_forward"
-    private static let forwarding6 = "\(kernel)/ipv6/conf/all/forwarding"
 
     private static func hostHasIPv6() throws(LinuxNetworkError) -> Bool {
         for part in ["all", "default"] {
@@ -182,7 +192,7 @@ final class ServerNetworkCore {
     ) throws(LinuxNetworkError) -> Set<ServerFirewall.Family> {
         var families: Set<ServerFirewall.Family> = []
         for isIPv6 in settings.addresses.map(\.isIPv6)
-        where try SmallFile.text(isIPv6 ? forwarding6 : forwarding4) ?? "0" == "0" {
+        where try SmallFile.text(HostForwarding.path(isIPv6: isIPv6)) ?? "0" == "0" {
             families.insert(ServerFirewall.Family(isIPv6: isIPv6))
         }
         return families
@@ -203,7 +213,7 @@ final class ServerNetworkCore {
             steps += [.interface(name: name), .link(other, mtu: settings.mtu)]
         }
         if settings.addresses.contains(where: { !$0.isIPv6 }) {
-            steps.append(.setting(path: Self.forwarding4, value: "1"))
+            steps.append(.setting(path: HostForwarding.path(isIPv6: false), value: "1"))
             // A new interface gets the value of `default`.
             steps += settings.tunnels.map {
                 .setting(path: "\(Self.kernel)/ipv4/conf/\($0)/forwarding", value: "1")
@@ -216,7 +226,7 @@ final class ServerNetworkCore {
                 let path = "\(Self.kernel)/ipv6/conf/\(link.name)/accept_ra"
                 if try SmallFile.text(path) == "1" { steps.append(.setting(path: path, value: "2")) }
             }
-            steps.append(.setting(path: Self.forwarding6, value: "1"))
+            steps.append(.setting(path: HostForwarding.path(isIPv6: true), value: "1"))
         }
         return (steps, interfaces)
     }
@@ -505,7 +515,7 @@ final class ServerNetworkCore {
 
     private static func isForwarding(_ step: Change) -> Bool {
         guard case .setting(let path, _) = step else { return false }
-        return path == forwarding4 || path == forwarding6
+        return HostForwarding.paths.contains(path)
     }
 
     /// Whether packets of clients are received, or forwarded, because of a change.

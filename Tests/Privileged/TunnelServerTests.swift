@@ -3,7 +3,9 @@
 
 #if os(Linux)
     import Foundation
+    import Logging
     import NetworkAddresses
+    import PacketTunnel
     import Testing
     import TunnelIO
 
@@ -115,6 +117,62 @@
                 #expect(try scene.kernelSettings() == kernel)
                 #expect(try scene.pings(forwarded, from: scene.neighbour, patience: 9), "\(forwarded)")
             }
+        }
+
+        /// Makes a bridge in the server's namespace, as the start of a container does.
+        private func makeBridge(_ scene: TunnelServerScene) throws {
+            try scene.world.host.run("ip", "link", "add", "docker9", "type", "bridge")
+            try scene.world.host.run("ip", "address", "add", "172.17.0.1/16", "dev", "docker9")
+            try scene.world.host.run("ip", "link", "set", "docker9", "up")
+        }
+
+        private func forwarding(_ scene: TunnelServerScene) throws -> [String] {
+            try scene.world.host.run(
+                "cat", "/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding",
+                "/proc/sys/net/ipv6/conf/eth0/accept_ra"
+            ).output.split(separator: "\n").map(String.init)
+        }
+
+        @Test("A container's network that began after the server keeps its forwarding, and the log names it")
+        func containers() async throws {
+            let scene = try TunnelServerScene()
+            #expect(try forwarding(scene) == ["0", "0", "1"])
+            let log = RecordedLog()
+            try await scene.start(
+                scene.settings(), logger: Logger(label: "server") { RedactingLogHandler(label: $0, sinks: [log]) })
+            try makeBridge(scene)
+            await scene.stop()
+            // Without the value 2 the host would lose its own IPv6 address.
+            #expect(try forwarding(scene) == ["1", "1", "2"])
+            let warnings = log.records.messages.map(\.message).filter { $0.contains("stays 1") }
+            #expect(warnings.count == 2, "\(warnings)")
+            #expect(
+                warnings.allSatisfy { $0.contains("docker9") && $0.contains("\"Containers on the gateway\"") },
+                "\(warnings)")
+            // The next server finds a host that forwards, and does not block its packets.
+            try await scene.start(scene.settings())
+            #expect(try scene.pings("203.0.113.7", from: scene.neighbour, patience: 9))
+            await scene.stop()
+            #expect(try forwarding(scene) == ["1", "1", "2"])
+        }
+
+        @Test(
+            "A killed server's forwarding is undone at the next start, unless a container's network began since",
+            arguments: [false, true])
+        func killedWithContainers(hasContainers: Bool) async throws {
+            let scene = try TunnelServerScene()
+            try scene.world.host.perform {
+                let killed = try ChangeLedger(
+                    name: TunnelServerScene.name, directory: JournalDirectory(path: scene.world.folder),
+                    system: LinuxNetwork(), owner: LinuxHostWorld.dead)
+                try killed.apply(HostForwarding.paths.map { .setting(path: $0, value: "1") })
+            }
+            if hasContainers { try makeBridge(scene) }
+            try await scene.start(scene.settings())
+            #expect(
+                try scene.pings("203.0.113.7", from: scene.neighbour, patience: hasContainers ? 9 : 1) == hasContainers)
+            await scene.stop()
+            #expect(try forwarding(scene).prefix(2) == (hasContainers ? ["1", "1"] : ["0", "0"]))
         }
 
         @Test("Flushed rules are loaded again within a second, with all clients")
