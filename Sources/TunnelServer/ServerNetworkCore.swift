@@ -76,6 +76,9 @@ final class ServerNetworkCore {
     /// - Returns: the devices, and the settings in effect: without IPv6 if the host has it disabled.
     func start(isMultiQueue: Bool) throws(TunnelServerError) -> (LinuxTun, [LinuxTun], ServerNetworkSettings) {
         if let running { return (running.device, running.further, running.firewall.settings) }
+        if let taken = try Self.onHost({ () throws(LinuxNetworkError) in try wanted.takenInterface(network) }) {
+            throw .interfaceTaken(taken)
+        }
         let (ledger, settings) = try Self.onHost { () throws(LinuxNetworkError) in
             let carriesIPv6 = try Self.hostHasIPv6()
             if !carriesIPv6, wanted.addresses.contains(where: \.isIPv6) {

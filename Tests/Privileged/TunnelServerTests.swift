@@ -175,6 +175,39 @@
             #expect(try forwarding(scene).prefix(2) == (hasContainers ? ["1", "1"] : ["0", "0"]))
         }
 
+        @Test("A second server with another journal is refused, and the first keeps its firewall")
+        func anotherJournal() async throws {
+            let scene = try TunnelServerScene()
+            var second = try scene.settings()
+            let folder = try TemporaryFolder()
+            second.journalFolder = folder.path
+            let table = Change.firewall(ServerFirewall(second, forwardedForClients: []).table)
+            // The other journal is that of a killed server, which had the same table.
+            try scene.world.host.perform {
+                let killed = try ChangeLedger(
+                    name: second.name, directory: JournalDirectory(path: folder.path), system: LinuxNetwork(),
+                    owner: LinuxHostWorld.dead)
+                try killed.apply([table])
+            }
+            try await scene.start(scene.settings())
+            let first = try #require(scene.network)
+            func rules() throws -> String { try scene.world.host.run("nft", "-a", "list", "ruleset").output }
+            let before = try rules()
+            let other = try scene.world.host.perform { try ServerNetwork(second) }
+            await #expect(throws: TunnelServerError.interfaceTaken(TunnelServerScene.name)) {
+                _ = try await other.start(isMultiQueue: false)
+            }
+            await other.stop()
+            #expect(try rules() == before)
+            #expect(first.repairs.count == 0)
+            #expect(try scene.pings("203.0.113.7", patience: 9))
+            // The second one starts once the first has ended.
+            await scene.stop()
+            _ = try await other.start(isMultiQueue: false)
+            #expect(try rules().contains("culvert_\(second.name)"))
+            await other.stop()
+        }
+
         @Test("Flushed rules are loaded again within a second, with all clients")
         func repaired() async throws {
             let scene = try TunnelServerScene()
