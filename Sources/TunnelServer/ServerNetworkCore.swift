@@ -270,6 +270,16 @@ final class ServerNetworkCore {
         return running.clients.refusals
     }
 
+    /// Checks networks that clients are about to get.
+    /// - Throws: `.subnet` for the first that no client may get.
+    func check(subnets: [IPPrefix]) throws(TunnelServerError) {
+        guard let clients = running?.clients else { throw .notRunning }
+        let refusal = try Self.onHost { () throws(LinuxNetworkError) in
+            try clients.refusal(among: subnets, on: network)
+        }
+        if let refusal { throw .subnet(refusal.subnet, refusal.reason) }
+    }
+
     // MARK: - Connections
 
     /// The end of connections of removed clients, on another thread.

@@ -175,6 +175,29 @@
             #expect(try forwarding(scene).prefix(2) == (hasContainers ? ["1", "1"] : ["0", "0"]))
         }
 
+        @Test("A new subnet must not contain the server's addresses, its next router or the clients' networks")
+        func checkedSubnets() async throws {
+            let scene = try TunnelServerScene()
+            try await scene.start(scene.settings())
+            let network = try #require(scene.network)
+            for (subnet, reason) in [
+                ("192.0.2.1/32", "the server's default route leads to 192.0.2.1, which is in it"),
+                ("2001:db8:2::1/128", "the server's default route leads to 2001:db8:2::1, which is in it"),
+                ("198.51.100.0/24", "the server has the address 198.51.100.1 in it"),
+                ("10.66.0.128/25", "10.66.0.0/24 is the clients' own"),
+            ] {
+                let subnet = try IPPrefix(subnet)
+                await #expect(throws: TunnelServerError.subnet(subnet, reason)) {
+                    try await network.check(subnets: [IPPrefix("192.168.50.0/24"), subnet])
+                }
+            }
+            try await network.check(subnets: [IPPrefix("192.168.50.0/24"), IPPrefix("fd50::/64")])
+            await scene.stop()
+            await #expect(throws: TunnelServerError.notRunning) {
+                try await network.check(subnets: [IPPrefix("192.168.50.0/24")])
+            }
+        }
+
         @Test("A second server with another journal is refused, and the first keeps its firewall")
         func anotherJournal() async throws {
             let scene = try TunnelServerScene()

@@ -193,6 +193,12 @@ extension RouteSocket {
         .map(ForeignRoute.init).filter { !$0.isCached }
     }
 
+    /// The next routers of the default routes, of any table.
+    package func defaultGateways() throws(LinuxNetworkError) -> [IPAddress] {
+        (try routes(isIPv6: false) + routes(isIPv6: true)).filter { $0.key?.destination.length == 0 }
+            .compactMap(\.gateway)
+    }
+
     /// Adds a policy rule.
     /// - Throws: `EEXIST` if an equal rule exists.
     package func add(_ rule: PolicyRule) throws(LinuxNetworkError) {
