@@ -227,7 +227,8 @@ final class ServerNetworkCore {
             // own address and route.
             for link in try network.netlink.links() where !link.isLoopback && !settings.tunnels.contains(link.name) {
                 let path = "\(Self.kernel)/ipv6/conf/\(link.name)/accept_ra"
-                if try SmallFile.text(path) == "1" { steps.append(.setting(path: path, value: "2")) }
+                // 2 may be another server's value, which must last as long as this server.
+                if try ["1", "2"].contains(SmallFile.text(path)) { steps.append(.setting(path: path, value: "2")) }
             }
             steps.append(.setting(path: HostForwarding.path(isIPv6: true), value: "1"))
         }

@@ -175,6 +175,25 @@
             #expect(try forwarding(scene).prefix(2) == (hasContainers ? ["1", "1"] : ["0", "0"]))
         }
 
+        @Test(
+            "The last of two servers undoes forwarding, unless a container's network began after the first",
+            arguments: [false, true])
+        func twoServersWithContainers(hasContainers: Bool) async throws {
+            let scene = try TunnelServerScene()
+            try await scene.start(scene.settings())
+            if hasContainers { try makeBridge(scene) }
+            var settings = try scene.settings()
+            settings.name = "srv1"
+            settings.addresses = [try InterfaceAddress("10.67.0.1/24"), try InterfaceAddress("fd67::1/64")]
+            let wanted = settings
+            let second = try scene.world.host.perform { try ServerNetwork(wanted) }
+            _ = try await second.start(isMultiQueue: false)
+            await scene.stop()
+            #expect(try forwarding(scene).prefix(2) == ["1", "1"])
+            await second.stop()
+            #expect(try forwarding(scene) == (hasContainers ? ["1", "1", "2"] : ["0", "0", "1"]))
+        }
+
         @Test("A new subnet must not contain the server's addresses, its next router or the clients' networks")
         func checkedSubnets() async throws {
             let scene = try TunnelServerScene()
