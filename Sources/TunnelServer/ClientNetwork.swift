@@ -220,14 +220,24 @@ final class ClientNetwork {
     }
 
     private func problem(of prefix: IPPrefix, _ own: [IPAddress]) -> String? {
+        if let problem = hostProblem(of: prefix, own) {
+            problem
+        } else if let other = admitted.first(where: { $0.overlaps(prefix) }) {
+            "it overlaps \(other), which is behind another client"
+        } else {
+            nil
+        }
+    }
+
+    /// The reason that no client can have a network, which does not depend on the other clients.
+    /// - Parameter own: The host's addresses.
+    func hostProblem(of prefix: IPPrefix, _ own: [IPAddress]) -> String? {
         if prefix.length == 0 || !carries(prefix) {
             "the network is a default route, or of a family that the tunnel does not have"
         } else if let other = firewall.settings.networks.first(where: { $0.overlaps(prefix) }) {
             "it overlaps \(other), the network of the clients' addresses"
         } else if let address = own.first(where: prefix.contains) {
             "the server has the address \(address) in it"
-        } else if let other = admitted.first(where: { $0.overlaps(prefix) }) {
-            "it overlaps \(other), which is behind another client"
         } else {
             nil
         }

@@ -76,12 +76,16 @@ final class ServerNetworkCore {
     /// - Returns: the devices, and the settings in effect: without IPv6 if the host has it disabled.
     func start(isMultiQueue: Bool) throws(TunnelServerError) -> (LinuxTun, [LinuxTun], ServerNetworkSettings) {
         if let running { return (running.device, running.further, running.firewall.settings) }
+        if let taken = try Self.onHost({ () throws(LinuxNetworkError) in try wanted.takenInterface(network) }) {
+            throw .interfaceTaken(taken)
+        }
         let (ledger, settings) = try Self.onHost { () throws(LinuxNetworkError) in
             let carriesIPv6 = try Self.hostHasIPv6()
             if !carriesIPv6, wanted.addresses.contains(where: \.isIPv6) {
                 logger.warning("IPv6 is disabled on this host: clients get IPv4 addresses only")
             }
             // Undoes the changes of an earlier process before anything reads the host's own settings.
+            defer { reportKeptForwarding() }
             let ledger = try ChangeLedger(name: wanted.name, directory: directory, system: network)
             return (ledger, carriesIPv6 ? wanted : wanted.withoutIPv6)
         }
@@ -182,13 +186,22 @@ final class ServerNetworkCore {
 
     private func stop(_ ledger: ChangeLedger) {
         do throws(LinuxNetworkError) { try ledger.undoAll() } catch { logger.error("\(error)") }
+        reportKeptForwarding()
+    }
+
+    private func reportKeptForwarding() {
+        for kept in network.takeKeptForwarding() {
+            logger.warning(
+                """
+                \(kept.path) stays 1, so the host forwards packets: \(kept.interfaces.joined(separator: ", ")) began after the gateway \
+                and may need it; see "Containers on the gateway" in docs/gateway-rules.md
+                """)
+        }
     }
 
     // MARK: - Steps
 
     private static let kernel = "/proc/sys/net"
-    private static let forwarding4 = "\(kernel)/ipv4/ip_forward"
-    private static let forwarding6 = "\(kernel)/ipv6/conf/all/forwarding"
 
     private static func hostHasIPv6() throws(LinuxNetworkError) -> Bool {
         for part in ["all", "default"] {
@@ -203,7 +216,7 @@ final class ServerNetworkCore {
     ) throws(LinuxNetworkError) -> Set<ServerFirewall.Family> {
         var families: Set<ServerFirewall.Family> = []
         for isIPv6 in settings.addresses.map(\.isIPv6)
-        where try SmallFile.text(isIPv6 ? forwarding6 : forwarding4) ?? "0" == "0" {
+        where try SmallFile.text(HostForwarding.path(isIPv6: isIPv6)) ?? "0" == "0" {
             families.insert(ServerFirewall.Family(isIPv6: isIPv6))
         }
         return families
@@ -224,7 +237,7 @@ final class ServerNetworkCore {
             steps += [.interface(name: name), .link(other, mtu: settings.mtu)]
         }
         if settings.addresses.contains(where: { !$0.isIPv6 }) {
-            steps.append(.setting(path: Self.forwarding4, value: "1"))
+            steps.append(.setting(path: HostForwarding.path(isIPv6: false), value: "1"))
             // A new interface gets the value of `default`.
             steps += settings.tunnels.map {
                 .setting(path: "\(Self.kernel)/ipv4/conf/\($0)/forwarding", value: "1")
@@ -235,9 +248,10 @@ final class ServerNetworkCore {
             // own address and route.
             for link in try network.netlink.links() where !link.isLoopback && !settings.tunnels.contains(link.name) {
                 let path = "\(Self.kernel)/ipv6/conf/\(link.name)/accept_ra"
-                if try SmallFile.text(path) == "1" { steps.append(.setting(path: path, value: "2")) }
+                // 2 may be another server's value, which must last as long as this server.
+                if try ["1", "2"].contains(SmallFile.text(path)) { steps.append(.setting(path: path, value: "2")) }
             }
-            steps.append(.setting(path: Self.forwarding6, value: "1"))
+            steps.append(.setting(path: HostForwarding.path(isIPv6: true), value: "1"))
         }
         return (steps, interfaces)
     }
@@ -276,6 +290,16 @@ final class ServerNetworkCore {
         defer { publish() }
         try Self.onHost { () throws(LinuxNetworkError) in try applyClients(running) }
         return running.clients.refusals
+    }
+
+    /// Checks networks that clients are about to get.
+    /// - Throws: `.subnet` for the first that no client may get.
+    func check(subnets: [IPPrefix]) throws(TunnelServerError) {
+        guard let clients = running?.clients else { throw .notRunning }
+        let refusal = try Self.onHost { () throws(LinuxNetworkError) in
+            try clients.refusal(among: subnets, on: network)
+        }
+        if let refusal { throw .subnet(refusal.subnet, refusal.reason) }
     }
 
     // MARK: - Connections
@@ -526,7 +550,7 @@ final class ServerNetworkCore {
 
     private static func isForwarding(_ step: Change) -> Bool {
         guard case .setting(let path, _) = step else { return false }
-        return path == forwarding4 || path == forwarding6
+        return HostForwarding.paths.contains(path)
     }
 
     /// Whether packets of clients are received, or forwarded, because of a change.

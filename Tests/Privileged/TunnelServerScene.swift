@@ -5,6 +5,8 @@
     import Foundation
     import Logging
     import NetworkAddresses
+    import PacketTunnel
+    import PacketTunnelTesting
     import Testing
     import TunnelIO
 
@@ -35,6 +37,12 @@
         }
 
         deinit { loop.stop() }
+    }
+
+    /// Records the log of a server.
+    struct RecordedLog: LogSink {
+        let records = Eavesdropper<LogRecord>()
+        func write(_ record: LogRecord) { records.observe(record) }
     }
 
     /// A server between a router with the internet behind it, a local network, and a client in a separate namespace whose
@@ -88,11 +96,12 @@
         /// Starts the server, with a client of 10.66.0.2 and fd66::2 behind it, and another one that does not exist.
         /// - Parameter endConnections: Replaces the function that ends connections.
         func start(
-            _ settings: ServerNetworkSettings, endConnections: ServerNetworkCore.EndConnections? = nil
+            _ settings: ServerNetworkSettings, logger: Logger = Logger(label: "server"),
+            endConnections: ServerNetworkCore.EndConnections? = nil
         ) async throws {
             let network = try world.host.perform {
-                guard let endConnections else { return try ServerNetwork(settings) }
-                return try ServerNetwork(settings, logger: Logger(label: "server"), endConnections: endConnections)
+                guard let endConnections else { return try ServerNetwork(settings, logger: logger) }
+                return try ServerNetwork(settings, logger: logger, endConnections: endConnections)
             }
             self.network = network
             let (device, _, _) = try await network.start(isMultiQueue: false)

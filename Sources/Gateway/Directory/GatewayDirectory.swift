@@ -35,6 +35,12 @@ package struct GatewayDirectory: Sendable {
         static let loginKey = "login.key"
         static let loginPresharedKey = "login.preshared.key"
         static let database = "gateway.db"
+        /// The mark of a folder that has, or had, a database.
+        static let databaseMark = "gateway.db.made"
+        /// Whether a file is a copy of the database that a backup or a migration makes, or SQLite's journal of one.
+        static func isCopy(_ name: String) -> Bool {
+            name.hasPrefix("copy-") && name.contains(".db") || name.hasPrefix("\(database).copy")
+        }
         /// The files of a backup in addition to the database.
         static let kept = [
             GatewaySettings.fileName, serverKey, nextServerKey, presharedMaster, apiKey, apiCertificate, pins,
@@ -132,9 +138,24 @@ package struct GatewayDirectory: Sendable {
         let held = Mutex<SharedDescriptor?>(nil)
     }
 
-    /// Opens the database.
+    /// Opens the database. The first call makes it.
+    ///
+    /// The caller has locked the folder, so that copies in it are those of an ended process. They are removed.
+    /// - Throws: ``GatewayDirectoryError`` of kind `.missing` if the folder had a database, which is gone: a new one would refuse all
+    ///   devices.
     package func openStore() throws(GatewayDirectoryError) -> GatewayStore {
-        do throws(StoreError) { return try GatewayStore(path: database) } catch { throw GatewayDirectoryError(error) }
+        let isMarked = try files.read(Name.databaseMark) != nil
+        guard !isMarked || FileStatus(of: database, followsLinks: false) != nil else {
+            throw GatewayDirectoryError(
+                "\(database) is missing", kind: .missing,
+                fix: "restore a backup, or delete \(path)/\(Name.databaseMark) to begin without users and devices")
+        }
+        for name in try files.names() where Name.isCopy(name) { try? files.remove(name) }
+        let store: GatewayStore
+        do throws(StoreError) { store = try GatewayStore(path: database) } catch { throw GatewayDirectoryError(error) }
+        // A full disk must not stop the gateway; the next start tries again.
+        if !isMarked { try? write(text: "This folder has the database \(Name.database).", Name.databaseMark) }
+        return store
     }
 
     // MARK: - Settings

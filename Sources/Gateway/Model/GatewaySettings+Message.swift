@@ -18,6 +18,7 @@ extension GatewaySettings {
         Field(
             "adminTLS", \.adminTLS, .nullable(.object(CertificateFiles.message, .create), omitted: "none"),
             options: .patch)
+        Field("metricsNeedToken", \.metricsNeedToken, .flag, options: .patch)
         Field("socket", \.socket, .path, options: .patch)
         Field(part: "addKey", \.addKey, AddKey.message)
         Field(part: "loginTunnel", \.loginTunnel, LoginTunnel.message)

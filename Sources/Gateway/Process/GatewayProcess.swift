@@ -55,6 +55,7 @@ package final class GatewayProcess: Sendable {
                 settings.loginTunnel.isEnabled && options.network != nil ? try folder.loginKeys() : nil
             var runtimeOptions = GatewayRuntime.Options()
             runtimeOptions.stopLimit = options.stopLimit
+            if let network = options.network { service.useNetwork(network) }
             let runtime = options.network.map {
                 GatewayRuntime(
                     service: service, network: $0, datagrams: options.datagrams, loginKeys: loginKeys,

@@ -106,6 +106,12 @@ package final class GatewayService: Sendable {
                 successes: LoginLimiter.Successes(sessionsPerUser: settings.loginTunnel.sessionsPerUser)))
     }
 
+    /// The network that checks the subnets of devices; `nil` without a tunnel.
+    let network = Mutex<(any PeerNetwork)?>(nil)
+
+    /// Has a network check the subnets of devices from now on.
+    package func useNetwork(_ network: any PeerNetwork) { self.network.withLock { $0 = network } }
+
     // MARK: - Time
 
     /// The wall clock in whole milliseconds, the precision of the store.

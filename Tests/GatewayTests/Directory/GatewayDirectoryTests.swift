@@ -84,6 +84,40 @@ import X509
         }
     }
 
+    @Test("A database that is missing from a folder that had one is an error, and a new folder gets one")
+    func missingDatabase() async throws {
+        try await TestFolder.use { folder in
+            let path = "\(folder)/gateway"
+            _ = try GatewayDirectory.make(path, try Self.settings(), backupKey: "\(folder)/backup.pem")
+            let directory = try GatewayDirectory(existing: path)
+            try directory.openStore().close()
+            // A folder of an earlier version has no mark yet.
+            try FileManager.default.removeItem(atPath: "\(path)/gateway.db.made")
+            try directory.openStore().close()
+            try FileManager.default.removeItem(atPath: directory.database)
+            let error = #expect(throws: GatewayDirectoryError.self) { try directory.openStore().close() }
+            #expect(error?.kind == .missing && error?.reason == "\(path)/gateway.db is missing")
+            #expect(error?.fix.contains("\(path)/gateway.db.made") == true)
+            #expect(FileStatus(of: directory.database) == nil)
+            try FileManager.default.removeItem(atPath: "\(path)/gateway.db.made")
+            try directory.openStore().close()
+            #expect(FileStatus(of: directory.database) != nil)
+        }
+    }
+
+    @Test("The copies of a killed backup or migration are removed, and kept copies stay")
+    func abandonedCopies() async throws {
+        try await TestFolder.use { folder in
+            let path = "\(folder)/gateway"
+            let directory = try GatewayDirectory.make(path, try Self.settings(), backupKey: "\(folder)/backup.pem")
+            let abandoned = ["copy-1f.db", "copy-1f.db-journal", "gateway.db.copy", "gateway.db.copy-journal"]
+            for name in abandoned + ["gateway.db.version-9"] { try directory.files.write([1], to: name) }
+            try directory.openStore().close()
+            let names = try directory.files.names()
+            #expect(names.contains("gateway.db.version-9") && names.allSatisfy { !abandoned.contains($0) }, "\(names)")
+        }
+    }
+
     @Test(
         "The certificate names the host, is valid from 2000 to 2120, and has the pinned key",
         arguments: ["vpn.example.com", "192.0.2.1", "2001:db8::1"])

@@ -34,6 +34,8 @@ final class MemoryPeerNetwork: PeerNetwork {
         _: [IPPrefix: ClientAccess?], isComplete _: Bool, released _: Set<IPPrefix>
     ) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] { [:] }
 
+    func check(subnets _: [IPPrefix]) async throws(TunnelServerError) {}
+
     func stop() async {}
 
     var condition: NetworkState { NetworkState() }
