@@ -82,7 +82,8 @@ public enum LeakPolicy: String, Codable, Hashable, Sendable, CaseIterable, Compa
         case (.tunnelTransport, _), (.loopback, _), (.linkConfiguration, _), (.localNetwork, _), (.allowedNetwork, _):
             true
         case (_, .everything): false
-        case (.excluded, _), (.unrouted, _), (.otherDNS, _): true
+        case (.excluded, .routeBased), (.unrouted, .routeBased), (.otherDNS, .routeBased): true
+        case (.excluded, .enforcedRoutes), (.unrouted, .enforcedRoutes), (.otherDNS, .enforcedRoutes): true
         case (.included, .routeBased), (.tunnelDNS, .routeBased): phase == .connecting || phase == .blocked
         case (.includedBoundElsewhere, .routeBased): true
         case (.included, .enforcedRoutes), (.includedBoundElsewhere, .enforcedRoutes), (.tunnelDNS, .enforcedRoutes):

@@ -137,7 +137,13 @@ final class NetworkExtensionPlatform: TunnelPlatform, @unchecked Sendable {
 
 extension NEVPNProtocol {
     /// The packets that the system blocks for this configuration.
-    var leakPolicy: LeakPolicy { includeAllNetworks ? .everything : enforceRoutes ? .enforcedRoutes : .routeBased }
+    var leakPolicy: LeakPolicy {
+        // With `includeAllNetworks`, the system ignores `enforceRoutes`.
+        LeakPolicy.allCases.first { policy in
+            policy.routesEverything == includeAllNetworks
+                && (includeAllNetworks || policy.refusesTunnelledOnly == enforceRoutes)
+        } ?? .everything
+    }
 
     /// Makes the system hold back what `policy` says.
     /// - Parameter allowsLocalNetwork: whether networks that are attached directly are reached directly.

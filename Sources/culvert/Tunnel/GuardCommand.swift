@@ -39,7 +39,8 @@ struct GuardCommand: ParsableCommand {
     @Option(help: ArgumentHelp("The interface's name, in place of the file's or profile's.", valueName: "name"))
     var interface: String?
 
-    @Option(help: ArgumentHelp("The policy to hold: enforced or everything.", valueName: "policy"))
+    @Option(
+        help: ArgumentHelp("The policy to hold: \(LeakPolicyName.list(\.blocksAfterFailure)).", valueName: "policy"))
     var leakPolicy: LeakPolicyName?
 
     @Flag(help: "Release the policy: it then lasts only as long as the tunnel.")
@@ -79,8 +80,8 @@ struct GuardCommand: ParsableCommand {
         guard loaded.leakPolicy.blocksAfterFailure else {
             throw CommandProblem(
                 ExitStatus.usage,
-                "the leak policy of \(loaded.source) is 'route-based', which blocks nothing\n"
-                    + "  fix: use --leak-policy enforced, or --leak-policy everything")
+                "the leak policy of \(loaded.source) is '\(LeakPolicyName(loaded.leakPolicy).rawValue)', which blocks nothing\n"
+                    + "  fix: use --leak-policy with \(LeakPolicyName.list(\.blocksAfterFailure))")
         }
         return loaded
     }

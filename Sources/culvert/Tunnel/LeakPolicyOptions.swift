@@ -16,7 +16,7 @@ extension LeakPolicyName: ExpressibleByArgument {}
 struct LeakPolicyOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "The traffic that may leave outside the tunnel: route-based, enforced or everything.", valueName: "policy")
+            "The traffic that may leave outside the tunnel: \(LeakPolicyName.list()).", valueName: "policy")
     )
     var leakPolicy: LeakPolicyName?
 

@@ -23,9 +23,8 @@ struct UpCommand: ParsableCommand {
 
             Routes, name servers and hooks (PreUp, PostUp, PreDown, PostDown) are what wg-quick(8) would make of the \
             file. The local network stays reachable outside the tunnel unless --no-local-network is given, and so does \
-            each network of --allow-network. --leak-policy limits other traffic outside the tunnel: 'route-based', \
-            all that the routing table sends elsewhere, as with wg-quick; 'enforced', nothing that is routed into the \
-            tunnel, even when it fails; 'everything', nothing at all.
+            each network of --allow-network. --leak-policy limits other traffic outside the tunnel: \
+            \(LeakPolicyName.meanings).
 
             A tunnel whose server is silent stays up and continues to try forever, so that no traffic leaves \
             outside it: see --end-when-dead.
