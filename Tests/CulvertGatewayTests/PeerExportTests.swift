@@ -2,12 +2,14 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import ArgumentParser
     import CTunnelSystem
     import CommandLineSupport
     import CommandLineTesting
     import FoundationEssentials
     import Gateway
     import NetworkAddresses
+    import PacketTunnelLinux
     import PacketTunnelTesting
     import Provisioning
     import Testing
