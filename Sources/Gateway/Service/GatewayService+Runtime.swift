@@ -27,7 +27,7 @@ extension GatewayService {
         let isActive = device.isActive(at: .distantPast) && user.isActive(at: .distantPast)
         let key = isActive ? device.publicKey : nil
         var former: FormerEndpoint?
-        // A device that was seen before it got its present key was authenticated by another one.
+        // A device that was last seen before it got its present key was authenticated by another key.
         if key != nil, let endpoint = device.lastEndpoint, let seenAt = device.lastSeenAt,
             seenAt >= device.keyAt ?? .distantPast
         {
