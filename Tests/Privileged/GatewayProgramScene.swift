@@ -107,6 +107,12 @@
             running = nil
         }
 
+        /// Ends the gateway as the system does when memory runs out.
+        func crash() {
+            running?.kill()
+            running = nil
+        }
+
         /// A line of `/proc/PID/status` of the gateway.
         func status(_ key: String) throws -> String? { DaemonRemains.status(key, of: try #require(running).processID) }
 
@@ -159,6 +165,24 @@
                 return source != nil
             }
             return try #require(source).bytes[4..<8].map { "\($0)" }.joined(separator: ".")
+        }
+
+        /// Configures a stock daemon with an exported file: everything that wg(8) reads, and the work of wg-quick(8) for the
+        /// rest.
+        /// - Parameter router: The daemon's way to the gateway.
+        func configure(_ daemon: DaemonProcess, with text: String, via router: String) throws {
+            let file = try files.write(text, to: "\(daemon.name).conf")
+            try Wg.configure(daemon.name, try PrivilegedTests.run(["wg-quick", "strip", file]).output)
+            let line = try #require(text.split(separator: "\n").first { $0.hasPrefix("Address = ") })
+            let addresses = line.dropFirst("Address = ".count).replacing(" ", with: "").split(separator: ",").map(
+                String.init)
+            #expect(addresses.count == 2, "\(text)")
+            let namespace = daemon.namespace
+            for address in addresses { try namespace.run("ip", "address", "add", address, "dev", daemon.name) }
+            try namespace.run("ip", "link", "set", daemon.name, "mtu", "1420", "up")
+            try namespace.run("ip", "route", "add", Self.host, "via", router)
+            try namespace.run("ip", "route", "replace", "default", "dev", daemon.name)
+            try namespace.run("ip", "-6", "route", "add", "default", "dev", daemon.name)
         }
 
         /// Invites a user's device, and enrols it as the profile `office`.

@@ -53,19 +53,7 @@
             let (scene, text, _) = try made()
             let anna = scene.network.anna
             let daemon = try DaemonProcess(program, in: anna)
-            let file = scene.files.path + "/\(daemon.name).conf"
-            try FileManager.default.moveItem(atPath: scene.files.path + "/phone.conf", toPath: file)
-            // Everything that wg(8) reads, and the work of wg-quick(8) for the rest.
-            try Wg.configure(daemon.name, try PrivilegedTests.run(["wg-quick", "strip", file]).output)
-            let line = try #require(text.split(separator: "\n").first { $0.hasPrefix("Address = ") })
-            let addresses = line.dropFirst("Address = ".count).replacing(" ", with: "").split(separator: ",").map(
-                String.init)
-            #expect(addresses.count == 2, "\(text)")
-            for address in addresses { try anna.run("ip", "address", "add", address, "dev", daemon.name) }
-            try anna.run("ip", "link", "set", daemon.name, "mtu", "1420", "up")
-            try anna.run("ip", "route", "add", GatewayProgramScene.host, "via", "198.51.100.1")
-            try anna.run("ip", "route", "replace", "default", "dev", daemon.name)
-            try anna.run("ip", "-6", "route", "add", "default", "dev", daemon.name)
+            try scene.configure(daemon, with: text, via: "198.51.100.1")
             try expectTunnel(scene)
             let peer = try #require(try Wg.dump(daemon.name).peers.first)
             #expect(peer.endpoint == "\(GatewayProgramScene.host):51820" && peer.keepalive == "25")

@@ -28,11 +28,13 @@ package struct Peer: Equatable, Sendable {
     package var rules: [AccessRule]
     /// Whether the store has recorded a handshake or a packet of the device.
     package var hasBeenSeen: Bool
+    /// The endpoint at which a device with a key was last seen; `nil` if the store has recorded none.
+    package var formerEndpoint: FormerEndpoint?
 
     package init(
         deviceID: DeviceID, userID: UserID? = nil, expiresAt: Date? = nil, publicKey: PublicKey?,
         presharedKey: PresharedKey? = nil, password: StoredPassword? = nil, sources: [IPPrefix],
-        rules: [AccessRule] = [], hasBeenSeen: Bool = true
+        rules: [AccessRule] = [], hasBeenSeen: Bool = true, formerEndpoint: FormerEndpoint? = nil
     ) {
         self.deviceID = deviceID
         self.userID = userID
@@ -43,5 +45,14 @@ package struct Peer: Equatable, Sendable {
         self.sources = sources
         self.rules = rules
         self.hasBeenSeen = hasBeenSeen
+        self.formerEndpoint = formerEndpoint
     }
+}
+
+/// The endpoint of an authenticated device, and the last time at which the store recorded that the device was online.
+package struct FormerEndpoint: Equatable, Sendable {
+    package var endpoint: Endpoint
+    package var seenAt: Date
+
+    package init(_ endpoint: Endpoint, seenAt: Date) { (self.endpoint, self.seenAt) = (endpoint, seenAt) }
 }

@@ -8,33 +8,9 @@ import NetworkAddresses
 import PacketTunnelLinux
 import Synchronization
 package import TunnelIO
-package import TunnelServer
+import TunnelServer
 package import WireGuardCore
 package import WireGuardDevice
-
-/// The reason that a gateway's tunnel cannot run.
-package enum GatewayRuntimeError: Error, Hashable, Sendable, CustomStringConvertible {
-    case network(TunnelServerError)
-    case tunnel(WireGuardDeviceError)
-    /// The login tunnel cannot run, or has failed.
-    case login(TunnelIOError)
-    case service(GatewayError)
-    /// The interface was removed, or something failed for good.
-    case ended(WireGuardDevice.CloseReason)
-    /// It was started before, or has been stopped.
-    case notStarted
-
-    package var description: String {
-        switch self {
-        case .network(let error): error.description
-        case .tunnel(let error): error.description
-        case .login(let error): "the login tunnel: \(error)"
-        case .service(let error): error.description
-        case .ended(let reason): "the tunnel has ended: \(reason)"
-        case .notStarted: "the tunnel was started before, or has been stopped"
-        }
-    }
-}
 
 /// Runs a gateway's WireGuard tunnel, its login tunnel, or both, and makes peers, firewall and routes match the store.
 ///
@@ -215,6 +191,7 @@ package actor GatewayRuntime {
             Task {
                 while (try? await Task.sleep(for: options.flushInterval)) != nil { arrivals.yield(.flush) }
             },
+            resumeSessions(),
         ]
         var end: GatewayRuntimeError?
         await withTaskCancellationHandler {
@@ -235,6 +212,18 @@ package actor GatewayRuntime {
         // A separate task: this one may be cancelled, and the counters would not be stored.
         await Task { await stop() }.value
         if let end, end != .ended(.requested) { throw end }
+    }
+
+    /// Starts handshakes with the devices that were online shortly before the gateway started.
+    private func resumeSessions() -> Task<Void, Never> {
+        let (device, logger) = (device, logger)
+        let resumption = SessionResumption(peers.formerEndpoints, at: clock.now(), flushInterval: options.flushInterval)
+        return Task {
+            let count = await resumption.run { key, endpoint in
+                device?.requestHandshake(with: key, atFormer: endpoint, attempts: SessionResumption.attempts) == true
+            }
+            if count > 0 { logger.info("started handshakes with \(count) devices that were online before the start") }
+        }
     }
 
     /// Stores the counters and undoes every change. You can call it more than once.

@@ -200,6 +200,11 @@ struct PeerReconciler: Sendable {
             sources: isWhole ? peer.sources : peer.sources.filter { refused[$0] == nil })
     }
 
+    /// The endpoints at which the store has recorded the peers of WireGuard, as of the last time that it was read.
+    var formerEndpoints: [PublicKey: FormerEndpoint] {
+        devices.compactMapValues { peers[$0]?.formerEndpoint }
+    }
+
     // MARK: - Applied
 
     /// Whether WireGuard and the network have all devices, except for those that are excluded.
@@ -227,8 +232,8 @@ struct PeerReconciler: Sendable {
     private func served(_ id: DeviceID) -> Peer? {
         guard !denied.contains(id), var peer = peers[id] else { return nil }
         if !servesWireGuard { (peer.publicKey, peer.presharedKey) = (nil, nil) }
-        // WireGuard and the network depend on neither value, so changes are ignored; `denied` enforces the expiry.
-        (peer.expiresAt, peer.hasBeenSeen) = (nil, true)
+        // WireGuard and the network depend on none of these values, so changes are ignored; `denied` enforces the expiry.
+        (peer.expiresAt, peer.hasBeenSeen, peer.formerEndpoint) = (nil, true, nil)
         return peer.publicKey == nil && peer.password == nil ? nil : peer
     }
 }

@@ -26,13 +26,20 @@ extension GatewayService {
         // The runtime enforces expiries that were not recorded yet.
         let isActive = device.isActive(at: .distantPast) && user.isActive(at: .distantPast)
         let key = isActive ? device.publicKey : nil
+        var former: FormerEndpoint?
+        // A device that was last seen before it got its present key was authenticated by another key.
+        if key != nil, let endpoint = device.lastEndpoint, let seenAt = device.lastSeenAt,
+            seenAt >= device.keyAt ?? .distantPast
+        {
+            former = FormerEndpoint(endpoint, seenAt: seenAt)
+        }
         return Peer(
             deviceID: device.id, userID: user.id,
             expiresAt: [device.expiresAt, user.expiresAt].compactMap { $0 }.min(), publicKey: key,
             presharedKey: key == nil ? nil : presharedKey(of: device),
             password: isActive && device.kind == .login ? user.password : nil,
             sources: device.addresses.map { IPPrefix(host: $0) } + device.subnets, rules: record.rules,
-            hasBeenSeen: device.lastSeenAt != nil)
+            hasBeenSeen: device.lastSeenAt != nil, formerEndpoint: former)
     }
 
     /// Adds the traffic counted since the last call.

@@ -29,7 +29,7 @@ extension Engine {
             }
             return
         }
-        guard var staticStatic = staticStatic(with: peer, identity) else { return }
+        guard countInitiation(to: peer), var staticStatic = staticStatic(with: peer, identity) else { return }
         defer { staticStatic.wipe() }
 
         endHandshake(of: peer)
@@ -64,6 +64,21 @@ extension Engine {
         peer.sentBytes += UInt64(message.count)
         outbox.append(message, to: endpoint)
         schedule(peer)
+    }
+
+    /// Counts an initiation against the limit of the peer's endpoint.
+    /// - Returns: false if the endpoint had as many already; then it is forgotten.
+    private mutating func countInitiation(to peer: Peer) -> Bool {
+        guard let left = peer.initiationsLeft else { return true }
+        guard left == 0 else {
+            peer.initiationsLeft = left - 1
+            return true
+        }
+        setEndpoint(nil, of: peer.publicKey)
+        peer.retransmitAt = Peer.never
+        endHandshake(of: peer)
+        dropStaged(of: peer)
+        return false
     }
 
     /// DH of both static keys, as a copy that the caller wipes; `nil` if the peer's key is a low-order point.
@@ -247,5 +262,6 @@ extension Engine {
     mutating func roam(_ peer: Peer, to source: Endpoint) {
         if peer.endpoint != source { statistics.endpointChanges += 1 }
         peer.endpoint = source
+        peer.initiationsLeft = nil
     }
 }

@@ -118,7 +118,9 @@ extension Engine {
     /// Sets the peer's endpoint, until an authentic packet arrives from another one. Nothing is sent immediately; see
     /// ``setEndpoint(_:of:at:wall:)``.
     public mutating func setEndpoint(_ endpoint: Endpoint?, of publicKey: PublicKey) {
-        peer(publicKey)?.endpoint = endpoint
+        guard let peer = peer(publicKey) else { return }
+        peer.endpoint = endpoint
+        peer.initiationsLeft = nil
     }
 
     /// Sets where the peer is, and sends what waited for that, a persistent keepalive for example.

@@ -10,6 +10,9 @@ final class Peer {
     let slot: Int32
     var presharedKey: PresharedKey?
     var endpoint: Endpoint?
+    /// The number of initiations that ``endpoint`` may still get, or `nil` for no limit. Set while the endpoint is one of an
+    /// earlier process and no authentic message has arrived from the peer.
+    var initiationsLeft: Int?
     /// Seconds between persistent keepalives; zero is off.
     var persistentKeepalive: UInt16 = 0
 

@@ -15,6 +15,22 @@ extension Engine {
         schedule(peer)
     }
 
+    /// Starts a handshake with a peer at the endpoint that it had in an earlier process, to replace the session that the peer
+    /// still has.
+    ///
+    /// The endpoint gets at most `attempts` initiations, 5 s apart, even if packets for the peer arrive. If no authentic message
+    /// has arrived from the peer 5 s after the last one, the engine forgets the endpoint.
+    /// - Returns: false, without an effect, if the peer has an endpoint, there is no such peer, or the engine is down.
+    package mutating func requestHandshake(
+        with publicKey: PublicKey, atFormer endpoint: Endpoint, attempts: Int, at now: Instant, wall: WallTime
+    ) -> Bool {
+        guard isUp, let peer = peer(publicKey), peer.endpoint == nil else { return false }
+        setEndpoint(endpoint, of: publicKey)
+        peer.initiationsLeft = attempts
+        requestHandshake(with: publicKey, at: now, wall: wall)
+        return true
+    }
+
     /// Queues an IP packet of the owner's own for the peer whose allowed IPs have `destination`, as if it had come from the
     /// interface.
     /// - Returns: false if no peer has the destination, or the engine is down.

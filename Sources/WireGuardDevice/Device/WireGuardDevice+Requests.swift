@@ -15,6 +15,18 @@ extension WireGuardDevice {
         lanes.wake()
     }
 
+    /// Starts a handshake with a peer at the endpoint that it had in an earlier process. If the peer does not answer, the
+    /// endpoint gets at most `attempts` initiations, 5 s apart, and the device forgets it.
+    /// - Returns: false, without an effect, if the peer has an endpoint, there is no such peer, or the device is down.
+    package func requestHandshake(with key: PublicKey, atFormer endpoint: Endpoint, attempts: Int) -> Bool {
+        let isStarted = transport.withEngine {
+            $0.requestHandshake(
+                with: key, atFormer: endpoint, attempts: attempts, at: SystemTime.now(), wall: SystemTime.wall())
+        }
+        lanes.wake()
+        return isStarted
+    }
+
     /// Sends an IP packet of the owner's own through the tunnel, as if it had come from the interface.
     /// - Returns: false if no peer has the destination, or the device is down.
     @discardableResult

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import FoundationEssentials
+import NetworkAddresses
+import WireGuardCore
+
+/// The handshakes that a gateway starts after its own start.
+///
+/// The sessions of WireGuard end with the gateway's process, but a device continues to use its session until a packet has had no
+/// answer for 15 s. A handshake that the gateway starts gives both ends a new session immediately. Only endpoints of authenticated
+/// devices get an initiation.
+struct SessionResumption: Sendable {
+    /// The number of initiations to an endpoint that does not answer.
+    static let attempts = 3
+    /// The number of handshakes that start together, and the pause after them, which bounds their rate to 1,000 per second.
+    static let (groupSize, pause) = (20, Duration.milliseconds(20))
+
+    /// The devices in the order of their handshakes: the last one that was seen is the first.
+    let devices: [(key: PublicKey, endpoint: Endpoint)]
+
+    /// Selects the devices that may still have a session, which lasts for 180 s (WireGuard paper, section 6.1). If the gateway
+    /// was killed, the store may lack what happened within one interval between flushes.
+    ///
+    /// A time in the future is accepted within the same bound, since the clock may have been set back a little.
+    init(_ former: [PublicKey: FormerEndpoint], at now: Date, flushInterval: Duration) {
+        let longest: Duration = .nanoseconds(TimerConstants.rejectAfterTime) + flushInterval
+        devices =
+            former
+            .filter { abs(now.timeIntervalSince($0.value.seenAt)) <= longest / .seconds(1) }
+            .sorted { $0.value.seenAt > $1.value.seenAt }
+            .map { ($0.key, $0.value.endpoint) }
+    }
+
+    /// Starts the handshakes at a bounded rate, until the task is cancelled.
+    /// - Parameter start: Starts a handshake; returns false for a device that is connected already, or is no longer a peer.
+    /// - Returns: The number of handshakes that were started.
+    func run(
+        clock: any Clock<Duration> = ContinuousClock(), start: (PublicKey, Endpoint) -> Bool
+    ) async -> Int {
+        var started = 0
+        for (index, device) in devices.enumerated() {
+            if index > 0, index.isMultiple(of: Self.groupSize) {
+                guard (try? await clock.sleep(for: Self.pause)) != nil else { return started }
+            }
+            if start(device.key, device.endpoint) { started += 1 }
+        }
+        return started
+    }
+}
