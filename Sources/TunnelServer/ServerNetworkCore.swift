@@ -103,7 +103,7 @@ final class ServerNetworkCore {
         let firewall = ServerFirewall(
             settings,
             forwardedForClients: try Self.onHost { () throws(LinuxNetworkError) in
-                try Self.forwardedForClients(settings)
+                try HostForwarding.forServers(settings, others: directory.pendingChanges(except: settings.name))
             })
         let rules = Change.firewall(firewall.table)
         try Self.onHost { () throws(LinuxNetworkError) in
@@ -166,26 +166,14 @@ final class ServerNetworkCore {
     // MARK: - Steps
 
     private static let kernel = "/proc/sys/net"
-    private static let forwarding4 = "\(kernel)/ipv4/ip_forward"
-    private static let forwarding6 = "\(kernel)/ipv6/conf/all/forwarding"
+    private static let forwarding4 = HostForwarding.path(isIPv6: false)
+    private static let forwarding6 = HostForwarding.path(isIPv6: true)
 
     private static func hostHasIPv6() throws(LinuxNetworkError) -> Bool {
         for part in ["all", "default"] {
             guard try SmallFile.text("\(kernel)/ipv6/conf/\(part)/disable_ipv6") == "0" else { return false }
         }
         return true
-    }
-
-    /// The families that the server will forward and the host does not forward yet.
-    private static func forwardedForClients(
-        _ settings: ServerNetworkSettings
-    ) throws(LinuxNetworkError) -> Set<ServerFirewall.Family> {
-        var families: Set<ServerFirewall.Family> = []
-        for isIPv6 in settings.addresses.map(\.isIPv6)
-        where try SmallFile.text(isIPv6 ? forwarding6 : forwarding4) ?? "0" == "0" {
-            families.insert(ServerFirewall.Family(isIPv6: isIPv6))
-        }
-        return families
     }
 
     /// The changes of the network except for the firewall, in their order; forwarding is last.
@@ -212,9 +200,13 @@ final class ServerNetworkCore {
         if settings.addresses.contains(where: \.isIPv6) {
             // A host that forwards ignores router advertisements unless it is told to accept them: the server would lose its
             // own address and route.
+            let others = directory.pendingChanges(except: settings.name)
             for link in try network.netlink.links() where !link.isLoopback && !settings.tunnels.contains(link.name) {
                 let path = "\(Self.kernel)/ipv6/conf/\(link.name)/accept_ra"
-                if try SmallFile.text(path) == "1" { steps.append(.setting(path: path, value: "2")) }
+                let change = Change.setting(path: path, value: "2")
+                // Another server's change must last as long as this server.
+                let isShared = others.contains { $0.change == change }
+                if try isShared || SmallFile.text(path) == "1" { steps.append(change) }
             }
             steps.append(.setting(path: Self.forwarding6, value: "1"))
         }
@@ -438,6 +430,7 @@ final class ServerNetworkCore {
             routingProblems = repair.failures.map { change, error in
                 (change.summary, "\(change.summary): \(error)")
             }
+            routingProblems += try HostForwarding.problems(running.firewall.settings, links: network.netlink.links())
         } catch {
             routingProblems = [("the routes", "the routes: \(error)")]
         }
