@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnelLinux
 
 /// The host's forwarding of packets, which all servers of the host share.
@@ -24,7 +25,7 @@ enum HostForwarding {
             let isForServers = others.contains {
                 $0.change == .setting(path: path, value: "1") && $0.previous == .setting("0")
             }
-            if isForServers || (try SmallFile.text(path) ?? "0") == "0" {
+            if try isForServers || SmallFile.text(path) ?? "0" == "0" {
                 families.insert(ServerFirewall.Family(isIPv6: isIPv6))
             }
         }
