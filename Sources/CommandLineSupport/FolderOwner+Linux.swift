@@ -40,6 +40,36 @@
             _ = ctunnel_forbid_dumps()
         }
 
+        /// Lets a command of root work in a server's folder as its owner, while it also needs root's rights for other files.
+        package struct Rights: Sendable {
+            /// The owner; `nil` if this process already has its rights, or lacks those of root.
+            private let owner: (user: uid_t, group: gid_t)?
+
+            package init(of path: String) {
+                guard geteuid() == 0, let user = FileStatus(of: path, followsLinks: false)?.owner, user != 0 else {
+                    owner = nil
+                    return
+                }
+                owner = (user, unsafe getpwuid(user)?.pointee.pw_gid ?? getgid())
+            }
+
+            /// Changes the effective user to the owner until ``restore()``.
+            package func assume() throws(CommandFailure) {
+                guard let owner, setegid(owner.group) != 0 || seteuid(owner.user) != 0 else { return }
+                let error = errno
+                restore()
+                throw CommandFailure(
+                    "cannot become user \(owner.user): \(SystemError.words(error))", status: ExitStatus.notPermitted)
+            }
+
+            /// Changes the effective user back.
+            package func restore() {
+                guard owner != nil else { return }
+                _ = seteuid(getuid())
+                _ = setegid(getgid())
+            }
+        }
+
         /// Makes the parent of a server's folder, which all users may traverse.
         /// - Throws: ``CommandFailure`` if `owner` does not exist, or if the parent exists and only its own owner, another
         ///   user, can traverse it.

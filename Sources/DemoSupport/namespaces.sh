@@ -264,7 +264,7 @@ END
         of_peer "$b" lastHandshakeSeconds
         # A handshake since the move would be younger.
         is_not_younger "$before" "$value" ||
-            die "the session did not outlive the move: the handshake's age was '$before' s before, and '$value' s after"
+            die "the session did not survive the move: the handshake's age was '$before' s before, and '$value' s after"
         by='wg set' session='no new handshake'
     else
         # It asks for another session by itself.

@@ -157,7 +157,7 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
         case .strictReversePath(let interface):
             "install nftables, or run 'sysctl -w net.ipv4.conf.\(interface).rp_filter=2'"
         case .noResolverManager:
-            "run systemd-resolved, install openresolv, or let the tunnel start without name servers"
+            "run systemd-resolved, install openresolv, or start without name servers ('culvert up --no-dns')"
         case .leakPolicyNeedsRules: "leave the table out, or choose the route-based leak policy"
         case .incompleteUndo: "run 'culvert cleanup'"
         case .journalLost: "set it yourself, if another value is wanted"

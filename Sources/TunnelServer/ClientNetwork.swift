@@ -31,7 +31,7 @@ final class ClientNetwork {
     private let logger: Logger
 
     private var desired: [IPPrefix: ClientAccess] = [:]
-    private var rules = Reconciler<IPPrefix, [AccessRule]>()
+    private var rules = Reconciler<IPPrefix, ClientAccess>()
     private var routes = Reconciler<IPPrefix, Route>()
     /// The clients that the firewall has, while that is known.
     private var clients = ServerClients()
@@ -169,8 +169,12 @@ final class ClientNetwork {
         if retryingRefused { touched.formUnion(refusals.keys) }
         var failure: LinuxNetworkError?
         do throws(LinuxNetworkError) { try admit() } catch { failure = error }
+        // The other addresses of a client depend on the networks behind it.
+        for prefix in touched where !firewall.isClient(prefix) {
+            touched.formUnion(desired[prefix]?.prefixes.filter { desired[$0] != nil } ?? [])
+        }
         for prefix in touched {
-            rules.setDesired(isAdmissible(prefix) ? desired[prefix]?.rules : nil, for: prefix)
+            rules.setDesired(isAdmissible(prefix) ? access(prefix) : nil, for: prefix)
             if routes.desired[prefix] != route(prefix) { routes.setDesired(nil, for: prefix) }
         }
         if hasLinks {
@@ -195,6 +199,13 @@ final class ClientNetwork {
         firewall.settings.addresses.contains { $0.isIPv6 == prefix.isIPv6 }
     }
 
+    /// The access of an address or network, without networks of the client that are not admitted.
+    private func access(_ prefix: IPPrefix) -> ClientAccess? {
+        guard var access = desired[prefix] else { return nil }
+        if !access.prefixes.allSatisfy(isAdmissible) { access.prefixes.removeAll { !isAdmissible($0) } }
+        return access
+    }
+
     private func isAdmissible(_ prefix: IPPrefix) -> Bool { firewall.isClient(prefix) || admitted.contains(prefix) }
 
     /// Decides which of the new networks may be behind a client. A network that was admitted stays so.
@@ -209,14 +220,24 @@ final class ClientNetwork {
     }
 
     private func problem(of prefix: IPPrefix, _ own: [IPAddress]) -> String? {
+        if let problem = hostProblem(of: prefix, own) {
+            problem
+        } else if let other = admitted.first(where: { $0.overlaps(prefix) }) {
+            "it overlaps \(other), which is behind another client"
+        } else {
+            nil
+        }
+    }
+
+    /// The reason that no client can have a network, which does not depend on the other clients.
+    /// - Parameter own: The host's addresses.
+    func hostProblem(of prefix: IPPrefix, _ own: [IPAddress]) -> String? {
         if prefix.length == 0 || !carries(prefix) {
             "the network is a default route, or of a family that the tunnel does not have"
         } else if let other = firewall.settings.networks.first(where: { $0.overlaps(prefix) }) {
-            "\(other) is the clients' own"
+            "it overlaps \(other), the network of the clients' addresses"
         } else if let address = own.first(where: prefix.contains) {
             "the server has the address \(address) in it"
-        } else if let other = admitted.first(where: { $0.overlaps(prefix) }) {
-            "\(other) is behind another client"
         } else {
             nil
         }
@@ -250,7 +271,7 @@ final class ClientNetwork {
 
     /// Changes the firewall's clients in one transaction.
     /// - Returns: The clients that the kernel refuses, which have no access now, each with the reason.
-    private func apply(_ changes: [IPPrefix: [AccessRule]?]) throws(LinuxNetworkError) -> [IPPrefix: String] {
+    private func apply(_ changes: [IPPrefix: ClientAccess?]) throws(LinuxNetworkError) -> [IPPrefix: String] {
         var (updated, refused) = (clients, [IPPrefix: String]())
         var change = updated.change(changes, firewall)
         do throws(LinuxNetworkError) {
@@ -260,7 +281,7 @@ final class ClientNetwork {
             refused = try refusals(among: changes)
             guard !refused.isEmpty else { throw error }
             updated = clients
-            change = updated.change(changes.merging(refused.mapValues { _ -> [AccessRule]? in nil }) { $1 }, firewall)
+            change = updated.change(changes.merging(refused.mapValues { _ -> ClientAccess? in nil }) { $1 }, firewall)
             try load(change)
         }
         clients = updated
@@ -289,20 +310,24 @@ final class ClientNetwork {
 
     /// Finds the clients whose rules, or whose address or network, the kernel refuses. Changes nothing.
     /// - Throws: An error that no client causes.
-    private func refusals(among changes: [IPPrefix: [AccessRule]?]) throws(LinuxNetworkError) -> [IPPrefix: String] {
+    private func refusals(among changes: [IPPrefix: ClientAccess?]) throws(LinuxNetworkError) -> [IPPrefix: String] {
         let removed = changes.filter { $0.value == nil }
         // If nft fails here, no client is the cause.
         try system.check(firewall.probe)
         if let reason = try refusal(of: removed, isOnlyChains: false) { throw reason }
         var groups: [[AccessRule]: [IPPrefix]] = [:]
-        for (prefix, rules) in changes { if let rules { groups[rules, default: []].append(prefix) } }
+        for (prefix, access) in changes { if let access { groups[access.rules, default: []].append(prefix) } }
         var refused: [IPPrefix: String] = [:]
         // Clients with the same rules share a chain.
         for (rules, reason) in try refusedItems(
             among: Array(groups.keys),
             { (tried) throws(LinuxNetworkError) in
-                var some: [IPPrefix: [AccessRule]?] = [:]
-                for rules in tried { if let prefix = groups[rules]?.first { some.updateValue(rules, forKey: prefix) } }
+                var some: [IPPrefix: ClientAccess?] = [:]
+                for rules in tried {
+                    if let prefix = groups[rules]?.first {
+                        some.updateValue(ClientAccess(rules: rules), forKey: prefix)
+                    }
+                }
                 return try refusal(of: some, isOnlyChains: true)
             })
         {
@@ -326,7 +351,7 @@ final class ClientNetwork {
 
     /// Has the kernel validate a change.
     private func refusal(
-        of changes: [IPPrefix: [AccessRule]?], isOnlyChains: Bool
+        of changes: [IPPrefix: ClientAccess?], isOnlyChains: Bool
     ) throws(LinuxNetworkError) -> LinuxNetworkError? {
         var tried = clients
         var change = tried.change(changes, firewall)

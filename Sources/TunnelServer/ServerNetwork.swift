@@ -208,6 +208,13 @@ package final class ServerNetwork: Sendable {
         shared.update(from: core.core, watch)
     }
 
+    /// Checks networks that clients are about to get: the host must be able to route them into the tunnel, and must not need their
+    /// addresses itself.
+    /// - Throws: `.subnet` for the first that no client may get, with the reason.
+    package func check(subnets: [IPPrefix]) async throws(TunnelServerError) {
+        try await onThread { core throws(TunnelServerError) in try core.check(subnets: subnets) }
+    }
+
     /// - Parameter admitted: The clients that the operation may admit. For each that is a client after the operation,
     ///   the answer waits until the connections of the former client with its address have ended.
     private func onThread<Result: Sendable>(

@@ -76,12 +76,16 @@ final class ServerNetworkCore {
     /// - Returns: the devices, and the settings in effect: without IPv6 if the host has it disabled.
     func start(isMultiQueue: Bool) throws(TunnelServerError) -> (LinuxTun, [LinuxTun], ServerNetworkSettings) {
         if let running { return (running.device, running.further, running.firewall.settings) }
+        if let taken = try Self.onHost({ () throws(LinuxNetworkError) in try wanted.takenInterface(network) }) {
+            throw .interfaceTaken(taken)
+        }
         let (ledger, settings) = try Self.onHost { () throws(LinuxNetworkError) in
             let carriesIPv6 = try Self.hostHasIPv6()
             if !carriesIPv6, wanted.addresses.contains(where: \.isIPv6) {
-                logger.warning("IPv6 is switched off on this host: clients get addresses of IPv4 only")
+                logger.warning("IPv6 is disabled on this host: clients get IPv4 addresses only")
             }
             // Undoes the changes of an earlier process before anything reads the host's own settings.
+            defer { reportKeptForwarding() }
             let ledger = try ChangeLedger(name: wanted.name, directory: directory, system: network)
             return (ledger, carriesIPv6 ? wanted : wanted.withoutIPv6)
         }
@@ -100,8 +104,16 @@ final class ServerNetworkCore {
     private func make(
         _ settings: ServerNetworkSettings, _ ledger: ChangeLedger, isMultiQueue: Bool
     ) throws(TunnelServerError) -> Running {
+        var limited = settings
+        if settings.flowsPerSource > 0,
+            let error = try Self.onHost({ () throws(LinuxNetworkError) in try probeFlowLimit() })
+        {
+            logger.warning(
+                "clients may begin any number of flows, since this kernel cannot count them (nft_connlimit): \(error)")
+            limited.flowsPerSource = 0
+        }
         let firewall = ServerFirewall(
-            settings,
+            limited,
             forwardedForClients: try Self.onHost { () throws(LinuxNetworkError) in
                 try HostForwarding.forServers(settings, others: directory.pendingChanges(except: settings.name))
             })
@@ -141,6 +153,19 @@ final class ServerNetworkCore {
         }
     }
 
+    /// Has the kernel validate the limit of flows, which needs a module that may be missing.
+    /// - Returns: The kernel's refusal, or `nil`.
+    private func probeFlowLimit() throws(LinuxNetworkError) -> LinuxNetworkError? {
+        do throws(LinuxNetworkError) {
+            try SystemProgram.required("nft").check(
+                ["--check", "-j", "-f", "-"], input: NFT.script(ServerFirewall.flowLimitProbe))
+            return nil
+        } catch {
+            guard error.isRefusal else { throw error }
+            return error
+        }
+    }
+
     private static func onHost<Result>(
         _ body: () throws(LinuxNetworkError) -> Result
     ) throws(TunnelServerError) -> Result {
@@ -161,13 +186,22 @@ final class ServerNetworkCore {
 
     private func stop(_ ledger: ChangeLedger) {
         do throws(LinuxNetworkError) { try ledger.undoAll() } catch { logger.error("\(error)") }
+        reportKeptForwarding()
+    }
+
+    private func reportKeptForwarding() {
+        for kept in network.takeKeptForwarding() {
+            logger.warning(
+                """
+                \(kept.path) stays 1, so the host forwards packets: \(kept.interfaces.joined(separator: ", ")) began after the gateway \
+                and may need it; see "Containers on the gateway" in docs/gateway-rules.md
+                """)
+        }
     }
 
     // MARK: - Steps
 
     private static let kernel = "/proc/sys/net"
-    private static let forwarding4 = HostForwarding.path(isIPv6: false)
-    private static let forwarding6 = HostForwarding.path(isIPv6: true)
 
     private static func hostHasIPv6() throws(LinuxNetworkError) -> Bool {
         for part in ["all", "default"] {
@@ -191,7 +225,7 @@ final class ServerNetworkCore {
             steps += [.interface(name: name), .link(other, mtu: settings.mtu)]
         }
         if settings.addresses.contains(where: { !$0.isIPv6 }) {
-            steps.append(.setting(path: Self.forwarding4, value: "1"))
+            steps.append(.setting(path: HostForwarding.path(isIPv6: false), value: "1"))
             // A new interface gets the value of `default`.
             steps += settings.tunnels.map {
                 .setting(path: "\(Self.kernel)/ipv4/conf/\($0)/forwarding", value: "1")
@@ -200,15 +234,12 @@ final class ServerNetworkCore {
         if settings.addresses.contains(where: \.isIPv6) {
             // A host that forwards ignores router advertisements unless it is told to accept them: the server would lose its
             // own address and route.
-            let others = directory.pendingChanges(except: settings.name)
             for link in try network.netlink.links() where !link.isLoopback && !settings.tunnels.contains(link.name) {
                 let path = "\(Self.kernel)/ipv6/conf/\(link.name)/accept_ra"
-                let change = Change.setting(path: path, value: "2")
-                // Another server's change must last as long as this server.
-                let isShared = others.contains { $0.change == change }
-                if try isShared || SmallFile.text(path) == "1" { steps.append(change) }
+                // 2 may be another server's value, which must last as long as this server.
+                if try ["1", "2"].contains(SmallFile.text(path)) { steps.append(.setting(path: path, value: "2")) }
             }
-            steps.append(.setting(path: Self.forwarding6, value: "1"))
+            steps.append(.setting(path: HostForwarding.path(isIPv6: true), value: "1"))
         }
         return (steps, interfaces)
     }
@@ -247,6 +278,16 @@ final class ServerNetworkCore {
         defer { publish() }
         try Self.onHost { () throws(LinuxNetworkError) in try applyClients(running) }
         return running.clients.refusals
+    }
+
+    /// Checks networks that clients are about to get.
+    /// - Throws: `.subnet` for the first that no client may get.
+    func check(subnets: [IPPrefix]) throws(TunnelServerError) {
+        guard let clients = running?.clients else { throw .notRunning }
+        let refusal = try Self.onHost { () throws(LinuxNetworkError) in
+            try clients.refusal(among: subnets, on: network)
+        }
+        if let refusal { throw .subnet(refusal.subnet, refusal.reason) }
     }
 
     // MARK: - Connections
@@ -498,7 +539,7 @@ final class ServerNetworkCore {
 
     private static func isForwarding(_ step: Change) -> Bool {
         guard case .setting(let path, _) = step else { return false }
-        return path == forwarding4 || path == forwarding6
+        return HostForwarding.paths.contains(path)
     }
 
     /// Whether packets of clients are received, or forwarded, because of a change.

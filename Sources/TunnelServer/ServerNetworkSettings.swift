@@ -40,6 +40,9 @@ package struct ServerNetworkSettings: Hashable, Sendable {
     package var services: [Service] = []
     /// Whether the server answers pings of its clients.
     package var answersPings = true
+    /// The maximum number of flows that each source address of clients can have in the host's table of connections; 0
+    /// for no limit.
+    package var flowsPerSource = 4_096
     /// Networks that clients can reach even if they are protected (``ProtectedNetworks``).
     package var allowedNetworks: [IPPrefix] = []
     /// Interfaces from which and to which packets are forwarded too. In an address family in which the host forwarded

@@ -11,6 +11,8 @@ package enum TunnelServerError: Error, Hashable, Sendable, CustomStringConvertib
     case network(LinuxNetworkError)
     /// The tunnel's interface could not be made.
     case interface(TunnelIOError)
+    /// Another process has the interface of this name.
+    case interfaceTaken(String)
     /// A network cannot be behind a client.
     case subnet(IPPrefix, String)
     /// nft or the kernel refuses a client's rules, or its address or network.
@@ -23,6 +25,8 @@ package enum TunnelServerError: Error, Hashable, Sendable, CustomStringConvertib
         switch self {
         case .network(let error): error.description
         case .interface(let error): error.description
+        case .interfaceTaken(let name):
+            "another gateway or tunnel has the interface \(name); stop it, or set another 'interface' in gateway.json"
         case .subnet(let network, let reason): "\(network) cannot be behind a client: \(reason)"
         case .refused(let client, let reason): "the system refuses \(client) or its rules: \(reason)"
         case .notRunning: "the server's network is not up"

@@ -66,7 +66,7 @@ private struct JSONReader {
         }
         let value = try value(depth: 0)
         skipSpace()
-        guard peek == nil else { throw error("something follows the end") }
+        guard peek == nil else { throw error("there is text after the end of the value") }
         return value
     }
 
@@ -119,7 +119,7 @@ private struct JSONReader {
         guard digits() > 0 else { throw error("a value was expected") }
         let isNegativeZero = first > start && bytes[first] == UInt8(ascii: "0") && position - first == 1
         guard position - first == 1 || bytes[first] != UInt8(ascii: "0"), !(isWhole && isNegativeZero) else {
-            throw error("a number begins with 0")
+            throw error("a number has a leading zero")
         }
         var isInteger = true
         var significant = Array(bytes[first..<position])
@@ -139,7 +139,7 @@ private struct JSONReader {
         let exponent = String(decoding: bytes[afterDigits..<position].dropFirst(), as: UTF8.self)
         let text = String(decoding: bytes[start..<position], as: UTF8.self)
         if isInteger, let value = Int64(text) { return .integer(value) }
-        guard !isWhole else { throw error(isInteger ? "a number is too large" : "numbers are whole here") }
+        guard !isWhole else { throw error(isInteger ? "a number is too large" : "only integers are allowed") }
         guard let value = Double(text), value.isFinite else { throw error("a number is too large") }
         // 2.0 and 2e0 are the integer 2 (JSON Schema 2020-12, section 6.1.1 of the validation vocabulary).
         if !isInteger, value.magnitude <= 0x1p53,
@@ -234,7 +234,7 @@ private struct JSONReader {
                 guard let text = String(validating: content, as: UTF8.self) else { throw error("text is not UTF-8") }
                 return text
             case UInt8(ascii: "\\"): content += try escape()
-            case ..<0x20: throw error("text holds a control character")
+            case ..<0x20: throw error("a string contains a control character")
             default: content.append(byte)
             }
         }
@@ -258,7 +258,9 @@ private struct JSONReader {
                 try expect("u")
                 units.append(try unit())
             }
-            guard let text = String(validating: units, as: UTF16.self) else { throw error("half of a character") }
+            guard let text = String(validating: units, as: UTF16.self) else {
+                throw error("a surrogate escape has no second half")
+            }
             return Array(text.utf8)
         default: throw error("an escape is unknown")
         }
@@ -268,7 +270,7 @@ private struct JSONReader {
         let digits = bytes[position...].prefix(4)
         guard digits.count == 4, digits.allSatisfy({ Character(Unicode.Scalar($0)).isHexDigit }),
             let unit = UInt16(String(decoding: digits, as: UTF8.self), radix: 16)
-        else { throw error("an escape is cut") }
+        else { throw error("an escape is incomplete") }
         position += 4
         return unit
     }

@@ -256,7 +256,8 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
         guard let forbidden = access.forbidden else { return status.size }
         guard status.owner == geteuid() || status.owner == 0 else {
             throw Self.problem(
-                isDenied: true, "'\(path)' belongs to user \(status.owner)", fix: "give it to the user that runs this")
+                isDenied: true, "'\(path)' belongs to user \(status.owner)",
+                fix: "change its owner to the user that runs this program")
         }
         guard status.mode & forbidden == 0 else {
             let wanted = kind == .folder ? access.directoryMode : access.fileMode

@@ -21,7 +21,7 @@ extension Decoder {
             throw DecodingError.dataCorrupted(
                 .init(
                     codingPath: codingPath + [key],
-                    debugDescription: "there is no such setting; settings are \(known.sorted().joined(separator: ", "))"
+                    debugDescription: "unknown setting; the settings are \(known.sorted().joined(separator: ", "))"
                 ))
         }
         return try container(keyedBy: type)
@@ -52,7 +52,7 @@ extension DecodingError {
     /// Describes the error of a decoder in one line, without the values of the document.
     package static func summary(of error: any Error) -> String {
         guard let (place, reason) = (error as? DecodingError)?.problem(quotesValues: false) else {
-            return "not as its type says"
+            return "not valid for its type"
         }
         return "\(reason) at \(place.isEmpty ? "the top level" : "'\(place)'")"
     }

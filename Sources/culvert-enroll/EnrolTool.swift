@@ -41,9 +41,14 @@ struct EnrolTool: Sendable {
     /// Makes a profile from an invitation, and enrols. A new profile is stored before the request is sent, and stays
     /// unless the gateway refuses the device. An existing profile is replaced only after the gateway has accepted the
     /// new device.
+    /// - Parameter invitation: Reads the invitation, once the tool has access to the folder of profiles.
     func enrol(
-        _ invitation: Invitation, name: String?, deviceName: String?, replaces: Bool
+        _ invitation: @autoclosure () throws(EnrolProblem) -> Invitation, name: String?, deviceName: String?,
+        replaces: Bool
     ) async throws(EnrolProblem) {
+        // Without access, the user is not asked for an invitation, and no copy of one is read.
+        _ = try await manager()
+        let invitation = try invitation()
         let name = name ?? Self.profileName(invitation)
         guard FileName.isInterface(name) else {
             throw EnrolProblem(
@@ -110,7 +115,7 @@ struct EnrolTool: Sendable {
         return TunnelError(
             reason.code, "\(reason.message); the profile '\(name)' is kept",
             fix:
-                "\(reason.fix.isEmpty ? "" : "\(reason.fix); ")'culvert up \(name)' enrols when the gateway can be reached"
+                "\(reason.fix.isEmpty ? "" : "\(reason.fix); ")'\(startCommand(name))' enrols when the gateway can be reached"
         )
     }
 
@@ -119,7 +124,7 @@ struct EnrolTool: Sendable {
     func list(_ name: String) async throws(EnrolProblem) {
         let device = try await device(name)
         do throws(ProvisioningError) {
-            let devices = try await device.keeper.client.devices(credential: device.enrolment.credential)
+            let devices = try await device.client.devices(credential: device.enrolment.credential)
             guard !json else {
                 return console.line((["devices": .array(devices.map(Self.json))] as JSON).text)
             }
@@ -167,7 +172,7 @@ struct EnrolTool: Sendable {
                     : "this is not an ID of 26 characters\n  fix: see 'culvert enroll list \(name)'")
         }
         do throws(ProvisioningError) {
-            try await device.keeper.client.revoke(id, credential: device.enrolment.credential)
+            try await device.client.revoke(id, credential: device.enrolment.credential)
         } catch {
             throw EnrolProblem(error)
         }
@@ -183,6 +188,7 @@ struct EnrolTool: Sendable {
     private struct KeptDevice {
         var keeper: EnrolmentKeeper
         var enrolment: DeviceEnrolment
+        var client: EnrolmentClient { keeper.client.trusting(enrolment.grant) }
     }
 
     private func device(_ name: String) async throws(EnrolProblem) -> KeptDevice {
@@ -270,7 +276,12 @@ struct EnrolTool: Sendable {
         if let seconds = device.expiresInSeconds {
             console.line("  expires in \(Self.span(seconds)), unless it renews")
         }
-        console.line("  start it with 'culvert up \(name)'")
+        console.line("  start it with '\(startCommand(name))'")
+    }
+
+    /// The command that starts a profile of this folder.
+    private func startCommand(_ name: String) -> String {
+        "culvert up \(name)" + (directory.path == ProfileDirectory.standard ? "" : " --directory \(directory.path)")
     }
 
     private static func json(_ entry: DeviceListEntry) -> JSON {

@@ -12,6 +12,8 @@ struct EnrollCommand: AsyncParsableCommand {
         commandName: "culvert-enroll",
         abstract: "Enrol this machine as a device of a gateway with an invitation.",
         discussion: """
+            Needs root, because the folder of profiles belongs to root, unless --directory selects another folder.
+
             Examples:
               sudo culvert enroll invitation.txt        a profile named after the gateway
               sudo culvert enroll - --name office       the invitation on standard input
@@ -59,6 +61,7 @@ struct EnrollCommand: AsyncParsableCommand {
 
                 Key and credential are made on this machine, and stored with the grant in the folder of secrets, which only \
                 its owner can read. If the gateway cannot be reached, the profile is kept, and 'culvert up' enrols. \
+                Needs root for the folder of profiles; without access, the command ends before it reads the invitation. \
                 With --replace the old profile stays unchanged until the gateway has accepted the new device. If the gateway \
                 cannot be reached, run the command again with the same invitation.
 

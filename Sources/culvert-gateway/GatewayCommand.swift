@@ -18,8 +18,8 @@ struct GatewayCommand: ParsableCommand {
               sudo culvert gateway peer list
               culvert gateway demo
 
-            Commands other than init, run, restore, import-credential-server and demo use the running gateway through \
-            its Unix socket, which accepts root and the gateway's own user.
+            Commands other than init, run, restore, import-credential-server, key activate-backup and demo use the running \
+            gateway through its Unix socket, which accepts root and the gateway's own user.
 
             Exit status: 0, 1, 2, 3, 4, 5, 6; see culvert-gateway(8).
             """,

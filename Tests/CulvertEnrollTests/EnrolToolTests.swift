@@ -46,7 +46,7 @@ struct EnrolToolTests {
         let configuration: EnrolledTunnelConfiguration = try profile.configuration.decode()
         #expect(configuration.deviceID == enrolment.grant?.device.id)
         #expect(configuration.gateways[0].trust == .pins(invitation.pins))
-        #expect(captured.output.contains("culvert up example-office"))
+        #expect(captured.output.contains("start it with 'culvert up example-office --directory \(folder.path)'"))
         let file = folder.appending(path: "secrets/\(profile.id)/enrolment").path
         let mode = try FileManager.default.attributesOfItem(atPath: file)[.posixPermissions] as? Int
         #expect(mode == 0o600)
@@ -59,6 +59,24 @@ struct EnrolToolTests {
         }
     }
 
+    @Test("Without access to the folder of profiles, the invitation is not read")
+    func noAccess() async throws {
+        defer { clean() }
+        // Not even root can use a file as the folder.
+        try Data().write(to: folder)
+        let (tool, invitation) = (tool, invitation)
+        var isRead = false
+        func read() -> Invitation {
+            isRead = true
+            return invitation
+        }
+        let status = await tool.reporting { () throws(EnrolProblem) in
+            try await tool.enrol(read(), name: "office", deviceName: nil, replaces: false)
+        }
+        #expect(status != 0 && !isRead && captured.error.contains(folder.path))
+        #expect(gateway.asked.isEmpty)
+    }
+
     @Test("A gateway that cannot be reached leaves a profile that the next start enrols")
     func pending() async throws {
         defer { clean() }
@@ -66,7 +84,7 @@ struct EnrolToolTests {
         #expect(await enrol(name: "office", within: .milliseconds(300)) == ExitStatus.unreachable)
         let (_, enrolment) = try #require(await kept("office"))
         #expect(enrolment.token == invitation.token)
-        #expect(captured.error.contains("culvert up office"))
+        #expect(captured.error.contains("'culvert up office --directory \(folder.path)' enrols"))
         #expect(!captured.error.contains(invitation.token.exportedText))
     }
 

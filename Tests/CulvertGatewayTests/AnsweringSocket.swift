@@ -159,7 +159,10 @@
             if case .array(let choices)? = schema["anyOf"] {
                 return isFull ? choices.first.map(sample) ?? .null : .null
             }
-            if case .array(let values)? = schema["enum"] { return values.first ?? .null }
+            // The sample of a device is that of a stock client.
+            if case .array(let values)? = schema["enum"] {
+                return values.first { $0 == "exported" } ?? values.first ?? .null
+            }
             switch schema["type"] {
             case .string("string"):
                 return schema["pattern"] == JSONSchema.id.json["pattern"] ? .string(Self.id) : "sample"

@@ -31,6 +31,10 @@
                 let captured = CapturedConsole()
                 try folder.initialize(["vpn.example.com", "--json"], captured.console())
                 try contract.add("culvert-gateway init --json", [captured.output])
+                let activated = CapturedConsole()
+                try await BackupKeyTool(console: activated.console(), directory: folder.gateway, json: true)
+                    .activate("\(folder.path)/backup.key", newBackupKey: "\(folder.path)/backup-2.key")
+                try contract.add("culvert-gateway key activate-backup --json", [activated.output])
                 // The other commands send requests. Their answers have all optional members the first time, and none
                 // the second time.
                 for command in contract.commandsWithJSON {

@@ -31,7 +31,8 @@
         @Test("Each command has help")
         func help() {
             for command in [
-                [], ["init"], ["peer", "add"], ["user", "set"], ["user", "password"], ["login-tunnel"],
+                [], ["init"], ["peer", "add"], ["peer", "export"], ["key", "status"], ["key", "activate-backup"],
+                ["user", "set"], ["user", "password"], ["login-tunnel"],
                 ["token", "add"],
                 ["invite"], ["rule", "add"], ["audit"], ["cooldown"], ["cooldown", "list"], ["cooldown", "clear"],
             ] {

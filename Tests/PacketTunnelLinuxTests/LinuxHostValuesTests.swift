@@ -55,7 +55,8 @@ struct LinuxHostValuesTests {
         #expect(error.code == .permissionDenied)
         #expect(error.fix == "run as root or with CAP_NET_ADMIN")
         #expect(TunnelError(LinuxNetworkError(.noResolverManager)).code == .settingsFailed)
-        #expect(TunnelError(LinuxNetworkError(.noResolverManager)).fix.contains("openresolv"))
+        let unmanaged = TunnelError(LinuxNetworkError(.noResolverManager)).fix
+        #expect(unmanaged.contains("openresolv") && unmanaged.contains("culvert up --no-dns"))
         let running = LinuxNetworkError(.tunnelRunning(name: "a", processID: 7))
         #expect(running.description == "tunnel 'a' is running as process 7; stop it first")
         #expect(TunnelError(running).code == .alreadyRunning)

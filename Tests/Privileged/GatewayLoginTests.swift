@@ -226,7 +226,9 @@
                 let result = try scene.ask(arguments)
                 #expect(result.status == 0 && result.output.contains("login"), "\(what): \(result)")
             }
-            let metrics = try scene.world.host.run("curl", "-s", "http://127.0.0.1:8080/metrics").output
+            let metrics = try scene.world.host.run(
+                "curl", "-s", "--unix-socket", scene.socket, "http://localhost/metrics"
+            ).output
             #expect(metrics.contains("culvert_gateway_login_sessions 1"), "\(metrics)")
             #expect(metrics.contains("culvert_gateway_peers ") != isAlone, "\(metrics)")
             let ready = try scene.world.host.run("curl", "-sf", "http://127.0.0.1:8080/ready").output

@@ -121,14 +121,15 @@
             }
         }
 
-        /// The metrics of the administrators' listener, which needs no token for a request from the host itself.
-        func metrics() throws -> String { try get("/metrics") }
+        /// The metrics, read through the socket.
+        func metrics() throws -> String { try get("/metrics", from: "-U \(Self.runtime)/admin.sock") }
 
-        /// The body of a reply of the administrators' listener.
-        func get(_ path: String) throws -> String {
+        /// The body of a reply of the administrators' API.
+        /// - Parameter place: The listener, as arguments of ncat.
+        func get(_ path: String, from place: String = "127.0.0.1 8080") throws -> String {
             let reply = try network.world.host.run(
                 "sh", "-ec",
-                "printf 'GET \(path) HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' | ncat 127.0.0.1 8080"
+                "printf 'GET \(path) HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n' | ncat \(place)"
             )
             guard let head = reply.output.range(of: "\r\n\r\n") else { throw CommandFailure(description: "\(reply)") }
             return String(reply.output[head.upperBound...])

@@ -79,6 +79,18 @@
             return made
         }
 
+        /// A UDP socket for one remote endpoint: an ICMP error about its datagrams ends the next call.
+        static func datagrams(
+            in namespace: Namespace, at address: String, to remote: String, port: Int
+        ) throws -> TestSocket {
+            let made = try datagrams(in: namespace, at: address)
+            let remote = try SocketAddress(remote, port)
+            guard unsafe remote.lend({ unsafe connect(made.descriptor, $0, $1) }) == 0 else {
+                throw CommandFailure(description: "cannot connect UDP: errno \(errno)")
+            }
+            return made
+        }
+
         /// A listening TCP socket.
         static func listener(in namespace: Namespace, at address: String, port: Int) throws -> TestSocket {
             let local = try SocketAddress(address, port)

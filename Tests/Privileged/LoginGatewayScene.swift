@@ -51,7 +51,7 @@
         }()
 
         var directory: String { "\(folder.path)/gateway" }
-        private var socket: String { "\(folder.path)/admin.sock" }
+        var socket: String { "\(folder.path)/admin.sock" }
 
         private func execute(_ arguments: [String]) throws -> CommandResult {
             try runAllowingFailure(["ip", "netns", "exec", world.host.name, Self.program] + arguments)

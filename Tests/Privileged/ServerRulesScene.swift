@@ -91,6 +91,13 @@
             try far.run("ip", "route", "add", "192.168.50.0/24", "via", "10.66.0.3", "dev", "ben", "onlink")
         }
 
+        /// Sends a packet to the server through the tunnel, with any source.
+        func inject(_ packet: [UInt8]) throws {
+            let batch = try PacketBatch()
+            batch.append(copying: packet)
+            try #require(ends[0].send(batch).sent == 1)
+        }
+
         func stop() async {
             await network.stop()
             for end in ends { end.close() }

@@ -5,6 +5,8 @@
     import Foundation
     import Logging
     import NetworkAddresses
+    import PacketTunnel
+    import PacketTunnelTesting
     import Testing
     import TunnelIO
 
@@ -35,6 +37,12 @@
         }
 
         deinit { loop.stop() }
+    }
+
+    /// Records the log of a server.
+    struct RecordedLog: LogSink {
+        let records = Eavesdropper<LogRecord>()
+        func write(_ record: LogRecord) { records.observe(record) }
     }
 
     /// A server between a router with the internet behind it, a local network, and a client in a separate namespace whose
@@ -88,11 +96,12 @@
         /// Starts the server, with a client of 10.66.0.2 and fd66::2 behind it, and another one that does not exist.
         /// - Parameter endConnections: Replaces the function that ends connections.
         func start(
-            _ settings: ServerNetworkSettings, endConnections: ServerNetworkCore.EndConnections? = nil
+            _ settings: ServerNetworkSettings, logger: Logger = Logger(label: "server"),
+            endConnections: ServerNetworkCore.EndConnections? = nil
         ) async throws {
             let network = try world.host.perform {
-                guard let endConnections else { return try ServerNetwork(settings) }
-                return try ServerNetwork(settings, logger: Logger(label: "server"), endConnections: endConnections)
+                guard let endConnections else { return try ServerNetwork(settings, logger: logger) }
+                return try ServerNetwork(settings, logger: logger, endConnections: endConnections)
             }
             self.network = network
             let (device, _, _) = try await network.start(isMultiQueue: false)
@@ -187,13 +196,6 @@
             return .silent
         }
 
-        /// How many packets a rule has counted.
-        func counted(_ chain: String) throws -> Int {
-            let text = try world.host.run("nft", "list", "chain", "inet", "culvert_\(Self.name)", chain).output
-            return text.split(separator: "packets ").dropFirst().compactMap { Int($0.prefix { $0.isNumber }) }.reduce(
-                0, +)
-        }
-
         /// The host's settings that a server may change, in addition to interfaces, routes and rules.
         func kernelSettings() throws -> String {
             try world.host.run(
@@ -201,6 +203,16 @@
                 "cat /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/conf/*/forwarding "
                     + "/proc/sys/net/ipv6/conf/*/forwarding /proc/sys/net/ipv6/conf/*/accept_ra"
             ).output
+        }
+    }
+
+    extension LinuxHostWorld {
+        /// The number of packets that the rules of a chain of the server's table have counted.
+        func counted(_ chain: String) throws -> Int {
+            let table = "culvert_\(TunnelServerScene.name)"
+            let text = try host.run("nft", "list", "chain", "inet", table, chain).output
+            return text.split(separator: "packets ").dropFirst().compactMap { Int($0.prefix { $0.isNumber }) }
+                .reduce(0, +)
         }
     }
 
@@ -212,7 +224,10 @@
         ) async throws {
             let prefixes = addresses.map { IPPrefix(host: $0) } + subnets
             let excluded = try await apply(
-                Dictionary(uniqueKeysWithValues: prefixes.map { ($0, ClientAccess?.some(ClientAccess(rules: rules))) }))
+                Dictionary(
+                    uniqueKeysWithValues: prefixes.map {
+                        ($0, ClientAccess?.some(ClientAccess(rules: rules, prefixes: prefixes)))
+                    }))
             let refused = prefixes.filter { excluded[$0] != nil }
             guard let error = refused.first.flatMap({ excluded[$0] }) else { return }
             _ = try await apply(Dictionary(uniqueKeysWithValues: refused.map { ($0, ClientAccess?.none) }))

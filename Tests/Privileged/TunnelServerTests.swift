@@ -3,7 +3,9 @@
 
 #if os(Linux)
     import Foundation
+    import Logging
     import NetworkAddresses
+    import PacketTunnel
     import Testing
     import TunnelIO
 
@@ -51,23 +53,23 @@
             try await scene.start(scene.settings())
             try scene.client.run("ip", "address", "add", "10.66.0.77/32", "dev", "tun0")
             try scene.client.run("ip", "address", "add", "203.0.113.99/32", "dev", "tun0")
-            let before = try scene.counted("beginning")
+            let before = try scene.world.counted("beginning")
             for source in ["10.66.0.77", "203.0.113.99"] {
                 #expect(try !scene.pings("203.0.113.7", source: source))
                 #expect(try !scene.pings("10.66.0.1", source: source))
             }
-            #expect(try scene.counted("beginning") >= before + 4)
+            #expect(try scene.world.counted("beginning") >= before + 4)
             // From the router, as though it were a client.
-            let outside = try scene.counted("outside")
+            let outside = try scene.world.counted("outside")
             try scene.world.router.run("ip", "address", "add", "10.66.0.2/32", "dev", "lo")
             #expect(try !scene.pings("192.0.2.2", from: scene.world.router, source: "10.66.0.2"))
-            #expect(try scene.counted("outside") > outside)
+            #expect(try scene.world.counted("outside") > outside)
             try scene.world.router.run("ip", "address", "delete", "10.66.0.2/32", "dev", "lo")
             // The router has a route to the pool, but only its answers are admitted.
             try scene.world.router.run("ip", "route", "add", "10.66.0.0/24", "via", "192.0.2.2")
-            let forwarded = try scene.counted("towards")
+            let forwarded = try scene.world.counted("towards")
             #expect(try !scene.pings("10.66.0.2", from: scene.world.router))
-            #expect(try scene.counted("towards") > forwarded)
+            #expect(try scene.world.counted("towards") > forwarded)
             // The address of a removed client has no rights.
             try await scene.network?.remove([IPAddress("10.66.0.2")])
             #expect(try !scene.pings("203.0.113.7"))
@@ -157,6 +159,137 @@
                 #expect(try scene.kernelSettings() == kernel)
                 #expect(try scene.pings(forwarded, from: scene.neighbour, patience: 9), "\(forwarded)")
             }
+        }
+
+        /// Makes a bridge in the server's namespace, as the start of a container does.
+        private func makeBridge(_ scene: TunnelServerScene) throws {
+            try scene.world.host.run("ip", "link", "add", "docker9", "type", "bridge")
+            try scene.world.host.run("ip", "address", "add", "172.17.0.1/16", "dev", "docker9")
+            try scene.world.host.run("ip", "link", "set", "docker9", "up")
+        }
+
+        private func forwarding(_ scene: TunnelServerScene) throws -> [String] {
+            try scene.world.host.run(
+                "cat", "/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding",
+                "/proc/sys/net/ipv6/conf/eth0/accept_ra"
+            ).output.split(separator: "\n").map(String.init)
+        }
+
+        @Test("A container's network that began after the server keeps its forwarding, and the log names it")
+        func containers() async throws {
+            let scene = try TunnelServerScene()
+            #expect(try forwarding(scene) == ["0", "0", "1"])
+            let log = RecordedLog()
+            try await scene.start(
+                scene.settings(), logger: Logger(label: "server") { RedactingLogHandler(label: $0, sinks: [log]) })
+            try makeBridge(scene)
+            await scene.stop()
+            // Without the value 2 the host would lose its own IPv6 address.
+            #expect(try forwarding(scene) == ["1", "1", "2"])
+            let warnings = log.records.messages.map(\.message).filter { $0.contains("stays 1") }
+            #expect(warnings.count == 2, "\(warnings)")
+            #expect(
+                warnings.allSatisfy { $0.contains("docker9") && $0.contains("\"Containers on the gateway\"") },
+                "\(warnings)")
+            // The next server finds a host that forwards, and does not block its packets.
+            try await scene.start(scene.settings())
+            #expect(try scene.pings("203.0.113.7", from: scene.neighbour, patience: 9))
+            await scene.stop()
+            #expect(try forwarding(scene) == ["1", "1", "2"])
+        }
+
+        @Test(
+            "A killed server's forwarding is undone at the next start, unless a container's network began since",
+            arguments: [false, true])
+        func killedWithContainers(hasContainers: Bool) async throws {
+            let scene = try TunnelServerScene()
+            try scene.world.host.perform {
+                let killed = try ChangeLedger(
+                    name: TunnelServerScene.name, directory: JournalDirectory(path: scene.world.folder),
+                    system: LinuxNetwork(), owner: LinuxHostWorld.dead)
+                try killed.apply(HostForwarding.paths.map { .setting(path: $0, value: "1") })
+            }
+            if hasContainers { try makeBridge(scene) }
+            try await scene.start(scene.settings())
+            #expect(
+                try scene.pings("203.0.113.7", from: scene.neighbour, patience: hasContainers ? 9 : 1) == hasContainers)
+            await scene.stop()
+            #expect(try forwarding(scene).prefix(2) == (hasContainers ? ["1", "1"] : ["0", "0"]))
+        }
+
+        @Test(
+            "The last of two servers undoes forwarding, unless a container's network began after the first",
+            arguments: [false, true])
+        func twoServersWithContainers(hasContainers: Bool) async throws {
+            let scene = try TunnelServerScene()
+            try await scene.start(scene.settings())
+            if hasContainers { try makeBridge(scene) }
+            var settings = try scene.settings()
+            settings.name = "srv1"
+            settings.addresses = [try InterfaceAddress("10.67.0.1/24"), try InterfaceAddress("fd67::1/64")]
+            let wanted = settings
+            let second = try scene.world.host.perform { try ServerNetwork(wanted) }
+            _ = try await second.start(isMultiQueue: false)
+            await scene.stop()
+            #expect(try forwarding(scene).prefix(2) == ["1", "1"])
+            await second.stop()
+            #expect(try forwarding(scene) == (hasContainers ? ["1", "1", "2"] : ["0", "0", "1"]))
+        }
+
+        @Test("A new subnet must not contain the server's addresses, its next router or the clients' networks")
+        func checkedSubnets() async throws {
+            let scene = try TunnelServerScene()
+            try await scene.start(scene.settings())
+            let network = try #require(scene.network)
+            for (subnet, reason) in [
+                ("192.0.2.1/32", "the server's default route leads to 192.0.2.1, which is in it"),
+                ("2001:db8:2::1/128", "the server's default route leads to 2001:db8:2::1, which is in it"),
+                ("198.51.100.0/24", "the server has the address 198.51.100.1 in it"),
+                ("10.66.0.128/25", "10.66.0.0/24 is the clients' own"),
+            ] {
+                let subnet = try IPPrefix(subnet)
+                await #expect(throws: TunnelServerError.subnet(subnet, reason)) {
+                    try await network.check(subnets: [IPPrefix("192.168.50.0/24"), subnet])
+                }
+            }
+            try await network.check(subnets: [IPPrefix("192.168.50.0/24"), IPPrefix("fd50::/64")])
+            await scene.stop()
+            await #expect(throws: TunnelServerError.notRunning) {
+                try await network.check(subnets: [IPPrefix("192.168.50.0/24")])
+            }
+        }
+
+        @Test("A second server with another journal is refused, and the first keeps its firewall")
+        func anotherJournal() async throws {
+            let scene = try TunnelServerScene()
+            var second = try scene.settings()
+            let folder = try TemporaryFolder()
+            second.journalFolder = folder.path
+            let table = Change.firewall(ServerFirewall(second, forwardedForClients: []).table)
+            // The other journal is that of a killed server, which had the same table.
+            try scene.world.host.perform {
+                let killed = try ChangeLedger(
+                    name: second.name, directory: JournalDirectory(path: folder.path), system: LinuxNetwork(),
+                    owner: LinuxHostWorld.dead)
+                try killed.apply([table])
+            }
+            try await scene.start(scene.settings())
+            let first = try #require(scene.network)
+            func rules() throws -> String { try scene.world.host.run("nft", "-a", "list", "ruleset").output }
+            let before = try rules()
+            let other = try scene.world.host.perform { try ServerNetwork(second) }
+            await #expect(throws: TunnelServerError.interfaceTaken(TunnelServerScene.name)) {
+                _ = try await other.start(isMultiQueue: false)
+            }
+            await other.stop()
+            #expect(try rules() == before)
+            #expect(first.repairs.count == 0)
+            #expect(try scene.pings("203.0.113.7", patience: 9))
+            // The second one starts once the first has ended.
+            await scene.stop()
+            _ = try await other.start(isMultiQueue: false)
+            #expect(try rules().contains("culvert_\(second.name)"))
+            await other.stop()
         }
 
         @Test("Flushed rules are loaded again within a second, with all clients")

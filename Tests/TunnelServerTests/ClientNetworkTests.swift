@@ -53,7 +53,7 @@ import Testing
         if let known = expectations.known[desired] { return known }
         let system = FakeClientSystem(base)
         var clients = ServerClients()
-        let change = clients.change(desired.mapValues { $0.rules }, firewall)
+        let change = clients.change(desired.mapValues { $0 }, firewall)
         try system.load(firewall.commands(for: change))
         let routes = desired.compactMap { prefix, access -> Route? in
             guard access.tunnel != nil || !firewall.isClient(prefix) else { return nil }

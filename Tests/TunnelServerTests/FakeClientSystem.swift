@@ -113,6 +113,10 @@ final class FakeClientSystem: ClientSystem {
             var contents = TableContents()
             for (name, elements) in table.elements where !elements.isEmpty {
                 for (text, chain) in elements {
+                    if let pair = try? Self.pair(text) {
+                        contents.pairs[name, default: []].insert(pair)
+                        continue
+                    }
                     guard let prefix = try? IPPrefix(text) else { throw Self.failure }
                     contents.elements[name, default: [:]][prefix] = chain
                 }
@@ -218,8 +222,16 @@ final class FakeClientSystem: ClientSystem {
         return found
     }
 
+    private static func pair(_ text: String) throws -> PrefixPair? {
+        let parts = text.components(separatedBy: " . ")
+        return parts.count == 2 ? PrefixPair(try IPPrefix(parts[0]), try IPPrefix(parts[1])) : nil
+    }
+
     private static func key(_ value: Any) throws(LinuxNetworkError) -> String {
         if let text = value as? String { return text }
+        if let parts = (value as? [String: Any])?["concat"] as? [Any], parts.count == 2 {
+            return try key(parts[0]) + " . " + key(parts[1])
+        }
         guard let prefix = (value as? [String: Any])?["prefix"] as? [String: Any],
             let address = prefix["addr"] as? String,
             let length = prefix["len"] as? Int

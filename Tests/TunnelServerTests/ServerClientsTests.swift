@@ -8,6 +8,13 @@ import TunnelSystem
 
 @testable import TunnelServer
 
+extension ServerClients {
+    /// Records the new rules of clients with one address or network each.
+    mutating func changeRules(_ changes: [IPPrefix: [AccessRule]?], _ firewall: ServerFirewall) -> Change {
+        change(changes.mapValues { rules in rules.map { ClientAccess(rules: $0) } }, firewall)
+    }
+}
+
 @Suite struct ServerClientsTests {
     private let firewall: ServerFirewall
 
@@ -32,17 +39,17 @@ import TunnelSystem
     func shares() throws {
         let rules = [try rule(.deny, ["203.0.113.0/24"])]
         var clients = ServerClients()
-        let first = clients.change([try IPPrefix("10.66.0.2"): rules], firewall)
+        let first = clients.changeRules([try IPPrefix("10.66.0.2"): rules], firewall)
         #expect(first.newChains.count == 1)
         let commands = firewall.commands(for: first)
         let made = try #require(commands.firstIndex { $0.contains(#""add":{"chain""#) })
         let named = try #require(commands.firstIndex { $0.contains(#""add":{"element""#) })
         #expect(made < named)
-        let second = clients.change([try IPPrefix("10.66.0.3"): rules], firewall)
+        let second = clients.changeRules([try IPPrefix("10.66.0.3"): rules], firewall)
         #expect(second.newChains.isEmpty)
         #expect(Set(clients.entries.values).count == 1)
-        #expect(clients.change([try IPPrefix("10.66.0.2"): nil], firewall).unusedChains.isEmpty)
-        let last = clients.change([try IPPrefix("10.66.0.3"): nil], firewall)
+        #expect(clients.changeRules([try IPPrefix("10.66.0.2"): nil], firewall).unusedChains.isEmpty)
+        let last = clients.changeRules([try IPPrefix("10.66.0.3"): nil], firewall)
         #expect(last.unusedChains.map(\.name) == first.newChains.map(\.name))
         let taken = firewall.commands(for: last)
         #expect(taken.last?.contains(#""delete":{"chain""#) == true)
@@ -56,14 +63,14 @@ import TunnelSystem
             uniqueKeysWithValues: (2..<10_002).map {
                 (IPPrefix(host: .v4(0x0a42_0000 + UInt32($0))), [])
             })
-        _ = clients.change(all, firewall)
-        let change = clients.change(
+        _ = clients.changeRules(all, firewall)
+        let change = clients.changeRules(
             [try IPPrefix("10.66.0.9"): [try rule(.allow, ["10.0.0.0/8"])]], firewall)
         let elements = firewall.commands(for: change).filter { $0.contains("element") }
         #expect(elements.count == 2)
         for element in elements { #expect(element.contains("clients4") && element.split(separator: "goto").count == 2) }
         // Equal rules are not a change.
-        let same = clients.change(
+        let same = clients.changeRules(
             [try IPPrefix("10.66.0.9"): [try rule(.allow, ["10.0.0.0/8"])]], firewall)
         #expect(firewall.commands(for: same).isEmpty)
     }
@@ -72,7 +79,7 @@ import TunnelSystem
         "A network behind a client is in the maps of networks, and among the sources that come out of the tunnel alone")
     func subnets() throws {
         var clients = ServerClients()
-        let change = clients.change(
+        let change = clients.changeRules(
             [try IPPrefix("10.66.0.2"): [], try IPPrefix("192.168.9.0/24"): []], firewall)
         let commands = firewall.commands(for: change)
         #expect(commands.count == 5)
@@ -114,7 +121,7 @@ import TunnelSystem
     private func statements(_ rules: [AccessRule]) throws -> [[String]] {
         var clients = ServerClients()
         let prefix = try IPPrefix("10.66.0.2")
-        _ = clients.change([prefix: rules], firewall)
+        _ = clients.changeRules([prefix: rules], firewall)
         let chains = try #require(clients.entries[prefix])
         func lines(_ name: String) -> [String] {
             clients.chains.first { $0.name == name }?.rules.map(\.line) ?? [name]

@@ -22,21 +22,25 @@ import TunnelSystem
     }
 
     @Test(
-        "The table is JSON, and a client is one element in each of the two maps, for flows from it and to it"
+        "The table is JSON, and a client is one element in each map, for flows from it and to it, and one for its errors"
     )
     func isJSON() throws {
         let firewall = ServerFirewall(try settings(), forwardedForClients: [])
         var clients = ServerClients()
-        let change = clients.change([try IPPrefix("10.66.0.2"): []], firewall)
+        let change = clients.changeRules([try IPPrefix("10.66.0.2"): []], firewall)
         let count = try commandCount(firewall.table.script)
         #expect(count > 20)
         #expect(
             firewall.commands(for: change)
-                == [("clients4", "client"), ("towards4", "towards")].map { map, chain in
-                    #"{"add":{"element":{"family":"inet","table":"culvert_srv0","name":"\#(map)","#
-                        + #""elem":[["10.66.0.2",{"goto":{"target":"\#(chain)"}}]]}}}"#
+                == [
+                    ("clients4", #"["10.66.0.2",{"goto":{"target":"client"}}]"#),
+                    ("towards4", #"["10.66.0.2",{"goto":{"target":"towards"}}]"#),
+                    ("errorSources4", #"{"concat":["10.66.0.2","10.66.0.2"]}"#),
+                ].map { name, element in
+                    #"{"add":{"element":{"family":"inet","table":"culvert_srv0","name":"\#(name)","#
+                        + #""elem":[\#(element)]}}}"#
                 })
-        #expect(firewall.commands(for: clients.change([try IPPrefix("10.66.0.3"): nil], firewall)).isEmpty)
+        #expect(firewall.commands(for: clients.changeRules([try IPPrefix("10.66.0.3"): nil], firewall)).isEmpty)
     }
 
     @Test("Segments are clamped to the tunnel's MTU, for each family")
@@ -126,6 +130,20 @@ import TunnelSystem
                 \t\ttype ipv6_addr : verdict
                 \t}
 
+                \tset errorSources4 {
+                \t\ttype ipv4_addr . ipv4_addr
+                \t\tflags interval
+                \t\telements = { 10.66.0.2 . 10.66.0.2,
+                \t\t\t     10.66.0.2 . 192.168.7.0/24 }
+                \t}
+
+                \tset flows4 {
+                \t\ttype ipv4_addr
+                \t\tsize 65535
+                \t\tflags dynamic
+                \t\telements = { 10.66.0.2 ct count over 4096 }
+                \t}
+
                 \tchain beginning {
                 \t\tip saddr vmap @clients4
                 \t}
@@ -138,6 +156,13 @@ import TunnelSystem
                     try IPPrefix("10.66.0.2"): "client", try IPPrefix("10.66.0.3"): "",
                     try IPPrefix("10.66.0.4"): "rules-1",
                 ], "clientsNets6": [try IPPrefix("fd01::/64"): "client"],
+            ])
+        let address = try IPPrefix("10.66.0.2")
+        #expect(
+            contents.pairs == [
+                "errorSources4": [
+                    PrefixPair(address, address), PrefixPair(address, try IPPrefix("192.168.7.0/24")),
+                ]
             ])
         #expect(contents.others == ["denied4": ["224.0.0.0-255.255.255.254"]])
         #expect(contents.only(["clients4"]).elements.keys.sorted() == ["clients4"])

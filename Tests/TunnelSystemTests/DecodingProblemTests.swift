@@ -66,6 +66,6 @@ struct DecodingProblemTests {
     @Test("The summary of another error does not describe it")
     func otherErrors() {
         struct Secret: Error {}
-        #expect(DecodingError.summary(of: Secret()) == "not as its type says")
+        #expect(DecodingError.summary(of: Secret()) == "not valid for its type")
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import TunnelSystem
 package import WireGuardCore
 
 #if canImport(FoundationEssentials)
@@ -50,6 +51,10 @@ public enum MessageDecoder {
         guard body.count <= Body.maximumByteCount else { throw .bodyTooLong(byteCount: body.count) }
         var data = Data(body)
         defer { data.resetBytes(in: 0..<data.count) }
+        // Readers of JSON differ in which of two equal members they use.
+        do throws(JSONError) { _ = try JSON.read(body) } catch {
+            if error.repeatedPath != nil { throw .notJSON("a member occurs twice") }
+        }
         let value: Value
         do { value = try JSONDecoder().decode(Value.self, from: data) } catch { throw .notJSON(describe(error)) }
         try value.check()

@@ -101,6 +101,14 @@ package struct GatewayCertificate: Sendable {
         }
     }
 
+    /// Whether the first certificate of a PEM text is for this key.
+    static func isCertificate(_ text: String, of key: P256.Signing.PrivateKey) -> Bool {
+        guard let document = try? PEMDocument.parseMultiple(pemString: text).first,
+            let certificate = try? Certificate(pemDocument: document)
+        else { return false }
+        return certificate.publicKey == Certificate.PublicKey(key.publicKey)
+    }
+
     /// Returns the pin of a key: the SHA-256 hash of its public key.
     static func pin(_ key: P256.Signing.PrivateKey) throws(GatewayDirectoryError) -> ServerKeyPin {
         let hash = Array(SHA256.hash(data: key.publicKey.derRepresentation))

@@ -35,6 +35,12 @@ package struct GatewayDirectory: Sendable {
         static let loginKey = "login.key"
         static let loginPresharedKey = "login.preshared.key"
         static let database = "gateway.db"
+        /// The mark of a folder that has, or had, a database.
+        static let databaseMark = "gateway.db.made"
+        /// Whether a file is a copy of the database that a backup or a migration makes, or SQLite's journal of one.
+        static func isCopy(_ name: String) -> Bool {
+            name.hasPrefix("copy-") && name.contains(".db") || name.hasPrefix("\(database).copy")
+        }
         /// The files of a backup in addition to the database.
         static let kept = [
             GatewaySettings.fileName, serverKey, nextServerKey, presharedMaster, apiKey, apiCertificate, pins,
@@ -132,9 +138,24 @@ package struct GatewayDirectory: Sendable {
         let held = Mutex<SharedDescriptor?>(nil)
     }
 
-    /// Opens the database.
+    /// Opens the database. The first call makes it.
+    ///
+    /// The caller has locked the folder, so that copies in it are those of an ended process. They are removed.
+    /// - Throws: ``GatewayDirectoryError`` of kind `.missing` if the folder had a database, which is gone: a new one would refuse all
+    ///   devices.
     package func openStore() throws(GatewayDirectoryError) -> GatewayStore {
-        do throws(StoreError) { return try GatewayStore(path: database) } catch { throw GatewayDirectoryError(error) }
+        let isMarked = try files.read(Name.databaseMark) != nil
+        guard !isMarked || FileStatus(of: database, followsLinks: false) != nil else {
+            throw GatewayDirectoryError(
+                "\(database) is missing", kind: .missing,
+                fix: "restore a backup, or delete \(path)/\(Name.databaseMark) to begin without users and devices")
+        }
+        for name in try files.names() where Name.isCopy(name) { try? files.remove(name) }
+        let store: GatewayStore
+        do throws(StoreError) { store = try GatewayStore(path: database) } catch { throw GatewayDirectoryError(error) }
+        // A full disk must not stop the gateway; the next start tries again.
+        if !isMarked { try? write(text: "This folder has the database \(Name.database).", Name.databaseMark) }
+        return store
     }
 
     // MARK: - Settings
@@ -157,7 +178,21 @@ package struct GatewayDirectory: Sendable {
 
     /// The certificate that the device API presents now.
     package func apiCertificate() throws(GatewayDirectoryError) -> GatewayCertificate {
-        GatewayCertificate(certificate: try text(Name.apiCertificate), key: try text(Name.apiKey))
+        guard let key = try files.read(Name.apiKey).map({ String(decoding: $0, as: UTF8.self) }) else {
+            throw GatewayDirectoryError(
+                "\(path)/\(Name.apiKey) is missing", kind: .missing,
+                fix: "restore it from a backup, or replace it with 'culvert gateway key activate-backup'")
+        }
+        let certificate = try files.read(Name.apiCertificate).map { String(decoding: $0, as: UTF8.self) }
+        // A crash has interrupted ``write(active:backup:host:)`` after the key. Devices pin the key, so a new certificate
+        // is as good.
+        if let active = try? P256.Signing.PrivateKey(pemRepresentation: key),
+            certificate.map({ !GatewayCertificate.isCertificate($0, of: active) }) ?? true
+        {
+            return try GatewayCertificate.leaf(host: try settings().host, key: active)
+        }
+        guard let certificate else { throw missing(Name.apiCertificate) }
+        return GatewayCertificate(certificate: certificate, key: key)
     }
 
     package func pins() throws(GatewayDirectoryError) -> Pins {
@@ -166,75 +201,6 @@ package struct GatewayDirectory: Sendable {
             throw damaged(Name.pins)
         }
         return pins
-    }
-
-    /// Replaces the active key, which is lost or compromised, by the backup key, and makes a new backup key. Devices
-    /// know both old pins but not the new one: they accept this change, and must enrol again before the next one.
-    /// - Parameters:
-    ///   - backupKey: The file that ``make(_:_:backupKey:random:)`` has written.
-    ///   - newBackupKey: The absolute path of the new file for the new backup key.
-    package func activateBackupKey(
-        _ backupKey: String, newBackupKey: String
-    ) throws(GatewayDirectoryError) {
-        let pem = try Self.readOutside(backupKey)
-        guard let key = try? P256.Signing.PrivateKey(pemRepresentation: pem) else {
-            throw GatewayDirectoryError("'\(backupKey)' is not an ECDSA P-256 key in PEM")
-        }
-        guard try GatewayCertificate.pin(key) == pins().backup else {
-            throw GatewayDirectoryError("'\(backupKey)' is not the backup key of this gateway")
-        }
-        let new = P256.Signing.PrivateKey()
-        try write(backup: new, to: newBackupKey)
-        try write(active: key, backup: try GatewayCertificate.pin(new), host: try settings().host)
-    }
-
-    private func write(
-        active: P256.Signing.PrivateKey, backup: ServerKeyPin, host: String
-    ) throws(GatewayDirectoryError) {
-        let leaf = try GatewayCertificate.leaf(host: host, key: active)
-        let pins = Pins(active: try GatewayCertificate.pin(active), backup: backup)
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-        guard let json = try? encoder.encode(pins) else { throw GatewayDirectoryError("cannot encode the pins") }
-        try files.write(Array(leaf.key.utf8), to: Name.apiKey)
-        try files.write(Array(leaf.certificate.utf8), to: Name.apiCertificate)
-        try files.write(Array(json) + [UInt8(ascii: "\n")], to: Name.pins)
-    }
-
-    private func write(backup key: P256.Signing.PrivateKey, to file: String) throws(GatewayDirectoryError) {
-        guard file.utf8.first == UInt8(ascii: "/"), !file.split(separator: "/").contains("..") else {
-            throw GatewayDirectoryError("'\(file)' is not an absolute path", fix: "start it with '/'")
-        }
-        let folder = path.hasSuffix("/") ? path : path + "/"
-        guard !file.hasPrefix(folder) else {
-            throw GatewayDirectoryError(
-                "'\(file)' is inside the gateway's folder",
-                fix: "keep the backup key where a thief of the folder cannot find it")
-        }
-        let opened = SystemCall.open(file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW)
-        guard opened >= 0 else {
-            let error = errno
-            throw GatewayDirectoryError(
-                "cannot write the backup key to '\(file)': \(SystemError.words(error))",
-                kind: error == EEXIST ? .exists : SystemError.isDenied(error) ? .denied : .other)
-        }
-        defer { SystemCall.close(opened) }
-        let bytes = Array((key.pemRepresentation + "\n").utf8)
-        guard SystemCall.writeAll(opened, bytes), fsync(opened) == 0 else {
-            throw GatewayDirectoryError("cannot write the backup key to '\(file)': \(SystemError.words(errno))")
-        }
-    }
-
-    private static func readOutside(_ file: String) throws(GatewayDirectoryError) -> String {
-        let opened = SystemCall.open(file, O_RDONLY | O_NONBLOCK)
-        guard opened >= 0 else {
-            throw GatewayDirectoryError("cannot open '\(file)': \(SystemError.words(errno))")
-        }
-        defer { SystemCall.close(opened) }
-        guard let bytes = SystemCall.readAll(opened, limit: 65_536) else {
-            throw GatewayDirectoryError("cannot read '\(file)': \(SystemError.words(errno))")
-        }
-        return String(decoding: bytes, as: UTF8.self)
     }
 
     // MARK: - addKey

@@ -4,6 +4,7 @@
 import FoundationEssentials
 import NetworkAddresses
 import PasswordHashing
+import Provisioning
 import TunnelServer
 import TunnelSystem
 import WireGuardCore
@@ -120,6 +121,11 @@ package struct CredentialServerFolder: Sendable {
     private static func decode<Value: Decodable>(
         _: Value.Type, _ bytes: [UInt8], _ file: String
     ) throws(GatewayDirectoryError) -> Value {
+        do throws(JSONError) { _ = try JSON.read(bytes) } catch {
+            if let path = error.repeatedPath {
+                throw unusable(file, "\(ContractError.visible(path)) must not occur twice")
+            }
+        }
         do { return try JSONDecoder().decode(Value.self, from: Data(bytes)) } catch let error as DecodingError {
             let (place, reason) = error.problem()
             throw unusable(place.isEmpty ? file : "\(file): \(place)", reason)

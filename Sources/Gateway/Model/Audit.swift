@@ -15,7 +15,7 @@ package struct AuditRecord: Hashable, Sendable {
         case rulesChanged
         case cooldownsCleared
         case serverKeyAnnounced, serverKeySwitched, serverKeyRotationCancelled
-        case backupMade, restored
+        case backupMade, restored, backupKeyActivated
         case proofRefused
         case loginAccepted, loginRefused, loginEnded
     }

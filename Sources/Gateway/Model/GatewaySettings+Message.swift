@@ -18,6 +18,7 @@ extension GatewaySettings {
         Field(
             "adminTLS", \.adminTLS, .nullable(.object(CertificateFiles.message, .create), omitted: "none"),
             options: .patch)
+        Field("metricsNeedToken", \.metricsNeedToken, .flag, options: .patch)
         Field("socket", \.socket, .path, options: .patch)
         Field(part: "addKey", \.addKey, AddKey.message)
         Field(part: "loginTunnel", \.loginTunnel, LoginTunnel.message)
@@ -38,6 +39,7 @@ extension GatewaySettings {
         Field("answersPings", \.answersPings, .flag, options: .patch)
         Field("allowedNetworks", \.allowedNetworks, .list(of: .network, count: 0...16_384), options: .patch)
         Field("otherInterfaces", \.otherInterfaces, .list(of: .interface, count: 0...1024), options: .patch)
+        Field("flowsPerSource", \.flowsPerSource, .integer(0...1_000_000), options: .patch)
         Field("deviceLifetimeSeconds", \.deviceLifetimeSeconds, .lifetime(), options: .patch)
         Field("renewAfterSeconds", \.renewAfterSeconds, .lifetime(from: 1), options: .patch)
         Field("invitationLifetimeSeconds", \.invitationLifetimeSeconds, .lifetime(from: 1), options: .patch)

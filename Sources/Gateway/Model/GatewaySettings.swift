@@ -25,6 +25,9 @@ package struct GatewaySettings: Hashable, Sendable {
     /// The administrators' own certificate and key for the `admin` listener, as paths of PEM files; `nil` for plain
     /// HTTP.
     package var adminTLS: CertificateFiles?
+    /// Whether `/metrics` of the `admin` listener always needs a token. If it does not, processes of this host read the metrics
+    /// without one, and so do the clients of a reverse proxy on this host.
+    package var metricsNeedToken = true
     /// The path of the Unix socket for the command line.
     package var socket = "/run/culvert-gateway/admin.sock"
     /// The `addKey` listener for PIA's clients.
@@ -66,6 +69,9 @@ package struct GatewaySettings: Hashable, Sendable {
     package var allowedNetworks: [IPPrefix] = []
     /// Other interfaces between which packets are forwarded, if the host did not forward before.
     package var otherInterfaces: [String] = []
+
+    /// The flows that each source address of devices can have at a time; 0 for no limit.
+    package var flowsPerSource = 4_096
 
     // MARK: Lifetimes and limits
 

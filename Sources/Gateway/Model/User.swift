@@ -78,7 +78,7 @@ extension User: Declared {
     package static let message = Message<User> {
         Field("id", \.id, .id, column: "id")
         Field(
-            "login", \.login, .line(1...64), options: [.required, .patch], column: "login",
+            "login", \.login, .login, options: [.required, .patch], column: "login",
             .create("Unique among all users"))
         Field("name", \.name, .line(0...64), options: [.create, .patch], column: "name")
         Field("notes", \.notes, .line(0...500), options: [.create, .patch, .redacted])

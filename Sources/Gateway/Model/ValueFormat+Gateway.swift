@@ -57,6 +57,22 @@ extension ValueFormat where Value == String {
         }
     }
 
+    /// A user's login. It must not be empty to a reader, or equal to another login except for invisible characters.
+    static var login: ValueFormat<String> {
+        ValueFormat(.line(1...64)) { (json, field) throws(ContractError) in
+            let login = try ValueFormat.line(1...64).decode(json, field)
+            guard login.first?.isWhitespace == false, login.last?.isWhitespace == false else {
+                throw ContractError(field: field, problem: "must not begin or end with a space")
+            }
+            guard !login.unicodeScalars.contains(where: \.isInvisible) else {
+                throw ContractError(field: field, problem: "must not contain characters without width")
+            }
+            return login
+        } encode: {
+            .string($0)
+        }
+    }
+
     /// The path of a file.
     static var path: ValueFormat<String> { .line(1...4096) }
 
@@ -83,5 +99,12 @@ extension ValueFormat where Value == String {
         } encode: {
             .string($0)
         }
+    }
+}
+
+extension Unicode.Scalar {
+    /// Whether the character has no width, such as a zero-width space, a soft hyphen or a variation selector.
+    fileprivate var isInvisible: Bool {
+        properties.isDefaultIgnorableCodePoint || properties.generalCategory == .format
     }
 }

@@ -47,18 +47,20 @@ package final class GatewayProcess: Sendable {
         do {
             try folder.lock()
             let store = try folder.openStore()
-            let service = try GatewayService(store: store, keys: folder, settings: settings, logger: logger)
+            let pins = try folder.pins()
+            let service = try GatewayService(
+                store: store, keys: folder, pins: [pins.active, pins.backup], settings: settings, logger: logger)
             // Without a network, there is no tunnel of either kind.
             let loginKeys =
                 settings.loginTunnel.isEnabled && options.network != nil ? try folder.loginKeys() : nil
             var runtimeOptions = GatewayRuntime.Options()
             runtimeOptions.stopLimit = options.stopLimit
+            if let network = options.network { service.useNetwork(network) }
             let runtime = options.network.map {
                 GatewayRuntime(
                     service: service, network: $0, datagrams: options.datagrams, loginKeys: loginKeys,
                     options: runtimeOptions, logger: logger)
             }
-            let pins = try folder.pins()
             var parts = GatewayAPI.Parts(
                 device: try folder.apiCertificate(), admin: try settings.adminTLS.map { try GatewayCertificate($0) },
                 addKey: settings.addKey.isEnabled ? try Self.addKey(folder, settings) : nil,

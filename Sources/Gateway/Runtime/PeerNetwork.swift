@@ -21,6 +21,9 @@ package protocol PeerNetwork: Sendable {
     func apply(
         _ changes: [IPPrefix: ClientAccess?], isComplete: Bool, released: Set<IPPrefix>
     ) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError]
+    /// Checks networks that devices are about to get.
+    /// - Throws: `.subnet` for the first that no device may get.
+    func check(subnets: [IPPrefix]) async throws(TunnelServerError)
     /// Undoes everything.
     func stop() async
     /// The state of the network. Any thread may ask.
@@ -67,6 +70,7 @@ package struct MemoryPeerNetwork: PeerNetwork {
     package func apply(
         _: [IPPrefix: ClientAccess?], isComplete _: Bool, released _: Set<IPPrefix>
     ) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] { [:] }
+    package func check(subnets _: [IPPrefix]) async throws(TunnelServerError) {}
     package func stop() async {}
     package var condition: NetworkState { NetworkState() }
 }
@@ -83,6 +87,7 @@ extension GatewaySettings {
         network.answersPings = answersPings
         network.allowedNetworks = allowedNetworks
         network.otherInterfaces = otherInterfaces
+        network.flowsPerSource = flowsPerSource
         if servesWireGuard && loginTunnel.isEnabled { network.furtherTunnels = [loginTunnel.interface] }
         return network
     }

@@ -24,6 +24,8 @@ struct PeerReconciler: Sendable {
     struct NetworkPeer: Equatable, Sendable {
         var device: DeviceID
         var rules: [AccessRule]
+        /// All addresses and networks of the device.
+        var sources: [IPPrefix]
         /// Whether the device uses the login tunnel.
         var isLogin: Bool
     }
@@ -143,7 +145,8 @@ struct PeerReconciler: Sendable {
             touchedKeys.insert(key)
             devices[key] = id
         }
-        let networkPeer = NetworkPeer(device: id, rules: peer.rules, isLogin: peer.publicKey == nil)
+        let networkPeer = NetworkPeer(
+            device: id, rules: peer.rules, sources: peer.sources, isLogin: peer.publicKey == nil)
         for prefix in peer.sources { network.setDesired(networkPeer, for: prefix) }
     }
 
@@ -151,7 +154,9 @@ struct PeerReconciler: Sendable {
 
     /// The access that the network must give.
     func access(_ peer: NetworkPeer) -> ClientAccess {
-        ClientAccess(rules: peer.rules, tunnel: peer.isLogin ? loginTunnel : nil)
+        ClientAccess(
+            rules: peer.rules, tunnel: peer.isLogin ? loginTunnel : nil,
+            prefixes: peer.sources.count > 1 ? peer.sources : [])
     }
 
     /// Removes peers, and sources of peers, that are no longer desired from those of WireGuard. This precedes a change of the network,

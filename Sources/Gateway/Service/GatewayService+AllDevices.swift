@@ -4,6 +4,8 @@
 import FoundationEssentials
 import NetworkAddresses
 package import Provisioning
+import Synchronization
+import TunnelServer
 import WireGuardCore
 
 // Administrators' operations on devices.
@@ -37,6 +39,20 @@ extension GatewayService {
         }
     }
 
+    /// Checks the subnets of a device. A device keeps a subnet that it has already.
+    private func check(subnets: [IPPrefix], of device: DeviceID? = nil) async throws(GatewayError) {
+        try InputValidation.subnets(subnets)
+        guard !subnets.isEmpty else { return }
+        let present = if let device { try await find(device).device.subnets } else { [IPPrefix]() }
+        let new = subnets.filter { !present.contains($0) }
+        try InputValidation.subnets(new, outside: settings)
+        guard !new.isEmpty, let network = network.withLock({ $0 }) else { return }
+        do throws(TunnelServerError) { try await network.check(subnets: new) } catch {
+            guard case .subnet(let subnet, let reason) = error else { throw .unavailable("\(error)") }
+            throw .invalid(field: "subnets", problem: "\(subnet) cannot be behind a device: \(reason)")
+        }
+    }
+
     /// Makes a device for a stock client. Its configuration file is written from the grant.
     package func addDevice(
         _ draft: DeviceDraft, creationKey: String? = nil, _ caller: Caller
@@ -53,7 +69,7 @@ extension GatewayService {
         draft.apply(to: &device)
         try InputValidation.end(device.expiresAt, after: now)
         try InputValidation.addresses(device.addresses)
-        try InputValidation.subnets(device.subnets)
+        try await check(subnets: device.subnets)
         guard let key = device.publicKey else { throw .invalid(field: "publicKey", problem: "must be present") }
         try checkKey(key, "publicKey")
         device.expiresAt = device.expiresAt.map { Date(milliseconds: $0.milliseconds) }
@@ -92,8 +108,8 @@ extension GatewayService {
             update.expiresAt = .some(end.map { Date(milliseconds: $0.milliseconds) })
         }
         if let subnets = update.subnets {
-            try InputValidation.subnets(subnets)
             if !subnets.isEmpty { try await checkLasts(id) }
+            try await check(subnets: subnets, of: id)
         }
         let audit = record(.deviceChanged, "device:\(id)", caller, update.details)
         let limits = limits(at: now)

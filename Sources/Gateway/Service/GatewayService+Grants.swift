@@ -28,7 +28,8 @@ extension GatewayService {
             routes: settings.routes.filter { families.contains($0.isIPv6) }, mtu: settings.mtu,
             keepaliveSeconds: settings.keepaliveSeconds, presharedKey: presharedKey(of: device),
             // Early enough for two attempts before the expiry.
-            renewAfterSeconds: max(min(Int64(settings.renewAfterSeconds), (expiresIn ?? .max) / 2), 1), serverTime: now)
+            renewAfterSeconds: max(min(Int64(settings.renewAfterSeconds), (expiresIn ?? .max) / 2), 1), serverTime: now,
+            pins: pins)
     }
 
     static func seconds(until end: Date, from now: Date) -> Int64 {

@@ -5,7 +5,7 @@ import FoundationEssentials
 package import Logging
 import NetworkAddresses
 package import PasswordHashing
-import Provisioning
+package import Provisioning
 import Synchronization
 import TunnelSystem
 import WireGuardCore
@@ -23,6 +23,8 @@ package final class GatewayService: Sendable {
     let keyStore: any ServerKeyStore
     let presharedMaster: PresharedKey
     let endpoints: [EndpointAddress]
+    /// The pins of the device API's keys, which grants announce.
+    let pins: [ServerKeyPin]?
     let passwords: PasswordWork
     /// The secret that selects the user whose password cost an unknown login gets.
     let unknownLogins: SecretHash
@@ -70,12 +72,14 @@ package final class GatewayService: Sendable {
     }
 
     /// - Parameters:
+    ///   - pins: The pins of the device API's keys, active and backup; `nil` to announce none.
     ///   - passwordCost: The cost of the hash of a new password; `nil` for the cost in the settings.
     ///   - whenCompared: Called after a login's password was compared, before the result is used.
     /// - Throws: `.invalid` if the settings are not valid.
     package init(
-        store: GatewayStore, keys: any ServerKeyStore, settings: GatewaySettings, clock: GatewayClock = .system,
-        random: RandomSource = RandomSource(), passwordCost: PasswordHash.Cost? = nil, logger: Logger,
+        store: GatewayStore, keys: any ServerKeyStore, pins: [ServerKeyPin]? = nil, settings: GatewaySettings,
+        clock: GatewayClock = .system, random: RandomSource = RandomSource(), passwordCost: PasswordHash.Cost? = nil,
+        logger: Logger,
         whenCompared: @escaping @Sendable () async -> Void = {}
     ) throws(GatewayError) {
         if let problem = settings.problem {
@@ -85,6 +89,7 @@ package final class GatewayService: Sendable {
             throw .invalid(field: "host", problem: "\(error)")
         }
         self.settings = settings
+        self.pins = pins
         self.store = store
         self.logger = logger
         self.random = random
@@ -100,6 +105,12 @@ package final class GatewayService: Sendable {
                 settings.failures,
                 successes: LoginLimiter.Successes(sessionsPerUser: settings.loginTunnel.sessionsPerUser)))
     }
+
+    /// The network that checks the subnets of devices; `nil` without a tunnel.
+    let network = Mutex<(any PeerNetwork)?>(nil)
+
+    /// Has a network check the subnets of devices from now on.
+    package func useNetwork(_ network: any PeerNetwork) { self.network.withLock { $0 = network } }
 
     // MARK: - Time
 

@@ -49,6 +49,20 @@ enum InputValidation {
         }
     }
 
+    /// Checks that devices still reach the gateway and its name servers if these subnets are behind another device. Endpoints with a
+    /// name are not resolved.
+    static func subnets(_ subnets: [IPPrefix], outside settings: GatewaySettings) throws(GatewayError) {
+        let endpoints = (settings.endpoints.map(\.host) + [settings.host]).compactMap { try? IPAddress($0) }
+        for subnet in subnets {
+            for (what, addresses) in [("endpoint", endpoints), ("name server", settings.dns)] {
+                guard let address = addresses.first(where: subnet.contains) else { continue }
+                throw .invalid(
+                    field: "subnets",
+                    problem: "\(subnet) cannot be behind a device: the gateway's \(what) \(address) is in it")
+            }
+        }
+    }
+
     static func rules(_ rules: [RuleDraft]) throws(GatewayError) {
         guard rules.count <= Rule.most else {
             throw .invalid(field: "rules", problem: "must not be more than \(Rule.most)")

@@ -150,7 +150,7 @@ extension TunnelSettings: Codable {
             guard route.network.address == route.address else {
                 throw DecodingError.dataCorruptedError(
                     forKey: key, in: container,
-                    debugDescription: "\(route) has bits set behind its prefix: write \(route.network) or "
+                    debugDescription: "\(route) has bits set after its prefix: write \(route.network) or "
                         + "\(IPPrefix(host: route.address))")
             }
             return route.network

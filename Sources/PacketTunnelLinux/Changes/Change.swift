@@ -45,6 +45,9 @@ package enum PreviousState: Hashable, Sendable, Codable {
     case route(ForeignRoute)
     /// The text of the kernel setting.
     case setting(String)
+    /// The text of a setting that makes the host forward packets (``HostForwarding``), and the highest index of an interface at that
+    /// time. The setting is not restored if a later interface needs it.
+    case forwarding(before: String, newestInterface: UInt32)
     /// The facts that the manager of name servers needs to forget the tunnel's.
     case resolver(ResolverRecord)
 
@@ -52,11 +55,16 @@ package enum PreviousState: Hashable, Sendable, Codable {
     var whileShared: PreviousState? {
         switch self {
         case .nothing, .route: return self
-        case .setting: return nil
+        case .setting, .forwarding: return nil
         case .resolver(var record):
             (record.before, record.replaced) = (nil, nil)
             return .resolver(record)
         }
+    }
+
+    /// The state to restore even if an interface needs the change.
+    package var unconditional: PreviousState {
+        if case .forwarding(let before, _) = self { .setting(before) } else { self }
     }
 }
 
@@ -82,7 +90,9 @@ package struct ChangeEntry: Hashable, Sendable, Codable {
     package var summary: String {
         switch (change, previous) {
         case (.route, .route): "\(change.summary), in place of another"
-        case (.setting(let path, let value), .setting(let before)): "\(path) from \(before) to \(value)"
+        case (.setting(let path, let value), .setting(let before)),
+            (.setting(let path, let value), .forwarding(let before, _)):
+            "\(path) from \(before) to \(value)"
         default: change.summary
         }
     }

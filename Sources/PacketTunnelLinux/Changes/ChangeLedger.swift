@@ -302,7 +302,9 @@ package final class ChangeLedger {
     package func suspend(_ changes: [Change]) throws(LinuxNetworkError) {
         var failure: LinuxNetworkError?
         for entry in entries.reversed() where entry.isMade && changes.contains(entry.change) {
-            do throws(LinuxNetworkError) { try undoInSystem(entry) } catch { failure = failure ?? error }
+            var suspended = entry
+            suspended.previous = entry.previous.unconditional
+            do throws(LinuxNetworkError) { try undoInSystem(suspended) } catch { failure = failure ?? error }
         }
         if let failure { throw failure }
     }
@@ -379,7 +381,7 @@ package final class ChangeLedger {
     /// The state before a change: the one before any tunnel made it, if another tunnel has made the same one.
     private func inheriting(_ previous: PreviousState, _ change: Change) -> PreviousState {
         switch (previous, theirs(change)?.previous) {
-        case (.setting, .setting(let before)?): return .setting(before)
+        case (.setting, let before?), (.forwarding, let before?): return before
         case (.resolver(var mine), .resolver(let theirs)?):
             (mine.before, mine.replaced) = (theirs.before, theirs.replaced)
             return .resolver(mine)

@@ -15,6 +15,8 @@ package final class LinuxNetwork: NetworkSystem {
 
     /// The number of rules that each table had right after it was loaded.
     private var ruleCounts: [String: Int] = [:]
+    /// The settings that were not restored, since interfaces need them, until ``takeKeptForwarding()``.
+    private var keptForwarding: [HostForwarding.Kept] = []
     /// Called every few milliseconds while a program runs, on the same thread, to restore changes that need no program.
     var whileWaiting: (() -> Void)?
 
@@ -50,7 +52,14 @@ package final class LinuxNetwork: NetworkSystem {
                 guard let before = try SmallFile.text(path) else {
                     throw LinuxNetworkError(.kernelSetting(path: path), errno: ENOENT)
                 }
-                states.append(before == value ? nil : .setting(before))
+                if before == value {
+                    states.append(nil)
+                } else if HostForwarding.paths.contains(path) {
+                    let newest = try netlink.links().map(\.index).max() ?? 0
+                    states.append(.forwarding(before: before, newestInterface: newest))
+                } else {
+                    states.append(.setting(before))
+                }
             case .resolver(let plan):
                 let record = try askResolver { (resolver) throws(LinuxNetworkError) in try resolver.record(for: plan) }
                 states.append(.resolver(record))
@@ -145,6 +154,16 @@ package final class LinuxNetwork: NetworkSystem {
             try ignoring([ENOENT, ESRCH, EAFNOSUPPORT]) { () throws(LinuxNetworkError) in try netlink.remove(rule) }
         case (.setting(let path, let value), .setting(let before)):
             guard try SmallFile.text(path) == value else { return }
+            // A host that still forwards IPv6 would ignore router advertisements, and lose its address.
+            let forwardsIPv6 = keptForwarding.contains { $0.path == HostForwarding.path(isIPv6: true) }
+            guard !forwardsIPv6 || !HostForwarding.isRouterAdvertisement(path) else { return }
+            try SmallFile.overwrite(path, with: Array(before.utf8))
+        case (.setting(let path, let value), .forwarding(let before, let newest)):
+            guard try SmallFile.text(path) == value else { return }
+            let interfaces = try netlink.links().filter { $0.index > newest && HostForwarding.isNeeded(by: $0) }
+            guard interfaces.isEmpty else {
+                return keptForwarding.append(HostForwarding.Kept(path: path, interfaces: interfaces.map(\.name)))
+            }
             try SmallFile.overwrite(path, with: Array(before.utf8))
         case (.firewall(let table), _):
             // Without nft, which may have been removed, or not answer.
@@ -154,6 +173,12 @@ package final class LinuxNetwork: NetworkSystem {
             try askResolver { (resolver) throws(LinuxNetworkError) in try resolver.clear(record) }
         case (.setting, _), (.resolver, _): break
         }
+    }
+
+    /// Returns, and forgets, the settings that were not restored because interfaces need them.
+    package func takeKeptForwarding() -> [HostForwarding.Kept] {
+        defer { keptForwarding = [] }
+        return keptForwarding
     }
 
     package func missing(of changes: [Change]) throws(LinuxNetworkError) -> [Change] {

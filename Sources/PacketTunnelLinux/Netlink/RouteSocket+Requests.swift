@@ -18,11 +18,16 @@ extension RouteSocket {
         package var mtu: Int
         /// Its hardware type, by the numbers of linux/if_arp.h: 1 is Ethernet and compatible hardware.
         package var hardware: UInt16
+        /// The driver of a virtual interface, such as `bridge` or `veth`; `nil` for hardware.
+        package var kind: String?
     }
 
     private enum LinkAttribute {
         static let name: UInt16 = 3
         static let mtu: UInt16 = 4
+        /// `IFLA_LINKINFO`, and `IFLA_INFO_KIND` in it.
+        static let info: UInt16 = 18
+        static let infoKind: UInt16 = 1
     }
 
     private static let linkLength = 16
@@ -45,7 +50,8 @@ extension RouteSocket {
         return Link(
             index: index, name: attributes.text(LinkAttribute.name) ?? "", isUp: flags & 1 != 0,
             isLoopback: flags & 8 != 0, mtu: Int(attributes.number(LinkAttribute.mtu) ?? 0),
-            hardware: reader.number(at: 2, as: UInt16.self) ?? 0)
+            hardware: reader.number(at: 2, as: UInt16.self) ?? 0,
+            kind: attributes.nested(LinkAttribute.info)?.text(LinkAttribute.infoKind))
     }
 
     /// All interfaces.
@@ -185,6 +191,12 @@ extension RouteSocket {
             "list the routes"
         )
         .map(ForeignRoute.init).filter { !$0.isCached }
+    }
+
+    /// The next routers of the default routes, of any table.
+    package func defaultGateways() throws(LinuxNetworkError) -> [IPAddress] {
+        (try routes(isIPv6: false) + routes(isIPv6: true)).filter { $0.key?.destination.length == 0 }
+            .compactMap(\.gateway)
     }
 
     /// Adds a policy rule.

@@ -12,7 +12,7 @@ public import WireGuardCore
 /// and the gateway answers an identical request identically, so a lost reply has no effect.
 public struct EnrolmentClient: Sendable {
     /// The servers to ask, in turn: the gateway, under each of its names and addresses.
-    public let servers: [ProvisioningServer]
+    public private(set) var servers: [ProvisioningServer]
     private let rounds: ServerRounds
     private let socketMark: UInt32?
 
@@ -35,6 +35,17 @@ public struct EnrolmentClient: Sendable {
         self.socketMark = socketMark
         rounds = ServerRounds(
             transport: transport, clock: clock, logger: logger, deadline: deadline, random: random)
+    }
+
+    /// Returns this client with the pins of a device's last grant in place of the servers' earlier pins: the gateway may have
+    /// replaced its keys since the invitation.
+    public func trusting(_ grant: EnrolmentGrant?) -> EnrolmentClient {
+        guard let pins = grant?.pins else { return self }
+        var client = self
+        for index in servers.indices {
+            if case .pins = servers[index].trust { client.servers[index].trust = .pins(pins) }
+        }
+        return client
     }
 
     /// Enrols a device with an invitation. Store key and credential before, and repeat with the same ones after a failure:

@@ -66,6 +66,7 @@ package struct EnrolmentKeeper: Sendable {
         _ enrolment: DeviceEnrolment, renewing: Bool = false
     ) async throws(ProvisioningError) -> DeviceEnrolment {
         var enrolment = enrolment
+        let client = client.trusting(enrolment.grant)
         let publicKey = enrolment.privateKey.publicKey
         // During an unfinished rotation, the gateway has either key.
         let nextKey = enrolment.nextKey?.publicKey
@@ -91,6 +92,7 @@ package struct EnrolmentKeeper: Sendable {
         // An unfinished enrolment or rotation is completed first.
         var enrolment =
             enrolment.nextKey == nil && enrolment.token == nil ? enrolment : try await refreshed(enrolment)
+        let client = client.trusting(enrolment.grant)
         let nonce = try await client.rotationNonce(credential: enrolment.credential)
         var generator = random()
         // A request of an earlier attempt may still arrive. It has the same key, so it causes no harm.
@@ -133,7 +135,10 @@ extension DeviceEnrolment {
             }
         }
         (token, name, platform) = (nil, nil, nil)
+        // A gateway that does not announce its pins has not changed them.
+        let pins = grant.pins ?? self.grant?.pins
         self.grant = grant
+        self.grant?.pins = pins
         grantedAt = now
     }
 }

@@ -80,7 +80,7 @@ public final class EventLoop: Sendable {
         }
         guard isFirst else {
             if isStopped { return }
-            throw TunnelIOError(.eventLoop(operation: "run: the loop runs already"))
+            throw TunnelIOError(.eventLoop(operation: "run: the loop is already running"))
         }
         loopThread.store(LoopThread.current, ordering: .releasing)
         defer { finish() }

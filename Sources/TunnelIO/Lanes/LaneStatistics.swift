@@ -61,7 +61,7 @@ public struct LaneStatistics: Hashable, Sendable {
 extension LaneStatistics {
     /// The drop causes of lanes. ``droppedBySocket`` is not one of them: the sockets count it by cause.
     package static let dropCauses: [DropCause<Self, Int>] = [
-        ("malformed frames", \.malformedFromDevice, "Frames of the TUN device that contradict themselves."),
+        ("malformed frames", \.malformedFromDevice, "Inconsistent frames from the TUN device."),
         (
             "refused by device", \.droppedByDevice,
             "Packets that the TUN device refused, such as when its queue was full."

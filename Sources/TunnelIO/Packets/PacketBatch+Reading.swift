@@ -22,7 +22,7 @@ extension PacketBatch {
         throw TunnelIOError(
             .invalidBatch(
                 packets: packetCapacity, bytes: byteCapacity,
-                expected: "one to read packets into, which has at least \(Self.minimumReadBytes) bytes"))
+                expected: "large enough to read packets into: at least \(Self.minimumReadBytes) bytes"))
     }
 
     /// The offset for the next packet, a multiple of 16; `nil` if there is no room for `length` bytes.

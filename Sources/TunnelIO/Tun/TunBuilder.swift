@@ -48,7 +48,7 @@ public struct TunBuilder: Hashable, Sendable {
             )
         }
         if !(68...65_535).contains(mtu) {
-            problems.append("the MTU \(mtu) is not within 68 to 65535")
+            problems.append("the MTU \(mtu) must be from 68 to 65535")
         } else if mtu < 1280, addresses.contains(where: \.isIPv6) {
             problems.append("the MTU \(mtu) is less than the 1280 that IPv6 needs")
         }
@@ -59,7 +59,7 @@ public struct TunBuilder: Hashable, Sendable {
             if addresses[..<index].contains(address) { problems.append("the address \(address) is given twice") }
         }
         if owner == .max { problems.append("the owner \(UInt32.max) is not a user ID") }
-        if group == .max { problems.append("the group \(UInt32.max) means none") }
+        if group == .max { problems.append("\(UInt32.max) is not a group ID") }
         return problems
     }
 

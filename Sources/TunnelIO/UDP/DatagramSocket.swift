@@ -57,7 +57,7 @@ extension DatagramReceiveDrops {
     /// The drop causes of sockets.
     package static let dropCauses: [DropCause<Self, Int>] = [
         ("socket queue full", \.overflowed, "Datagrams that arrived while the system's queue of the socket was full."),
-        ("oversize", \.oversize, "Datagrams that were larger than the room for them."),
+        ("oversize", \.oversize, "Datagrams that were larger than the buffer."),
     ]
 
     /// Adds the drops of these sockets.

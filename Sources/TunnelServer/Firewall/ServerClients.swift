@@ -5,28 +5,36 @@ import NetworkAddresses
 
 /// The clients in a server's firewall: the chains for each client address and for each network behind a client.
 struct ServerClients: Sendable {
-    /// The chains of an address.
-    struct Chains: Hashable, Sendable {
+    /// The firewall's state for an address or network.
+    struct Entry: Hashable, Sendable {
         /// The chain for flows that the client begins.
         var from: String
         /// The chain for flows towards the client.
         var towards: String
+        /// All addresses and networks of the client, or none if it has only this one.
+        var prefixes: [IPPrefix]
     }
 
-    private(set) var entries: [IPPrefix: Chains] = [:]
+    private(set) var entries: [IPPrefix: Entry] = [:]
     /// The chains for lists of rules, each with the number of uses by entries.
     private var made: [String: (chain: RuleChain, uses: Int)] = [:]
-    /// The chain of each list in use.
-    private var names: [[AccessRule]: String] = [:]
+    /// The content of a chain: the rules, and the network with a limit of flows.
+    private struct Content: Hashable {
+        var rules: [AccessRule]
+        var network: IPPrefix?
+    }
+
+    /// The chain of each content in use.
+    private var names: [Content: String] = [:]
 
     /// The effect of a change on the firewall.
     struct Change {
         /// Chains that are needed from now on.
         var newChains: [RuleChain] = []
-        /// The removed entries with their former chains.
-        var removed: [IPPrefix: Chains] = [:]
-        /// The added entries with their chains.
-        var added: [IPPrefix: Chains] = [:]
+        /// The removed entries, with their former values.
+        var removed: [IPPrefix: Entry] = [:]
+        /// The added entries.
+        var added: [IPPrefix: Entry] = [:]
         /// The chains that no entry uses.
         var unusedChains: [RuleChain] = []
     }
@@ -40,15 +48,15 @@ struct ServerClients: Sendable {
     var chains: [RuleChain] { made.values.map(\.chain).sorted { $0.name < $1.name } }
 
     /// Records the new rules of clients, and returns the effect on the firewall.
-    /// - Parameter changes: the rules of each address or network; `nil` if it has no client.
-    mutating func change(_ changes: [IPPrefix: [AccessRule]?], _ firewall: ServerFirewall) -> Change {
+    /// - Parameter changes: the access of each address or network; `nil` if it has no client.
+    mutating func change(_ changes: [IPPrefix: ClientAccess?], _ firewall: ServerFirewall) -> Change {
         var change = Change()
-        for (prefix, rules) in changes {
+        for (prefix, access) in changes {
             let old = entries[prefix]
-            let new = rules.map { rules in
-                Chains(
-                    from: use(rules, .out, firewall, &change),
-                    towards: use(rules, .in, firewall, &change))
+            let new = access.map { access in
+                Entry(
+                    from: use(access.rules, .out, of: prefix, firewall, &change),
+                    towards: use(access.rules, .in, of: prefix, firewall, &change), prefixes: access.prefixes)
             }
             if let old {
                 release(old.from)
@@ -71,19 +79,25 @@ struct ServerClients: Sendable {
     }
 
     private mutating func use(
-        _ rules: [AccessRule], _ direction: AccessRule.Direction, _ firewall: ServerFirewall, _ change: inout Change
+        _ rules: [AccessRule], _ direction: AccessRule.Direction, of prefix: IPPrefix, _ firewall: ServerFirewall,
+        _ change: inout Change
     ) -> String {
         let list = rules.filter { $0.direction == direction }.compactMap(\.effective)
         let isTowards = direction == .in
-        guard !list.isEmpty else { return isTowards ? ServerFirewall.towardsChain : ServerFirewall.standardChain }
-        if let name = names[list] {
+        let hasOwnLimit = !isTowards && firewall.limitsFlows && !firewall.isClient(prefix)
+        guard !list.isEmpty || hasOwnLimit else {
+            return isTowards ? ServerFirewall.towardsChain : ServerFirewall.standardChain
+        }
+        let content = Content(rules: list, network: hasOwnLimit ? prefix : nil)
+        if let name = names[content] {
             made[name]?.uses += 1
             return name
         }
-        var chain = isTowards ? firewall.chain(towards: list) : firewall.chain(from: list)
+        var chain =
+            isTowards ? firewall.chain(towards: list) : firewall.chain(from: list, network: content.network)
         // Chains with different rules need different names, even if the rules have the same hash.
         while let other = made[chain.name]?.chain, other.rules != chain.rules { chain = chain.renamed }
-        names[list] = chain.name
+        names[content] = chain.name
         if made[chain.name] == nil {
             made[chain.name] = (chain, 0)
             change.newChains.append(chain)

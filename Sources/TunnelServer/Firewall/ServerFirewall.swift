@@ -46,8 +46,8 @@ package struct ServerFirewall: Hashable, Sendable {
 
     /// The table without clients.
     var table: FirewallTable {
-        var list =
-            sets() + chains() + policy() + services() + arrivals() + forwarding() + translation() + marks() + segments()
+        var list = sets() + chains() + policy() + services() + arrivals() + errors() + flowLimit() + forwarding()
+        list += translation() + marks() + segments()
         list += Self.families.flatMap { isIPv6 in
             Self.maps.map { commands.verdictMap($0.name(isIPv6), isIPv6: isIPv6, ofNetworks: $0.isOfNetworks) }
         }
@@ -77,6 +77,9 @@ package struct ServerFirewall: Hashable, Sendable {
     /// The set of the networks behind clients.
     private static func behind(_ isIPv6: Bool) -> String { isIPv6 ? "behind6" : "behind4" }
 
+    /// Whether the number of flows of a source is limited.
+    var limitsFlows: Bool { settings.flowsPerSource > 0 }
+
     /// Whether it is the address of a client, and not a network behind one.
     func isClient(_ prefix: IPPrefix) -> Bool {
         prefix.length == prefix.address.bitWidth && settings.networks.contains { $0.contains(prefix) }
@@ -89,7 +92,7 @@ package struct ServerFirewall: Hashable, Sendable {
     func replace(_ clients: ServerClients) -> [String] {
         let elements = Self.families.flatMap { isIPv6 in
             Self.maps.map { commands.flush(map: $0.name(isIPv6)).line } + [
-                commands.flush(set: Self.behind(isIPv6)).line
+                commands.flush(set: Self.behind(isIPv6)).line, commands.flush(set: Self.errorSources(isIPv6)).line,
             ]
         }
         return elements
@@ -107,6 +110,14 @@ package struct ServerFirewall: Hashable, Sendable {
                 list.append(commands.elements(verb, name, entries.map { ($0.key, $0.value) }))
             }
         }
+        let (present, former) = (pairs(change.added), pairs(change.removed))
+        for (verb, pairs, others) in [("delete", former, present), ("add", present, former)] {
+            for isIPv6 in Self.families {
+                let changed = pairs.subtracting(others).filter { $0.first.isIPv6 == isIPv6 }
+                guard !changed.isEmpty else { continue }
+                list.append(commands.elements(verb, Self.errorSources(isIPv6), Array(changed)))
+            }
+        }
         return list + change.unusedChains.flatMap { $0.removed(from: commands) }
     }
 
@@ -115,6 +126,9 @@ package struct ServerFirewall: Hashable, Sendable {
     func contents(_ clients: ServerClients, fixed: TableContents) -> TableContents {
         var contents = fixed
         contents.elements.merge(elements(clients.entries, otherThan: [:])) { $1 }
+        for pair in pairs(clients.entries) {
+            contents.pairs[Self.errorSources(pair.first.isIPv6), default: []].insert(pair)
+        }
         return contents
     }
 
@@ -123,7 +137,7 @@ package struct ServerFirewall: Hashable, Sendable {
 
     /// The elements of sets and maps for these entries, without elements that other entries share.
     private func elements(
-        _ entries: [IPPrefix: ServerClients.Chains], otherThan others: [IPPrefix: ServerClients.Chains]
+        _ entries: [IPPrefix: ServerClients.Entry], otherThan others: [IPPrefix: ServerClients.Entry]
     ) -> [String: [IPPrefix: String]] {
         var elements: [String: [IPPrefix: String]] = [:]
         for (prefix, chains) in entries {
@@ -140,15 +154,33 @@ package struct ServerFirewall: Hashable, Sendable {
         return elements
     }
 
+    /// The sources of ICMP errors, each with the end of a flow that the error may be about: both belong to one client.
+    private func pairs(_ entries: [IPPrefix: ServerClients.Entry]) -> Set<PrefixPair> {
+        var pairs: Set<PrefixPair> = []
+        for (prefix, entry) in entries {
+            pairs.insert(PrefixPair(prefix, prefix))
+            for other in entry.prefixes where other.isIPv6 == prefix.isIPv6 { pairs.insert(PrefixPair(prefix, other)) }
+        }
+        return pairs
+    }
+
     // MARK: - Chains of clients
 
     /// Makes the chain for flows from clients. All rules have the direction `out`.
-    func chain(from rules: [AccessRule]) -> RuleChain {
+    /// - Parameter network: The network behind a client that the chain is for. Its limit of flows needs a separate chain.
+    func chain(from rules: [AccessRule], network: IPPrefix? = nil) -> RuleChain {
         let judged = rules.flatMap { rule in rule.matches.map { (rule.action, $0) } }
         // A flow that was allowed under other rules, or another policy, is checked again.
         let mark = ContentHash(policyText + judged.map { "\($0)\(JSON.array($1).line)" }).mark
         let through = [NFT.mark(mark), NFT.back]
-        var list: [[JSON]] = [
+        var list: [[JSON]] = []
+        if let network, limitsFlows {
+            let source = NFT.match(NFT.source(isIPv6: network.isIPv6), NFT.prefix(network))
+            list.append([
+                NFT.isFirst, source, NFT.hasMoreFlows(than: settings.flowsPerSource), NFT.counter, NFT.drop,
+            ])
+        }
+        list += [
             [NFT.marked(mark), NFT.back], NFT.isError + [NFT.back],
             [NFT.match(NFT.destinationType, NFT.any(["unicast", "local"]), "!="), NFT.counter, NFT.drop],
         ]
@@ -187,6 +219,13 @@ package struct ServerFirewall: Hashable, Sendable {
     // MARK: - Parts
 
     private static let families = [false, true]
+
+    /// The set of pairs of ``pairs(_:)``.
+    private static func errorSources(_ isIPv6: Bool) -> String { isIPv6 ? "errorSources6" : "errorSources4" }
+
+    /// The set in which the kernel counts the flows of each source.
+    private static func flows(_ isIPv6: Bool) -> String { isIPv6 ? "flows6" : "flows4" }
+
     private var tunnel: JSON {
         settings.furtherTunnels.isEmpty ? .string(settings.name) : NFT.any(settings.tunnels.map { .string($0) })
     }
@@ -216,14 +255,20 @@ package struct ServerFirewall: Hashable, Sendable {
     private func sets() -> [JSON] {
         addressSets.sorted { $0.key.name < $1.key.name }.map { set, prefixes in
             commands.set(set.name, prefixes, isIPv6: set.isIPv6)
-        } + Self.families.map { commands.set(Self.behind($0), isIPv6: $0, merges: false) }
+        }
+            + Self.families.flatMap { isIPv6 in
+                [
+                    commands.set(Self.behind(isIPv6), isIPv6: isIPv6, merges: false),
+                    commands.pairs(Self.errorSources(isIPv6), isIPv6: isIPv6),
+                ]
+                    + (limitsFlows ? [commands.dynamicSet(Self.flows(isIPv6), isIPv6: isIPv6)] : [])
+            }
     }
 
     private func chains() -> [JSON] {
         [
             Self.standardChain, Self.towardsChain, "common", "services", "refused", "arriving", "beginning",
-            "answering",
-            "leaving", "reaching", "answered",
+            "answering", "leaving", "reaching", "answered", "errors",
         ].map { commands.chain($0) } + [
             // Before the kernel routes the packet, and before it tracks connections.
             commands.chain("outside", "prerouting", priority: -300),
@@ -298,6 +343,50 @@ package struct ServerFirewall: Hashable, Sendable {
                 commands.rule(
                     "outside", isOutside, NFT.match(NFT.source(isIPv6: isIPv6), network), NFT.counter, NFT.drop)
             }
+    }
+
+    /// ICMP errors from the tunnel: the source must be the client, or belong to it, at whose end the flow is. The kernel
+    /// itself compares only the destination. Otherwise a client that guesses the ports of another's flow could end it.
+    private func errors() -> [JSON] {
+        let rules = Self.families.flatMap { isIPv6 in
+            [true, false].map { isOriginal in
+                commands.rule(
+                    "errors", NFT.isOriginal(isOriginal),
+                    NFT.match(
+                        NFT.concatenation(
+                            NFT.source(isIPv6: isIPv6), NFT.endpoint(isIPv6: isIPv6, isOriginal: isOriginal)),
+                        NFT.named(Self.errorSources(isIPv6))), NFT.back)
+            }
+        }
+        return rules + [
+            commands.rule("errors", NFT.counter, NFT.drop),
+            commands.rule("arriving", statements: .array(NFT.isError + [NFT.jump("errors")])),
+        ]
+    }
+
+    /// Drops the first packet of a flow whose source has too many, so that no client can fill the host's table of
+    /// connections. The chain of a network behind a client has a limit for all of the network.
+    private func flowLimit() -> [JSON] {
+        guard limitsFlows else { return [] }
+        return Self.families.map { isIPv6 in
+            Self.flowLimit(settings.flowsPerSource, isIPv6: isIPv6, in: commands)
+        }
+    }
+
+    private static func flowLimit(_ count: Int, isIPv6: Bool, in commands: TableCommands) -> JSON {
+        commands.rule(
+            "arriving", NFT.isFirst, NFT.match(NFT.source(isIPv6: isIPv6), NFT.named(behind(isIPv6)), "!="),
+            NFT.hasMoreFlows(than: count, flows(isIPv6), isIPv6: isIPv6), NFT.counter, NFT.drop)
+    }
+
+    /// The commands for a table with only the limit of flows, which shows whether the kernel supports it.
+    static var flowLimitProbe: [String] {
+        let commands = TableCommands(table: "culvert-probe")
+        return [
+            commands.empty, commands.chain("arriving"), commands.set(behind(false), isIPv6: false, merges: false),
+            commands.dynamicSet(flows(false), isIPv6: false),
+            flowLimit(1, isIPv6: false, in: commands),
+        ].map(\.line)
     }
 
     private func forwarding() -> [JSON] {

@@ -14,6 +14,9 @@ struct TableCommands {
         ])
     }
 
+    /// The table itself, without content.
+    var empty: JSON { ["add": ["table": ["family": "inet", "name": .string(table)]]] }
+
     /// A chain without a hook; other chains jump to it.
     func chain(_ name: String) -> JSON { command("add", "chain", [("name", .string(name))]) }
 
@@ -47,23 +50,52 @@ struct TableCommands {
             ] + (ofNetworks ? [("flags", .array(["interval"]))] : []))
     }
 
+    /// A set of pairs of networks.
+    func pairs(_ name: String, isIPv6: Bool) -> JSON {
+        let type: JSON = isIPv6 ? "ipv6_addr" : "ipv4_addr"
+        return command(
+            "add", "set",
+            [("name", .string(name)), ("type", .array([type, type])), ("flags", .array(["interval"]))])
+    }
+
+    /// A set of addresses whose elements a rule adds.
+    func dynamicSet(_ name: String, isIPv6: Bool) -> JSON {
+        command(
+            "add", "set",
+            [
+                ("name", .string(name)), ("type", isIPv6 ? "ipv6_addr" : "ipv4_addr"),
+                ("size", .integer(1 << 20)), ("flags", .array(["dynamic"])),
+            ])
+    }
+
+    /// The elements of a set of pairs, as JSON text, since there may be many.
+    /// - Parameter verb: `add` or `delete`.
+    func elements(_ verb: String, _ name: String, _ pairs: [PrefixPair]) -> String {
+        elements(verb, name, pairs.map { #"{"concat":[\#(Self.text($0.first)),\#(Self.text($0.second))]}"# })
+    }
+
+    private static func text(_ prefix: IPPrefix) -> String {
+        let address = prefix.address.description
+        return prefix.length == prefix.address.bitWidth
+            ? "\"\(address)\"" : #"{"prefix":{"addr":"\#(address)","len":\#(prefix.length)}}"#
+    }
+
+    private func elements(_ verb: String, _ name: String, _ texts: [String]) -> String {
+        #"{"\#(verb)":{"element":{"family":"inet","table":"\#(table)","name":"\#(name)","elem":["#
+            + texts.joined(separator: ",") + "]}}}"
+    }
+
     /// The elements of a set or a map, as JSON text, since there may be many.
     /// - Parameters:
     ///   - verb: `add` or `delete`.
     ///   - entries: addresses or networks. In a map each has the chain that its packets jump to; in a set the chain is empty.
     func elements(_ verb: String, _ name: String, _ entries: [(prefix: IPPrefix, chain: String)]) -> String {
-        var text =
-            #"{"\#(verb)":{"element":{"family":"inet","table":"\#(table)","name":"\#(name)","elem":["#
-        for (index, entry) in entries.enumerated() {
-            if index > 0 { text += "," }
-            let prefix = entry.prefix
-            let address = prefix.address.description
-            let key =
-                prefix.length == prefix.address.bitWidth
-                ? "\"\(address)\"" : #"{"prefix":{"addr":"\#(address)","len":\#(prefix.length)}}"#
-            text += entry.chain.isEmpty ? key : "[" + key + #",{"goto":{"target":""# + entry.chain + #""}}]"#
-        }
-        return text + "]}}}"
+        elements(
+            verb, name,
+            entries.map { entry in
+                let key = Self.text(entry.prefix)
+                return entry.chain.isEmpty ? key : "[" + key + #",{"goto":{"target":""# + entry.chain + #""}}]"#
+            })
     }
 
     /// Removes all entries from a map.
@@ -129,6 +161,11 @@ enum NFT {
         ["ct": ["key": isIPv6 ? "ip6 saddr" : "ip saddr", "dir": "reply"]]
     }
 
+    /// The address at the end of the flow that the packet comes from.
+    static func endpoint(isIPv6: Bool, isOriginal: Bool) -> JSON {
+        isOriginal ? originator(isIPv6: isIPv6) : responder(isIPv6: isIPv6)
+    }
+
     /// Matches packets in the direction of the flow's first packet, or with `false` those in the other direction.
     static func isOriginal(_ value: Bool) -> JSON { match(ct("direction"), value ? "original" : "reply") }
 
@@ -162,6 +199,24 @@ enum NFT {
 
     static func prefix(_ prefix: IPPrefix) -> JSON {
         ["prefix": ["addr": .string(prefix.address.description), "len": .integer(prefix.length)]]
+    }
+
+    static func concatenation(_ parts: JSON...) -> JSON { ["concat": .array(parts)] }
+
+    /// Whether the packet is the first one of its flow. (Of the other packets, the kernel knows the flow.)
+    static let isFirst = match(["&": .array([ct("status"), "confirmed"])], .integer(0))
+
+    /// Whether the rule has seen more flows than this that still exist. It counts the packet's flow.
+    static func hasMoreFlows(than count: Int) -> JSON { ["ct count": ["val": .integer(count), "inv": true]] }
+
+    /// Whether the source of the packet has more flows than this. A set holds the counts.
+    static func hasMoreFlows(than count: Int, _ set: String, isIPv6: Bool) -> JSON {
+        [
+            "set": [
+                "op": "add", "elem": source(isIPv6: isIPv6), "set": named(set),
+                "stmt": .array([hasMoreFlows(than: count)]),
+            ]
+        ]
     }
 
     static func any(_ values: [JSON]) -> JSON { ["set": .array(values)] }

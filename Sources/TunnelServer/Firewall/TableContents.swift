@@ -3,6 +3,14 @@
 
 import NetworkAddresses
 
+/// An element of a set of pairs.
+struct PrefixPair: Hashable {
+    var first: IPPrefix
+    var second: IPPrefix
+
+    init(_ first: IPPrefix, _ second: IPPrefix) { (self.first, self.second) = (first, second) }
+}
+
 /// The content of a table's sets and maps.
 struct TableContents: Equatable {
     /// The elements of each set or map. A map's element has its chain; an element of a set, or one with another
@@ -10,6 +18,8 @@ struct TableContents: Equatable {
     var elements: [String: [IPPrefix: String]] = [:]
     /// The elements of each set or map that are not a prefix: ranges of addresses, in nft's notation.
     var others: [String: Set<String>] = [:]
+    /// The elements of each set of pairs of prefixes.
+    var pairs: [String: Set<PrefixPair>] = [:]
 
     init() {}
 
@@ -23,13 +33,18 @@ struct TableContents: Equatable {
                 (name, isInside) = (Self.name(rest), false)
                 continue
             }
-            guard let name else { continue }
+            guard let set = name else { continue }
+            if !isInside, rest.starts(with: Self.dynamic) {
+                // The kernel itself changes the elements.
+                name = nil
+                continue
+            }
             if rest.starts(with: Self.opening) {
                 rest = rest.dropFirst(Self.opening.count)
                 isInside = true
             }
             guard isInside else { continue }
-            for element in rest.split(separator: UInt8(ascii: ",")) { addElement(element, in: name) }
+            for element in rest.split(separator: UInt8(ascii: ",")) { addElement(element, in: set) }
         }
     }
 
@@ -38,13 +53,16 @@ struct TableContents: Equatable {
         var contents = TableContents()
         contents.elements = elements.filter { names.contains($0.key) }
         contents.others = others.filter { names.contains($0.key) }
+        contents.pairs = pairs.filter { names.contains($0.key) }
         return contents
     }
 
     private static let tab = UInt8(ascii: "\t")
+    private static let dynamic = Array("flags dynamic".utf8)
     private static let opening = Array("elements = {".utf8)
     private static let separator = Array(" : ".utf8)
     private static let goto = Array("goto ".utf8)
+    private static let concatenation = Array(" . ".utf8)
 
     /// The name of a set or map whose first line this is.
     private static func name(_ line: Substring.UTF8View) -> String? {
@@ -55,7 +73,7 @@ struct TableContents: Equatable {
         return String(words[1])
     }
 
-    /// `10.66.0.2 : goto client`, or `10.0.0.0/8`.
+    /// `10.66.0.2 : goto client`, `10.0.0.0/8`, or `10.66.0.2 . 192.168.7.0/24`.
     private mutating func addElement(_ text: Substring.UTF8View, in name: String) {
         let element = text.drop { ASCII.isSpace($0) }.prefix { $0 != UInt8(ascii: "}") }
         let bytes = Array(element)
@@ -64,6 +82,12 @@ struct TableContents: Equatable {
         let space = whole.firstIndex(of: UInt8(ascii: " ")) ?? whole.endIndex
         guard let key = try? IPPrefix(utf8: Array(whole[..<space]).span) else {
             others[name, default: []].insert(String(decoding: whole, as: UTF8.self))
+            return
+        }
+        if whole[space...].starts(with: Self.concatenation),
+            let second = try? IPPrefix(utf8: Array(whole[space...].dropFirst(Self.concatenation.count)).span)
+        {
+            pairs[name, default: []].insert(PrefixPair(key, second))
             return
         }
         var chain = ""

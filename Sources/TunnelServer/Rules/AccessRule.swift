@@ -55,6 +55,11 @@ package struct ClientAccess: Hashable, Sendable {
     package var rules: [AccessRule]
     /// The further tunnel that leads to the client; `nil` for the first tunnel.
     package var tunnel: String?
+    /// All addresses and networks of the client, if it has more than this one. An ICMP error from one of them may be
+    /// about a flow of any of them.
+    package var prefixes: [IPPrefix]
 
-    package init(rules: [AccessRule] = [], tunnel: String? = nil) { (self.rules, self.tunnel) = (rules, tunnel) }
+    package init(rules: [AccessRule] = [], tunnel: String? = nil, prefixes: [IPPrefix] = []) {
+        (self.rules, self.tunnel, self.prefixes) = (rules, tunnel, prefixes)
+    }
 }

@@ -11,7 +11,8 @@ extension WireGuardTunnelProvider {
     /// listen port that the new one does not name.
     /// Settings that are equal in both stay unchanged, even if another process has changed them on the device. Without a
     /// network, names are resolved once there is one.
-    /// - Throws: the errors of ``start(_:context:)``, and `.notRunning`. The tunnel then continues unchanged.
+    /// - Throws: the errors of ``start(_:context:)``, and `.notRunning`. The tunnel then continues unchanged, or ends if its
+    ///   settings cannot be restored.
     public func reconfigure(_ configuration: WireGuardTunnelConfiguration) async throws(TunnelError) {
         guard let run, run.lifecycle.canReconfigure else {
             throw TunnelError(.notRunning, "the tunnel is not up, or is being reconfigured", fix: "try again later")
@@ -37,21 +38,37 @@ extension WireGuardTunnelProvider {
         // Peers that stay keep their current addresses.
         let servers = Set(endpoints.values.joined().map(\.address)).union(run.places.values.joined())
             .union(configuration.literalServers)
-        try await run.context.apply(configuration.settings(leakPolicy: run.context.leakPolicy, servers: servers))
+        do throws(TunnelError) {
+            try await run.context.apply(configuration.settings(leakPolicy: run.context.leakPolicy, servers: servers))
+        } catch {
+            // The new settings may be in effect, or may come into effect later.
+            if error.code == .settingsTimedOut || error.code == .closed { await restoreSettings(of: run) }
+            throw error
+        }
         do throws(TunnelError) {
             try run.plane.apply(
                 configuration.tunnel.deviceChange(
                     from: run.configuration.tunnel, endpoints: endpoints.compactMapValues(\.first)))
         } catch {
-            // Restore the settings that match the device's unchanged configuration.
-            try await run.context.apply(
-                run.configuration.settings(leakPolicy: run.context.leakPolicy, servers: run.servers))
+            await restoreSettings(of: run)
             throw error
         }
         guard current(run) != nil else { throw TunnelError(.notRunning, "the tunnel has ended") }
         self.run?.servers = servers
         self.run?.checkedAddresses = servers
         adopt(configuration, insteadOf: run)
+    }
+
+    /// Restores the settings that match the device's unchanged configuration, even if the caller's task is cancelled. Ends
+    /// the tunnel if that fails.
+    private func restoreSettings(of run: Run) async {
+        let context = run.context
+        let settings = run.configuration.settings(leakPolicy: context.leakPolicy, servers: run.servers)
+        let failure = await Task { () async -> TunnelError? in
+            do throws(TunnelError) { try await context.apply(settings) } catch { return error }
+            return nil
+        }.value
+        if let failure { context.cancel(failure) }
     }
 
     /// Updates the run after the device has applied another configuration. The network may have changed or been lost since

@@ -16,16 +16,18 @@ struct PeerCommand: ParsableCommand {
         commandName: "peer", abstract: "Add, list, change and revoke devices.",
         discussion: """
             Devices that enrol make their own keys: use 'culvert gateway invite' for them. 'peer add' is for stock WireGuard \
-            clients: it makes a key on this machine and writes a configuration file. The gateway never gets the private key.
+            clients: it makes a key on this machine and writes a configuration file. The gateway never gets the private key. \
+            'peer export' updates such a file.
 
             Examples:
               sudo culvert gateway peer add phone --user anna --export - --qr
               sudo culvert gateway peer add office --user anna --export office.conf \\
                 --subnet 192.168.7.0/24
+              sudo culvert gateway peer export office --file office.conf
               sudo culvert gateway peer set phone --disable
               sudo culvert gateway peer revoke phone
             """,
-        subcommands: [Add.self, List.self, Show.self, Set.self, Revoke.self])
+        subcommands: [Add.self, Export.self, List.self, Show.self, Set.self, Revoke.self])
 
     struct Add: ParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Make a device for a stock WireGuard client.")
@@ -66,7 +68,7 @@ struct PeerCommand: ParsableCommand {
                 try draft.set(\.expiresAt, option: try Lifetime.date(expiresIn))
                 let reply = try tool.client.send(PeerRoutes.add, body: draft)
                 do throws(CommandFailure) {
-                    try write(try ExportedConfiguration(reply, key), tool)
+                    try write(try ExportedConfiguration(try EnrolmentGrant(exported: reply), key), tool)
                 } catch {
                     // The private key is lost, so the device would be useless.
                     if let id = reply["device"]?["id"]?.string {
@@ -162,44 +164,6 @@ struct PeerCommand: ParsableCommand {
                     "'\(device)' was revoked",
                     try tool.client.send(PeerRoutes.remove, try tool.deviceID(device)))
             }
-        }
-    }
-}
-
-/// The tunnel configuration of a device for a stock client, with a key that was made here. It can be written as a
-/// wg-quick file.
-struct ExportedConfiguration {
-    let configuration: TunnelConfiguration
-    let text: String
-
-    init(_ reply: JSON, _ key: PrivateKey) throws(CommandFailure) {
-        let grant: EnrolmentGrant
-        do throws(ContractError) { grant = try EnrolmentGrant(reply) } catch {
-            throw CommandFailure("cannot read the gateway's answer: \(error)")
-        }
-        try self.init(grant, key)
-    }
-
-    init(_ grant: EnrolmentGrant, _ key: PrivateKey) throws(CommandFailure) {
-        guard let server = grant.servers.first, let endpoint = server.endpoints.first else {
-            throw CommandFailure("the gateway's answer contains no server")
-        }
-        var interface = InterfaceConfiguration()
-        interface.privateKey = key
-        interface.addresses = grant.addresses.map { InterfaceAddress(host: $0) }
-        interface.dnsServers = grant.dns
-        interface.dnsSearchDomains = grant.searchDomains
-        interface.mtu = UInt16(clamping: grant.mtu)
-        var peer = PeerConfiguration(publicKey: server.publicKey)
-        peer.presharedKey = grant.presharedKey
-        peer.allowedIPs = grant.routes
-        peer.endpoint = endpoint
-        peer.persistentKeepalive = grant.keepaliveSeconds
-        configuration = TunnelConfiguration(interface: interface, peers: [peer])
-        do throws(UnwritableConfiguration) {
-            text = try configuration.wgQuickText()
-        } catch {
-            throw CommandFailure("cannot write the configuration: \(error)")
         }
     }
 }

@@ -41,4 +41,21 @@ struct SecretFile: ~Copyable {
         guard path != "-" else { return console.write(.output, text) }
         try SecretFile(new: path).write(text)
     }
+
+    /// Replaces the content of an existing file, which keeps its owner. A crash leaves the old or the new content.
+    static func replace(_ path: String, with text: String) throws(CommandFailure) {
+        guard let status = FileStatus(of: path, followsLinks: false), status.kind == .file else {
+            throw CommandFailure("\(path) is not a file", status: ExitStatus.usage, fix: "use another file")
+        }
+        let new = "\(path).new"
+        let file = try SecretFile(new: new)
+        try file.write(text)
+        guard status.owner == geteuid() || fchown(file.descriptor.number, status.owner, gid_t.max) == 0,
+            unsafe rename(new, path) == 0
+        else {
+            let error = errno
+            file.discard()
+            throw CommandFailure("cannot replace \(path): \(SystemError.words(error))")
+        }
+    }
 }

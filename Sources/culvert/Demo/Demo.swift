@@ -92,7 +92,7 @@ struct Demo: DemoScene {
         try await report.step("pre-shared key") { try changePresharedKey(client, server, report) }
         let unexplained = Self.count(client, server, report)
         guard unexplained.isEmpty else {
-            throw CommandFailure("packets were dropped for no good reason: \(unexplained.joined(separator: ", "))")
+            throw CommandFailure("packets were dropped for unexplained reasons: \(unexplained.joined(separator: ", "))")
         }
     }
 
@@ -117,7 +117,7 @@ struct Demo: DemoScene {
         guard seen == newPort else {
             throw CommandFailure("the server sends to port \(seen), but the client moved to \(newPort)")
         }
-        guard handshakes == 0 else { throw CommandFailure("the session did not outlive the move") }
+        guard handshakes == 0 else { throw CommandFailure("the session did not survive the move") }
         return "client moved from port \(oldPort) to \(newPort), the server followed, no new handshake; "
             + "\(pings.answered) of \(pings.sent) pings answered"
     }

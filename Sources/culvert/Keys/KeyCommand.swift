@@ -59,7 +59,7 @@ struct KeyCommand: ParsableCommand {
         func validate() throws {
             guard refused.isEmpty else {
                 throw ValidationError(
-                    "a private key is not taken from an argument, where other users can see it; "
+                    "a private key cannot be given as an argument, since other users could see it; "
                         + "use standard input: culvert key public < private.key")
             }
         }

@@ -56,7 +56,7 @@ struct KeyTool {
         guard let key = PrivateKey(base64: String(decoding: input, as: UTF8.self)) else {
             return fail("standard input has 44 characters as a private key does, but they are not base64 of 32 bytes")
         }
-        guard !key.isZero else { return fail("the private key is all zeros, which stands for no key") }
+        guard !key.isZero else { return fail("the private key is all zeros, which means no key") }
         let document: JSON = ["publicKey": .string(key.publicKey.base64)]
         console.line(json ? document.text : key.publicKey.base64)
         return ExitStatus.success

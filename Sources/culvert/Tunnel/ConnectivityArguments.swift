@@ -14,7 +14,7 @@ struct ConnectivityArguments: ParsableArguments {
             "The address to ping when no data arrives, before the tunnel is repaired.", valueName: "address"))
     var ping: String?
 
-    @Option(help: ArgumentHelp("The time between two checks for received data (10).", valueName: "seconds"))
+    @Option(help: ArgumentHelp("The time between checks for received data (10).", valueName: "seconds"))
     var connectivityInterval: Double?
 
     @Option(
@@ -28,13 +28,13 @@ struct ConnectivityArguments: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "When a dead tunnel ends, so that its traffic leaves outside the tunnel (default: never).",
+            "When to end a dead tunnel; its traffic then uses the network outside the tunnel (default: never).",
             valueName: "when"))
     var endWhenDead: EndWhenDeadName?
 
     @Flag(
         inversion: .prefixedNo,
-        help: "Whether the tunnel is monitored, probed and repaired; otherwise it never ends by itself.")
+        help: "Monitor, probe and repair the tunnel; without it, the tunnel never ends by itself.")
     var monitor: Bool?
 
     func apply(to options: inout ConnectivityOptions) {

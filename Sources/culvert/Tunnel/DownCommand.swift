@@ -33,7 +33,7 @@ struct DownCommand: ParsableCommand {
 
     func validate() throws {
         guard tunnels.isEmpty == all else {
-            throw ValidationError(all ? "--all takes no names" : "name a tunnel, or say --all")
+            throw ValidationError(all ? "--all takes no names" : "name a tunnel, or use --all")
         }
     }
 

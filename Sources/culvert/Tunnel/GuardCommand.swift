@@ -42,7 +42,7 @@ struct GuardCommand: ParsableCommand {
     @Option(help: ArgumentHelp("The policy to hold: enforced or everything.", valueName: "policy"))
     var leakPolicy: LeakPolicyName?
 
-    @Flag(help: "Hold the policy no longer than the tunnel does.")
+    @Flag(help: "Release the policy: it then lasts only as long as the tunnel.")
     var release = false
 
     @OptionGroup var profiles: ProfileOptions
@@ -79,8 +79,8 @@ struct GuardCommand: ParsableCommand {
         guard loaded.leakPolicy.blocksAfterFailure else {
             throw CommandProblem(
                 ExitStatus.usage,
-                "the leak policy of \(loaded.source) is 'route-based', which holds nothing back\n"
-                    + "  fix: say --leak-policy enforced, or --leak-policy everything")
+                "the leak policy of \(loaded.source) is 'route-based', which blocks nothing\n"
+                    + "  fix: use --leak-policy enforced, or --leak-policy everything")
         }
         return loaded
     }

@@ -22,7 +22,7 @@ struct LeakPolicyOptions: ParsableArguments {
 
     @Flag(
         inversion: .prefixedNo,
-        help: "Whether the local network is reached directly with any policy (yes by default).")
+        help: "Reach the local network directly with any policy (the default).")
     var localNetwork: Bool?
 
     @Option(
@@ -58,12 +58,12 @@ struct LeakPolicyOptions: ParsableArguments {
     private static func network(_ text: String) throws -> IPPrefix {
         let interface: InterfaceAddress
         do throws(AddressTextError) { interface = try InterfaceAddress(text) } catch {
-            throw ValidationError("'\(text)' is no network: \(error.reason); write 192.168.0.0/16 or fd00::/8")
+            throw ValidationError("'\(text)' is not a network: \(error.reason); write 192.168.0.0/16 or fd00::/8")
         }
         let network = interface.network
         guard interface.peer == nil, network.address == interface.address else {
             throw ValidationError(
-                "'\(text)' has bits set behind its prefix: write \(network) or \(IPPrefix(host: interface.address))")
+                "'\(text)' has bits set after its prefix: write \(network) or \(IPPrefix(host: interface.address))")
         }
         return network
     }

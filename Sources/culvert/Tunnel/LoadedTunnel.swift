@@ -118,7 +118,7 @@ struct TunnelLoader {
         guard isOwned, !file.isWritableByOthers else {
             throw CommandProblem(
                 ExitStatus.notPermitted,
-                "\(path) has commands to run (PostUp or the like), and others than root could have written them\n"
+                "\(path) contains commands (such as PostUp), and users other than root can change it\n"
                     + "  fix: chown root \(path); chmod 600 \(path)")
         }
     }

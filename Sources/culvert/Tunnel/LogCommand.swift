@@ -28,7 +28,7 @@ struct LogCommand: ParsableCommand {
         completion: RuntimeOptions.completion)
     var tunnel: String?
 
-    @Flag(name: .shortAndLong, help: "Continue with new records.")
+    @Flag(name: .shortAndLong, help: "Print new records as they arrive.")
     var follow = false
 
     @Flag(help: "Print one JSON object in each line.")
@@ -40,7 +40,7 @@ struct LogCommand: ParsableCommand {
         completion: .list(Logger.Level.allCases.map(\.rawValue)))
     var level = Logger.Level.trace.rawValue
 
-    @Option(name: .shortAndLong, help: ArgumentHelp("The last lines only.", valueName: "n"))
+    @Option(name: .shortAndLong, help: ArgumentHelp("Print only the last lines.", valueName: "n"))
     var lines: Int?
 
     @Option(

@@ -9,7 +9,7 @@ import PacketTunnel
 struct ReloadCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "reload",
-        abstract: "Have a tunnel take on its file or profile as it is now, without going down.",
+        abstract: "Apply the changed file or profile of a running tunnel without stopping it.",
         discussion: """
             The tunnel's process rereads its file or profile, with the options of its start. Peers that \
             are still in it keep their sessions; new peers are added and others removed; addresses, routes and name servers follow. \

@@ -144,7 +144,7 @@ enum TunnelKind: Sendable {
         guard let configuration = Self.configurations.first(where: { $0.provider == profile.provider }) else {
             throw TunnelError(
                 .configurationInvalid, "the profile '\(profile.name)' is for '\(profile.provider)'",
-                fix: "start it with the program that knows it")
+                fix: "start it with the program that supports this provider")
         }
         self = try configuration.kind(of: profile)
     }

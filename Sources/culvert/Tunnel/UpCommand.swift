@@ -59,12 +59,12 @@ struct UpCommand: ParsableCommand {
             valueName: "budget"))
     var memory = "client"
 
-    @Flag(help: "Leave the system's name servers alone.")
+    @Flag(help: "Do not change the system's name servers.")
     var noDns = false
 
     @OptionGroup(title: "Tunnels without data") var connectivity: ConnectivityArguments
 
-    @Option(help: ArgumentHelp("How long to wait for the server's answer: 1 to 600 seconds.", valueName: "seconds"))
+    @Option(help: ArgumentHelp("The time limit for the server's answer: 1 to 600 seconds.", valueName: "seconds"))
     var timeout = 30
 
     @Flag(
@@ -74,10 +74,10 @@ struct UpCommand: ParsableCommand {
     )
     var doesNotWait = false
 
-    @Flag(help: "Stay, and write the log to standard error: for service managers (sd_notify is spoken).")
+    @Flag(help: "Stay, and write the log to standard error: for service managers (supports sd_notify).")
     var foreground = false
 
-    @Flag(name: .shortAndLong, help: "Log more.")
+    @Flag(name: .shortAndLong, help: "Log at level debug.")
     var verbose = false
 
     @OptionGroup(title: "Permitted users") var users: UserOptions

@@ -219,6 +219,19 @@ struct MessageTests {
         }
     }
 
+    @Test("A body in which an object has two members of one name is refused")
+    func repeatedMembers() throws {
+        let twice = PacketParsingError.notJSON("a member occurs twice")
+        #expect(throws: twice) {
+            try MessageDecoder.clientAuthRequest(
+                Array(#"{"login":"kean","password":"123456","l\u006fgin":"anna"}"#.utf8))
+        }
+        #expect(throws: twice) {
+            try MessageDecoder.serverAuthResponse(
+                Array(#"{"isOK":false,"reason":"full","message":"later","isOK":true}"#.utf8))
+        }
+    }
+
     @Test("Randomly changed bodies are decoded or refused without a trap")
     func mutations() throws {
         var generator = SeededGenerator(seed: 16)

@@ -31,7 +31,7 @@ private func devices(
     _ enrolment: DeviceEnrolment, _ configuration: EnrolledTunnelConfiguration
 ) async throws -> [DeviceListEntry] {
     let client = EnrolmentClient(servers: configuration.gateways, transport: PinnedProvisioningTransport())
-    return try await client.devices(credential: enrolment.credential)
+    return try await client.trusting(enrolment.grant).devices(credential: enrolment.credential)
 }
 
 /// A server of PIA's kind, by its address, with its authority's certificate.

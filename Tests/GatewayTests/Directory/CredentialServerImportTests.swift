@@ -191,6 +191,10 @@ import WireGuardCore
         let damages: [(String, (Made) throws -> Void)] = [
             ("server.json: prot", { try $0.write(#"{"prot": 5, "addresses": ["10.66.0.1/24"]}"#, "server.json") }),
             ("server.json", { try $0.write("{", "server.json") }),
+            (
+                "server.json: port must not occur twice",
+                { try $0.write(#"{"port": 5, "port": 6, "addresses": ["10.66.0.1/24"]}"#, "server.json") }
+            ),
             ("addresses", { try $0.write("{}", "server.json") }),
             ("loginTunnel.port", { try $0.replace("51840", by: "0", in: "server.json") }),
             ("users.json", { try $0.write("[]", "users.json") }),

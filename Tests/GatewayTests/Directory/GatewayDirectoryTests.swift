@@ -84,6 +84,40 @@ import X509
         }
     }
 
+    @Test("A database that is missing from a folder that had one is an error, and a new folder gets one")
+    func missingDatabase() async throws {
+        try await TestFolder.use { folder in
+            let path = "\(folder)/gateway"
+            _ = try GatewayDirectory.make(path, try Self.settings(), backupKey: "\(folder)/backup.pem")
+            let directory = try GatewayDirectory(existing: path)
+            try directory.openStore().close()
+            // A folder of an earlier version has no mark yet.
+            try FileManager.default.removeItem(atPath: "\(path)/gateway.db.made")
+            try directory.openStore().close()
+            try FileManager.default.removeItem(atPath: directory.database)
+            let error = #expect(throws: GatewayDirectoryError.self) { try directory.openStore().close() }
+            #expect(error?.kind == .missing && error?.reason == "\(path)/gateway.db is missing")
+            #expect(error?.fix.contains("\(path)/gateway.db.made") == true)
+            #expect(FileStatus(of: directory.database) == nil)
+            try FileManager.default.removeItem(atPath: "\(path)/gateway.db.made")
+            try directory.openStore().close()
+            #expect(FileStatus(of: directory.database) != nil)
+        }
+    }
+
+    @Test("The copies of a killed backup or migration are removed, and kept copies stay")
+    func abandonedCopies() async throws {
+        try await TestFolder.use { folder in
+            let path = "\(folder)/gateway"
+            let directory = try GatewayDirectory.make(path, try Self.settings(), backupKey: "\(folder)/backup.pem")
+            let abandoned = ["copy-1f.db", "copy-1f.db-journal", "gateway.db.copy", "gateway.db.copy-journal"]
+            for name in abandoned + ["gateway.db.version-9"] { try directory.files.write([1], to: name) }
+            try directory.openStore().close()
+            let names = try directory.files.names()
+            #expect(names.contains("gateway.db.version-9") && names.allSatisfy { !abandoned.contains($0) }, "\(names)")
+        }
+    }
+
     @Test(
         "The certificate names the host, is valid from 2000 to 2120, and has the pinned key",
         arguments: ["vpn.example.com", "192.0.2.1", "2001:db8::1"])
@@ -142,6 +176,65 @@ import X509
             #expect(after.active == before.backup && after.backup != before.active && after.backup != after.active)
             let key = try P256.Signing.PrivateKey(pemRepresentation: try directory.apiCertificate().key)
             #expect(try GatewayCertificate.pin(key) == after.active)
+        }
+    }
+
+    @Test("An interrupted activation of the backup key leaves a usable folder, and can be repeated", arguments: 0...3)
+    func interruptedActivation(written: Int) async throws {
+        try await TestFolder.use { folder in
+            let path = "\(folder)/gateway"
+            let directory = try GatewayDirectory.make(path, try Self.settings(), backupKey: "\(folder)/backup.pem")
+            let before = try directory.pins()
+            let old = try directory.apiCertificate()
+            // Another folder shows the complete change.
+            try FileManager.default.copyItem(atPath: path, toPath: "\(folder)/other")
+            let other = try GatewayDirectory(existing: "\(folder)/other")
+            let pins = try other.activateBackupKey("\(folder)/backup.pem", newBackupKey: "\(folder)/new.pem")
+            for name in ["api.key", "api.crt", "pins.json"].prefix(written) {
+                try directory.write(text: String(try other.text(name).dropLast()), name)
+            }
+            // Devices have the pins from before. The gateway presents one of them, and announces the one that it presents.
+            let presented = try directory.apiCertificate()
+            let key = try P256.Signing.PrivateKey(pemRepresentation: presented.key)
+            let pin = try GatewayCertificate.pin(key)
+            #expect(GatewayCertificate.isCertificate(presented.certificate, of: key))
+            #expect((presented.key == old.key) == (written == 0))
+            #expect([before.active, before.backup].contains(pin))
+            #expect([try directory.pins().active, try directory.pins().backup].contains(pin))
+            guard written < 3 else {
+                #expect(try directory.pins() == pins)
+                let error = #expect(throws: GatewayDirectoryError.self) {
+                    try directory.activateBackupKey("\(folder)/backup.pem", newBackupKey: "\(folder)/third.pem")
+                }
+                #expect(error?.reason.contains("already the active key") == true)
+                return
+            }
+            // The interrupted command has made its file for the new key.
+            let exists = #expect(throws: GatewayDirectoryError.self) {
+                try directory.activateBackupKey("\(folder)/backup.pem", newBackupKey: "\(folder)/new.pem")
+            }
+            #expect(exists?.kind == .exists)
+            let repeated = try directory.activateBackupKey(
+                "\(folder)/backup.pem", newBackupKey: "\(folder)/third.pem")
+            #expect(repeated.active == before.backup && repeated.backup != pins.backup)
+            #expect(try directory.pins() == repeated)
+        }
+    }
+
+    @Test("A failed activation of the backup key leaves no file for the new one, and the pins unchanged")
+    func failedActivation() async throws {
+        try await TestFolder.use { folder in
+            let path = "\(folder)/gateway"
+            let directory = try GatewayDirectory.make(path, try Self.settings(), backupKey: "\(folder)/backup.pem")
+            let before = try directory.pins()
+            // A folder in the place of the certificate.
+            try FileManager.default.removeItem(atPath: "\(path)/api.crt")
+            try FileManager.default.createDirectory(atPath: "\(path)/api.crt", withIntermediateDirectories: false)
+            #expect(throws: GatewayDirectoryError.self) {
+                try directory.activateBackupKey("\(folder)/backup.pem", newBackupKey: "\(folder)/new.pem")
+            }
+            #expect(FileStatus(of: "\(folder)/new.pem") == nil)
+            #expect(try directory.pins() == before)
         }
     }
 

@@ -34,6 +34,8 @@ final class MemoryPeerNetwork: PeerNetwork {
         _: [IPPrefix: ClientAccess?], isComplete _: Bool, released _: Set<IPPrefix>
     ) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] { [:] }
 
+    func check(subnets _: [IPPrefix]) async throws(TunnelServerError) {}
+
     func stop() async {}
 
     var condition: NetworkState { NetworkState() }
@@ -52,7 +54,7 @@ final class FlowScene: Sendable {
     ///   - logger: The gateway's log.
     ///   - stopLimit: The time to wait at the end for a database that does not answer, for each of three steps.
     ///   - change: Changes the usual settings.
-    init(
+    convenience init(
         _ folder: String, logger: Logger = Logger(label: "gateway") { _ in SwiftLogNoOpLogHandler() },
         stopLimit: Duration = .seconds(6), change: (inout GatewaySettings) throws -> Void = { _ in }
     ) async throws {
@@ -69,11 +71,20 @@ final class FlowScene: Sendable {
         settings.endpoints = [try EndpointAddress("\(Self.wireGuard):51820")]
         settings.routes = [.allIPv4]
         try change(&settings)
-        let directory = try GatewayDirectory.make("\(folder)/gateway", settings, backupKey: "\(folder)/backup.key")
+        try await self.init(
+            GatewayDirectory.make("\(folder)/gateway", settings, backupKey: "\(folder)/backup.key"), logger: logger,
+            stopLimit: stopLimit)
+    }
+
+    /// Starts the gateway of a folder, for example again.
+    init(
+        _ directory: GatewayDirectory, logger: Logger = Logger(label: "gateway") { _ in SwiftLogNoOpLogHandler() },
+        stopLimit: Duration = .seconds(6)
+    ) async throws {
         var options = GatewayProcess.Options(network: network, socketUser: 0)
         options.datagrams = internet.attach([Self.wireGuard])
         options.stopLimit = stopLimit
-        let process = try GatewayProcess(directory, settings: settings, options, logger: logger)
+        let process = try GatewayProcess(directory, settings: directory.settings(), options, logger: logger)
         self.process = process
         let (ready, told) = AsyncStream.makeStream(of: Void.self)
         running = Task {
@@ -88,9 +99,15 @@ final class FlowScene: Sendable {
         _ = await running.result
     }
 
-    /// An invitation for a new user's device.
+    /// An invitation for a device of a user, whom the first call adds.
     func invitation(deviceLimit: Int? = nil) async throws -> Invitation {
-        let user = try await process.service.addUser(UserDraft(login: "anna", deviceLimit: deviceLimit), .local(0)).item
+        let present = try await process.service.users(PageRequest(), .local(0)).items.first
+        let user =
+            if let present {
+                present
+            } else {
+                try await process.service.addUser(UserDraft(login: "anna", deviceLimit: deviceLimit), .local(0)).item
+            }
         let issued = try await process.service.addInvitation(InvitationDraft(userID: user.id), .local(0))
         let settings = process.service.settings
         let pins = try GatewayDirectory(existing: folderPath(settings)).pins()

@@ -33,7 +33,7 @@ struct APIAccessTests {
 
     @Test("Each route of each listener admits only the callers in the authorisation table")
     func everyRoute() async throws {
-        try await APIBench.use { bench in
+        try await APIBench.use(settings: { $0.metricsNeedToken = false }) { bench in
             let user = try await bench.user("anna")
             for side in APIBench.Side.allCases {
                 for route in bench.routes(side) {
@@ -184,9 +184,20 @@ struct APIAccessTests {
         }
     }
 
-    @Test("Metrics are for readers and this host, but not for a web page that reaches the host by a name")
-    func metrics() async throws {
+    @Test("Metrics need a token even from this host, which a reverse proxy is on, but not on the socket")
+    func metricsNeedToken() async throws {
         try await APIBench.use { bench in
+            #expect(try await bench.ask("GET", "/metrics").status == 401)
+            let reader = try await bench.token(.readOnly)
+            #expect(try await bench.ask("GET", "/metrics", bearer: reader).status == 200)
+            #expect(try await bench.ask("GET", "/metrics", on: .socket).status == 200)
+            #expect(try await bench.ask("GET", "/metrics", on: .foreignSocket).status == 403)
+        }
+    }
+
+    @Test("A setting opens metrics to this host, but not to a web page that reaches the host by a name")
+    func metrics() async throws {
+        try await APIBench.use(settings: { $0.metricsNeedToken = false }) { bench in
             let open = try await bench.ask("GET", "/metrics")
             #expect(open.status == 200 && open.headers["content-type"]?.hasPrefix("text/plain; version=0.0.4") == true)
             #expect(PrometheusFormat.problems(in: open.body) == [])

@@ -38,10 +38,11 @@ final class APIBench: Sendable {
     private let random = RandomSource()
 
     static func use(
-        limits: HTTPLimits = HTTPLimits(), isOnDisk: Bool = false, _ body: (APIBench) async throws -> Void
+        limits: HTTPLimits = HTTPLimits(), isOnDisk: Bool = false, settings: (inout GatewaySettings) -> Void = { _ in },
+        _ body: (APIBench) async throws -> Void
     ) async throws {
         try await TestFolder.use { folder in
-            let bench = try await APIBench(folder, limits, isOnDisk)
+            let bench = try await APIBench(folder, limits, isOnDisk, settings)
             let serving = bench.listeners.values.map { listener in Task { await listener.run() } }
             do { try await body(bench) } catch {
                 for listener in bench.listeners.values { await listener.stop(within: .zero) }
@@ -52,10 +53,13 @@ final class APIBench: Sendable {
         }
     }
 
-    private init(_ folder: String, _ limits: HTTPLimits, _ isOnDisk: Bool) async throws {
+    private init(
+        _ folder: String, _ limits: HTTPLimits, _ isOnDisk: Bool, _ change: (inout GatewaySettings) -> Void
+    ) async throws {
         var settings = GatewaySettings()
         settings.host = "127.0.0.1"
         settings.addresses = [try InterfaceAddress("10.66.0.1/16"), try InterfaceAddress("fd00:66::1/64")]
+        change(&settings)
         let directory = try GatewayDirectory.make(folder + "/gateway", settings, backupKey: folder + "/backup.key")
         log = CapturedLog()
         let logger = log.logger

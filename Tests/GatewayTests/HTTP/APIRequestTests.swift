@@ -238,6 +238,11 @@ struct APIRequestTests {
             (#"{"login":"a","isAdmin":true}"#, "isAdmin"), (#"{}"#, "login"), (#"{"login":1}"#, "login"),
             ("[]", "body"),
             (#"{"login":"a\u0000"}"#, "login"), (#"{"login":""}"#, "login"), ("{", "body"), ("", "body"),
+            // Spaces at the ends, and characters without width: a reader cannot distinguish such a login from another.
+            (#"{"login":"   "}"#, "login"), (#"{"login":"a "}"#, "login"), (#"{"login":"\u00a0a"}"#, "login"),
+            (#"{"login":"\u3000"}"#, "login"), (#"{"login":"\u200b"}"#, "login"),
+            (#"{"login":"an\u200dna"}"#, "login"), (#"{"login":"anna\u00ad"}"#, "login"),
+            (#"{"login":"\u2060\ufeff"}"#, "login"), (#"{"login":"\u3164"}"#, "login"),
             (#"{"login":"a","deviceLimit":-1}"#, "deviceLimit"), (#"{"login":"a","deviceLimit":1e99}"#, "deviceLimit"),
             (#"{"login":"a","expiresAt":"tomorrow"}"#, "expiresAt"), (#"{"login":"a","name":null}"#, "name"),
             // Readers of JSON differ in which of two equal members they use.
@@ -258,7 +263,7 @@ struct APIRequestTests {
             let admin = try await bench.token(.admin)
             for text in [
                 "'; DROP TABLE users; --", "$(reboot)", "`id`", "a' OR '1'='1", "\\\\x", "%s%n", "../../etc/passwd",
-                "ÿ😀",
+                "ÿ😀", "anna maria", "加賀",
             ] {
                 let body = JSON.object(["login": .string(text), "notes": .string(text)])
                 let made = try await bench.ask(

@@ -82,6 +82,8 @@ private final class FaultyNetwork: PeerNetwork {
         waiting?.resume()
     }
 
+    func check(subnets _: [IPPrefix]) async throws(TunnelServerError) {}
+
     func stop() async {}
     var condition: NetworkState { state.withLock { $0.condition } }
 }

@@ -123,6 +123,8 @@ private final class RecordingNetwork: PeerNetwork {
         return [:]
     }
 
+    func check(subnets _: [IPPrefix]) async throws(TunnelServerError) {}
+
     func stop() async {}
     var condition: NetworkState { NetworkState() }
 }

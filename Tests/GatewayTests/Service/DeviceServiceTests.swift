@@ -6,11 +6,76 @@ import NetworkAddresses
 import PacketTunnelTesting
 import Provisioning
 import Testing
+import TunnelServer
 import WireGuardCore
 
 @testable import Gateway
 
+/// A host that refuses one subnet.
+private struct RefusingNetwork: PeerNetwork {
+    let refused: IPPrefix
+
+    func check(subnets: [IPPrefix]) async throws(TunnelServerError) {
+        if subnets.contains(refused) { throw .subnet(refused, "the server has the address 192.168.9.1 in it") }
+    }
+
+    func start() async throws(TunnelServerError) -> PeerNetworkDevices { throw .notRunning }
+
+    func apply(
+        _: [IPPrefix: ClientAccess?], isComplete _: Bool, released _: Set<IPPrefix>
+    ) async throws(TunnelServerError) -> [IPPrefix: TunnelServerError] { [:] }
+
+    func stop() async {}
+
+    var condition: NetworkState { NetworkState() }
+}
+
 @Suite struct DeviceServiceTests {
+    // MARK: - Subnets
+
+    @Test(
+        "A subnet with an address of the gateway's endpoints or name servers is refused, and so is one that the host refuses"
+    )
+    func subnets() async throws {
+        let fixture = try ServiceFixture { settings in
+            settings.host = "203.0.113.1"
+            settings.endpoints = ["198.51.100.1:443", "vpn.example.com:443"].compactMap { try? EndpointAddress($0) }
+            settings.dns = [.v4(192, 168, 53, 1)]
+        }
+        let refused = try IPPrefix("192.168.9.0/24")
+        fixture.service.useNetwork(RefusingNetwork(refused: refused))
+        let user = try await fixture.user()
+        func add(_ name: String, _ subnets: [IPPrefix]) async throws -> DeviceID {
+            let draft = DeviceDraft(userID: user.id, name: name, publicKey: fixture.key().publicKey, subnets: subnets)
+            return try await fixture.service.addDevice(draft, fixture.admin).item.device.id
+        }
+        for (subnet, reason) in [
+            ("203.0.113.0/24", "the gateway's endpoint 203.0.113.1 is in it"),
+            ("198.51.100.0/25", "the gateway's endpoint 198.51.100.1 is in it"),
+            ("192.168.0.0/16", "the gateway's name server 192.168.53.1 is in it"),
+            ("192.168.9.0/24", "the server has the address 192.168.9.1 in it"),
+        ] {
+            let error = GatewayError.invalid(
+                field: "subnets", problem: "\(subnet) cannot be behind a device: \(reason)")
+            await #expect(throws: error) { _ = try await add("router", [try IPPrefix(subnet)]) }
+        }
+        #expect(try await fixture.service.devices(of: user.id, PageRequest(), fixture.admin).items.isEmpty)
+        let first = try IPPrefix("192.168.7.0/24")
+        let id = try await add("router", [first])
+        var update = DeviceUpdate()
+        update.subnets = [first, refused]
+        let asked = update
+        await #expect(throws: GatewayError.self) {
+            _ = try await fixture.service.updateDevice(id, asked, fixture.admin)
+        }
+        #expect(try await fixture.service.device(id, fixture.admin).subnets == [first])
+        // A device keeps a subnet that the host would refuse to a new one.
+        fixture.service.useNetwork(RefusingNetwork(refused: first))
+        let second = try IPPrefix("192.168.8.0/24")
+        update.subnets = [first, second]
+        #expect(try await fixture.service.updateDevice(id, update, fixture.admin).subnets == [first, second])
+    }
+
     // MARK: - Rotation
 
     @Test(

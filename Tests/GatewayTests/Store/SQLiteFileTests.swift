@@ -70,6 +70,23 @@ import WireGuardCore
         }
     }
 
+    @Test("A copy that fails leaves no file")
+    func failedCopy() async throws {
+        try await TestFolder.use { folder in
+            let store = try GatewayStore(path: "\(folder)/gateway.db")
+            _ = try await StoreFixture(store).user()
+            let copy = "\(folder)/copy.db"
+            // SQLite cannot make the journal of the copy.
+            try FileManager.default.createDirectory(atPath: "\(copy)-journal", withIntermediateDirectories: false)
+            #expect(throws: StoreError.self) { try store.copy(to: copy) }
+            #expect(FileStatus(of: copy) == nil)
+            try FileManager.default.removeItem(atPath: "\(copy)-journal")
+            try store.copy(to: copy)
+            #expect(FileStatus(of: copy) != nil)
+            try store.close()
+        }
+    }
+
     @Test(
         "A migration that fails half-way and is repeated leaves a copy of the earlier file; each version is copied once"
     )

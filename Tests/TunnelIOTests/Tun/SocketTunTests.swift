@@ -180,7 +180,7 @@ struct SocketTunTests {
         #expect(code(-1) == .invalidDescriptor(-1, expected: "an open descriptor"))
         let ends = try SocketEnds(SocketEnds.datagrams)
         for mtu in [67, 65_536] {
-            #expect(code(ends.device, mtu: mtu) == .invalidOptions(["the MTU \(mtu) is not one of 68 to 65,535"]))
+            #expect(code(ends.device, mtu: mtu) == .invalidOptions(["the MTU \(mtu) must be from 68 to 65,535"]))
         }
     }
 

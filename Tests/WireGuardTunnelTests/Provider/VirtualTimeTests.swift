@@ -479,6 +479,42 @@ struct VirtualTimeTests {
         await scene.host.stop(.userInitiated)
     }
 
+    /// Starts a reconfiguration whose settings hang, and cancels it.
+    private func cancelReconfiguration(_ scene: VirtualScene, then behaviour: MemoryPlatform.Behaviour) async throws {
+        var configuration = scene.configuration
+        configuration.mtu = 1300
+        let changed = configuration
+        let provider = try await scene.host.runner.withProvider { $0 }
+        scene.host.platform.setApply(.hangForever)
+        let changing = Task { try await provider.reconfigure(changed) }
+        #expect(await scene.changes.wait { scene.host.platform.hangingCount == 1 })
+        changing.cancel()
+        scene.host.platform.setApply(behaviour)
+        scene.host.platform.releaseAll()
+        let error = await #expect(throws: TunnelError.self) { try await changing.value }
+        #expect(error?.code == .closed)
+    }
+
+    @Test("A reconfiguration that is cancelled while its settings are applied restores the former settings")
+    func reconfigurationCancelled() async throws {
+        let scene = VirtualScene()
+        try await scene.start()
+        let mtu = try #require(scene.host.platform.settings?.mtu)
+        try await cancelReconfiguration(scene, then: .succeed)
+        #expect(scene.host.platform.history.map(\.mtu) == [mtu, 1300, mtu])
+        #expect(scene.host.status.status == .connected)
+        await scene.host.stop(.userInitiated)
+    }
+
+    @Test("A tunnel ends if its former settings cannot be restored")
+    func settingsNotRestored() async throws {
+        let scene = VirtualScene()
+        try await scene.start()
+        try await cancelReconfiguration(scene, then: .fail(TunnelError(.settingsFailed, "no route")))
+        #expect(await scene.changes.wait { scene.host.status.status == .disconnected })
+        #expect(scene.host.status.error?.code == .settingsFailed)
+    }
+
     @Test("A reconfiguration is refused before the first handshake")
     func reconfiguresTooEarly() async throws {
         let scene = VirtualScene()

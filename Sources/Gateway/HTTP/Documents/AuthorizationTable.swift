@@ -34,7 +34,8 @@ package struct AuthorizationTable: Sendable {
         - Other callers get status 401 or 403, or 400 if the request is not valid. A caller with many failures gets 429.
         - The socket is the Unix socket of administrators. It serves root and the gateway's user only, on every route of its
           list, and ignores tokens. "Everyone" does not include other users of the socket.
-        - Without a credential, `/metrics` also needs a `Host` that is a loopback address or `localhost`.
+        - Without a credential, `/metrics` needs the setting `metricsNeedToken` to be false, and a `Host` that is a
+          loopback address or `localhost`.
 
         """ + listeners.map(section).joined()
     }

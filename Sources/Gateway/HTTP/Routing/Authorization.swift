@@ -25,13 +25,18 @@ struct Authorization: Sendable {
         case .invitation:
             guard let bearer = try RequestFields.bearer(request.headers) else { throw .unauthorized }
             return (.nobody, bearer)
-        case .localRead where source.isLocal && !request.headers.contains(.authorization) && isOfThisHost(request):
-            return (.gateway, nil)
+        case .localRead where isLocalReader(request, source): return (.gateway, nil)
         case .device, .read, .manage, .localRead:
             let bearer = try RequestFields.bearer(request.headers)
             let caller = try await service.caller(bearer: bearer, from: source.address ?? .v4(0))
             return (try access.permitted(caller), bearer)
         }
+    }
+
+    /// Whether a process of this host may read without a token.
+    private func isLocalReader(_ request: Request, _ source: RequestSource) -> Bool {
+        !service.settings.metricsNeedToken && source.isLocal && !request.headers.contains(.authorization)
+            && isOfThisHost(request)
     }
 
     /// Whether the request names this host as `localhost` or by a loopback address. A web page that reaches this host by

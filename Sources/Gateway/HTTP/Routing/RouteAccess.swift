@@ -14,7 +14,7 @@ package enum RouteAccess: String, Sendable, CaseIterable {
     case read
     /// A token of scope `admin`, or the socket.
     case manage
-    /// Like ``read``, or a process of this host without a credential.
+    /// Like ``read``, or, if ``GatewaySettings/metricsNeedToken`` is `false`, a process of this host without a credential.
     case localRead
 
     /// The permission of the caller, which is checked before more of a request is read; `nil` if no credential is

@@ -102,8 +102,8 @@ final class SQLiteDatabase: SQLDatabase {
     /// no other is kept.
     private static func keepCopy(of database: any DatabaseReader, _ path: String, _ version: String) throws {
         let new = "\(path).copy"
+        try copy(database, to: new)
         do {
-            try copy(database, to: new)
             var (kept, number) = ("\(path).version-\(version)", 1)
             while FileStatus(of: kept, followsLinks: false) != nil {
                 if FileManager.default.contentsEqual(atPath: new, andPath: kept) {
@@ -126,7 +126,15 @@ final class SQLiteDatabase: SQLDatabase {
         do { try Self.copy(connections, to: path) } catch { throw Self.problem(error) }
     }
 
+    /// Makes a copy. A copy that fails is removed.
     private static func copy(_ database: any DatabaseReader, to path: String) throws {
+        do { try makeCopy(database, at: path) } catch {
+            for file in [path, "\(path)-journal"] { _ = unsafe unlink(file) }
+            throw error
+        }
+    }
+
+    private static func makeCopy(_ database: any DatabaseReader, at path: String) throws {
         guard unsafe unlink(path) == 0 || errno == ENOENT else {
             throw StoreError.unavailable("cannot replace '\(path)': \(SystemError.words(errno))")
         }

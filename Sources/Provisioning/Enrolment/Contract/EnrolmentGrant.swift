@@ -80,12 +80,15 @@ public struct EnrolmentGrant: ContractMessage {
     public var renewAfterSeconds: Int64
     /// The gateway's time.
     public var serverTime: Date
+    /// The pins of the gateway's present keys, active and backup, which replace the device's earlier pins; `nil` if the
+    /// gateway does not announce them.
+    public var pins: [ServerKeyPin]?
 
     /// Makes a grant.
     public init(
         device: Device, addresses: [IPAddress], servers: [Server], dns: [IPAddress] = [], searchDomains: [String] = [],
         routes: [IPPrefix], mtu: Int = 1420, keepaliveSeconds: UInt16 = 25, presharedKey: PresharedKey? = nil,
-        renewAfterSeconds: Int64, serverTime: Date
+        renewAfterSeconds: Int64, serverTime: Date, pins: [ServerKeyPin]? = nil
     ) {
         self.device = device
         self.addresses = addresses
@@ -98,6 +101,7 @@ public struct EnrolmentGrant: ContractMessage {
         self.presharedKey = presharedKey
         self.renewAfterSeconds = renewAfterSeconds
         self.serverTime = serverTime
+        self.pins = pins
     }
 }
 
@@ -108,7 +112,7 @@ extension EnrolmentGrant {
     public static let message = CompleteMessage<EnrolmentGrant>(
         EnrolmentGrant.init(
             device:addresses:servers:dns:searchDomains:routes:mtu:keepaliveSeconds:presharedKey:renewAfterSeconds:
-            serverTime:
+            serverTime:pins:
         ),
         TypedField("device", \.device, .object(Device.message, .reply)),
         TypedField("addresses", \.addresses, .list(of: .clientAddress, count: 1...2).withLengthsInReplies),
@@ -121,9 +125,16 @@ extension EnrolmentGrant {
         TypedField("presharedKey", \.presharedKey, .optional(.presharedKey)),
         TypedField("renewAfterSeconds", \.renewAfterSeconds, .seconds(from: 1)),
         TypedField("serverTime", \.serverTime, .time),
-        check: { (grant) throws(ContractError) in try grant.checkFamilies() })
+        TypedField(
+            "pins", \.pins, .optional(.list(of: .pin, count: 2...16)),
+            "The pins of the gateway's keys, active and backup, which replace the device's earlier pins"),
+        check: { (grant) throws(ContractError) in try grant.checkTogether() })
 
-    private func checkFamilies() throws(ContractError) {
+    private func checkTogether() throws(ContractError) {
+        // With one key, a device could not follow the gateway to its next one.
+        guard pins.map({ Set($0).count == $0.count }) ?? true else {
+            throw ContractError(field: "pins", problem: "must be different keys")
+        }
         guard addresses.count == 1 || addresses[0].isIPv6 != addresses[1].isIPv6 else {
             throw ContractError(field: "addresses", problem: "must not both be of one family")
         }

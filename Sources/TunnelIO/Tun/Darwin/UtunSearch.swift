@@ -60,7 +60,7 @@ package enum UtunSearch {
         guard found.allSatisfy({ $0.name == first.name }) else {
             let names = Set(found.map(\.name)).sorted().joined(separator: ", ")
             throw TunnelIOError(
-                .deviceNotFound(reason: "this process has several, \(names); say which by its name or index"))
+                .deviceNotFound(reason: "this process has several, \(names); specify one by its name or index"))
         }
         return first.descriptor
     }

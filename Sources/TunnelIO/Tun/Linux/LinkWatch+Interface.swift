@@ -112,7 +112,7 @@
 
     extension TunAttributes {
         /// The attributes of the interface with this name in the calling thread's namespace; `nil` if it is not a TUN device.
-        static func ofInterface(named name: String) -> TunAttributes? {
+        package static func ofInterface(named name: String) -> TunAttributes? {
             guard let socket = try? NetlinkSocket() else { return nil }
             let replies = try? socket.exchange(InterfaceMessage.description(name: name), "read the attributes")
             return replies?.lazy.compactMap { InterfaceMessage.attributes($0) }.first

@@ -22,7 +22,7 @@ public final class SocketTun: TunDevice {
     /// - Throws: `.invalidDescriptor` when it is something else, `.invalidOptions` for an MTU out of range.
     public init(borrowing number: Int32, mtu: Int) throws(TunnelIOError) {
         guard (68...65_535).contains(mtu) else {
-            throw TunnelIOError(.invalidOptions(["the MTU \(mtu) is not one of 68 to 65,535"]))
+            throw TunnelIOError(.invalidOptions(["the MTU \(mtu) must be from 68 to 65,535"]))
         }
         guard number >= 0, fcntl(number, F_GETFD) >= 0 else {
             throw TunnelIOError(.invalidDescriptor(number, expected: "an open descriptor"), errno: EBADF)

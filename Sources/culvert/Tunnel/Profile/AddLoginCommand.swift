@@ -118,7 +118,8 @@ enum LoginSecrets {
     static func password(_ file: CheckedFile) throws(CommandProblem) -> SecretBytes {
         let line = try bytes(file).prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
         guard !line.isEmpty else {
-            throw CommandProblem(ExitStatus.usage, "\(file.name) holds no password\n  fix: write it in the first line")
+            throw CommandProblem(
+                ExitStatus.usage, "\(file.name) contains no password\n  fix: write it in the first line")
         }
         return SecretBytes(line)
     }

@@ -27,7 +27,8 @@ extension ProfileTool {
             let bytes = try LoginSecrets.bytes(CheckedFile(path: path))
             guard PresharedKey(stored: bytes) != nil else {
                 throw CommandProblem(
-                    ExitStatus.usage, "\(path) holds no pre-shared key\n  fix: write 44 characters of base64 into it")
+                    ExitStatus.usage, "\(path) contains no pre-shared key\n  fix: write 44 characters of base64 into it"
+                )
             }
             secrets[configuration.presharedKeyName] = SecretBytes(bytes)
         } else if old == nil {

@@ -48,7 +48,7 @@ struct ProfileTool {
         if !parts.imported.ignoredKeys.isEmpty {
             let keys = parts.imported.ignoredKeys.joined(separator: ", ")
             console.problem(
-                "warning: profiles have no place for \(keys): left out; 'culvert up \(path)' carries it out")
+                "warning: a profile cannot contain \(keys), so they were left out; 'culvert up \(path)' applies them")
         }
         console.line(json ? Self.json(profile).text : "added profile '\(name)'; start it with 'culvert up \(name)'")
     }

@@ -46,7 +46,8 @@
                 .failure(TunnelError(.hostFailed, "the file's command '\(word) …' \(text)", fix: fix))
             }
             guard let index = programs.scope.commands.firstIndex(where: { $0.arguments.last == command }) else {
-                return failure("is none of those that the tunnel was started with", fix: "take it down, and up again")
+                return failure(
+                    "is not one of the commands that the tunnel was started with", fix: "take it down, and up again")
             }
             func log(_ outcome: ChildProcess.Outcome) {
                 for line in outcome.output.split(separator: "\n") { logger.info("\(word): \(line)") }

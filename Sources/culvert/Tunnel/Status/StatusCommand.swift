@@ -29,7 +29,7 @@ struct StatusCommand: ParsableCommand {
         completion: RuntimeOptions.completion)
     var tunnel: String?
 
-    @Flag(name: .shortAndLong, help: "Show it live.")
+    @Flag(name: .shortAndLong, help: "Refresh the status until the tunnel ends or Ctrl-C is pressed.")
     var watch = false
 
     @Flag(help: "Print JSON: one document, or a line for each update of --watch.")

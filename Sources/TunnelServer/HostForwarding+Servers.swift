@@ -4,15 +4,7 @@
 import NetworkAddresses
 import PacketTunnelLinux
 
-/// The host's forwarding of packets, which all servers of the host share.
-enum HostForwarding {
-    private static let kernel = "/proc/sys/net"
-
-    /// The kernel's setting for all interfaces of a family.
-    static func path(isIPv6: Bool) -> String {
-        isIPv6 ? "\(kernel)/ipv6/conf/all/forwarding" : "\(kernel)/ipv4/ip_forward"
-    }
-
+extension HostForwarding {
     /// The families of a server that the host does not forward, or only since another server runs: without rules against
     /// it, the host would forward between all networks, even after the end of that server.
     /// - Parameter others: The changes of the other servers and tunnels of the host.
@@ -23,7 +15,7 @@ enum HostForwarding {
         for isIPv6 in settings.addresses.map(\.isIPv6) {
             let path = path(isIPv6: isIPv6)
             let isForServers = others.contains {
-                $0.change == .setting(path: path, value: "1") && $0.previous == .setting("0")
+                $0.change == .setting(path: path, value: "1") && $0.previous.unconditional == .setting("0")
             }
             if try isForServers || SmallFile.text(path) ?? "0" == "0" {
                 families.insert(ServerFirewall.Family(isIPv6: isIPv6))
@@ -41,7 +33,7 @@ enum HostForwarding {
         for isIPv6 in settings.addresses.map(\.isIPv6) where !outside.isEmpty {
             var forwards = false
             for name in outside where !forwards {
-                let path = "\(kernel)/\(isIPv6 ? "ipv6" : "ipv4")/conf/\(name)/forwarding"
+                let path = "/proc/sys/net/\(isIPv6 ? "ipv6" : "ipv4")/conf/\(name)/forwarding"
                 // An interface that has just been removed has no setting.
                 forwards = try SmallFile.text(path).map { $0 != "0" } ?? false
             }
