@@ -48,9 +48,18 @@ struct LoginConnectivityTests {
         try await scene.start()
         let before = scene.server.behind.statistics.packetsReceived
         #expect(await pass(clock, scene) { scene.server.behind.statistics.packetsReceived > before })
-        // Replies that arrive before this one have been seen.
-        #expect(await scene.passes(9))
-        #expect(scene.host.platform.takeDelivered().isEmpty)
+        // Replies to pings would arrive before the reply to this packet.
+        let request = PacketBuilder.icmpEcho(
+            from: ProviderScene.inner, to: LoginClient.target, identifier: 99, sequence: 9, payload: [1, 2, 3])
+        let reply = VirtualNetwork().receive(request)
+        var delivered: [[UInt8]] = []
+        scene.host.platform.inject(request)
+        #expect(
+            await scene.changes.wait {
+                delivered += scene.host.platform.takeDelivered()
+                return delivered.contains { $0 == reply }
+            })
+        #expect(delivered.allSatisfy { $0 == reply })
         #expect(scene.host.status.status == .connected)
         await scene.stop()
     }
