@@ -115,7 +115,7 @@ final class ServerNetworkCore {
         let firewall = ServerFirewall(
             limited,
             forwardedForClients: try Self.onHost { () throws(LinuxNetworkError) in
-                try Self.forwardedForClients(settings)
+                try HostForwarding.forServers(settings, others: directory.pendingChanges(except: settings.name))
             })
         let rules = Change.firewall(firewall.table)
         try Self.onHost { () throws(LinuxNetworkError) in
@@ -208,18 +208,6 @@ final class ServerNetworkCore {
             guard try SmallFile.text("\(kernel)/ipv6/conf/\(part)/disable_ipv6") == "0" else { return false }
         }
         return true
-    }
-
-    /// The families that the server will forward and the host does not forward yet.
-    private static func forwardedForClients(
-        _ settings: ServerNetworkSettings
-    ) throws(LinuxNetworkError) -> Set<ServerFirewall.Family> {
-        var families: Set<ServerFirewall.Family> = []
-        for isIPv6 in settings.addresses.map(\.isIPv6)
-        where try SmallFile.text(HostForwarding.path(isIPv6: isIPv6)) ?? "0" == "0" {
-            families.insert(ServerFirewall.Family(isIPv6: isIPv6))
-        }
-        return families
     }
 
     /// The changes of the network except for the firewall, in their order; forwarding is last.
@@ -483,6 +471,7 @@ final class ServerNetworkCore {
             routingProblems = repair.failures.map { change, error in
                 (change.summary, "\(change.summary): \(error)")
             }
+            routingProblems += try HostForwarding.problems(running.firewall.settings, links: network.netlink.links())
         } catch {
             routingProblems = [("the routes", "the routes: \(error)")]
         }

@@ -173,7 +173,7 @@ final class World {
     func answer(_ id: ClientID, _ verdict: LoginVerdict) -> [ServerAction] { server.answer(id, verdict, at: now) }
 
     /// The address to which the server sends packets for its client, or `nil` without a client.
-    var destination: Endpoint? { joined.flatMap { server.reserve(0, to: $0, at: now) }?.endpoint }
+    var destination: Endpoint? { joined.flatMap { server.reserve(0, to: $0, at: now) { _ in 0 } }?.endpoint }
 
     func start() { perform(client.start(at: now)) }
 
@@ -219,7 +219,7 @@ final class World {
 
     /// Returns a sealed packet of the server, or `nil` without a session.
     func serverSeals(_ packet: [UInt8]) -> [UInt8]? {
-        joined.flatMap { server.reserve(1, to: $0, at: now) }.map { reserved in
+        joined.flatMap { server.reserve(1, to: $0, at: now) { _ in packet.count } }.map { reserved in
             MessageEncoder.seal(Header(code: .data, index: 0, counter: reserved.first), packet, keys: reserved.keys)
         }
     }

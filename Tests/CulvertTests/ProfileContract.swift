@@ -84,7 +84,13 @@ struct ProfileContract {
         func add(_ name: String, _ captured: CapturedConsole = CapturedConsole()) async throws(CommandProblem) {
             let change = LoginChange(
                 name: name, server: "vpn.example:4500", serverKey: Samples.peerKey, login: "anna",
-                presharedKeyFile: folder.path + "/psk", adjust: { $0.allowedNetworks = [network] }, json: true)
+                presharedKeyFile: folder.path + "/psk",
+                adjust: {
+                    $0.allowedNetworks = [network]
+                    guard name == ProfileFolder.loginProvider else { return }
+                    $0.maximumMTU = 1280
+                    $0.connectivity.pingAddress = "10.7.0.1"
+                }, json: true)
             try await tool(captured).addLogin(change) { (_) throws(CommandProblem) in
                 SecretBytes(Array("123456".utf8))
             }

@@ -119,6 +119,48 @@
             try await network.allow(["10.66.0.2", "fd66::2", "10.66.0.3", "fd66::3"].map { try IPAddress($0) })
         }
 
+        /// A second server on the same host, with a client in another namespace.
+        final class AddedServer {
+            let client: Namespace
+            private let network: ServerNetwork
+            private var cable: TunCable?
+            private let ends: [LinuxTun]
+
+            fileprivate init(_ network: ServerNetwork, _ client: Namespace, _ ends: [LinuxTun]) throws {
+                (self.network, self.client, self.ends) = (network, client, ends)
+                cable = try TunCable(ends)
+            }
+
+            func stop() async throws {
+                cable = nil
+                await network.stop()
+                for end in ends { end.close() }
+            }
+        }
+
+        /// Starts a second server, with a client of 10.67.0.2 and fd67::2 behind it.
+        func addServer() async throws -> AddedServer {
+            var settings = ServerNetworkSettings(
+                name: "srv1", mtu: 1400,
+                addresses: [try InterfaceAddress("10.67.0.1/24"), try InterfaceAddress("fd67::1/64")])
+            settings.journalFolder = world.folder
+            let network = try world.host.perform { [settings] in try ServerNetwork(settings) }
+            let (device, _, _) = try await network.start(isMultiQueue: false)
+            let client = try Namespace()
+            let end = try client.perform { try LinuxTun(name: "tun0", mtu: 1400) }
+            try client.perform { try end.setUp(true) }
+            for command in [
+                ["address", "add", "10.67.0.2/24", "dev", "tun0"], ["route", "add", "default", "dev", "tun0"],
+                ["-6", "address", "add", "fd67::2/64", "dev", "tun0", "nodad"],
+                ["-6", "route", "add", "default", "dev", "tun0"],
+            ] {
+                try run(["ip", "netns", "exec", client.name, "ip"] + command)
+            }
+            let server = try AddedServer(network, client, [device, end])
+            try await network.allow(["10.67.0.2", "fd67::2"].map { try IPAddress($0) })
+            return server
+        }
+
         func stop() async {
             cable = nil
             await network?.stop()

@@ -100,6 +100,48 @@
             #expect(try scene.pings("203.0.113.7", from: scene.neighbour, patience: 9))
         }
 
+        @Test("Two servers forward for their clients only, until the last one ends")
+        func twoServers() async throws {
+            let scene = try TunnelServerScene()
+            let kernel = try scene.kernelSettings()
+            try await scene.start(scene.settings())
+            let second = try await scene.addServer()
+            // A client of each server, and a machine that is not a client.
+            func expectForwarding(_ first: Bool, _ other: Bool, _ comment: Comment) throws {
+                if first { #expect(try scene.pings("203.0.113.7", patience: 9), comment) }
+                #expect(try scene.pings("203.0.113.7", from: second.client, patience: other ? 9 : 1) == other, comment)
+                for address in ["203.0.113.7", "2001:db8:7::7"] {
+                    #expect(try !scene.pings(address, from: scene.neighbour), comment)
+                }
+            }
+            try expectForwarding(true, true, "both run")
+            await scene.stop()
+            try expectForwarding(false, true, "the first has ended")
+            try await second.stop()
+            try expectForwarding(false, false, "both have ended")
+            #expect(try scene.kernelSettings() == kernel)
+        }
+
+        @Test("A server without an interface that forwards reports it, and its end")
+        func cannotForward() async throws {
+            let scene = try TunnelServerScene()
+            try await scene.start(scene.settings())
+            let network = try #require(scene.network)
+            let links = ["eth0", "eth1"]
+            func set(_ value: Int) throws {
+                for link in links {
+                    try scene.world.host.run("sysctl", "-qw", "net.ipv4.conf.\(link).forwarding=\(value)")
+                }
+            }
+            try set(0)
+            try eventually("the problem is reported", within: .seconds(20)) {
+                network.state.problems.contains { $0.what.contains("forwarding of IPv4") }
+            }
+            try set(1)
+            try eventually("the problem is solved", within: .seconds(20)) { network.state.problems.isEmpty }
+            await scene.stop()
+        }
+
         @Test("A host that forwards one family already continues to, and the other is forwarded for clients only")
         func forwardsOneFamily() async throws {
             let scene = try TunnelServerScene()

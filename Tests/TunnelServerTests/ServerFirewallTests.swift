@@ -88,11 +88,16 @@ import TunnelSystem
         #expect(try rules([]).isEmpty)
         for family in ServerFirewall.Family.allCases {
             let found = try rules([family])
-            #expect(found.count == 3 && found.count { $0.contains("eth1") } == 2)
+            // Packets of another server pass, and those of interfaces that any server permits.
+            #expect(found.count == 2 && found.first?.contains(#"{"meta":{"key":"mark"}}"#) == true)
             for rule in found { #expect(rule.contains(#"{"meta":{"key":"nfproto"}},"right":"\#(family)""#), "\(rule)") }
             #expect(found.last?.contains("drop") == true)
         }
-        #expect(try rules([.ipv4, .ipv6]).count == 6)
+        #expect(try rules([.ipv4, .ipv6]).count == 4)
+        let marks = table(settings, []).body.split(separator: #"{"add":"#).filter {
+            $0.contains(#""mangle":{"key":{"meta""#)
+        }
+        #expect(marks.count == 2 && marks.allSatisfy { $0.contains(#"{"set":["srv0","eth1"]}"#) })
     }
 
     @Test(

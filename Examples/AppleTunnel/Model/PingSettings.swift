@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import PacketTunnel
-public import WireGuardTunnel
+public import PacketTunnel
 
 /// The detection of a dead tunnel and its consequences, as text fields of a form.
 public struct PingSettings: Equatable, Sendable {

@@ -74,6 +74,8 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
     private var candidate: Attempt?
     var outbox = Outbox()
     private(set) var statistics = ClientStatistics()
+    /// The number of times that an authentic datagram has proven that the server responds.
+    private(set) var proofs: UInt64 = 0
     private let emit: (ClientEvent) -> Void
 
     /// - Parameter emit: Called under the transport's lock.
@@ -95,6 +97,17 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
         perform(active.client.renew(at: now), of: active)
     }
 
+    /// Sends a packet as if the interface had sent it.
+    /// - Returns: Whether there is a session to send it in.
+    func submit(_ packet: [UInt8], now: Instant) -> Bool {
+        guard let active, let (keys, counter, count) = active.client.reserve(1, at: now), count == 1 else {
+            return false
+        }
+        let header = Header(code: .data, index: keys.remoteIndex, counter: counter)
+        outbox.append(MessageEncoder.seal(header, packet, keys: keys), to: active.endpoints[0])
+        return true
+    }
+
     /// Sends to the server's newly resolved address from now on.
     func move(to endpoints: [Endpoint]) {
         guard let first = endpoints.first, let active, !active.endpoints.contains(where: endpoints.contains) else {
@@ -111,6 +124,8 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
     }
 
     var isEstablished: Bool { active?.client.isEstablished == true }
+    /// Whether the server owes an answer: to a datagram of the session, or to a login.
+    var isOwed: Bool { active.map { $0.client.owedSince != nil } ?? true }
     /// The server's address.
     var endpoint: Endpoint? { (active ?? candidate)?.endpoints.first }
     /// The number of renewals of the session's keys.
@@ -126,6 +141,7 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
                 let former = active
                 active = attempt
                 candidate = nil
+                proofs += 1
                 // The client's own new session replaces the former one.
                 if let former { perform(former.client.close(), of: former) }
                 emit(.established(assignment))
@@ -171,7 +187,10 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
                     attempt.endpoints = [one]
                 }
                 perform(actions, of: attempt)
-                if attempt.client.rekeys != rekeys { emit(.renewed) }
+                if attempt.client.rekeys != rekeys {
+                    proofs += 1
+                    emit(.renewed)
+                }
             }
         }
     }
@@ -183,6 +202,7 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
                 return 0
             }
             perform(actions, of: active)
+            proofs += 1
             guard unsafe !packet.isEmpty else { return 0 }
             guard let total = unsafe IPHeader.totalLength(of: packet) else {
                 statistics.malformed += 1

@@ -68,6 +68,21 @@ package final class CredentialClientDevice: Sendable {
         lanes.wake()
     }
 
+    /// Renews the keys, which proves that the server responds.
+    package func renew() {
+        transport.withEnd { end, now in end.renew(now: now) }
+        lanes.wake()
+    }
+
+    /// Sends a packet as if the interface had sent it.
+    /// - Returns: Whether there is a session to send it in.
+    package func submit(_ packet: [UInt8]) -> Bool {
+        defer { lanes.wake() }
+        return transport.withEnd { end, now in end.submit(packet, now: now) }
+    }
+
+    /// The number of times that the server has proven that it responds, and whether it owes an answer.
+    package var proof: (count: UInt64, isOwed: Bool) { transport.withEnd { end, _ in (end.proofs, end.isOwed) } }
     /// Whether a session is established.
     package var isEstablished: Bool { transport.withEnd { end, _ in end.isEstablished } }
     /// The server's address.

@@ -49,6 +49,7 @@ extension CredentialClient {
     package mutating func commit(_ header: Header, to session: TunnelSession, at now: Instant) -> [ClientAction]? {
         guard session.accept(header.counter) else { return nil }
         proofDeadline = nil
+        if owedSince != nil { expectAnswer(since: nil) }
         if confirmation != nil, session === current {
             // The server uses the new key: datagrams under the old key arrive soon or never.
             confirmation = nil
@@ -64,6 +65,7 @@ extension CredentialClient {
     ) -> (keys: SessionKeys, first: UInt64, count: Int)? {
         guard isEstablished, let current, current.isUsable(at: now) else { return nil }
         lastSent = now
+        recordSent(at: now)
         let (first, count) = current.reserve(count)
         return (current.keys, first, count)
     }
@@ -86,6 +88,7 @@ extension CredentialClient {
             times.append(wantsRekey(current) ? current.createdAt : current.createdAt + timing.rekeyAfter)
         }
         if let keepalive, let lastSent { times.append(lastSent + keepalive) }
+        if let owedSince { times.append(owedSince + (hasPinged ? timing.doubtAfter : timing.pingAfter)) }
         return times
     }
 
@@ -100,14 +103,22 @@ extension CredentialClient {
             previous = nil
             self.graceEnd = nil
         }
+        var pings = false
+        if let owedSince, owedSince + timing.doubtAfter <= now {
+            // The server may have lost the session, and its notices may be lost too.
+            actions += doubt(at: now)
+        } else if let owedSince, !hasPinged, owedSince + timing.pingAfter <= now {
+            hasPinged = true
+            pings = true
+        }
         if rekey != nil {
-            if rekey?.retransmission.isDue(at: now) == true { actions += sendRekey() }
+            if rekey?.retransmission.isDue(at: now) == true { actions += sendRekey(at: now) }
         } else if wantsRekey(current) || current.createdAt + timing.rekeyAfter <= now {
             actions += beginRekey(current, at: now)
         }
         let confirms = confirmation?.isDue(at: now) == true
         let isSilent = if let keepalive, let lastSent { lastSent + keepalive <= now } else { false }
-        if confirms || isSilent { actions += sendEmpty(at: now) }
+        if confirms || isSilent || pings { actions += sendEmpty(at: now) }
         return actions
     }
 
@@ -115,11 +126,20 @@ extension CredentialClient {
     /// arrive.
     mutating func renew(at now: Instant) -> [ClientAction] {
         guard isEstablished, let current, current.isUsable(at: now) else { return [] }
-        return rekey == nil ? beginRekey(current, at: now) : sendRekey()
+        return rekey == nil ? beginRekey(current, at: now) : sendRekey(at: now)
+    }
+
+    /// Asks the server whether it knows the session: a server that does responds to the renewal of the keys. Without a
+    /// response, ``ClientAction/mayBeUnknown`` follows. Another login instead would cost the server a password check.
+    mutating func doubt(at now: Instant) -> [ClientAction] {
+        proofDeadline = now + Self.proofTimeout
+        expectAnswer(since: now)
+        return renew(at: now)
     }
 
     private mutating func sendEmpty(at now: Instant) -> [ClientAction] {
         lastSent = now
+        recordSent(at: now)
         return current?.seal(.data).map { [.send($0)] } ?? []
     }
 
@@ -133,11 +153,12 @@ extension CredentialClient {
                 prologue: SharedKeys.prologue(rekeyTo: index), server: shared.server, ephemeral: ephemeral, payload: [])
         else { return [] }
         rekey = Rekey(noise: noise, index: index, session: session, retransmission: Retransmission(at: now))
-        return sendRekey()
+        return sendRekey(at: now)
     }
 
-    private func sendRekey() -> [ClientAction] {
+    private mutating func sendRekey(at now: Instant) -> [ClientAction] {
         guard let rekey else { return [] }
+        recordSent(at: now)
         let body = SharedKeys.littleEndian(rekey.index) + rekey.noise.message
         return rekey.session.seal(.rekeyRequest, body).map { [.send($0)] } ?? []
     }

@@ -11,7 +11,7 @@ package enum ClientAction: Equatable {
     case established(Body.Assignment)
     /// These bytes of the datagram, opened in place, are an IP packet.
     case deliver(Range<Int>)
-    /// The server may have lost the session: begin another while this one continues. The notice may be forged.
+    /// The server may have lost the session, or cannot be reached: begin another while this one continues.
     case mayBeUnknown
     /// The login failed. This is the last action.
     case failed(CredentialError)
@@ -77,8 +77,12 @@ package struct CredentialClient: ~Copyable {
     var graceEnd: Instant?
     var keepalive: Duration?
     var lastSent: Instant?
+    /// The time of the first datagram of the session without an authentic datagram of the server after it.
+    private(set) var owedSince: Instant?
+    /// Whether the client has sent an empty packet because of that.
+    var hasPinged = false
     var lastHint: Instant?
-    /// The deadline for an authentic datagram of the server, after a notice that it has lost the session.
+    /// The deadline for an authentic datagram of the server, after a question whether it has lost the session.
     var proofDeadline: Instant?
 
     package init(_ configuration: Configuration, random: some RandomNumberGenerator) {
@@ -91,7 +95,7 @@ package struct CredentialClient: ~Copyable {
     /// Whether packets may be sent.
     package var isEstablished: Bool { phase == .established }
 
-    /// The time for the server to send an authentic datagram after a notice that it has lost the session.
+    /// The time for the server to send an authentic datagram after a question whether it has lost the session.
     static let proofTimeout = Duration.seconds(2)
 
     // MARK: - Handshake and login
@@ -174,10 +178,7 @@ package struct CredentialClient: ~Copyable {
         case (.unknownSession, .established) where index == current?.keys.remoteIndex:
             if let lastHint, now < lastHint + .seconds(5) { return [] }
             lastHint = now
-            // Ask within the session: a server that knows it responds, and another login would cost it a password
-            // check.
-            proofDeadline = now + Self.proofTimeout
-            return renew(at: now)
+            return doubt(at: now)
         default: return []
         }
     }
@@ -252,6 +253,18 @@ package struct CredentialClient: ~Copyable {
         rekey = nil
         confirmation = nil
         proofDeadline = nil
+        owedSince = nil
+    }
+
+    /// Records that a datagram of the session is sent, which the server must answer.
+    mutating func recordSent(at now: Instant) {
+        if owedSince == nil { expectAnswer(since: now) }
+    }
+
+    /// Starts the time within which the server must answer, or ends it.
+    mutating func expectAnswer(since start: Instant?) {
+        owedSince = start
+        hasPinged = false
     }
 
     /// Overwrites the password's bytes. Copies that the language made cannot be overwritten.

@@ -10,7 +10,7 @@ extension CredentialServer {
     /// Handles a datagram, and opens it in place. One that is not authentic has no effect.
     ///
     /// For single datagrams. For batches, a transport calls ``session(receiving:)``,
-    /// ``MessageDecoder/openInPlace(_:_:keys:)`` and ``commit(_:to:from:at:)``.
+    /// ``MessageDecoder/openInPlace(_:_:keys:)`` and ``commit(_:to:byteCount:from:at:)``.
     package mutating func received(
         _ datagram: UnsafeMutableRawBufferPointer, from source: Endpoint, at now: Instant
     ) -> [ServerAction] {
@@ -36,10 +36,17 @@ extension CredentialServer {
             statistics.forged += 1
             return []
         }
-        guard case (let client, var actions)? = commit(header, to: session, from: source, at: now) else { return [] }
+        guard
+            case (let client, var actions)? = commit(
+                header, to: session, byteCount: datagram.count, from: source, at: now)
+        else { return [] }
         switch (header.code, client.state) {
         case (.data, .established):
-            if !range.isEmpty { actions.append(.deliver(client.id, range)) }
+            if range.isEmpty {
+                actions += answerEmpty(client, at: now)
+            } else {
+                actions.append(.deliver(client.id, range))
+            }
         case (.clientAuthRequest, _):
             var body = unsafe Array(datagram[range])
             actions += receivedLogin(body, client, at: now)
@@ -57,10 +64,11 @@ extension CredentialServer {
     /// Returns the session of datagrams with this index.
     package func session(receiving index: UInt32) -> TunnelSession? { sessions[index] }
 
-    /// Records an opened datagram, which proves the client's address and its use of the key.
+    /// Records an opened datagram, which proves the client's use of the key. A key that was sent to this address only proves the
+    /// address as well.
     /// - Returns: The client and the actions, or `nil` if the datagram was received before and must be dropped.
     mutating func commit(
-        _ header: Header, to session: TunnelSession, from source: Endpoint, at now: Instant
+        _ header: Header, to session: TunnelSession, byteCount: Int, from source: Endpoint, at now: Instant
     ) -> (ServerClient, [ServerAction])? {
         guard let client = client(session.slot) else { return nil }
         // The hello proved one address. Before the login is accepted, a datagram from another one may be an attack on
@@ -78,12 +86,28 @@ extension CredentialServer {
         if session !== client.previous {
             if client.endpoint != source, client.state == .established {
                 actions.append(.moved(client.id, to: source))
+                client.proof.move(to: source)
             }
             // Set it even if it is equal: the local end may differ.
             client.endpoint = source
+            client.proof.recordReceived(byteCount)
         }
-        if session === client.next { actions += promote(session, of: client, at: now) }
+        if session === client.next {
+            if client.rekey?.endpoint == source { client.proof.prove(source) }
+            actions += promote(session, of: client, at: now)
+        }
+        if header.code == .data, session === client.current, client.proof.mustAsk(at: now) {
+            // This is the only message that has every client renew its keys.
+            let question = Notice.unknownSession.datagram(index: session.keys.localIndex)
+            actions += send(question, to: client)
+        }
         return (client, actions)
+    }
+
+    private func send(_ datagram: [UInt8]?, to client: ServerClient) -> [ServerAction] {
+        guard let datagram else { return [] }
+        client.proof.recordSent(datagram.count)
+        return [.send(datagram, to: client.endpoint)]
     }
 
     /// Switches to the new key, which the client uses now, and confirms it with an empty packet.
@@ -96,7 +120,18 @@ extension CredentialServer {
         client.next = nil
         client.graceEnd = now + limits.timing.grace
         schedule(client, at: now)
-        return session.seal(.data).map { [.send($0, to: client.endpoint)] } ?? []
+        return sendEmpty(client, at: now)
+    }
+
+    /// Answers a client's empty packet with an empty packet, which proves that the session is known.
+    func answerEmpty(_ client: ServerClient, at now: Instant) -> [ServerAction] {
+        if let last = client.lastEmptyAnswer, now < last + limits.emptyAnswerGap { return [] }
+        return sendEmpty(client, at: now)
+    }
+
+    private func sendEmpty(_ client: ServerClient, at now: Instant) -> [ServerAction] {
+        client.lastEmptyAnswer = now
+        return send(client.current.seal(.data), to: client)
     }
 
     // MARK: - Login
@@ -105,7 +140,9 @@ extension CredentialServer {
         switch client.state {
         case .verifying: return []
         // Send a response only to the address that the hello proved, since it may be larger than the request.
-        case .refused, .established: return client.endpoint == client.helloKey.source ? respond(client) : []
+        case .refused, .established:
+            let isProven = client.endpoint == client.helloKey.source && client.proof.isProven
+            return isProven ? respond(client) : []
         case .pending: break
         }
         guard let login = try? MessageDecoder.clientAuthRequest(body) else {
@@ -197,10 +234,13 @@ extension CredentialServer {
     }
 
     private func respond(_ client: ServerClient) -> [ServerAction] {
-        client.current.seal(.serverAuthResponse, client.response).map { [.send($0, to: client.endpoint)] } ?? []
+        send(client.current.seal(.serverAuthResponse, client.response), to: client)
     }
 
     // MARK: - Rekey
+
+    /// The minimum time between two rekeys of a client whose address is not proven.
+    private static let proofGap = Duration.seconds(1)
 
     private mutating func receivedRekey(
         _ body: [UInt8], _ client: ServerClient, _ session: TunnelSession, at now: Instant
@@ -210,13 +250,17 @@ extension CredentialServer {
             statistics.outOfPlace += 1
             return []
         }
+        client.proof.recordRenewal(at: now)
         if let rekey = client.rekey, rekey.request == body, client.next != nil {
-            return session.seal(.rekeyResponse, rekey.response).map { [.send($0, to: client.endpoint)] } ?? []
+            if rekey.endpoint != client.endpoint { client.rekey?.endpoint = nil }
+            return send(session.seal(.rekeyResponse, rekey.response), to: client)
         }
-        guard (client.next ?? session).createdAt + limits.rekeyGap <= now else {
+        // A client that must prove its address may renew its keys sooner.
+        let gap = client.proof.isProven ? limits.rekeyGap : min(limits.rekeyGap, Self.proofGap)
+        guard (client.next ?? session).createdAt + gap <= now else {
             statistics.limited += 1
             // An empty packet proves to the client that the session is known.
-            return session.seal(.data).map { [.send($0, to: client.endpoint)] } ?? []
+            return send(session.seal(.data), to: client)
         }
         let remote = SharedKeys.index(body)
         guard
@@ -243,30 +287,30 @@ extension CredentialServer {
             keys, isClient: false, local: local, remote: remote, createdAt: now, slot: client.id.slot)
         sessions.insert(next, at: local)
         client.next = next
-        client.rekey = ServerClient.Rekey(request: body, response: message)
+        client.rekey = ServerClient.Rekey(request: body, response: message, endpoint: client.endpoint)
         schedule(client, at: now)
-        return session.seal(.rekeyResponse, message).map { [.send($0, to: client.endpoint)] } ?? []
+        return send(session.seal(.rekeyResponse, message), to: client)
     }
 
     // MARK: - Requests of the driver
 
-    /// Reserves counters for packets to a client, and returns them with the keys.
+    /// Reserves counters for packets to a client, and returns them with the keys. To an address that is not proven, only the
+    /// first packets may be sent (``AddressProof``).
+    /// - Parameter byteCount: The length of a packet, by its position.
     /// - Returns: `nil` unless its login was accepted and its session is valid.
     package mutating func reserve(
-        _ count: Int, to id: ClientID, at now: Instant
+        _ count: Int, to id: ClientID, at now: Instant, byteCount: (Int) -> Int
     ) -> (keys: SessionKeys, first: UInt64, count: Int, endpoint: Endpoint)? {
         guard let client = client(id), client.state == .established, client.current.isUsable(at: now) else {
             return nil
         }
-        let (first, count) = client.current.reserve(count)
+        let (first, count) = client.current.reserve(client.proof.admit(count, byteCount: byteCount))
         return (client.current.keys, first, count, client.endpoint)
     }
 
     /// Ends a client's session, and notifies the client.
     package mutating func disconnect(_ id: ClientID, _ reason: EndReason) -> [ServerAction] {
         guard let client = client(id), client.state == .established else { return [] }
-        let farewell = client.current.seal(.disconnect, [reason.rawValue])
-        let endpoint = client.endpoint
-        return (farewell.map { [.send($0, to: endpoint)] } ?? []) + leave(client, reason)
+        return send(client.current.seal(.disconnect, [reason.rawValue]), to: client) + leave(client, reason)
     }
 }

@@ -18,7 +18,7 @@ package struct CredentialServer: ~Copyable {
 
     private var checker = CookieChecker()
     private var load: LoadMonitor
-    private var notices: LoadMonitor
+    private var notices: NoticeLimiter
     private var sources: SourceRateLimiter
 
     var sessions = IndexTable<TunnelSession>()
@@ -46,7 +46,7 @@ package struct CredentialServer: ~Copyable {
         self.random = random
         logins = LoginQueue(limits)
         load = LoadMonitor(burst: limits.helloBurst, perSecond: limits.hellosPerSecond)
-        notices = LoadMonitor(burst: limits.noticeBurst, perSecond: limits.noticesPerSecond)
+        notices = NoticeLimiter(limits)
         sources = SourceRateLimiter(
             capacity: limits.sources, perSecond: limits.sourceHellosPerSecond, burst: limits.sourceBurst)
     }
@@ -139,9 +139,9 @@ package struct CredentialServer: ~Copyable {
         return reply
     }
 
-    /// Sends an unauthenticated notice, unless the rate limit is reached.
+    /// Sends an unauthenticated notice, unless the share of its receiver is used up.
     mutating func notice(_ notice: Notice, index: UInt32, to source: Endpoint, at now: Instant) -> [ServerAction] {
-        notices.messageArrived(at: now) ? [] : [.send(notice.datagram(index: index), to: source)]
+        notices.allow(source.address, at: now) ? [.send(notice.datagram(index: index), to: source)] : []
     }
 
     // MARK: - Table

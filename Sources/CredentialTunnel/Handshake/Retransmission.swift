@@ -33,6 +33,10 @@ package struct SessionTiming: Sendable {
     package var grace: Duration = .seconds(10)
     /// The maximum time for a login.
     package var loginDeadline: Duration = .seconds(10)
+    /// The time without an answer of the server after which the client sends it an empty packet.
+    package var pingAfter: Duration = .nanoseconds(TimerConstants.keepaliveTimeout)
+    /// The time without an answer after which the client renews the keys, and logs in again without a response.
+    package var doubtAfter: Duration = .nanoseconds(TimerConstants.keepaliveTimeout + TimerConstants.rekeyTimeout)
 
     package init() {}
 }

@@ -46,6 +46,8 @@ final class ServerClient {
     struct Rekey {
         var request: [UInt8]
         var response: [UInt8]
+        /// The only address to which the response was sent, or `nil` if there were several.
+        var endpoint: Endpoint?
     }
 
     let id: ClientID
@@ -66,6 +68,9 @@ final class ServerClient {
     var rekey: Rekey?
     /// The time at which the previous session is removed.
     var graceEnd: Instant?
+    /// The time of the last empty packet to the client.
+    var lastEmptyAnswer: Instant?
+    var proof: AddressProof
 
     init(id: ClientID, endpoint: Endpoint, helloKey: HelloKey, serverHello: [UInt8], session: TunnelSession) {
         self.id = id
@@ -73,6 +78,7 @@ final class ServerClient {
         self.helloKey = helloKey
         self.serverHello = serverHello
         current = session
+        proof = AddressProof(proven: endpoint)
     }
 
     /// The time at which the newest session expires, and the client is removed.

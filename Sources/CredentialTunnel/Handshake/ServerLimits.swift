@@ -31,9 +31,15 @@ package struct ServerLimits: Sendable {
     package var sourceBurst = 5
     package var sourceHellosPerSecond = 20
     package var sources = 16_384
-    /// The burst of unauthenticated notices (``PacketCode/error``), for all receivers together.
-    package var noticeBurst = 20
+    /// The burst of unauthenticated notices (``PacketCode/error``) to one source.
+    package var noticeBurst = 10
     package var noticesPerSecond = 20
+    /// The number of buckets for these shares. Sources are distributed among them at random.
+    package var noticeSources = 1024
+    /// The minimum time between two answers to a client's empty packets.
+    package var emptyAnswerGap: Duration = .seconds(1)
+    /// The maximum number of waiting datagrams other than packets.
+    package var answers = 1024
     /// The minimum time between two rekeys of one session.
     package var rekeyGap: Duration = .seconds(5)
     package var timing = SessionTiming()

@@ -32,13 +32,19 @@ public struct CredentialTunnelConfiguration: Hashable, Sendable {
     public var usesNameServers: Bool
     /// The maximum time to resolve the server's name, in seconds.
     public var resolutionTimeout: Double
+    /// The largest MTU of the tunnel's interface, for a path that carries less than the server expects; 576 to 65,535,
+    /// or `nil` for the server's. With an assigned IPv6 address, the MTU is at least 1280.
+    public var maximumMTU: Int?
+    /// The probes of a tunnel without data, its repair, and its end.
+    public var connectivity: ConnectivityOptions
 
     /// Creates a configuration.
     public init(
         server: String, serverKey: String, login: String, passwordName: String = defaultPasswordName,
         presharedKeyName: String = defaultPresharedKeyName, excludedRoutes: [IPPrefix] = [],
         allowsLocalNetwork: Bool = false, leakPolicy: LeakPolicy = .routeBased,
-        allowedNetworks: [IPPrefix] = [], usesNameServers: Bool = true, resolutionTimeout: Double = 10
+        allowedNetworks: [IPPrefix] = [], usesNameServers: Bool = true, resolutionTimeout: Double = 10,
+        maximumMTU: Int? = nil, connectivity: ConnectivityOptions = ConnectivityOptions()
     ) {
         self.server = server
         self.serverKey = serverKey
@@ -51,6 +57,8 @@ public struct CredentialTunnelConfiguration: Hashable, Sendable {
         self.allowedNetworks = allowedNetworks
         self.usesNameServers = usesNameServers
         self.resolutionTimeout = resolutionTimeout
+        self.maximumMTU = maximumMTU
+        self.connectivity = connectivity
     }
 
     /// The default name of the password's secret.
@@ -89,7 +97,10 @@ public struct CredentialTunnelConfiguration: Hashable, Sendable {
                 "resolutionTimeout", resolutionTimeout, "must be between 0.01 and 3600 seconds",
                 fix: "leave it out for the default")
         }
-        return problems
+        if let maximumMTU, !(576...65_535).contains(maximumMTU) {
+            add("maximumMTU", maximumMTU, "must be between 576 and 65535", fix: "leave it out for the server's MTU")
+        }
+        return problems + connectivity.validate()
     }
 
     /// The server's name or address.
@@ -105,14 +116,20 @@ public struct CredentialTunnelConfiguration: Hashable, Sendable {
             remoteAddress: serverHost, addresses: assignment.addresses,
             includedRoutes: assignment.routes, excludedRoutes: excludedRoutes, allowsLocalNetwork: allowsLocalNetwork,
             dns: assignment.dns.isEmpty || !usesNameServers ? nil : DNSSettings(servers: assignment.dns),
-            mtu: assignment.mtu, leakPolicy: max(self.leakPolicy, leakPolicy), allowedNetworks: allowedNetworks)
+            mtu: mtu(for: assignment), leakPolicy: max(self.leakPolicy, leakPolicy), allowedNetworks: allowedNetworks)
+    }
+
+    private func mtu(for assignment: Body.Assignment) -> Int {
+        guard let maximumMTU else { return assignment.mtu }
+        let least = assignment.addresses.contains(where: \.isIPv6) ? 1280 : 576
+        return min(assignment.mtu, max(maximumMTU, least))
     }
 }
 
 extension CredentialTunnelConfiguration: Codable {
     private enum CodingKeys: String, CodingKey {
         case server, serverKey, login, passwordName, presharedKeyName, excludedRoutes, allowsLocalNetwork, leakPolicy
-        case allowedNetworks, usesNameServers, resolutionTimeout
+        case allowedNetworks, usesNameServers, resolutionTimeout, maximumMTU, connectivity
     }
 
     /// Decodes a configuration. Missing fields have their defaults.
@@ -133,5 +150,7 @@ extension CredentialTunnelConfiguration: Codable {
         try decode(.allowedNetworks, into: &allowedNetworks)
         try decode(.usesNameServers, into: &usesNameServers)
         try decode(.resolutionTimeout, into: &resolutionTimeout)
+        maximumMTU = try container.decodeIfPresent(Int.self, forKey: .maximumMTU)
+        try decode(.connectivity, into: &connectivity)
     }
 }

@@ -10,15 +10,16 @@ import WireGuardCore
 /// The login tunnel: logs in, applies the server's assignment, carries packets, and logs in again if necessary.
 ///
 /// It is connected once the server has accepted the login. Key renewal and a change of network need no login. If the
-/// session ends (the server was restarted, or was unreachable for three minutes), the tunnel is `reasserting` and logs
-/// in again, with pauses, without a time limit. It ends only if the server refuses the credentials or reports that it
-/// ended the session, or if the user stops it.
+/// server answers nothing for 15 seconds and does not respond to a renewal either, or if the session ends, the tunnel is
+/// `reasserting` and logs in again, with pauses, without a time limit. It ends only if the server refuses the
+/// credentials or reports that it ended the session, if the user stops it, or as
+/// ``CredentialTunnelConfiguration/connectivity`` specifies.
 public actor CredentialTunnelProvider: PacketTunnelProvider {
     /// The configuration of the tunnel.
     public typealias Configuration = CredentialTunnelConfiguration
 
     /// The state of one run.
-    private struct Run {
+    struct Run {
         let context: ProviderContext
         let configuration: CredentialTunnelConfiguration
         let keys: SharedKeys
@@ -29,6 +30,13 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
         var isConfirmed = false
         /// The number of consecutive failed logins.
         var failures = 0
+        /// Decides whether the tunnel carries packets, from the first login on.
+        var monitor: ConnectivityMonitor
+        /// Pings through the tunnel, or `nil` before the first login.
+        var prober: TunnelProber?
+        /// The interface if replies to pings are removed from its packets.
+        var tap: TapTun?
+        let elapsed: ElapsedTime
 
         var isOffline: Bool { !path.mayReach(host: configuration.serverHost) }
     }
@@ -36,11 +44,13 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
     private let environment: CredentialEnvironment
     /// Answers ``CredentialStatusRequest``. Add an app's own messages after creating the provider.
     public nonisolated let router = MessageRouter()
-    private var run: Run?
+    var run: Run?
     /// Handles the events of logins and session.
     private var driver: Task<Void, Never>?
     /// The next login, or the move to another network.
     private var work: Task<Void, Never>?
+    /// The checks whether packets arrive.
+    private var checks: Task<Void, Never>?
 
     /// Creates a provider on the system's network.
     public init() { self.init(environment: CredentialEnvironment()) }
@@ -77,25 +87,30 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
         let keys = SharedKeys(server: serverKey, presharedKey: try await Self.presharedKey(configuration, context))
         let run = Run(
             context: context, configuration: configuration, keys: keys, device: try makeDevice(context),
-            path: context.path)
+            path: context.path,
+            monitor: ConnectivityMonitor(
+                options: configuration.connectivity, baseline: .init(now: .zero, receivedBytes: 0)),
+            elapsed: ElapsedTime(context.clock))
         self.run = run
         do throws(TunnelError) {
             try await logIn(run)
             let assignment = try await firstResponse(run)
             try await adopt(assignment)
-            try run.device.attach(tun: try context.packetFlow.leaseDevice())
+            try run.device.attach(tun: try interface(of: run))
         } catch {
             self.run = nil
             await run.device.end()
             throw error
         }
         driver = Task { await follow(run.device.events) }
+        if configuration.connectivity.isEnabled { checks = Task { await checkConnectivity() } }
     }
 
     /// Ends the tunnel, and notifies the server.
     public func stop(_ reason: StopReason) async {
         driver?.cancel()
         work?.cancel()
+        checks?.cancel()
         router.close()
         let device = run?.device
         run = nil
@@ -189,7 +204,8 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
                 do throws(TunnelError) { try await adopt(assignment) } catch { run.context.cancel(error) }
             case .renewed: confirmConnection()
             case .mayBeUnknown:
-                run.context.logger.notice("the server may have lost the session: logging in again")
+                run.context.logger.notice("the server does not respond in the session: logging in again")
+                suspectConnection()
                 logInAgain()
             case .ended(.removed):
                 run.context.cancel(
@@ -214,6 +230,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
         }
         self.run?.assignment = assignment
         self.run?.failures = 0
+        adoptProber(for: assignment)
         confirmConnection()
     }
 
@@ -233,7 +250,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
         logInAgain(after: .seconds(min(1 << min(run.failures, 5), 30)))
     }
 
-    private func logInAgain(after pause: Duration = .zero) {
+    func logInAgain(after pause: Duration = .zero) {
         work?.cancel()
         work = Task {
             if pause > .zero { try? await run?.context.clock.sleep(for: pause) }
@@ -248,13 +265,13 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
         }
     }
 
-    private func confirmConnection() {
+    func confirmConnection() {
         guard let run, !run.isOffline else { return }
         self.run?.isConfirmed = true
         run.context.setReasserting(false)
     }
 
-    private func suspectConnection() {
+    func suspectConnection() {
         run?.isConfirmed = false
         run?.context.setReasserting(true)
     }

@@ -82,6 +82,8 @@ package struct ServerDeviceStatistics: Sendable {
     package var handshakes = 0
     /// Packets of the device to an address that no client has.
     package var noRoute = 0
+    /// Packets to a client that has not answered from its new address yet.
+    package var unprovenAddress = 0
     /// Packets of clients that are not from their own address.
     package var disallowedSource = 0
     /// Authentic packets that are not IP packets.
@@ -97,6 +99,7 @@ extension ServerDeviceStatistics {
     /// The drop causes of a server, without those of ``protocolDrops``.
     static let dropCauses: [DropCause<Self, Int>] = [
         ("no route", \.noRoute, "Packets to an address that no client has."),
+        ("unproven address", \.unprovenAddress, "Packets to a client that has not answered from its new address yet."),
         ("disallowed source", \.disallowedSource, "Packets of clients that are not from the client's own address."),
         ("malformed packets", \.malformedPackets, "Authentic packets that are not IP packets."),
         ("answers dropped", \.answersDropped, "Answers that exceeded the queue of messages to send."),

@@ -38,8 +38,7 @@ final class ServerEnd: TunnelEnd, @unchecked Sendable {
     private let verify: (LoginAttempt) -> Bool
     private let ended: (ClientID, EndReason, SessionTraffic) -> Void
 
-    /// The maximum number of waiting datagrams other than packets.
-    private static let mostAnswers = 1024
+    private let mostAnswers: Int
 
     /// - Parameters:
     ///   - verify: Accepts a login for verification, and returns `false` if there is no place for it. Called under the
@@ -49,6 +48,7 @@ final class ServerEnd: TunnelEnd, @unchecked Sendable {
         _ server: consuming CredentialServer, verify: @escaping (LoginAttempt) -> Bool,
         ended: @escaping (ClientID, EndReason, SessionTraffic) -> Void
     ) {
+        mostAnswers = server.limits.answers
         self.server = server
         self.verify = verify
         self.ended = ended
@@ -77,7 +77,10 @@ final class ServerEnd: TunnelEnd, @unchecked Sendable {
 
     /// Ends all sessions.
     func close(at now: Instant) {
-        for member in members.compactMap(\.self) { disconnect(member.id, .shutdown, at: now) }
+        // No limit: there is one message for each client, and none of them will be sent again.
+        for member in members.compactMap(\.self) {
+            perform(server.disconnect(member.id, .shutdown), at: now, mostAnswers: .max)
+        }
     }
 
     func sessions(at now: Instant) -> [ServerSession] {
@@ -110,11 +113,11 @@ final class ServerEnd: TunnelEnd, @unchecked Sendable {
         ended(member.id, reason, member.moved)
     }
 
-    private func perform(_ actions: [ServerAction], at now: Instant) {
+    private func perform(_ actions: [ServerAction], at now: Instant, mostAnswers: Int? = nil) {
         for action in actions {
             switch action {
             case .send(let bytes, let endpoint):
-                if outbox.count < Self.mostAnswers {
+                if outbox.count < mostAnswers ?? self.mostAnswers {
                     outbox.append(bytes, to: endpoint)
                 } else {
                     counts.answersDropped += 1
@@ -157,8 +160,11 @@ final class ServerEnd: TunnelEnd, @unchecked Sendable {
 
     private func finish(_ packets: Range<Int>, _ slot: Int32, _ plan: BatchPlan, at now: Instant) {
         guard let member = member(slot), !packets.isEmpty,
-            let reserved = server.reserve(packets.count, to: member.id, at: now), reserved.count > 0
+            let reserved = server.reserve(
+                packets.count, to: member.id, at: now, byteCount: { plan.byteCount(packets.lowerBound + $0) })
         else { return }
+        counts.unprovenAddress += packets.count - reserved.count
+        guard reserved.count > 0 else { return }
         let sent = packets.prefix(reserved.count)
         plan.send(sent, from: reserved.first, under: reserved.keys, to: reserved.endpoint)
         member.moved.sentPackets &+= sent.count
@@ -179,14 +185,18 @@ final class ServerEnd: TunnelEnd, @unchecked Sendable {
         unsafe plan.commitOpen { position, header, session, packet in
             guard
                 case (let client, let actions)? = server.commit(
-                    header, to: session, from: datagrams[endpoint: position], at: now)
+                    header, to: session, byteCount: packet.count + Layout.sealedOverhead,
+                    from: datagrams[endpoint: position], at: now)
             else { return 0 }
             if !actions.isEmpty { perform(actions, at: now) }
             guard client.state == .established, let member = member(client.id.slot) else {
                 server.statistics.outOfPlace += 1
                 return 0
             }
-            guard unsafe !packet.isEmpty else { return 0 }
+            guard unsafe !packet.isEmpty else {
+                perform(server.answerEmpty(client, at: now), at: now)
+                return 0
+            }
             guard let total = unsafe IPHeader.totalLength(of: packet) else {
                 counts.malformedPackets += 1
                 return 0

@@ -110,11 +110,15 @@ final class EndLanes: Sendable {
         state.lanes = nil
     }
 
+    /// The maximum time for the waiting messages at the end, in nanoseconds.
+    private static let farewellLimit = 2 * LaneClock.nanosecondsPerSecond
+
     /// Sends the waiting messages without lanes, which have ended.
     private func sendFarewells(through sockets: DatagramSockets?) {
         guard let sockets, transport.hasPending, let batch = try? PacketBatch() else { return }
+        let deadline = LaneClock.now() + Self.farewellLimit
         var hasMore = true
-        while hasMore {
+        while hasMore, LaneClock.now() < deadline {
             batch.removeAll()
             hasMore = transport.drain(into: batch)
             guard !batch.isEmpty else { return }

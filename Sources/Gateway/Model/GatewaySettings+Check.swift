@@ -21,6 +21,17 @@ extension GatewaySettings {
         return tunnelProblem ?? loginTunnelProblem
     }
 
+    /// The warning if there are fewer addresses than permitted devices, or `nil` if there are enough.
+    package var poolWarning: String? {
+        let ranges = addresses.compactMap { try? AddressRange(server: $0) }
+        guard let smallest = ranges.min(by: { $0.capacity < $1.capacity }), smallest.capacity < devices else {
+            return nil
+        }
+        return
+            "'devices' permits \(devices) devices, but \(smallest.network) has \(smallest.capacity) addresses for them: "
+            + "the gateway refuses any further device or login"
+    }
+
     private var tunnelProblem: (field: String, words: String)? {
         let families = addresses.map(\.isIPv6)
         if families.count != Set(families).count {

@@ -113,6 +113,7 @@ package actor GatewayRuntime {
     /// Brings up network and WireGuard with all peers. When it returns, devices can connect.
     package func start() async throws(GatewayRuntimeError) {
         guard !isMade, !isStopped else { throw .notStarted }
+        if let warning = settings.poolWarning { logger.warning("\(warning)") }
         let up: PeerNetworkDevices
         do throws(TunnelServerError) { up = try await network.start() } catch { throw .network(error) }
         isMade = true

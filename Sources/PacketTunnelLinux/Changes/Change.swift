@@ -63,7 +63,7 @@ package enum PreviousState: Hashable, Sendable, Codable {
     }
 
     /// The state to restore even if an interface needs the change.
-    var unconditional: PreviousState {
+    package var unconditional: PreviousState {
         if case .forwarding(let before, _) = self { .setting(before) } else { self }
     }
 }

@@ -4,7 +4,7 @@
 public import NetworkAddresses
 public import PacketTunnel
 import WireGuardCore
-public import WireGuardTunnel
+import WireGuardTunnel
 
 /// The settings of a tunnel whose server assigns it at each start, by `addKey`. Without secrets: the token is in the
 /// profile's secret store.

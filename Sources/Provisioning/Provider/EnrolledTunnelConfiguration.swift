@@ -5,7 +5,7 @@ public import NetworkAddresses
 public import PacketTunnel
 import TunnelSystem
 import WireGuardCore
-public import WireGuardTunnel
+import WireGuardTunnel
 
 /// The settings of a tunnel whose gateway assigns its configuration, without secrets: the enrolment, or the initial
 /// invitation, is in the profile's secret store.

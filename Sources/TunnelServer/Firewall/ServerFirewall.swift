@@ -18,7 +18,7 @@ import TunnelSystem
 ///   continues, any other ends.
 package struct ServerFirewall: Hashable, Sendable {
     package let settings: ServerNetworkSettings
-    /// The families that are forwarded for clients alone: those in which the host forwarded nothing before.
+    /// The families that are forwarded for clients of servers alone: those in which the host forwards nothing without them.
     package let forwardedForClients: Set<Family>
     /// The policy for clients whose own rules do not decide, as text to compare with another policy.
     private var policyText: [String] = []
@@ -47,7 +47,7 @@ package struct ServerFirewall: Hashable, Sendable {
     /// The table without clients.
     var table: FirewallTable {
         var list = sets() + chains() + policy() + services() + arrivals() + errors() + flowLimit() + forwarding()
-        list += translation() + segments()
+        list += translation() + marks() + segments()
         list += Self.families.flatMap { isIPv6 in
             Self.maps.map { commands.verdictMap($0.name(isIPv6), isIPv6: isIPv6, ofNetworks: $0.isOfNetworks) }
         }
@@ -397,16 +397,23 @@ package struct ServerFirewall: Hashable, Sendable {
             commands.rule("forwarding", toTunnel, NFT.jump("leaving")),
             commands.rule("forwarding", fromTunnel, NFT.accept), commands.rule("forwarding", toTunnel, NFT.accept),
         ]
-        let others = settings.otherInterfaces.map { JSON.string($0) }
         for family in Family.allCases where forwardedForClients.contains(family) {
             let isFamily = NFT.match(NFT.meta("nfproto"), .string(family.rawValue))
-            for direction in ["iifname", "oifname"] where !others.isEmpty {
-                rules.append(
-                    commands.rule("forwarding", isFamily, NFT.match(NFT.meta(direction), NFT.any(others)), NFT.accept))
-            }
+            // The table of another server decides about its own packets.
+            rules.append(commands.rule("forwarding", isFamily, NFT.isServers, NFT.accept))
             rules.append(commands.rule("forwarding", isFamily, NFT.counter, NFT.drop))
         }
         return rules
+    }
+
+    /// Marks the packets that this server forwards, and those of the interfaces that the settings permit, before any
+    /// server's table drops the rest.
+    private func marks() -> [JSON] {
+        let others = settings.otherInterfaces.map { JSON.string($0) }
+        let interfaces = NFT.any(settings.tunnels.map { .string($0) } + others)
+        return ["iifname", "oifname"].map {
+            commands.rule("segments", NFT.match(NFT.meta($0), interfaces), NFT.markAsServers)
+        }
     }
 
     private func translation() -> [JSON] {

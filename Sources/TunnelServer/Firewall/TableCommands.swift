@@ -180,6 +180,14 @@ enum NFT {
     static func marked(_ mark: UInt32) -> JSON { match(ct("mark"), .integer(mark)) }
     static func mark(_ mark: UInt32) -> JSON { ["mangle": ["key": ct("mark"), "value": .integer(mark)]] }
 
+    /// The bit of a packet's mark that says that a server of this host forwards the packet.
+    private static let serverBit: UInt32 = 0x2000_0000
+    /// Marks a packet as one that a server forwards by its own rules, for the tables of the other servers.
+    static let markAsServers: JSON = [
+        "mangle": ["key": meta("mark"), "value": ["|": .array([meta("mark"), .integer(serverBit)])]]
+    ]
+    static let isServers = match(["&": .array([meta("mark"), .integer(serverBit)])], .integer(serverBit))
+
     static func ports(_ range: ClosedRange<UInt16>) -> JSON {
         range.count == 1
             ? .integer(range.lowerBound)

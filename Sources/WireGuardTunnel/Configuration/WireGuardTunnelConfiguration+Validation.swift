@@ -59,34 +59,3 @@ extension WireGuardTunnelConfiguration {
         return problem
     }
 }
-
-extension ConnectivityOptions {
-    func validate() -> [SettingsProblem] {
-        var problems: [SettingsProblem] = []
-        let times = [
-            ("connectivityInterval", connectivityInterval), ("pingInterval", pingInterval),
-            ("healingInterval", healingInterval),
-        ]
-        for (name, value) in times where !(0.01...86_400).contains(value) {
-            problems.append(
-                SettingsProblem(
-                    field: "connectivity.\(name)", value: "\(value)", problem: "is not within 0.01 to 86400 seconds",
-                    fix: "leave it out for the default"))
-        }
-        if !(1...1000).contains(maxConnectionAttempts) {
-            problems.append(
-                SettingsProblem(
-                    field: "connectivity.maxConnectionAttempts", value: "\(maxConnectionAttempts)",
-                    problem: "is not within 1 to 1000", fix: "leave it out for the default"))
-        }
-        if let pingAddress, (try? IPAddress(pingAddress)) == nil,
-            (try? EndpointAddress(host: pingAddress, port: 1)) == nil
-        {
-            problems.append(
-                SettingsProblem(
-                    field: "connectivity.pingAddress", value: pingAddress, problem: "is neither a name nor an address",
-                    fix: "use an address behind the tunnel that answers ping"))
-        }
-        return problems
-    }
-}

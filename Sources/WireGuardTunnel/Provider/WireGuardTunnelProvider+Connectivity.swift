@@ -97,12 +97,7 @@ extension WireGuardTunnelProvider {
     }
 
     private func giveUp(_ run: Run) {
-        run.context.cancel(
-            TunnelError(
-                .connectivityLost,
-                "no data arrives through the tunnel to \(run.configuration.remoteAddress)"
-                    + (run.configuration.connectivity.endWhenDead == .atOnce ? "" : ", and healing did not help"),
-                fix: "check the server and the network, and start again"))
+        run.context.cancel(.connectivityLost(to: run.configuration.remoteAddress, run.configuration.connectivity))
     }
 }
 

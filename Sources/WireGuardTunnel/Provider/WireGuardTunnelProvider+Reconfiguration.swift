@@ -81,7 +81,10 @@ extension WireGuardTunnelProvider {
         run.pausedKeepalives = run.pausedKeepalives.filter { kept.contains($0.key) || !named.contains($0.key) }
         run.configuration = configuration
         // A kept prober still matches replies to the packets it has sent.
-        if !run.prober.isFor(configuration) { run.prober = Self.makeProber(configuration) }
+        let isSame = run.prober.isFor(
+            target: configuration.connectivity.pingAddress, sources: configuration.addresses.map(\.address),
+            servers: configuration.dns?.servers ?? [])
+        if !isSame { run.prober = Self.makeProber(configuration) }
         run.watch.forget()
         run.plane.forgetPackets()
         self.run = run

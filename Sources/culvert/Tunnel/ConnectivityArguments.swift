@@ -3,8 +3,8 @@
 
 import ArgumentParser
 import CommandLineSupport
+import PacketTunnel
 import TunnelSystem
-import WireGuardTunnel
 
 /// The options for a tunnel that receives no data. The commands `up` and `profile add` have them; those of `up`
 /// override a profile's.

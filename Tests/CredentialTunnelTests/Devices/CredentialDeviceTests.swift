@@ -106,6 +106,21 @@ struct CredentialDeviceTests {
         for client in [kean, ada] { client.device.close() }
     }
 
+    @Test("A server that shuts down notifies more clients than its queue of answers has places")
+    func shutdown() async throws {
+        var options = CredentialServerDevice.Options()
+        options.limits.answers = 2
+        let server = try LoginServer(on: internet, changes: changes, options: options)
+        let clients = try (20..<26).map { try client(UInt32($0)) }
+        for client in clients {
+            client.logIn()
+            _ = await client.event()
+        }
+        await server.running.stop()
+        for client in clients { #expect(await client.event(1) == .ended(.shutdown)) }
+        for client in clients { client.device.close() }
+    }
+
     @Test("Sessions continue after a change of the client's address and with new sockets")
     func roaming() async throws {
         let server = try LoginServer(on: internet, changes: changes)

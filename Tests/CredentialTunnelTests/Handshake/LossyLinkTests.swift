@@ -51,7 +51,8 @@ struct LossyLinkTests {
             if let packet = world.serverSeals([0x46] + number) { world.down.send(packet, at: world.clock.nanoseconds) }
             world.run(for: .seconds(10))
         }
-        #expect(world.clientSaid.count == 1)
+        // Doubts are settled within the session.
+        #expect(world.clientSaid.filter { $0 != .mayBeUnknown }.count == 1)
         #expect(Set(world.toServer).count == world.toServer.count)
         #expect(Set(world.toClient).count == world.toClient.count)
         // About four of five arrive undamaged, with any keys.

@@ -31,6 +31,7 @@ final class ProviderScene: Sendable {
     init(
         clock: any Clock<Duration> = ContinuousClock(), path: NetworkPath = ProviderScene.wifi,
         serverKey: [UInt8] = FixedKeys.server, loginDeadline: Duration = .seconds(10), rekeyAfter: Duration? = nil,
+        doubtAfter: Duration? = nil,
         _ adjust: (inout CredentialTunnelConfiguration) -> Void = { _ in }
     ) throws {
         let changes = Changes()
@@ -46,6 +47,9 @@ final class ProviderScene: Sendable {
         environment.resolver = resolver
         environment.timing.loginDeadline = loginDeadline
         if let rekeyAfter { environment.timing.rekeyAfter = rekeyAfter }
+        if let doubtAfter {
+            (environment.timing.pingAfter, environment.timing.doubtAfter) = (doubtAfter / 2, doubtAfter)
+        }
         let used = environment
         host = MemoryHost(path: path, secrets: secrets, clock: clock) { CredentialTunnelProvider(environment: used) }
         host.platform.setDeliveryHandler { [changes] in changes.notify() }

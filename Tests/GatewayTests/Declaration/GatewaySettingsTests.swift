@@ -132,6 +132,17 @@ import TunnelSystem
         #expect(try GatewaySettings(json: Array("{\(members)}".utf8)).searchDomains == [domain])
     }
 
+    @Test("A limit of devices that exceeds the addresses for them causes a warning")
+    func poolWarning() throws {
+        func settings(_ members: String) throws -> GatewaySettings {
+            try GatewaySettings(json: Array(#"{"host":"a.example",\#(members)}"#.utf8))
+        }
+        let small = try settings(#""addresses":["10.0.0.1/24","fd00::1/64"],"devices":254"#)
+        #expect(small.poolWarning?.contains("10.0.0.0/24 has 253 addresses") == true)
+        #expect(try settings(#""addresses":["10.0.0.1/24"],"devices":253"#).poolWarning == nil)
+        #expect(try settings(#""addresses":["10.66.0.1/16"]"#).poolWarning == nil)
+    }
+
     @Test("A byte order mark before the settings is an error that names it")
     func byteOrderMark() throws {
         let error = #expect(throws: GatewayError.self) {

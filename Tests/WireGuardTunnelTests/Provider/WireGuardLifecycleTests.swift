@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import PacketTunnel
 import PacketTunnelTesting
 import Testing
 import WireGuardCore

@@ -54,6 +54,14 @@ extension ProfileCommand {
 
         @OptionGroup(title: "Traffic outside the tunnel") var passing: LeakPolicyOptions
 
+        @Option(
+            help: ArgumentHelp(
+                "The largest MTU of the interface, for a path that carries less than the server expects: 576 to 65535.",
+                valueName: "bytes"))
+        var mtu: Int?
+
+        @OptionGroup(title: "Tunnels without data") var connectivity: ConnectivityArguments
+
         @Flag(help: "Print the profile as one JSON object.")
         var json = false
 
@@ -70,7 +78,11 @@ extension ProfileCommand {
         private var change: LoginChange {
             LoginChange(
                 name: name, server: server, serverKey: serverKey, login: login, presharedKeyFile: presharedKeyFile,
-                adjust: { [passing] in passing.apply(to: &$0) }, json: json)
+                adjust: { [passing, mtu, connectivity] in
+                    passing.apply(to: &$0)
+                    if let mtu { $0.maximumMTU = mtu }
+                    connectivity.apply(to: &$0.connectivity)
+                }, json: json)
         }
 
         /// The given password; `nil` to keep the existing one.

@@ -93,6 +93,7 @@ extension ProfileTool {
             "Password = \(secrets[configuration.passwordName] ?? hiddenSecret)",
             "PresharedKey = \(secrets[configuration.presharedKeyName] ?? hiddenSecret)",
         ]
+        if let mtu = configuration.maximumMTU { lines.append("MTU = at most \(mtu)") }
         if !configuration.allowedNetworks.isEmpty {
             let networks = configuration.allowedNetworks.map(\.description)
             lines.append("AllowedNetworks = \(networks.joined(separator: ", "))")
@@ -108,6 +109,8 @@ extension ProfileTool {
             "presharedKey": secrets[configuration.presharedKeyName].map { .string($0) } ?? .null,
             "allowsLocalNetwork": .bool(configuration.allowsLocalNetwork),
             "allowedNetworks": .array(configuration.allowedNetworks.map { .string($0.description) }),
+            "mtu": configuration.maximumMTU.map { .integer($0) } ?? .null,
+            "connectivity": configuration.connectivity.json,
         ]
     }
 }

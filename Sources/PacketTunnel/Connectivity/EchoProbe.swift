@@ -2,7 +2,6 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import NetworkAddresses
-import PacketTunnel
 import TunnelIO
 
 /// ICMP echo requests to one address (RFC 792, RFC 4443), and the detection of their replies.

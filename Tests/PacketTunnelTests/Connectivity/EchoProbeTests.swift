@@ -2,12 +2,11 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import NetworkAddresses
-import PacketTunnel
 import PacketTunnelTesting
 import Testing
 import TunnelIO
 
-@testable import WireGuardTunnel
+@testable import PacketTunnel
 
 @Suite("Pings through the tunnel")
 struct EchoProbeTests {

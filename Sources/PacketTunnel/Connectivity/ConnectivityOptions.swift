@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
+
 /// The constants of the connectivity monitor. Times are in seconds.
 public struct ConnectivityOptions: Hashable, Sendable {
     /// Whether the tunnel is monitored.
@@ -79,6 +81,50 @@ public struct ConnectivityOptions: Hashable, Sendable {
     /// tunnel does not end: the slowest round of healing, and a handshake.
     public var timeToHeal: Duration {
         .seconds((healingInterval * 8 + pingInterval) * Double(ConnectivityMonitor.Step.allCases.count) + 15)
+    }
+}
+
+extension ConnectivityOptions {
+    /// Returns all problems of the options; empty if they are valid.
+    package func validate() -> [SettingsProblem] {
+        var problems: [SettingsProblem] = []
+        let times = [
+            ("connectivityInterval", connectivityInterval), ("pingInterval", pingInterval),
+            ("healingInterval", healingInterval),
+        ]
+        for (name, value) in times where !(0.01...86_400).contains(value) {
+            problems.append(
+                SettingsProblem(
+                    field: "connectivity.\(name)", value: "\(value)", problem: "is not within 0.01 to 86400 seconds",
+                    fix: "leave it out for the default"))
+        }
+        if !(1...1000).contains(maxConnectionAttempts) {
+            problems.append(
+                SettingsProblem(
+                    field: "connectivity.maxConnectionAttempts", value: "\(maxConnectionAttempts)",
+                    problem: "is not within 1 to 1000", fix: "leave it out for the default"))
+        }
+        if let pingAddress, (try? IPAddress(pingAddress)) == nil,
+            (try? EndpointAddress(host: pingAddress, port: 1)) == nil
+        {
+            problems.append(
+                SettingsProblem(
+                    field: "connectivity.pingAddress", value: pingAddress, problem: "is neither a name nor an address",
+                    fix: "use an address behind the tunnel that answers ping"))
+        }
+        return problems
+    }
+}
+
+extension TunnelError {
+    /// The error of a tunnel that ends because no data arrives through it.
+    /// - Parameter server: The address or name of the server.
+    package static func connectivityLost(to server: String, _ options: ConnectivityOptions) -> TunnelError {
+        TunnelError(
+            .connectivityLost,
+            "no data arrives through the tunnel to \(server)"
+                + (options.endWhenDead == .atOnce ? "" : ", and healing did not help"),
+            fix: "check the server and the network, and start again")
     }
 }
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import NetworkAddresses
-import PacketTunnel
+package import NetworkAddresses
 import Synchronization
 
 /// Pings an address through the tunnel, and resolves that address if it is a name. All packets enter and leave the tunnel
 /// directly, without a socket.
-final class TunnelProber: Sendable {
+package final class TunnelProber: Sendable {
     private struct State {
         var probe: EchoProbe?
         var questions: [DNSQuestion] = []
@@ -25,21 +24,20 @@ final class TunnelProber: Sendable {
     ///   - target: an address or a name to ping, or `nil`.
     ///   - sources: the tunnel's own addresses.
     ///   - servers: the name servers to query through the tunnel.
-    init(target: String?, sources: [IPAddress], servers: [IPAddress]) {
+    package init(target: String?, sources: [IPAddress], servers: [IPAddress]) {
         self.target = target
         self.sources = sources
         self.servers = servers
         if let address = target.flatMap({ try? IPAddress($0) }) { aim(at: address) }
     }
 
-    /// Whether the prober matches `configuration`.
-    func isFor(_ configuration: WireGuardTunnelConfiguration) -> Bool {
-        target == configuration.connectivity.pingAddress && sources == configuration.addresses.map(\.address)
-            && servers == configuration.dns?.servers ?? []
+    /// Whether the prober was made with equal arguments.
+    package func isFor(target: String?, sources: [IPAddress], servers: [IPAddress]) -> Bool {
+        (self.target, self.sources, self.servers) == (target, sources, servers)
     }
 
     /// The number of pings sent and of valid replies received.
-    var counts: (pings: Int, replies: Int) { state.withLock { ($0.pings, $0.replies) } }
+    package var counts: (pings: Int, replies: Int) { state.withLock { ($0.pings, $0.replies) } }
 
     private func aim(at address: IPAddress) {
         guard let source = sources.first(where: { $0.isIPv6 == address.isIPv6 }) else { return }
@@ -49,7 +47,7 @@ final class TunnelProber: Sendable {
     }
 
     /// Returns the packets to send into the tunnel now: a ping, or the DNS question for the target's name.
-    func packets() -> [(packet: [UInt8], destination: IPAddress)] {
+    package func packets() -> [(packet: [UInt8], destination: IPAddress)] {
         if let ping = ping() { return [ping] }
         guard let target, (try? IPAddress(target)) == nil else { return [] }
         var random = SystemRandomNumberGenerator()
@@ -81,7 +79,7 @@ final class TunnelProber: Sendable {
 
     /// Consumes a packet from the tunnel if it answers one of the probes. Returns whether it did; if so, the packet must not
     /// be delivered.
-    func consume(_ packet: [UInt8]) -> Bool {
+    package func consume(_ packet: [UInt8]) -> Bool {
         let (isOurs, found) = state.withLock { state -> (Bool, IPAddress?) in
             switch state.probe?.classify(packet) {
             case .reply:
@@ -102,7 +100,7 @@ final class TunnelProber: Sendable {
     }
 
     /// Returns whether a valid reply has arrived since the last call.
-    func takeReply() -> Bool {
+    package func takeReply() -> Bool {
         state.withLock { state in
             defer { state.hasReply = false }
             return state.hasReply

@@ -2,7 +2,6 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import NetworkAddresses
-import PacketTunnel
 import TunnelIO
 
 /// One lookup of a name's addresses (RFC 1035), as a packet through the tunnel, because a process's own sockets may bypass

@@ -4,7 +4,7 @@
 import PacketTunnelTesting
 import Testing
 
-@testable import WireGuardTunnel
+@testable import PacketTunnel
 
 /// A monitor and the simulated tunnel that it checks.
 private struct Scene {

@@ -2,11 +2,11 @@
 // Copyright (c) 2026 The Culvert Authors
 
 /// The time since a moment on any clock.
-struct ElapsedTime: Sendable {
+package struct ElapsedTime: Sendable {
     private let read: @Sendable () -> Duration
 
     /// Starts counting now.
-    init(_ clock: any Clock<Duration>) {
+    package init(_ clock: any Clock<Duration>) {
         func reader(_ clock: some Clock<Duration>) -> @Sendable () -> Duration {
             let start = clock.now
             return { start.duration(to: clock.now) }
@@ -15,5 +15,5 @@ struct ElapsedTime: Sendable {
     }
 
     /// The elapsed time.
-    var now: Duration { read() }
+    package var now: Duration { read() }
 }

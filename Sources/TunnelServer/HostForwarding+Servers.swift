@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import NetworkAddresses
+import PacketTunnelLinux
+
+extension HostForwarding {
+    /// The families of a server that the host does not forward, or only since another server runs: without rules against
+    /// it, the host would forward between all networks, even after the end of that server.
+    /// - Parameter others: The changes of the other servers and tunnels of the host.
+    static func forServers(
+        _ settings: ServerNetworkSettings, others: [ChangeEntry]
+    ) throws(LinuxNetworkError) -> Set<ServerFirewall.Family> {
+        var families: Set<ServerFirewall.Family> = []
+        for isIPv6 in settings.addresses.map(\.isIPv6) {
+            let path = path(isIPv6: isIPv6)
+            let isForServers = others.contains {
+                $0.change == .setting(path: path, value: "1") && $0.previous.unconditional == .setting("0")
+            }
+            if try isForServers || SmallFile.text(path) ?? "0" == "0" {
+                families.insert(ServerFirewall.Family(isIPv6: isIPv6))
+            }
+        }
+        return families
+    }
+
+    /// The families of a server in which no interface outside of its tunnels forwards, each with a problem.
+    static func problems(
+        _ settings: ServerNetworkSettings, links: [RouteSocket.Link]
+    ) throws(LinuxNetworkError) -> [(part: String, what: String)] {
+        let outside = links.filter { $0.isUp && !$0.isLoopback && !settings.tunnels.contains($0.name) }.map(\.name)
+        var problems: [(part: String, what: String)] = []
+        for isIPv6 in settings.addresses.map(\.isIPv6) where !outside.isEmpty {
+            var forwards = false
+            for name in outside where !forwards {
+                let path = "/proc/sys/net/\(isIPv6 ? "ipv6" : "ipv4")/conf/\(name)/forwarding"
+                // An interface that has just been removed has no setting.
+                forwards = try SmallFile.text(path).map { $0 != "0" } ?? false
+            }
+            guard !forwards else { continue }
+            let part = "forwarding of \(isIPv6 ? "IPv6" : "IPv4")"
+            problems.append((part, "\(part): it is off on \(outside.joined(separator: ", "))"))
+        }
+        return problems
+    }
+}

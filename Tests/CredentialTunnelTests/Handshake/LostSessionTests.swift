@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import NetworkAddresses
+import PacketTunnelTesting
+import Testing
+import WireGuardCore
+
+@testable import CredentialTunnel
+
+@Suite("The loss of a session")
+struct LostSessionTests {
+    private func source(_ number: Int) -> Endpoint {
+        Endpoint(address: .v4(UInt32(0x0a00_0000 + number)), port: 1000)
+    }
+
+    private func stray(_ index: Int) -> [UInt8] {
+        Header(code: .data, index: UInt32(index), counter: 0).bytes + [UInt8](repeating: 1, count: 16)
+    }
+
+    @Test("Clients are notified of a lost session while another source sends more than its share")
+    func share() {
+        let world = World()
+        for _ in 0..<10 {
+            for index in 0..<30 {
+                world.serverReceives(stray(index), from: source(999))
+                world.clock.advance(by: .milliseconds(33))
+            }
+            // Two sources may share a bucket.
+            let notified = (0..<8).count { !world.serverReceives(stray($0), from: source($0)).isEmpty }
+            #expect(notified >= 7)
+        }
+    }
+
+    @Test("A client without an answer for 15 s asks the server, and reports a lost session 2 s later")
+    func silence() throws {
+        let world = World.loggedIn()
+        world.run(for: .seconds(30))
+        world.up.conditions.loss = 1
+        _ = try #require(world.clientSeals([0x45]))
+        let start = world.clock.nanoseconds
+        world.run(for: .milliseconds(16_999))
+        #expect(world.clientSaid.count == 1)
+        world.run(for: .milliseconds(1))
+        #expect(world.clientSaid.dropFirst() == [.mayBeUnknown])
+        let sent = world.clientSent.filter { $0.at >= start }.prefix(2)
+        #expect(sent.map { ($0.at - start) / 1_000_000_000 } == [10, 15])
+        #expect(sent.map { $0.bytes.first } == [PacketCode.data.rawValue, PacketCode.rekeyRequest.rawValue])
+        // The question is repeated as long as the session lasts.
+        world.run(for: .seconds(60))
+        #expect(world.clientSaid.count(where: { $0 == .mayBeUnknown }) >= 3)
+        // With a server that answers again, the session continues.
+        world.up.conditions.loss = 0
+        world.run(for: .seconds(20))
+        #expect(world.carries())
+    }
+
+    @Test("A server answers empty packets, so that packets in one direction cause no renewal and no doubt")
+    func oneWay() throws {
+        let world = World.loggedIn()
+        for _ in 0..<100 {
+            world.serverReceives(try #require(world.clientSeals([0x45])))
+            world.run(for: .seconds(1))
+        }
+        #expect(world.clientSent.allSatisfy { $0.bytes.first != PacketCode.rekeyRequest.rawValue })
+        #expect(world.clientSaid.count == 1)
+        #expect((8...10).contains(world.clientSent.count { $0.bytes.count == 32 }))
+    }
+
+    @Test("Empty packets are answered once a second")
+    func emptyPackets() throws {
+        let world = World.loggedIn()
+        let before = world.serverSent.count
+        for _ in 0..<50 { world.serverReceives(try #require(world.clientSeals([]))) }
+        #expect(world.serverSent.count == before + 1)
+        world.clock.advance(by: .seconds(1))
+        world.serverReceives(try #require(world.clientSeals([])))
+        #expect(world.serverSent.count == before + 2)
+    }
+}
