@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CTunnelSystem
 import FoundationEssentials
 import Logging
 import NetworkAddresses
@@ -70,7 +71,7 @@ final class FlowScene: Sendable {
         settings.routes = [.allIPv4]
         try change(&settings)
         let directory = try GatewayDirectory.make("\(folder)/gateway", settings, backupKey: "\(folder)/backup.key")
-        var options = GatewayProcess.Options(network: network, socketUser: 0)
+        var options = GatewayProcess.Options(network: network, socketUser: geteuid())
         options.datagrams = internet.attach([Self.wireGuard])
         options.stopLimit = stopLimit
         let process = try GatewayProcess(directory, settings: settings, options, logger: logger)

@@ -27,7 +27,7 @@ struct Authorization: Sendable {
             return (.nobody, bearer)
         case .localRead where source.isLocal && !request.headers.contains(.authorization) && isOfThisHost(request):
             return (.gateway, nil)
-        case .device, .read, .manage, .localRead:
+        case .device, .read, .manage, .socket, .localRead:
             let bearer = try RequestFields.bearer(request.headers)
             let caller = try await service.caller(bearer: bearer, from: source.address ?? .v4(0))
             return (try access.permitted(caller), bearer)
