@@ -84,9 +84,10 @@ extension GatewayStore {
             guard entry.number == last.number, last.record.action == .backupMade else { return nil }
             before = last.number
         }
-        // No entry is in both logs.
+        // No entry is in both logs. An empty log is that of the gateway only if the backup's is empty too.
         if last.number > 1 {
-            changes.begins = try await earlier.auditEntry("TRUE ORDER BY number LIMIT 1")?.record.at
+            guard let first = try await earlier.auditEntry("TRUE ORDER BY number LIMIT 1") else { return nil }
+            changes.begins = first.record.at
         }
         return last.number
     }

@@ -177,11 +177,14 @@ struct GatewayRestoreTests {
             let other = try Scene(folder, "other")
             for name in ["x", "y", "z"] { _ = try await other.fixture.user(name) }
             try other.store.close()
-            try FileManager.default.createDirectory(atPath: "\(folder)/empty", withIntermediateDirectories: false)
+            for name in ["empty", "new"] {
+                try FileManager.default.createDirectory(atPath: "\(folder)/\(name)", withIntermediateDirectories: false)
+            }
+            try Data().write(to: URL(filePath: "\(folder)/new/gateway.db"))
             try scene.directory.lock()
             for (old, kind) in [
                 (other.directory.path, GatewayDirectoryError.Kind.unusable), (scene.directory.path, .inUse),
-                ("\(folder)/empty", .missing), ("\(folder)/none", .missing),
+                ("\(folder)/empty", .missing), ("\(folder)/none", .missing), ("\(folder)/new", .unusable),
             ] {
                 do {
                     _ = try await scene.restore(file, since: old)

@@ -61,7 +61,8 @@ struct BackupDeliveryTests {
             let log = CapturedLog()
             let scene = try await FlowScene(folder, logger: log.logger)
             let socket = scene.process.service.settings.socket
-            try await scene.process.store.connections.write { db in
+            let store = scene.process.store
+            try await store.connections.write { db in
                 for _ in 0..<70 {
                     try db.execute(
                         sql: """
@@ -71,7 +72,8 @@ struct BackupDeliveryTests {
                 }
             }
             func delivered() async throws -> Int {
-                try await scene.process.store.audit(AuditFilter(action: .backupMade), PageRequest()).items.count
+                let page = try await store.audit(AuditFilter(action: .backupMade), PageRequest())
+                return page.items.count
             }
             #expect(try await request(socket, limit: 100_000)?.count ?? 0 >= 100_000)
             #expect(
