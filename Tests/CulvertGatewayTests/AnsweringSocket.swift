@@ -25,6 +25,7 @@
         private let document: JSON
         private let isFull: Bool
         private let received = Mutex<[String]>([])
+        private let prepared = Mutex<[UInt8]?>(nil)
         private static let patience: Int64 = 60 * LaneClock.nanosecondsPerSecond
         /// The ID of everything in the samples.
         static let id = String(repeating: "a", count: 26)
@@ -33,6 +34,9 @@
         var requests: [String] { received.withLock { $0 } }
 
         func forgetRequests() { received.withLock { $0 = [] } }
+
+        /// Sends these bytes instead of each further reply, and ends the connection.
+        func answer(with bytes: [UInt8]) { prepared.withLock { $0 = bytes } }
 
         /// - Parameter isFull: Whether replies have all optional members.
         init(_ folder: Folder, isFull: Bool) throws {
@@ -65,11 +69,8 @@
 
         /// Runs a command, and answers its requests until it ends.
         func run(_ command: String, _ arguments: [String]) async throws -> ChildProcess.Outcome {
-            let bundle = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-            let program = URL(filePath: bundle).deletingLastPathComponent().appending(path: "culvert-gateway").path
             let words = command.split(separator: " ").map(String.init)
-            let child = try ChildProcess(
-                program, arguments: [program] + words + arguments + ["--socket", path], environment: [])
+            let child = try Self.start(words + arguments + ["--socket", path])
             let deadline = LaneClock.now() + Self.patience
             while true {
                 switch child.wait(until: deadline, interruption: listener.descriptor.number) {
@@ -80,6 +81,20 @@
                 case .ended(let outcome): return outcome
                 }
             }
+        }
+
+        private static func start(_ arguments: [String]) throws -> ChildProcess {
+            let bundle = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+            let program = URL(filePath: bundle).deletingLastPathComponent().appending(path: "culvert-gateway").path
+            return try ChildProcess(program, arguments: [program] + arguments, environment: [])
+        }
+
+        /// Runs a command that uses no socket.
+        static func run(_ arguments: [String]) throws -> ChildProcess.Outcome {
+            guard case .ended(let outcome) = try start(arguments).wait(until: LaneClock.now() + patience) else {
+                throw CommandFailure("\(arguments) did not end")
+            }
+            return outcome
         }
 
         private func answer() async throws {
@@ -94,6 +109,10 @@
             }
             let line = String(decoding: request, as: UTF8.self).split(separator: " ", maxSplits: 2).map(String.init)
             received.withLock { $0.append("\(line[0]) \(line[1])") }
+            if let bytes = prepared.withLock({ $0 }) {
+                _ = SystemCall.writeAll(connection.number, bytes)
+                return
+            }
             let end = try #require(request.firstRange(of: Array("\r\n\r\n".utf8)))
             let (status, body) = try await reply(to: line[0], line[1], Array(request[end.upperBound...]))
             let head = "HTTP/1.1 \(status) OK\r\nContent-Length: \(body.utf8.count)\r\nConnection: close\r\n\r\n"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-package import FoundationEssentials
+import CTunnelSystem
+import FoundationEssentials
 import Provisioning
 import TunnelSystem
 
@@ -14,87 +15,99 @@ package enum GatewayBackup {
     /// The shortest passphrase, in bytes.
     package static let shortestPassphrase = 12
 
-    /// Makes a backup, even while the gateway runs.
+    /// Prepares a backup, even while the gateway runs.
+    /// - Parameter audit: The entry that the database in the backup gets, so that a restore can report when the backup
+    ///   was made. The gateway's own database does not get it.
     package static func make(
-        _ directory: GatewayDirectory, _ store: GatewayStore, passphrase: [UInt8], random: RandomSource = RandomSource()
-    ) throws(GatewayDirectoryError) -> [UInt8] {
-        try make(directory, store, passphrase: passphrase, cost: BackupFormat.Cost(), random: random)
+        _ directory: GatewayDirectory, _ store: GatewayStore, passphrase: [UInt8], audit: AuditRecord,
+        random: RandomSource = RandomSource()
+    ) async throws(GatewayDirectoryError) -> BackupContent {
+        try await make(
+            directory, store, passphrase: passphrase, audit: audit, cost: BackupFormat.Cost(), random: random)
     }
 
     static func make(
-        _ directory: GatewayDirectory, _ store: GatewayStore, passphrase: [UInt8], cost: BackupFormat.Cost,
-        random: RandomSource
-    ) throws(GatewayDirectoryError) -> [UInt8] {
+        _ directory: GatewayDirectory, _ store: GatewayStore, passphrase: [UInt8], audit: AuditRecord,
+        cost: BackupFormat.Cost, random: RandomSource
+    ) async throws(GatewayDirectoryError) -> BackupContent {
         guard passphrase.count >= shortestPassphrase else {
             throw GatewayDirectoryError("the passphrase must have at least \(shortestPassphrase) bytes")
         }
-        var files: [(name: String, bytes: [UInt8])] = []
+        var files: [UInt8] = []
         for name in GatewayDirectory.Name.kept {
-            if let bytes = try directory.files.read(name) { files.append((name, bytes)) }
+            if let bytes = try directory.files.read(name) {
+                files += BackupPayload.head(name, size: bytes.count) + bytes
+            }
         }
-        let copy = "copy-\(String(UInt64.random(in: 0...UInt64.max), radix: 16)).db"
-        do throws(StoreError) { try store.copy(to: "\(directory.path)/\(copy)") } catch {
-            throw GatewayDirectoryError(error)
+        let database = try await copy(store, in: directory, audit)
+        guard let size = FileStatus(of: database.number)?.size else {
+            throw GatewayDirectoryError("cannot read the copy of the database: \(SystemError.words(errno))")
         }
-        defer { try? directory.files.remove(copy) }
-        guard let database = try directory.files.read(copy) else { throw directory.missing(copy) }
-        files.append((GatewayDirectory.Name.database, database))
-        return try BackupFormat.encrypt(
-            BackupPayload.encode(files), passphrase: passphrase, cost: cost, random: random)
+        files += BackupPayload.head(GatewayDirectory.Name.database, size: size)
+        return BackupContent(
+            encryptor: try BackupEncryptor(passphrase: passphrase, cost: cost, random: random), files: files,
+            database: database, size: size)
     }
 
-    /// Restores a gateway's folder from a backup. Everything is checked before anything is written.
-    /// - Parameter path: The path of an empty folder, or of one that does not exist yet.
-    package static func restore(
-        _ file: [UInt8], to path: String, passphrase: [UInt8], now: Date = Date()
-    ) async throws(GatewayDirectoryError) -> GatewayDirectory {
-        let files = try BackupPayload.decode(try BackupFormat.decrypt(file, passphrase: passphrase))
-        let names = Set(files.map(\.name))
-        let needed = [
-            GatewaySettings.fileName, GatewayDirectory.Name.serverKey, GatewayDirectory.Name.presharedMaster,
-            GatewayDirectory.Name.apiKey, GatewayDirectory.Name.apiCertificate, GatewayDirectory.Name.pins,
-            GatewayDirectory.Name.database,
-        ]
-        if let name = needed.first(where: { !names.contains($0) }) { throw BackupFormat.damaged("\(name) is missing") }
-        let known = Set(GatewayDirectory.Name.kept + [GatewayDirectory.Name.database])
-        if let name = names.subtracting(known).min() {
-            throw GatewayDirectoryError(
-                "the backup contains a file '\(name)' that this version does not know", kind: .newer,
-                fix: "update the program")
-        }
-        let directory = try GatewayDirectory(made: path)
-        guard try directory.files.names().isEmpty else {
-            throw GatewayDirectoryError("\(path) is not empty", kind: .exists, fix: "select another folder")
-        }
-        do throws(GatewayDirectoryError) {
-            try await fill(directory, files, now: now)
-        } catch {
-            for name in (try? directory.files.names()) ?? [] { try? directory.files.remove(name) }
-            throw error
-        }
-        return directory
-    }
-
-    private static func fill(
-        _ directory: GatewayDirectory, _ files: [(name: String, bytes: [UInt8])], now: Date
-    ) async throws(GatewayDirectoryError) {
-        // The key is written last: a folder without it does not contain a gateway.
-        for (name, bytes) in files where name != GatewayDirectory.Name.serverKey {
-            try directory.files.write(bytes, to: name)
-        }
-        let store = try directory.openStore()
+    /// Copies the database into a file without a name, and adds an audit entry to the copy.
+    private static func copy(
+        _ store: GatewayStore, in directory: GatewayDirectory, _ audit: AuditRecord
+    ) async throws(GatewayDirectoryError) -> SharedDescriptor {
+        let name = "copy-\(String(UInt64.random(in: 0...UInt64.max), radix: 16)).db"
+        let path = "\(directory.path)/\(name)"
+        defer { for end in ["", "-wal", "-shm"] { try? directory.files.remove(name + end) } }
         do throws(StoreError) {
-            try await store.check()
-            try await store.append(
-                AuditRecord(at: now, actor: "local", source: nil, action: .restored, subject: "gateway"),
-                change: .serverKeys)
-            try store.close()
+            try store.copy(to: path)
+            let copy = try GatewayStore(path: path)
+            try await copy.append(audit, change: nil)
+            try copy.close()
         } catch {
             throw GatewayDirectoryError(error)
         }
-        for (name, bytes) in files where name == GatewayDirectory.Name.serverKey {
-            try directory.files.write(bytes, to: name)
+        let opened = SystemCall.open(path, O_RDONLY | O_NOFOLLOW)
+        guard opened >= 0 else {
+            throw GatewayDirectoryError("cannot open '\(path)': \(SystemError.words(errno))")
         }
-        _ = try directory.settings()
+        return SharedDescriptor(OwnedDescriptor(opened))
+    }
+}
+
+/// A backup that is encrypted while it is sent, so that memory holds no more than a chunk of the database.
+package struct BackupContent: Sendable {
+    fileprivate let encryptor: BackupEncryptor
+    /// The payload up to the content of the database, which is the last file.
+    fileprivate let files: [UInt8]
+    /// A copy of the database without a name, and its size.
+    fileprivate let database: SharedDescriptor
+    fileprivate let size: Int
+
+    /// Writes the file of the backup, in parts. It can be written once.
+    @concurrent
+    package func write(_ send: ReplyStream.Send) async throws {
+        var encryptor = encryptor
+        try await send(encryptor.header)
+        var (pending, missing) = (files, size)
+        var isLast = false
+        repeat {
+            while pending.count < BackupFormat.chunk, missing > 0 {
+                let part = try read(min(BackupFormat.chunk - pending.count, missing))
+                missing -= part.count
+                pending += part
+            }
+            let part = pending.prefix(BackupFormat.chunk)
+            isLast = missing == 0 && part.count == pending.count
+            try await send(try encryptor.seal(part, isLast: isLast))
+            pending.removeFirst(part.count)
+        } while !isLast
+    }
+
+    private func read(_ most: Int) throws(GatewayDirectoryError) -> ArraySlice<UInt8> {
+        var bytes = [UInt8](repeating: 0, count: most)
+        let count = unsafe bytes.withUnsafeMutableBytes { unsafe SystemCall.read(database.number, into: $0) }
+        guard count > 0 else {
+            let reason = count == 0 ? "the file is truncated" : SystemError.words(errno)
+            throw GatewayDirectoryError("cannot read the copy of the database: \(reason)")
+        }
+        return bytes.prefix(count)
     }
 }

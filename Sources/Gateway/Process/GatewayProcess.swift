@@ -107,21 +107,29 @@ package final class GatewayProcess: Sendable {
         return try folder.addKeyCertificate().leaf
     }
 
-    /// Makes a backup. It is in the audit log before any client gets it.
+    /// Makes a backup. The audit log gets its entry when the connection has accepted the whole file. The end of the HTTP
+    /// body is sent afterwards, so that a client that receives it has a backup that is in the log.
     @concurrent
     private static func backup(
         _ folder: GatewayDirectory, _ store: GatewayStore, _ service: GatewayService, _ passphrase: [UInt8],
         _ caller: Caller
-    ) async throws(GatewayError) -> [UInt8] {
-        try caller.check(.manage)
-        let backup: [UInt8]
+    ) async throws(GatewayError) -> ReplyStream {
+        let audit = try service.backupRecord(caller)
+        let backup: BackupContent
         do {
-            backup = try GatewayBackup.make(folder, store, passphrase: passphrase)
+            backup = try await GatewayBackup.make(folder, store, passphrase: passphrase, audit: audit)
         } catch {
             throw .unavailable("cannot make a backup: \(error)")
         }
-        try await service.auditBackup(caller)
-        return backup
+        return ReplyStream { send in
+            do {
+                try await backup.write(send)
+                try await service.auditBackup(caller)
+            } catch {
+                service.logFailure("a backup was not delivered: \(error)")
+                throw error
+            }
+        }
     }
 
     /// The connections of the API for its own metrics. The function is set after the API was made.

@@ -78,10 +78,15 @@ extension GatewayService {
         return try await stored("entry", try await store.audit(filter, page))
     }
 
-    /// Adds an audit entry for a backup, if the caller may make one.
+    /// The audit entry of a backup that is made now, if the caller may make one.
+    package func backupRecord(_ caller: Caller) throws(GatewayError) -> AuditRecord {
+        try caller.check(.manageLocally)
+        return record(.backupMade, "gateway", caller)
+    }
+
+    /// Adds an audit entry for a delivered backup.
     package func auditBackup(_ caller: Caller) async throws(GatewayError) {
-        try caller.check(.manage)
-        let audit = record(.backupMade, "gateway", caller)
+        let audit = try backupRecord(caller)
         try await stored("gateway", try await store.append(audit, change: nil))
     }
 }

@@ -113,7 +113,7 @@ extension GatewayStore {
 
 extension GatewayStore {
     /// The limits for changes that assign no address.
-    private var noLimits: DeviceLimits {
+    var noLimits: DeviceLimits {
         DeviceLimits(servers: [], restSince: .distantPast, devicesPerUser: 0, devices: 0)
     }
 

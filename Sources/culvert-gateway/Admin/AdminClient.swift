@@ -32,7 +32,8 @@ struct AdminClient {
     private func reply<Body, Reply>(
         _ route: Route<Body, Reply>, _ ids: [String], _ query: Query, _ body: Body
     ) throws(CommandFailure) -> JSON {
-        let bytes = try exchange(route, ids, query, body)
+        var reply = try exchange(route, ids, query, body)
+        let bytes = try reply.bytes()
         if bytes.isEmpty { return .null }
         guard let json = try? JSON.read(bytes) else {
             throw CommandFailure("the gateway's answer is not valid JSON")
@@ -40,8 +41,8 @@ struct AdminClient {
         return json
     }
 
-    /// Sends a request whose reply is not JSON.
-    func bytes<Body>(_ route: Route<Body, [UInt8]>, body: Body) throws(CommandFailure) -> [UInt8] {
+    /// Sends a request whose reply is a stream.
+    func stream<Body>(_ route: Route<Body, ReplyStream>, body: Body) throws(CommandFailure) -> AdminReply {
         try exchange(route, [], [], body)
     }
 
@@ -70,9 +71,10 @@ struct AdminClient {
             problem?.detail ?? problem?.title ?? "the gateway answered with status \(status)", status: exit)
     }
 
+    /// Sends a request, and reads the head of the reply.
     private func exchange<Body, Reply>(
         _ route: Route<Body, Reply>, _ ids: [String], _ query: Query, _ body: Body
-    ) throws(CommandFailure) -> [UInt8] {
+    ) throws(CommandFailure) -> AdminReply {
         do throws(GatewayError) { try route.body.check(body) } catch {
             throw CommandFailure("\(error)", status: ExitStatus.usage)
         }
@@ -93,16 +95,14 @@ struct AdminClient {
         head += "Host: localhost\r\nConnection: close\r\n"
         if json != nil { head += "Content-Type: application/json\r\n" }
         if json != nil || method != "GET" { head += "Content-Length: \(content.count)\r\n" }
-        guard SystemCall.writeAll(connection.number, Array((head + "\r\n").utf8) + content),
-            let reply = SystemCall.readAll(connection.number, limit: 1 << 26)
-        else { throw CommandFailure("the gateway does not answer: \(SystemError.words(errno))") }
-        guard let end = reply.firstRange(of: Array("\r\n\r\n".utf8)),
-            let line = String(validating: reply[..<end.lowerBound], as: UTF8.self)?.split(separator: "\r\n").first,
-            let status = line.split(separator: " ").dropFirst().first.flatMap({ Int($0) })
-        else { throw CommandFailure("the gateway's answer is not valid HTTP") }
-        let bytes = Array(reply[end.upperBound...])
-        guard (200..<300).contains(status) else { throw Self.failure(status, bytes) }
-        return bytes
+        guard SystemCall.writeAll(connection.number, Array((head + "\r\n").utf8) + content) else {
+            throw CommandFailure("the gateway does not answer: \(SystemError.words(errno))")
+        }
+        var reply = try AdminReply(reading: connection)
+        guard (200..<300).contains(reply.status) else {
+            throw Self.failure(reply.status, try reply.bytes())
+        }
+        return reply
     }
 }
 

@@ -187,10 +187,15 @@ import WireGuardCore
     @Test("The backup is restored with the folder's keys, settings and rows")
     func backup() async throws {
         try await TestFolder.use { folder in
-            let restored = try await GatewayBackup.restore(
-                Array(Data(contentsOf: Fixtures.url("gateway-admin/gateway.backup"))), to: "\(folder)/restored",
-                passphrase: Array(Fixtures.line("gateway-admin/passphrase").utf8), now: Fixtures.madeAt)
             let original = try GatewayDirectory(existing: Fixtures.copy("gateway", to: "\(folder)/gateway"))
+            let result = try await GatewayBackup.restore(
+                Array(Data(contentsOf: Fixtures.url("gateway-admin/gateway.backup"))), to: "\(folder)/restored",
+                passphrase: Array(Fixtures.line("gateway-admin/passphrase").utf8), revokingSince: original.path,
+                now: Fixtures.madeAt)
+            let restored = result.directory
+            // The entry of this backup is the only one that follows it.
+            #expect(result.later?.entries == [.backupMade: 1] && result.later?.revocations == [])
+            #expect(result.lastEntry?.record.action != .backupMade)
             #expect(try restored.settings() == original.settings())
             #expect(try restored.serverKeys() == original.serverKeys())
             #expect(try restored.presharedMaster() == original.presharedMaster())

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import FoundationEssentials
+import GRDB
 import NetworkAddresses
 import PacketTunnelTesting
 import Provisioning
@@ -13,7 +14,7 @@ import WireGuardCore
 
 @Suite struct GatewayBackupTests {
     private static let cheap = BackupFormat.Cost(log2N: 4, r: 8, p: 1)
-    private static let passphrase = Array("correct horse battery".utf8)
+    private static let passphrase = GatewayBackup.testPassphrase
 
     @Test(
         "A backup of a running gateway restores it with users, devices, keys, pins and settings")
@@ -28,14 +29,15 @@ import WireGuardCore
             let writes = Task {
                 for number in 0..<200 { _ = try await fixture.user("more\(number)") }
             }
-            let file = try GatewayBackup.make(
-                directory, store, passphrase: Self.passphrase, cost: Self.cheap, random: fixture.random)
+            let file = try await GatewayBackup.file(directory, store, at: fixture.start)
             try await writes.value
             #expect(
                 try FileManager.default.contentsOfDirectory(atPath: directory.path).allSatisfy { !$0.hasPrefix("copy") }
             )
-            let restored = try await GatewayBackup.restore(
-                file, to: "\(folder)/restored", passphrase: Self.passphrase, now: fixture.start)
+            let result = try await GatewayBackup.restore(file, to: "\(folder)/restored", now: fixture.start)
+            #expect(result.lastEntry?.record.action == .backupMade && result.lastEntry?.record.at == fixture.start)
+            #expect(result.counts.users > 0 && result.counts.devices == 1 && result.later == nil)
+            let restored = result.directory
             #expect(try restored.settings() == directory.settings())
             #expect(try restored.serverKeys() == directory.serverKeys())
             #expect(try restored.presharedMaster() == directory.presharedMaster())
@@ -52,7 +54,7 @@ import WireGuardCore
             try store.close()
             // A restore never replaces a gateway.
             await #expect(throws: GatewayDirectoryError.self) {
-                _ = try await GatewayBackup.restore(file, to: "\(folder)/restored", passphrase: Self.passphrase)
+                _ = try await GatewayBackup.restore(file, to: "\(folder)/restored")
             }
         }
     }
@@ -67,6 +69,10 @@ import WireGuardCore
                 _ = try BackupFormat.decrypt(file, passphrase: Array(wrong.utf8))
                 Issue.record("a wrong passphrase was accepted")
             } catch { #expect(error.kind == .wrongPassphrase) }
+        }
+        // The format does not depend on the parts in which a file arrives.
+        for size in [1, 7, 116, 117, 1000] {
+            #expect(try BackupFormat.decrypt(file, passphrase: Self.passphrase, parts: size) == [1, 2, 3])
         }
         var newer = file
         newer[15] = UInt8(ascii: "2")
@@ -135,7 +141,7 @@ import WireGuardCore
             let file = try BackupFormat.encrypt(
                 good, passphrase: Self.passphrase, cost: Self.cheap, random: random)
             await #expect(throws: GatewayDirectoryError.self) {
-                _ = try await GatewayBackup.restore(file, to: "\(folder)/x", passphrase: Self.passphrase)
+                _ = try await GatewayBackup.restore(file, to: "\(folder)/x")
             }
             #expect(FileStatus(of: "\(folder)/x") == nil)
         }
@@ -147,20 +153,48 @@ import WireGuardCore
             let directory = try GatewayDirectory.make(
                 "\(folder)/gateway", try GatewayDirectoryTests.settings(), backupKey: "\(folder)/backup.pem")
             let store = try directory.openStore()
-            let random = RandomSource(SeededGenerator(seed: 5))
-            let file = Data(
-                try GatewayBackup.make(
-                    directory, store, passphrase: Self.passphrase, cost: Self.cheap, random: random))
+            let file = Data(try await GatewayBackup.file(directory, store))
             for secret in [
                 try directory.serverKeys().current.exportedBase64, try directory.presharedMaster().exportedBase64,
                 "PRIVATE KEY", "SQLite format", "vpn.example.com", String(decoding: Self.passphrase, as: UTF8.self),
             ] {
                 #expect(file.firstRange(of: Data(secret.utf8)) == nil)
             }
-            #expect(throws: GatewayDirectoryError.self) {
-                _ = try GatewayBackup.make(directory, store, passphrase: Array("short passp".utf8), random: random)
+            await #expect(throws: GatewayDirectoryError.self) {
+                _ = try await GatewayBackup.file(directory, store, passphrase: Array("short passp".utf8))
             }
             try store.close()
+        }
+    }
+
+    @Test("A truncated backup leaves neither a folder nor files in an existing folder")
+    func truncated() async throws {
+        try await TestFolder.use { folder in
+            let directory = try GatewayDirectory.make(
+                "\(folder)/gateway", try GatewayDirectoryTests.settings(), backupKey: "\(folder)/backup.pem")
+            let store = try directory.openStore()
+            try await store.connections.write { db in
+                try db.execute(
+                    sql: """
+                        INSERT INTO audit (at, actor, action, subject, details)
+                        VALUES (0, 'test', 'userAdded', 'test', hex(randomblob(1500000)))
+                        """)
+            }
+            let file = try await GatewayBackup.file(directory, store)
+            try store.close()
+            #expect(file.count > 2 * BackupFormat.chunk)
+            try FileManager.default.createDirectory(
+                atPath: "\(folder)/old", withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
+            for length in [50, 1000, BackupFormat.chunk + 5000, file.count - 1] {
+                for name in ["new", "old"] {
+                    await #expect(throws: GatewayDirectoryError.self, "\(length)") {
+                        _ = try await GatewayBackup.restore(Array(file[..<length]), to: "\(folder)/\(name)")
+                    }
+                }
+                #expect(FileStatus(of: "\(folder)/new") == nil)
+                #expect(try FileManager.default.contentsOfDirectory(atPath: "\(folder)/old") == [])
+            }
+            _ = try await GatewayBackup.restore(file, to: "\(folder)/old")
         }
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CTunnelSystem
 import FoundationEssentials
 import Logging
 import NetworkAddresses
@@ -81,7 +82,7 @@ final class FlowScene: Sendable {
         _ directory: GatewayDirectory, logger: Logger = Logger(label: "gateway") { _ in SwiftLogNoOpLogHandler() },
         stopLimit: Duration = .seconds(6)
     ) async throws {
-        var options = GatewayProcess.Options(network: network, socketUser: 0)
+        var options = GatewayProcess.Options(network: network, socketUser: geteuid())
         options.datagrams = internet.attach([Self.wireGuard])
         options.stopLimit = stopLimit
         let process = try GatewayProcess(directory, settings: directory.settings(), options, logger: logger)

@@ -171,6 +171,22 @@ struct APIAccessTests {
         }
     }
 
+    @Test("No token permits a backup, and the socket does")
+    func backups() async throws {
+        try await APIBench.use { bench in
+            let body = #"{"passphrase":"correct horse battery"}"#
+            for scope in [Token.Scope.admin, .readOnly] {
+                let reply = try await bench.ask(
+                    "POST", "/v1/backups", bearer: try await bench.token(scope), body)
+                #expect(reply.status == 403 && reply.code == "forbidden", "\(scope): \(reply.body)")
+            }
+            #expect(try await bench.ask("POST", "/v1/backups", body).status == 401)
+            let made = try await bench.ask("POST", "/v1/backups", on: .socket, body)
+            #expect(made.status == 200 && made.headers["transfer-encoding"] == "chunked")
+            #expect(made.body == "yrettab esroh tcerroc".map { "1\r\n\($0)\r\n" }.joined() + "0\r\n\r\n")
+        }
+    }
+
     @Test("Cookies and other authentication schemes are not accepted as credentials")
     func cookies() async throws {
         try await APIBench.use { bench in

@@ -73,7 +73,9 @@ final class APIBench: Sendable {
             device: try directory.apiCertificate(), invitations: place, socketUser: 0, version: "1")
         parts.runtimeMetrics = { RuntimeFigures().families }
         parts.readiness = { [readiness] in readiness.value.withLock { $0 } }
-        parts.backup = { (passphrase, _) async throws(GatewayError) in passphrase.reversed() }
+        parts.backup = { (passphrase, _) async throws(GatewayError) in
+            ReplyStream { send in for byte in passphrase.reversed() { try await send([byte]) } }
+        }
         let routes = GatewayRoutes(service, parts)
         lists = routes
         let addKey = try routes.addKey(settings)

@@ -74,7 +74,8 @@ package struct OpenAPIDocument: Sendable {
     private static func security(_ access: RouteAccess) -> [JSON] {
         let bearer: JSON = ["bearer": .array([])]
         return switch access {
-        case .open, .addKey: []
+        // No credential of the document permits a route of the socket.
+        case .open, .addKey, .socket: []
         // A token, or no credential from this host.
         case .localRead: [bearer, .object([])]
         default: [bearer]

@@ -13,7 +13,7 @@ package struct AdminRoutes: Sendable {
     let loginTunnel: LoginTunnelPlace?
 
     /// Makes an encrypted backup with a passphrase, if the caller may make one.
-    package typealias Backup = @Sendable (_ passphrase: [UInt8], Caller) async throws(GatewayError) -> [UInt8]
+    package typealias Backup = @Sendable (_ passphrase: [UInt8], Caller) async throws(GatewayError) -> ReplyStream
 
     package init(
         _ service: GatewayService, invitations: InvitationTemplate, backup: Backup? = nil,

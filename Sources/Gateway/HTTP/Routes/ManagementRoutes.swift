@@ -26,11 +26,11 @@ package enum ManagementRoutes {
     package static let cancelKey = Route<Void, Void>(
         .delete, "/v1/server-key", .manage, "Cancel the announcement of a server key",
         reply: .none("The active key remains"), errors: [409])
-    package static let backUp = Route<SecretText, [UInt8]>(
-        .post, "/v1/backups", .manage,
+    package static let backUp = Route<SecretText, ReplyStream>(
+        .post, "/v1/backups", .socket,
         "Make a backup, encrypted with a passphrase, of everything except the backup key",
         body: .secret("passphrase", .line(GatewayBackup.shortestPassphrase...512)),
-        reply: .bytes("application/octet-stream", "The file for culvert gateway restore"))
+        reply: .stream("application/octet-stream", "The file for culvert gateway restore"))
 
     private static let statusShape = ReplyShape<GatewayStatus>("Status")
 }
@@ -56,7 +56,7 @@ extension AdminRoutes {
         list.register(Routes.cancelKey) { try await service.cancelServerKeyRotation($0.caller) }
         guard let backup else { return }
         list.register(Routes.backUp) { call in
-            try call.caller.check(.manage)
+            try call.caller.check(.manageLocally)
             var passphrase = call.body.removeBytes()
             defer { wipe(&passphrase) }
             return try await backup(passphrase, call.caller)

@@ -26,7 +26,7 @@ struct Authorization: Sendable {
             guard let bearer = try RequestFields.bearer(request.headers) else { throw .unauthorized }
             return (.nobody, bearer)
         case .localRead where isLocalReader(request, source): return (.gateway, nil)
-        case .device, .read, .manage, .localRead:
+        case .device, .read, .manage, .socket, .localRead:
             let bearer = try RequestFields.bearer(request.headers)
             let caller = try await service.caller(bearer: bearer, from: source.address ?? .v4(0))
             return (try access.permitted(caller), bearer)

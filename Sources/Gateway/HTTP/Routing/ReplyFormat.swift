@@ -122,6 +122,13 @@ extension ReplyFormat {
         }
     }
 
+    /// 200 with bytes that are sent while they are made, in chunked transfer coding.
+    static func stream(_ mediaType: String, _ note: String) -> ReplyFormat where Reply == ReplyStream {
+        ReplyFormat([.init(status: 200, schema: .text(), mediaType: mediaType, note: note)]) {
+            APIReply(200, mediaType: mediaType, stream: $0)
+        }
+    }
+
     /// 204.
     static func none(_ note: String) -> ReplyFormat where Reply == Void {
         ReplyFormat([.init(status: 204, note: note)]) { _ in .empty }

@@ -14,6 +14,8 @@ package enum RouteAccess: String, Sendable, CaseIterable {
     case read
     /// A token of scope `admin`, or the socket.
     case manage
+    /// The socket only.
+    case socket
     /// Like ``read``, or, if ``GatewaySettings/metricsNeedToken`` is `false`, a process of this host without a credential.
     case localRead
 
@@ -25,6 +27,7 @@ package enum RouteAccess: String, Sendable, CaseIterable {
         case .device: .ownDevice
         case .read, .localRead: .read
         case .manage: .manage
+        case .socket: .manageLocally
         }
     }
 }
@@ -51,6 +54,7 @@ extension RouteAccess {
         case .device: [.device]
         case .read: [.readOnlyToken, .adminToken]
         case .manage: [.adminToken]
+        case .socket: []
         case .localRead: [.localProcess, .readOnlyToken, .adminToken]
         }
     }

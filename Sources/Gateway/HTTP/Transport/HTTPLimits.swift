@@ -20,7 +20,7 @@ package struct HTTPLimits: Hashable, Sendable {
     package var upload = Duration.seconds(10)
     /// The time for the handler.
     package var work = Duration.seconds(20)
-    /// The time in which the client must receive the answer.
+    /// The time in which the client must receive the answer, or each part of an answer that is sent in parts.
     package var download = Duration.seconds(30)
     /// The time for which a connection stays open after its last response, so that the client can receive it.
     package var lingering = Duration.seconds(2)

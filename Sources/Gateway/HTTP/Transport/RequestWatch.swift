@@ -121,7 +121,10 @@ final class RequestWatch: ChannelDuplexHandler, RemovableChannelHandler {
             if isReading, received == answered + 1 { end(after: received) }
             if last == answered + 1 { head.headers.replaceOrAdd(name: "connection", value: "close") }
             context.write(wrapOutboundOut(.head(head)), promise: promise)
-        case .body: context.write(data, promise: promise)
+        case .body:
+            // A body that is sent in parts has the time for each of them.
+            if !isReading { wait(limits.download, context) }
+            context.write(data, promise: promise)
         case .end:
             hasAnswered = false
             answered += 1
