@@ -98,7 +98,7 @@ struct AdminClient {
         guard SystemCall.writeAll(connection.number, Array((head + "\r\n").utf8) + content) else {
             throw CommandFailure("the gateway does not answer: \(SystemError.words(errno))")
         }
-        var reply = try AdminReply(reading: connection)
+        var reply = try AdminReply(reading: SharedDescriptor(connection))
         guard (200..<300).contains(reply.status) else {
             throw Self.failure(reply.status, try reply.bytes())
         }

@@ -7,7 +7,7 @@ import TunnelSystem
 
 /// Reads one HTTP/1.1 reply from a connection. A body that ends before its end by `Content-Length` or by its chunked coding
 /// (RFC 9112 section 6) is an error.
-struct AdminReply: ~Copyable {
+struct AdminReply {
     /// The rest of the body.
     private enum Body {
         /// The missing bytes of the body.
@@ -18,7 +18,7 @@ struct AdminReply: ~Copyable {
     }
 
     let status: Int
-    private let connection: OwnedDescriptor
+    private let connection: SharedDescriptor
     private var input: Input
     private var body = Body.finished
 
@@ -73,7 +73,7 @@ struct AdminReply: ~Copyable {
     private static let advice = "see the gateway's log, and try again"
 
     /// Reads the head of the reply.
-    init(reading connection: consuming OwnedDescriptor) throws(CommandFailure) {
+    init(reading connection: SharedDescriptor) throws(CommandFailure) {
         var input = Input()
         let words = try input.line(connection.number).split(separator: " ")
         guard words.count >= 2, words[0] == "HTTP/1.1", let status = Int(words[1]) else { throw Self.notHTTP }

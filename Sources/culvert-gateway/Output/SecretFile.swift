@@ -33,7 +33,7 @@ struct SecretFile: ~Copyable {
 
     /// Gives the complete file its name.
     /// - Throws: ``CommandFailure`` if a file has got this name since.
-    consuming func commit() throws(CommandFailure) {
+    func commit() throws(CommandFailure) {
         guard fsync(descriptor.number) == 0 else { throw Self.failure(path, errno, ExitStatus.failure) }
         // Unlike a rename, a link never replaces a file. Some file systems have no links.
         if unsafe link(temporary, path) == 0 { return }
