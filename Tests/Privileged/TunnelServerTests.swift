@@ -5,6 +5,7 @@
     import Foundation
     import Logging
     import NetworkAddresses
+    import PacketTunnelTesting
     import PacketTunnel
     import Testing
     import TunnelIO
