@@ -17,7 +17,8 @@ extension HostForwarding {
             let isForServers = others.contains {
                 $0.change == .setting(path: path, value: "1") && $0.previous.unconditional == .setting("0")
             }
-            if try isForServers || SmallFile.text(path) ?? "0" == "0" {
+            let value = try SmallFile.text(path) ?? "0"
+            if isForServers || value == "0" {
                 families.insert(ServerFirewall.Family(isIPv6: isIPv6))
             }
         }

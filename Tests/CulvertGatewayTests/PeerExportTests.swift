@@ -64,7 +64,7 @@
                 Endpoint = old.example.com:51820
                 \(more)
                 """
-            try SecretFile(new: path).write(text)
+            try SecretFile.write(text, to: path, console: CapturedConsole().console())
             return path
         }
 

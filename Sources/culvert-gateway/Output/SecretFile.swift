@@ -16,6 +16,11 @@ struct SecretFile: ~Copyable {
     /// - Throws: ``CommandFailure`` if the file exists or cannot be made.
     init(new path: String) throws(CommandFailure) {
         if FileStatus(of: path, followsLinks: false) != nil { throw Self.failure(path, EEXIST) }
+        try self.init(beside: path)
+    }
+
+    /// Makes an empty file in the same folder.
+    private init(beside path: String) throws(CommandFailure) {
         let temporary = "\(path).\(String(UInt64.random(in: 0...UInt64.max), radix: 16))"
         let number = SystemCall.open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW)
         guard number >= 0 else { throw Self.failure(path, errno) }
@@ -65,15 +70,10 @@ struct SecretFile: ~Copyable {
         guard let status = FileStatus(of: path, followsLinks: false), status.kind == .file else {
             throw CommandFailure("\(path) is not a file", status: ExitStatus.usage, fix: "use another file")
         }
-        let new = "\(path).new"
-        let file = try SecretFile(new: new)
-        try file.write(text)
+        let file = try SecretFile(beside: path)
+        try file.append(Array(text.utf8))
         guard status.owner == geteuid() || fchown(file.descriptor.number, status.owner, gid_t.max) == 0,
-            unsafe rename(new, path) == 0
-        else {
-            let error = errno
-            file.discard()
-            throw CommandFailure("cannot replace \(path): \(SystemError.words(error))")
-        }
+            fsync(file.descriptor.number) == 0, unsafe rename(file.temporary, path) == 0
+        else { throw CommandFailure("cannot replace \(path): \(SystemError.words(errno))") }
     }
 }

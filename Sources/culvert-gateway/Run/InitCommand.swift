@@ -13,8 +13,8 @@ struct InitCommand: ParsableCommand {
             Only its owner can read it, and the gateway runs as its owner: make a user for it, and select this user with --owner.
 
             Devices identify the gateway by the pins of two keys. One is in the folder. The other is the backup key, which is written \
-            once, to the file that you specify: move it off this machine. With it, you can restore the gateway with a new \
-            key that all devices already know.
+            once, to the file that you specify: move it off this machine. If the first key is lost or stolen, \
+            'culvert gateway key activate-backup' replaces it by the backup key, which all devices already know.
 
             Examples:
               useradd --system --home-dir / --shell /usr/sbin/nologin culvert
