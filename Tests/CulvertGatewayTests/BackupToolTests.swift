@@ -68,7 +68,7 @@
                     (Self.whole(Array(file[..<219_000])), "damaged"),
                     (Self.chunked(Array(file.dropLast(9016))), "damaged"),
                     (Self.chunked(Array(file.dropLast(1))), "damaged"), (Self.chunked([]), "not a backup"),
-                    (Array((Self.head + "\r\n").utf8) + file, "not valid HTTP"),
+                    (Array((Self.head + "\r\n").utf8) + file.prefix(1000), "not valid HTTP"),
                     (Array("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n".utf8), "not valid HTTP"),
                 ] as [([UInt8], String)] {
                     api.answer(with: reply)
