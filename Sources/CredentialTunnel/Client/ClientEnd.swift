@@ -72,6 +72,8 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
 
     private var active: Attempt?
     private var candidate: Attempt?
+    /// The latest ticket, for the next login of this run.
+    private(set) var ticket: LoginTicket?
     var outbox = Outbox()
     private(set) var statistics = ClientStatistics()
     private let emit: (ClientEvent) -> Void
@@ -125,6 +127,7 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
             case .established(let assignment):
                 let former = active
                 active = attempt
+                ticket = attempt.client.ticket
                 candidate = nil
                 // The client's own new session replaces the former one.
                 if let former { perform(former.client.close(), of: former) }
@@ -132,6 +135,7 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
             case .mayBeUnknown: if candidate == nil { emit(.mayBeUnknown) }
             case .failed(let error):
                 if attempt === candidate { candidate = nil }
+                if case .refused = error { ticket = nil }
                 emit(.failed(error))
             case .ended(let reason):
                 guard attempt === active else { continue }
@@ -172,6 +176,7 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
                 }
                 perform(actions, of: attempt)
                 if attempt.client.rekeys != rekeys { emit(.renewed) }
+                if attempt === active { ticket = attempt.client.ticket }
             }
         }
     }

@@ -34,6 +34,7 @@ package struct GatewayDirectory: Sendable {
         static let addKeyCertificate = "addkey.crt"
         static let loginKey = "login.key"
         static let loginPresharedKey = "login.preshared.key"
+        static let loginTicketKeys = "login.tickets.key"
         static let database = "gateway.db"
         /// The files of a backup in addition to the database.
         static let kept = [

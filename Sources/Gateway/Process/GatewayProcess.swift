@@ -51,12 +51,13 @@ package final class GatewayProcess: Sendable {
             // Without a network, there is no tunnel of either kind.
             let loginKeys =
                 settings.loginTunnel.isEnabled && options.network != nil ? try folder.loginKeys() : nil
+            let tickets = loginKeys == nil ? nil : try folder.loginTickets()
             var runtimeOptions = GatewayRuntime.Options()
             runtimeOptions.stopLimit = options.stopLimit
             let runtime = options.network.map {
                 GatewayRuntime(
                     service: service, network: $0, datagrams: options.datagrams, loginKeys: loginKeys,
-                    options: runtimeOptions, logger: logger)
+                    tickets: tickets, options: runtimeOptions, logger: logger)
             }
             let pins = try folder.pins()
             var parts = GatewayAPI.Parts(
