@@ -98,7 +98,7 @@ import WireGuardCore
         #expect(resume(LoginTicket(ticket.sealed, of: "kean", in: other)).content == nil)
         // Another user cannot use it, and neither can its owner under another name.
         #expect(resume(ticket, login: "ada").content == nil)
-        // A request that was recorded in one session proves nothing in another one.
+        // A request that was recorded in one session is not a proof in the next session.
         let (one, two) = (world(seed: 3, ticket: ticket), world(seed: 4))
         for world in [one, two] {
             world.start()
@@ -252,7 +252,7 @@ import WireGuardCore
             }
             running = []
         }
-        // The password of this user is verified meanwhile.
+        // The password of this user is being verified.
         #expect(served.count == 2498 && queue.count == 2 && !served.contains(7))
         #expect(served.prefix(7) == [0, 1, 2, 3, 4, 5, 6])
         let early = queue.removeExpired(at: Instant(nanoseconds: 9))

@@ -118,7 +118,7 @@ struct LoginRestartTests {
         for number in 0..<count {
             members.append(try await Self.member("user\(number)", hash, scene))
         }
-        // A few clients show what the passwords of all of them cost.
+        // The time of a few clients is enough to compute the time that all passwords would take.
         let few = members.prefix(Self.isEarnest ? 40 : 12).map { Crowd.Ticketed(login: $0.login, ticket: nil) }
         var (before, after): (Duration, Duration) = (.zero, .zero)
         try await scene.run { (_) async throws in

@@ -153,7 +153,7 @@ import WireGuardCore
                 busy: [])
             _ = try await scene.fixture.service.logIn(guess, .gateway)
         }
-        // One of ten logins in a minute was the password's.
+        // The limit is ten logins in a minute, and the first one was with the password.
         for _ in 0..<9 { #expect(try await scene.resumedDevice() == scene.device) }
         guard case .refused(.tooEarly)? = try await scene.resume() else {
             Issue.record("the limit of logins does not count tickets")
