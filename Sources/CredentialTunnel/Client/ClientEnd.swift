@@ -72,6 +72,8 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
 
     private var active: Attempt?
     private var candidate: Attempt?
+    /// The latest ticket, for the next login of this run.
+    private(set) var ticket: LoginTicket?
     var outbox = Outbox()
     private(set) var statistics = ClientStatistics()
     /// The number of times that an authentic datagram has proven that the server responds.
@@ -140,6 +142,7 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
             case .established(let assignment):
                 let former = active
                 active = attempt
+                ticket = attempt.client.ticket
                 candidate = nil
                 proofs += 1
                 // The client's own new session replaces the former one.
@@ -148,6 +151,7 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
             case .mayBeUnknown: if candidate == nil { emit(.mayBeUnknown) }
             case .failed(let error):
                 if attempt === candidate { candidate = nil }
+                if case .refused = error { ticket = nil }
                 emit(.failed(error))
             case .ended(let reason):
                 guard attempt === active else { continue }
@@ -191,6 +195,7 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
                     proofs += 1
                     emit(.renewed)
                 }
+                if attempt === active { ticket = attempt.client.ticket }
             }
         }
     }

@@ -44,11 +44,14 @@ package final class CredentialClientDevice: Sendable {
         try lanes.run(on: MemoryTun(name: "login", queueCapacity: 1))
     }
 
-    /// Begins a login while an existing session continues, and cancels a login in progress. If there are several
+    /// Begins a login while an existing session continues, and cancels a login in progress. Uses the ticket of the
+    /// previous login, if there was one. If there are several
     /// addresses, each is tried in turn.
     package func logIn(_ configuration: CredentialClient.Configuration, at endpoints: [Endpoint]) {
         let random = random
         transport.withEnd { end, now in
+            var configuration = configuration
+            configuration.ticket = end.ticket
             end.logIn(CredentialClient(configuration, random: random()), at: endpoints, now: now)
         }
         lanes.wake()

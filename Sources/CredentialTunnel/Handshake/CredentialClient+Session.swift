@@ -26,7 +26,7 @@ extension CredentialClient {
         else { return [] }
         switch header.code {
         case .data: if isEstablished, !range.isEmpty { actions.append(.deliver(range)) }
-        case .serverAuthResponse: actions += unsafe receivedResponse(Array(datagram[range]), at: now)
+        case .serverAuthResponse: actions += unsafe receivedResponse(Array(datagram[range]), in: session, at: now)
         case .rekeyResponse: actions += unsafe receivedRekey(Array(datagram[range]), in: session, at: now)
         case .disconnect:
             if isEstablished {

@@ -28,6 +28,8 @@ package struct CredentialClient: ~Copyable {
         package var keys: SharedKeys
         package var login: Body.ClientAuthRequest
         package var timing = SessionTiming()
+        /// The ticket of an earlier login, which is used if it has the same name.
+        package var ticket: LoginTicket?
 
         package init(keys: SharedKeys, login: Body.ClientAuthRequest) {
             self.keys = keys
@@ -58,6 +60,9 @@ package struct CredentialClient: ~Copyable {
 
     // Until the login is answered.
     private var login: Body.ClientAuthRequest
+    private let user: String
+    /// The latest ticket that the server sent.
+    package private(set) var ticket: LoginTicket?
     private var loginBody: [UInt8] = []
     private var retransmission: Retransmission?
     private var giveUpAt: Instant?
@@ -89,6 +94,8 @@ package struct CredentialClient: ~Copyable {
         shared = configuration.keys
         timing = configuration.timing
         login = configuration.login
+        user = configuration.login.login
+        ticket = configuration.ticket
         self.random = random
     }
 
@@ -108,7 +115,6 @@ package struct CredentialClient: ~Copyable {
         } catch {
             return fail(.invalidLogin(error))
         }
-        login = Body.ClientAuthRequest(login: "", password: "")
         helloIndex = randomIndex()
         var ephemeral = Bytes32(random: &random)
         defer { ephemeral.wipe() }
@@ -149,9 +155,26 @@ package struct CredentialClient: ~Copyable {
             keys, isClient: true, local: helloIndex, remote: SharedKeys.index(payload), createdAt: now)
         self.noise = nil
         jar.forget()
+        addTicket()
         phase = .login
         retransmission = Retransmission(at: now)
         return sendLogin()
+    }
+
+    /// Adds the ticket of an earlier login to the login, or the request for one. The login also has the password, in
+    /// case the server refuses the ticket. A login that has no room for a ticket is sent without it.
+    private mutating func addTicket() {
+        guard let current else { return }
+        defer { login = Body.ClientAuthRequest(login: "", password: "") }
+        let body =
+            if let ticket, ticket.login == user {
+                TicketedLogin(login, ticket: ticket.sealed, proof: ticket.proof(in: current))
+            } else {
+                TicketedLogin(login, ticket: [])
+            }
+        guard let encoded = try? MessageEncoder.encode(body) else { return }
+        unsafe loginBody.withUnsafeMutableBytes { unsafe wipe($0) }
+        loginBody = encoded
     }
 
     mutating func receivedCookie(_ message: [UInt8], index: UInt32, at now: Instant) -> [ClientAction] {
@@ -183,23 +206,36 @@ package struct CredentialClient: ~Copyable {
         }
     }
 
-    mutating func receivedResponse(_ body: [UInt8], at now: Instant) -> [ClientAction] {
+    mutating func receivedResponse(
+        _ body: [UInt8], in session: TunnelSession, at now: Instant
+    ) -> [ClientAction] {
+        if phase == .established {
+            // A later response only renews the ticket.
+            adoptTicket(of: try? MessageDecoder.ticketedResponse(body), in: session)
+            return []
+        }
         guard phase == .login else { return [] }
-        let response: Body.ServerAuthResponse
+        let response: TicketedResponse
         do throws(PacketParsingError) {
-            response = try MessageDecoder.serverAuthResponse(body)
+            response = try MessageDecoder.ticketedResponse(body)
         } catch {
             return fail(.invalidResponse(error))
         }
-        switch response {
+        switch response.response {
         case .refused(let refusal): return fail(.refused(refusal))
         case .accepted(let assignment):
             phase = .established
+            adoptTicket(of: response, in: session)
             forgetLogin()
             keepalive = assignment.keepalive > 0 ? .seconds(assignment.keepalive) : nil
             lastSent = now
             return [.established(assignment)]
         }
+    }
+
+    private mutating func adoptTicket(of response: TicketedResponse?, in session: TunnelSession) {
+        guard let sealed = response?.ticket, !sealed.isEmpty else { return }
+        ticket = LoginTicket(sealed, of: user, in: session)
     }
 
     // MARK: - Time and the end

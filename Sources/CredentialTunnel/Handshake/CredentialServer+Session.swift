@@ -120,6 +120,7 @@ extension CredentialServer {
         client.next = nil
         client.graceEnd = now + limits.timing.grace
         schedule(client, at: now)
+        if let renewal = ticketRenewal(client, client.current, at: now) { return send(renewal, to: client) }
         return sendEmpty(client, at: now)
     }
 
@@ -145,9 +146,11 @@ extension CredentialServer {
             return isProven ? respond(client) : []
         case .pending: break
         }
-        guard let login = try? MessageDecoder.clientAuthRequest(body) else {
+        guard let request = try? MessageDecoder.ticketedLogin(body) else {
             return refuse(client, Body.Refusal(.credentials), at: now)
         }
+        let login = request.login
+        client.wantsTicket = request.ticket != nil
         guard establishedCount + verifyingCount < limits.clients else {
             return refuse(client, Body.Refusal(.full), at: now)
         }
@@ -155,11 +158,27 @@ extension CredentialServer {
         let entry = LoginQueue.Login(
             client: client.id, request: login, source: client.endpoint,
             isKnown: isKnown(login.login, client.endpoint.address),
-            deadline: client.current.createdAt + limits.timing.loginDeadline)
+            deadline: client.current.createdAt + limits.timing.loginDeadline,
+            resumption: resumption(of: request, in: client.current))
+        guard enqueue(entry, of: client, at: now) else { return [] }
+        return nextVerifications(at: now)
+    }
+
+    /// Adds a login to its queue. Returns `false` if there is no place for it.
+    private mutating func enqueue(_ entry: LoginQueue.Login, of client: ServerClient, at now: Instant) -> Bool {
+        if entry.resumption != nil {
+            guard resumptions.add(entry) else {
+                statistics.verificationsFull += 1
+                return false
+            }
+            client.state = .verifying
+            schedule(client, at: now)
+            return true
+        }
         switch logins.add(entry) {
         case .full:
             statistics.verificationsFull += 1
-            return []
+            return false
         case .displaced(let id):
             statistics.verificationsReplaced += 1
             // The displaced client repeats its login.
@@ -170,12 +189,12 @@ extension CredentialServer {
         }
         client.state = .verifying
         schedule(client, at: now)
-        return nextVerifications(at: now)
+        return true
     }
 
     /// Removes the clients that have timed out while their logins waited.
     private mutating func removeExpiredLogins(at now: Instant) {
-        for id in logins.removeExpired(at: now) {
+        for id in logins.removeExpired(at: now) + resumptions.removeExpired(at: now) {
             statistics.verificationsExpired += 1
             remove(id.slot)
         }
@@ -185,24 +204,58 @@ extension CredentialServer {
     private mutating func nextVerifications(at now: Instant) -> [ServerAction] {
         removeExpiredLogins(at: now)
         var actions: [ServerAction] = []
-        while let login = logins.next() {
+        while let login = resumptions.next(besides: logins.names) {
+            actions.append(.resume(login.client, login.request, login.resumption ?? [], from: login.source))
+        }
+        while let login = logins.next(besides: resumptions.names) {
             actions.append(.verify(login.client, login.request, from: login.source))
         }
         return actions
     }
 
-    /// Applies the verdict on ``ServerAction/verify(_:_:from:)``. A verdict on another client has no effect.
+    /// Applies the verdict on ``ServerAction/verify(_:_:from:)`` or ``ServerAction/resume(_:_:_:from:)``. A verdict on
+    /// another client has no effect.
     package mutating func answer(_ id: ClientID, _ verdict: LoginVerdict, at now: Instant) -> [ServerAction] {
-        guard logins.finish(id) else { return [] }
-        return finish(id, verdict, at: now) + nextVerifications(at: now)
+        let name: String
+        if let login = resumptions.finish(id) {
+            guard verdict != .notResumed else {
+                verifyPassword(of: login, at: now)
+                return nextVerifications(at: now)
+            }
+            name = login.request.login
+        } else if let verified = logins.finish(id) {
+            name = verified
+        } else {
+            return []
+        }
+        return finish(id, name, verdict, at: now) + nextVerifications(at: now)
     }
 
-    private mutating func finish(_ id: ClientID, _ verdict: LoginVerdict, at now: Instant) -> [ServerAction] {
+    /// Verifies the password of a login whose ticket is void.
+    private mutating func verifyPassword(of login: LoginQueue.Login, at now: Instant) {
+        guard let client = client(login.client), client.state == .verifying else { return }
+        var login = login
+        login.resumption = nil
+        guard !enqueue(login, of: client, at: now) else { return }
+        // The client repeats its login.
+        client.state = .pending
+        schedule(client, at: now)
+    }
+
+    private mutating func finish(
+        _ id: ClientID, _ login: String, _ verdict: LoginVerdict, at now: Instant
+    ) -> [ServerAction] {
         guard let client = client(id), client.state == .verifying else { return [] }
         switch verdict {
         case .refused(let refusal): return refuse(client, refusal, at: now)
-        case .accepted(let assignment):
-            guard let response = try? MessageEncoder.encode(.accepted(assignment)) else {
+        case .notResumed: return refuse(client, Body.Refusal(.unavailable), at: now)
+        case .accepted(let assignment), .resumable(let assignment, _):
+            if case .resumable(_, let grant) = verdict, client.wantsTicket {
+                client.tickets = ServerClient.Tickets(
+                    login: login, assignment: assignment, grant: grant, sentAt: now)
+            }
+            let ticket = client.tickets.flatMap { newTicket($0, in: client.current) }
+            guard let response = try? MessageEncoder.encode(.accepted(assignment), ticket: ticket) else {
                 // The driver's assignment exceeds its bounds: refuse the client, and return the assignment to the
                 // driver.
                 return refuse(client, Body.Refusal(.unavailable), at: now) + [.left(id, .closed)]

@@ -8,7 +8,8 @@ package import WireGuardCore
 ///
 /// It has no clock, socket or thread. Call ``deadlineReached(at:)`` at ``nextDeadline``. The driver verifies passwords:
 /// it answers each ``ServerAction/verify(_:_:from:)`` once, with ``answer(_:_:at:)``. At most
-/// ``ServerLimits/verifiers`` of them are unanswered at any time.
+/// ``ServerLimits/verifiers`` of them are unanswered at any time, and at most ``ServerLimits/resumers`` of
+/// ``ServerAction/resume(_:_:_:from:)``.
 package struct CredentialServer: ~Copyable {
     let identity: Identity
     let shared: SharedKeys
@@ -31,6 +32,9 @@ package struct CredentialServer: ~Copyable {
     private var waiting = DeadlineQueue()
     private var deadlines = DeadlineQueue()
     var logins: LoginQueue
+    var resumptions: ResumptionQueue
+    /// Seals and opens tickets; `nil` for a server without tickets.
+    var tickets: TicketSealer?
     /// Whether a login has succeeded from an address recently.
     var isKnown: (String, IPAddress) -> Bool = { _, _ in false }
     /// The number of clients with an accepted login.
@@ -45,6 +49,7 @@ package struct CredentialServer: ~Copyable {
         self.limits = limits
         self.random = random
         logins = LoginQueue(limits)
+        resumptions = ResumptionQueue(limits)
         load = LoadMonitor(burst: limits.helloBurst, perSecond: limits.hellosPerSecond)
         notices = NoticeLimiter(limits)
         sources = SourceRateLimiter(
@@ -56,7 +61,7 @@ package struct CredentialServer: ~Copyable {
     /// The number of handshakes that wait for a login, or were refused.
     package var waitingCount: Int { waiting.count }
     /// The number of logins without a verdict.
-    var verifyingCount: Int { logins.count }
+    var verifyingCount: Int { logins.count + resumptions.count }
     /// The numbers of all clients, and of sessions.
     package var tableCounts: (clients: Int, sessions: Int) { (clients.count - free.count, sessions.count) }
 

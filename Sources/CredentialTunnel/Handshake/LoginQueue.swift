@@ -21,6 +21,8 @@ struct LoginQueue {
         let isKnown: Bool
         /// The time at which its client gives up.
         let deadline: Instant
+        /// The content of the login's valid ticket, or `nil` to verify the password.
+        var resumption: [UInt8]?
     }
 
     /// The result of adding a login.
@@ -136,10 +138,14 @@ struct LoginQueue {
         return expired
     }
 
+    /// The names of the logins that the driver verifies.
+    var names: Set<String> { Set(verifying.values) }
+
     /// The login that the driver verifies next; `nil` if none waits, or if the driver verifies as many as it can.
-    mutating func next() -> Login? {
+    /// - Parameter resuming: The logins that must wait, since the driver resumes their names.
+    mutating func next(besides resuming: Set<String> = []) -> Login? {
         guard verifying.count < max(limits.verifiers, 1) else { return nil }
-        let names = Set(verifying.values)
+        let names = names.union(resuming)
         let ready = waiting.indices.filter { !names.contains(waiting[$0].name) }
         let putsKnownFirst = knownTurns < Self.mostKnownTurns
         guard let index = ready.min(by: { rank($0, putsKnownFirst) < rank($1, putsKnownFirst) }) else { return nil }
@@ -163,7 +169,6 @@ struct LoginQueue {
         )
     }
 
-    /// Records that a login has its verdict.
-    /// - Returns: Whether the driver was verifying it.
-    mutating func finish(_ client: ClientID) -> Bool { verifying.removeValue(forKey: client) != nil }
+    /// Records that a login has its verdict, and returns its name; `nil` if the driver was not verifying it.
+    mutating func finish(_ client: ClientID) -> String? { verifying.removeValue(forKey: client) }
 }

@@ -16,6 +16,9 @@ package enum ServerAction: Equatable {
     case send([UInt8], to: Endpoint)
     /// Verify this login, and call `answer` with the verdict at any later time. The sender's address is proven.
     case verify(ClientID, Body.ClientAuthRequest, from: Endpoint)
+    /// Resume this login, whose ticket has this content, and call `answer` like after `verify`. No password needs to be
+    /// verified.
+    case resume(ClientID, Body.ClientAuthRequest, [UInt8], from: Endpoint)
     /// The client was informed that its login was accepted.
     case joined(ClientID)
     /// A client with an accepted login has left: release its assignment.
@@ -29,7 +32,19 @@ package enum ServerAction: Equatable {
 /// The driver's verdict on a login.
 package enum LoginVerdict: Equatable {
     case accepted(Body.Assignment)
+    /// The login is accepted, and the client may resume it with a ticket that has this content.
+    case resumable(Body.Assignment, TicketGrant)
+    /// The content of the ticket is void: verify the password.
+    case notResumed
     case refused(Body.Refusal)
+
+    /// The assignment of an accepted login.
+    package var assignment: Body.Assignment? {
+        switch self {
+        case .accepted(let assignment), .resumable(let assignment, _): assignment
+        case .notResumed, .refused: nil
+        }
+    }
 }
 
 /// The server's state of a client.
@@ -58,6 +73,20 @@ final class ServerClient {
     let serverHello: [UInt8]
     /// The response to the login; empty before the verdict.
     var response: [UInt8] = []
+
+    /// Whether the client uses tickets.
+    var wantsTicket = false
+    /// The tickets of an accepted login.
+    var tickets: Tickets?
+
+    /// The data for the tickets of an accepted login.
+    struct Tickets {
+        let login: String
+        let assignment: Body.Assignment
+        let grant: TicketGrant
+        /// The time at which the client got the latest ticket.
+        var sentAt: Instant
+    }
 
     /// The session for sending packets.
     var current: TunnelSession

@@ -22,6 +22,12 @@ package struct ServerLimits: Sendable {
     package var knownVerifications = 8
     /// The maximum number of logins that the driver verifies at the same time.
     package var verifiers = 1
+    /// The maximum number of logins with a valid ticket that wait.
+    package var resumptions = 4096
+    /// The maximum number of logins with a ticket that the driver resumes at the same time.
+    package var resumers = 32
+    /// The minimum time between two tickets that a client gets in one session.
+    package var ticketGap: Duration = .seconds(3600)
     /// The time for which a handshake waits for its login, and a refused one is kept to repeat the refusal.
     package var pendingLifetime: Duration = .seconds(10)
     /// The burst of valid client hellos above which the server requires cookies.

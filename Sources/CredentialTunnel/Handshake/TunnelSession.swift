@@ -35,6 +35,12 @@ package final class TunnelSession {
     /// Returns the key that a rekey in this session mixes in. The caller wipes it.
     func rekeyKey(_ shared: SharedKeys) -> Bytes32 { shared.rekeyKey(chain: chain) }
 
+    /// Returns a key that only the owners of the session can derive. The caller wipes it.
+    func derive(_ label: UnsafeRawBufferPointer) -> Bytes32 { unsafe KDF.derive1(key: chain, input: label) }
+
+    /// Returns a value that proves, in this session only, that its sender knows `secret`.
+    func proof(under secret: Bytes32) -> Bytes32 { KDF.derive1(key: secret, input: chain) }
+
     /// Whether packets may still be sent and received under these keys.
     func isUsable(at now: Instant) -> Bool {
         now.nanoseconds &- createdAt.nanoseconds < TimerConstants.rejectAfterTime

@@ -16,6 +16,8 @@ package final class CredentialServerDevice: Sendable {
     package struct Options: Sendable {
         package var limits = ServerLimits()
         package var dataPath = DataPathOptions()
+        /// Seals the tickets of accepted logins; `nil` for a server without tickets.
+        package var tickets: TicketSealer?
         /// The source of keys and indices; cryptographically secure outside of tests.
         package var random: @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() }
 
@@ -33,7 +35,8 @@ package final class CredentialServerDevice: Sendable {
     private let transport: LaneTransport<ServerEnd>
     private let lanes: EndLanes
     private let store: any CredentialStore
-    /// The logins for the store to verify: at most ``ServerLimits/verifiers`` without a verdict.
+    /// The logins for the store to decide on: at most ``ServerLimits/verifiers`` and ``ServerLimits/resumers`` without a
+    /// verdict.
     private let attempts: AsyncStream<LoginAttempt>
     private let ends: AsyncStream<End>
     private let attemptsContinuation: AsyncStream<LoginAttempt>.Continuation
@@ -53,7 +56,8 @@ package final class CredentialServerDevice: Sendable {
         self.tun = tun
         self.store = store
         let (attempts, attemptsContinuation) = AsyncStream.makeStream(
-            of: LoginAttempt.self, bufferingPolicy: .bufferingOldest(max(options.limits.verifiers, 1)))
+            of: LoginAttempt.self,
+            bufferingPolicy: .bufferingOldest(max(options.limits.verifiers, 1) + options.limits.resumers))
         // Unbounded, but with at most one end for each accepted login.
         let (ends, endsContinuation) = AsyncStream.makeStream(of: End.self)
         (self.attempts, self.attemptsContinuation) = (attempts, attemptsContinuation)
@@ -61,6 +65,7 @@ package final class CredentialServerDevice: Sendable {
         var server = CredentialServer(
             privateKey: privateKey, presharedKey: presharedKey, limits: options.limits, random: options.random())
         server.isKnown = { login, source in store.isKnown(login, from: source) }
+        server.tickets = options.tickets
         let end = ServerEnd(server) { attempt in
             if case .enqueued = attemptsContinuation.yield(attempt) { true } else { false }
         } ended: { id, reason, moved in

@@ -9,8 +9,9 @@ import TunnelIO
 ///
 /// For every accepted login, ``ended(_:_:_:)`` is called once, to release the assignment.
 package protocol CredentialStore: Sendable {
-    /// Verifies a login. Called for at most ``ServerLimits/verifiers`` logins at the same time, and never for two with
-    /// the same name. The source address is proven. It must return, and should do so before the client times out after
+    /// Verifies a login, or resumes it if it has a ``LoginAttempt/resumption``. Called for at most
+    /// ``ServerLimits/verifiers`` and ``ServerLimits/resumers`` logins at the same time, and never for two with the same
+    /// name. The source address is proven. It must return, and should do so before the client times out after
     /// ten seconds.
     func verdict(on attempt: LoginAttempt) async -> LoginVerdict
 
@@ -56,6 +57,9 @@ package struct LoginAttempt: Sendable {
     package let password: SecretBytes
     /// The sender's address.
     package let source: Endpoint
+    /// The content of a valid ticket (``TicketGrant/content``), or `nil` to verify the password. If the store answers
+    /// ``LoginVerdict/notResumed``, the same login follows without it.
+    package var resumption: [UInt8]?
 }
 
 /// A snapshot of a server's session.

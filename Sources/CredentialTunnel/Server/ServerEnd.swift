@@ -59,8 +59,8 @@ final class ServerEnd: TunnelEnd, @unchecked Sendable {
     /// Applies the verdict on a login.
     func answer(_ attempt: LoginAttempt, _ verdict: LoginVerdict, at now: Instant) {
         let (id, slot) = (attempt.session, Int(attempt.session.slot))
-        guard case .accepted(let assignment) = verdict else {
-            counts.refused += 1
+        guard let assignment = verdict.assignment else {
+            if case .refused = verdict { counts.refused += 1 }
             return perform(server.answer(id, verdict, at: now), at: now)
         }
         while members.count <= slot { members.append(nil) }
@@ -122,10 +122,9 @@ final class ServerEnd: TunnelEnd, @unchecked Sendable {
                 } else {
                     counts.answersDropped += 1
                 }
-            case .verify(let id, let login, let source):
-                let attempt = LoginAttempt(
-                    session: id, login: login.login, password: SecretBytes(Array(login.password.utf8)), source: source)
-                if !verify(attempt) { answer(attempt, .refused(Body.Refusal(.unavailable)), at: now) }
+            case .verify(let id, let login, let source): attempt(id, login, source, at: now)
+            case .resume(let id, let login, let resumption, let source):
+                attempt(id, login, source, resumption, at: now)
             case .joined(let id):
                 guard let member = member(id.slot), member.id == id else { continue }
                 counts.accepted += 1
@@ -138,6 +137,16 @@ final class ServerEnd: TunnelEnd, @unchecked Sendable {
             case .moved, .deliver: break
             }
         }
+    }
+
+    private func attempt(
+        _ id: ClientID, _ login: Body.ClientAuthRequest, _ source: Endpoint, _ resumption: [UInt8]? = nil,
+        at now: Instant
+    ) {
+        var attempt = LoginAttempt(
+            session: id, login: login.login, password: SecretBytes(Array(login.password.utf8)), source: source)
+        attempt.resumption = resumption
+        if !verify(attempt) { answer(attempt, .refused(Body.Refusal(.unavailable)), at: now) }
     }
 
     // MARK: - TunnelEnd

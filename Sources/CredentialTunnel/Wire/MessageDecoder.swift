@@ -47,6 +47,12 @@ public enum MessageDecoder {
         try decode(body)
     }
 
+    /// Decodes a login with the fields of tickets.
+    static func ticketedLogin(_ body: [UInt8]) throws(PacketParsingError) -> TicketedLogin { try decode(body) }
+
+    /// Decodes a response with its ticket.
+    static func ticketedResponse(_ body: [UInt8]) throws(PacketParsingError) -> TicketedResponse { try decode(body) }
+
     private static func decode<Value: BoundedBody>(_ body: [UInt8]) throws(PacketParsingError) -> Value {
         guard body.count <= Body.maximumByteCount else { throw .bodyTooLong(byteCount: body.count) }
         var data = Data(body)

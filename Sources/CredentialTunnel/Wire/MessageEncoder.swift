@@ -21,6 +21,17 @@ public enum MessageEncoder {
         try json(of: body)
     }
 
+    /// Returns the padded JSON of a login with the fields of tickets. The caller wipes it.
+    static func encode(_ body: TicketedLogin) throws(PacketParsingError) -> [UInt8] { try json(of: body) }
+
+    /// Returns the padded JSON of an accepted login's response, with the ticket if it fits.
+    static func encode(
+        _ response: Body.ServerAuthResponse, ticket: [UInt8]?
+    ) throws(PacketParsingError) -> [UInt8] {
+        if let ticket, let body = try? json(of: TicketedResponse(response, ticket: ticket)) { return body }
+        return try json(of: response)
+    }
+
     private static func json(of body: some BoundedBody) throws(PacketParsingError) -> [UInt8] {
         try body.check()
         let encoder = JSONEncoder()

@@ -34,6 +34,7 @@ package struct GatewayDirectory: Sendable {
         static let addKeyCertificate = "addkey.crt"
         static let loginKey = "login.key"
         static let loginPresharedKey = "login.preshared.key"
+        static let loginTicketKeys = "login.tickets.key"
         static let database = "gateway.db"
         /// The mark of a folder that has, or had, a database.
         static let databaseMark = "gateway.db.made"

@@ -53,13 +53,14 @@ package final class GatewayProcess: Sendable {
             // Without a network, there is no tunnel of either kind.
             let loginKeys =
                 settings.loginTunnel.isEnabled && options.network != nil ? try folder.loginKeys() : nil
+            let tickets = loginKeys == nil ? nil : try folder.loginTickets()
             var runtimeOptions = GatewayRuntime.Options()
             runtimeOptions.stopLimit = options.stopLimit
             if let network = options.network { service.useNetwork(network) }
             let runtime = options.network.map {
                 GatewayRuntime(
                     service: service, network: $0, datagrams: options.datagrams, loginKeys: loginKeys,
-                    options: runtimeOptions, logger: logger)
+                    tickets: tickets, options: runtimeOptions, logger: logger)
             }
             var parts = GatewayAPI.Parts(
                 device: try folder.apiCertificate(), admin: try settings.adminTLS.map { try GatewayCertificate($0) },

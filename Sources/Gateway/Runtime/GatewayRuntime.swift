@@ -41,6 +41,7 @@ package actor GatewayRuntime {
     private let logger: Logger
 
     private let loginKeys: LoginTunnelKeys?
+    private let tickets: LoginTickets?
     private nonisolated let (events, arrivals) = AsyncStream.makeStream(of: Event.self)
 
     private var device: WireGuardDevice?
@@ -90,11 +91,15 @@ package actor GatewayRuntime {
         var round: (nanoseconds: Int64, date: Date)?
     }
 
-    /// - Parameter loginKeys: `nil` for no login tunnel.
+    /// - Parameters:
+    ///   - loginKeys: `nil` for no login tunnel.
+    ///   - tickets: `nil` for a login tunnel that verifies the password of every login.
     package init(
         service: any PeerSource, network: any PeerNetwork, datagrams: any DatagramNetwork = SystemDatagramNetwork(),
-        loginKeys: LoginTunnelKeys? = nil, options: Options = Options(), clock: GatewayClock = .system, logger: Logger
+        loginKeys: LoginTunnelKeys? = nil, tickets: LoginTickets? = nil, options: Options = Options(),
+        clock: GatewayClock = .system, logger: Logger
     ) {
+        self.tickets = tickets
         self.loginKeys = loginKeys
         self.service = service
         settings = service.settings
@@ -161,6 +166,7 @@ package actor GatewayRuntime {
         var options = CredentialServerDevice.Options()
         options.limits.clients = settings.devices
         options.limits.verifiers = ProcessorCount.forLanes()
+        options.tickets = tickets?.sealer
         options.dataPath.layout = self.options.device.layout
         let arrivals = arrivals
         return CredentialServerDevice(
@@ -476,6 +482,10 @@ package actor GatewayRuntime {
     }
 
     private func sweep() async {
+        do throws(GatewayDirectoryError) { try tickets?.rotate() } catch {
+            let text = "cannot replace the key of login tickets, will retry: \(error)"
+            if failures.allows(text, at: clock.nanoseconds()) { logger.error("\(text)") }
+        }
         do throws(GatewayError) {
             try await service.sweep(busy: logins.busy, .gateway)
         } catch {
@@ -521,8 +531,12 @@ package actor GatewayRuntime {
     func verdict(on attempt: LoginAttempt) async -> LoginVerdict {
         let request = LoginRequest(
             login: attempt.login, password: attempt.password, source: attempt.source, busy: logins.busy)
+        let resumption = attempt.resumption.flatMap(LoginResumption.init)
         do throws(GatewayError) {
-            switch try await service.logIn(request, .gateway) {
+            guard let judgement = try await judgement(on: request, attempt.resumption != nil, resumption) else {
+                return .notResumed
+            }
+            switch judgement {
             case .refused(let refusal): return .refused(refusal.body)
             case .accepted(let device, let password, let addresses):
                 // The user and the device may have changed since the password was verified.
@@ -532,15 +546,36 @@ package actor GatewayRuntime {
                 guard sequence != nil, errors.isEmpty, !isStopped, peers.password(of: device) == password,
                     peers.isInNetwork(device), !assignment.addresses.isEmpty
                 else { return .refused(Body.Refusal(.unavailable)) }
-                for former in logins.begin(attempt.session, device, password, at: clock.nanoseconds()) {
-                    login?.disconnect(former)
-                }
-                return .accepted(assignment)
+                let now = Int64(clock.now().timeIntervalSince1970)
+                let verifiedAt = min(resumption?.verifiedAt ?? now, now)
+                var random = SystemRandomNumberGenerator()
+                let number = random.next() as UInt64
+                let formers = logins.begin(
+                    attempt.session, device, password, at: clock.nanoseconds() - (now - verifiedAt) * 1_000_000_000,
+                    ticketNumber: number)
+                for former in formers { login?.disconnect(former) }
+                guard tickets != nil else { return .accepted(assignment) }
+                let new = LoginResumption(
+                    device: device, session: number, password: password, verifiedAt: verifiedAt)
+                let lifetime = Int64(settings.loginTunnel.sessionLifetimeSeconds)
+                return .resumable(
+                    assignment,
+                    TicketGrant(content: new.bytes, deadline: lifetime > 0 ? verifiedAt + lifetime : nil))
             }
         } catch {
             logger.error("the gateway cannot decide on a login: \(error)")
             return .refused(Body.Refusal(.unavailable))
         }
+    }
+
+    /// - Returns: `nil` if the login has a ticket, and the ticket is void.
+    private func judgement(
+        on request: LoginRequest, _ hasTicket: Bool, _ resumption: LoginResumption?
+    ) async throws(GatewayError) -> LoginJudgement? {
+        guard hasTicket else { return try await service.logIn(request, .gateway) }
+        guard let resumption else { return nil }
+        return try await service.resume(
+            resumption, request, isOwnSession: logins.isCurrent(resumption.session, of: resumption.device), .gateway)
     }
 
     /// Takes the end of a session.

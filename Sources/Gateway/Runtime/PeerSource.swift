@@ -12,6 +12,12 @@ package protocol PeerSource: Sendable {
     func peers(after sequence: Int64?, _ caller: Caller) async throws(GatewayError) -> Feed<Peer>
     /// Decides on a login to the login tunnel, and leases addresses.
     func logIn(_ request: LoginRequest, _ caller: Caller) async throws(GatewayError) -> LoginJudgement
+    /// Leases addresses for a login with a ticket, whose password needs no check.
+    /// - Parameter isOwnSession: Whether the device's current session is the one in which the ticket was issued.
+    /// - Returns: `nil` if the ticket is void.
+    func resume(
+        _ resumption: LoginResumption, _ request: LoginRequest, isOwnSession: Bool, _ caller: Caller
+    ) async throws(GatewayError) -> LoginJudgement?
     /// Whether a login has succeeded from an address in the last seven days. It does not wait.
     func isKnownLogin(_ login: String, from source: IPAddress) -> Bool
     /// The devices, users and passwords that are denied, even if the store admits them. Read it before the store.
@@ -26,6 +32,9 @@ package protocol PeerSource: Sendable {
 
 extension PeerSource {
     package var denials: AccessDenials { AccessDenials() }
+    package func resume(
+        _ resumption: LoginResumption, _ request: LoginRequest, isOwnSession: Bool, _ caller: Caller
+    ) async throws(GatewayError) -> LoginJudgement? { nil }
 }
 
 extension GatewayService: PeerSource {}

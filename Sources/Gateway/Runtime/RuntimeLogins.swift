@@ -9,8 +9,10 @@ struct RuntimeLogins<ID: Hashable & Sendable>: Sendable {
         let password: StoredPassword
         /// Later sessions have higher ones.
         let number: Int
-        /// The time of its beginning, in nanoseconds.
+        /// The time of its beginning, or of the password check before the ticket that it began with, in nanoseconds.
         let since: Int64
+        /// The random number in the session's tickets.
+        let ticketNumber: UInt64
         /// Whether another session has replaced this one, whose end has not been reported yet.
         var isLeaving = false
     }
@@ -28,12 +30,22 @@ struct RuntimeLogins<ID: Hashable & Sendable>: Sendable {
 
     /// Begins a session.
     /// - Returns: those that end since it has their device.
-    mutating func begin(_ id: ID, _ device: DeviceID, _ password: StoredPassword, at now: Int64 = 0) -> [ID] {
+    mutating func begin(
+        _ id: ID, _ device: DeviceID, _ password: StoredPassword, at now: Int64 = 0, ticketNumber: UInt64 = 0
+    ) -> [ID] {
         let former = sessions.filter { $0.value.device == device && $0.key != id }.map(\.key)
         for other in former { sessions[other]?.isLeaving = true }
         lastNumber += 1
-        sessions[id] = Session(device: device, password: password, number: lastNumber, since: now)
+        sessions[id] = Session(
+            device: device, password: password, number: lastNumber, since: now, ticketNumber: ticketNumber)
         return former
+    }
+
+    /// Whether the device's current session issued the tickets with this number.
+    func isCurrent(_ ticketNumber: UInt64, of device: DeviceID) -> Bool {
+        sessions.values.contains {
+            $0.device == device && !$0.isLeaving && $0.ticketNumber == ticketNumber
+        }
     }
 
     /// The sessions that began before a time, and do not end for another reason.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import FoundationEssentials
 import Logging
 package import NetworkAddresses
 package import PacketTunnel
@@ -146,15 +147,9 @@ extension GatewayService {
             recordSuccess(request)
             return try await refuse(.changed, user, source, "the new password is not saved yet")
         }
-        var random = random
-        let now = now
-        let lease = LoginLease(
-            userID: user.id, password: password, busy: request.busy, deviceID: DeviceID(using: &random),
-            sessionsPerUser: settings.loginTunnel.sessionsPerUser, limits: limits(at: now), now: now,
-            source: request.source)
         let outcome: LoginLeaseOutcome
         do throws(GatewayError) {
-            outcome = try await changed("user", try await store.lease(lease))
+            outcome = try await changed("user", try await store.lease(lease(for: request, user, password)))
         } catch {
             recordSuccess(request)
             switch error {
@@ -170,10 +165,63 @@ extension GatewayService {
         case .given(let given):
             logger.info("'\(user.login)' logged in from \(source) with device \(given.device.id)")
             return .accepted(given.device.id, password, given.device.addresses)
-        case .changed: return nil
+        case .changed, .deviceGone: return nil
         case .userDisabled: return try await refuse(.disabled, user, source, "the user is disabled")
         case .userExpired: return try await refuse(.expired, user, source, "the user has expired")
         }
+    }
+
+    private func lease(for request: LoginRequest, _ user: User, _ password: StoredPassword) -> LoginLease {
+        var random = random
+        let now = now
+        return LoginLease(
+            userID: user.id, password: password, busy: request.busy, deviceID: DeviceID(using: &random),
+            sessionsPerUser: settings.loginTunnel.sessionsPerUser, limits: limits(at: now), now: now,
+            source: request.source)
+    }
+
+    /// Leases addresses for a login with a valid ticket. Its password is not checked.
+    ///
+    /// The ticket is void if the user was disabled, has expired, was removed or has another password, or if the device
+    /// was removed or the lifetime of its session has passed.
+    /// - Parameter isOwnSession: Whether the device's current session is the one in which the ticket was issued.
+    /// - Returns: `nil` if the ticket is void: authenticate the login instead.
+    package func resume(
+        _ resumption: LoginResumption, _ request: LoginRequest, isOwnSession: Bool, _ caller: Caller
+    ) async throws(GatewayError) -> LoginJudgement? {
+        try caller.check(.run)
+        let lifetime = Int64(settings.loginTunnel.sessionLifetimeSeconds)
+        let age = Int64(now.timeIntervalSince1970) - resumption.verifiedAt
+        guard lifetime == 0 || age < lifetime, let user = try await user(of: request), let password = user.password,
+            user.isActive(at: now), resumption.matches(password), !denials.passwords.contains(user.id)
+        else { return nil }
+        let (source, time) = (request.source.address, nanoseconds)
+        // The ticket makes the source known, so the failures of other clients there do not delay the login.
+        let wait = logins.withLock { logins in
+            logins.succeeded(from: source, as: request.login, at: time)
+            return logins.wait(from: source, as: request.login, at: time)
+        }
+        guard wait == 0 else {
+            let seconds = Int((wait + 999_999_999) / 1_000_000_000)
+            return try await refuse(
+                .tooEarly(seconds: seconds), user, source, "too many attempts, must wait \(seconds) s")
+        }
+        var lease = lease(for: request, user, password)
+        lease.resumed = LoginLease.ResumedDevice(id: resumption.device, isOwnSession: isOwnSession)
+        let outcome: LoginLeaseOutcome
+        do throws(GatewayError) {
+            outcome = try await changed("user", try await store.lease(lease))
+        } catch {
+            switch error {
+            case .poolFull, .deviceLimit, .gatewayFull:
+                return try await refuse(.full("\(error)"), user, source, error.code)
+            default: throw error
+            }
+        }
+        guard case .given(let given) = outcome else { return nil }
+        logins.withLock { $0.charge(request.login, at: time) }
+        logger.info("'\(user.login)' resumed its session from \(source) with device \(given.device.id)")
+        return .accepted(given.device.id, password, given.device.addresses)
     }
 
     /// The password of a user whom a secret hash of the login selects; `nil` if no user has a password. An unknown

@@ -15,7 +15,7 @@ extension GatewayStore {
             guard let user = try Self.user(db, lease.userID), user.password == lease.password else { return .changed }
             guard user.isEnabled else { return .userDisabled }
             guard user.isActive(at: lease.now) else { return .userExpired }
-            let id = try Self.placeForLogin(db, user, lease)
+            guard let id = try Self.placeForLogin(db, user, lease) else { return .deviceGone }
             try db.execute(
                 """
                 UPDATE devices SET last_seen_at = \(lease.now), last_endpoint = \(lease.source.description)
@@ -33,8 +33,10 @@ extension GatewayStore {
         }
     }
 
-    /// The device that a login gets, with its addresses.
-    private static func placeForLogin(_ db: any SQLSession, _ user: User, _ lease: LoginLease) throws -> DeviceID {
+    /// The device that a login gets, with its addresses; `nil` if the device of its ticket cannot be used.
+    private static func placeForLogin(
+        _ db: any SQLSession, _ user: User, _ lease: LoginLease
+    ) throws -> DeviceID? {
         var devices = try db.rows(
             """
             SELECT * FROM devices
@@ -43,8 +45,13 @@ extension GatewayStore {
         ).map { try Device($0) }
         try attach(db, to: &devices)
         let usable = devices.filter { $0.isActive(at: lease.now) }
-        // Prefer the device that last had this source address, so that a client that reconnects keeps its addresses.
+        if let resumed = lease.resumed {
+            guard let own = usable.first(where: { $0.id == resumed.id }) else { return nil }
+            if resumed.isOwnSession { return try keep(db, own, of: user, lease) }
+        }
+        // Prefer the device of the ticket, and then the one that last had this source address, so that a client that reconnects keeps its addresses.
         let free = usable.filter { !lease.busy.contains($0.id) }.max { one, other in
+            if let own = lease.resumed?.id, one.id == own || other.id == own { return other.id == own }
             let (isNear, otherIsNear) = (one.isNear(lease.source), other.isNear(lease.source))
             return isNear == otherIsNear
                 ? one.lastSeenAt ?? .distantPast < other.lastSeenAt ?? .distantPast : otherIsNear

@@ -116,6 +116,15 @@ package struct LoginLease: Sendable {
     package var limits: DeviceLimits
     package var now: Date
     package var source: Endpoint
+    /// The device of the login's ticket, or `nil` for a login without a ticket.
+    package var resumed: ResumedDevice?
+
+    /// A device to which a session is bound that begins again.
+    package struct ResumedDevice: Sendable {
+        package var id: DeviceID
+        /// Whether the device's current session is the one that begins again.
+        package var isOwnSession: Bool
+    }
 
     package init(
         userID: UserID, password: StoredPassword, busy: [DeviceID], deviceID: DeviceID, sessionsPerUser: Int,
@@ -138,6 +147,8 @@ package enum LoginLeaseOutcome: Sendable {
     /// The user was removed, or has another password or none.
     case changed
     case userDisabled, userExpired
+    /// The device of the login's ticket was removed or revoked.
+    case deviceGone
 }
 
 /// A device with everything that a peer needs.

@@ -57,7 +57,8 @@ struct HandshakeVectorTests {
         world.start()
         world.run()
         let (hello, serverHello, keys) = try reference()
-        let login = Array(#"{"login":"kean","password":"123456"}"#.utf8)
+        // A client requests a ticket with an empty one.
+        let login = Array(#"{"login":"kean","password":"123456","ticket":""}"#.utf8)
         let body = login + [UInt8](repeating: 0x20, count: 300 - login.count)
         #expect(world.clientSent.map(\.bytes).first == hello)
         #expect(world.serverSent.map(\.bytes).first == serverHello)

@@ -133,7 +133,7 @@ private final class LoginStorm {
                 let now = now
                 perform(
                     unsafe datagram.withUnsafeMutableBytes { unsafe member.client.received($0, at: now) }, of: member)
-            case .verify(let id, let login, _): queue.append((id, login))
+            case .verify(let id, let login, _), .resume(let id, let login, _, _): queue.append((id, login))
             case .joined, .left, .moved, .deliver: break
             }
         }

@@ -95,7 +95,7 @@ extension PeerReconcilerTests {
 }
 
 /// A network in memory with a device for each tunnel. It records the calls that it gets.
-private final class RecordingNetwork: PeerNetwork {
+final class RecordingNetwork: PeerNetwork {
     let changes = Mutex<[[IPPrefix: ClientAccess?]]>([])
     private let notifier = Changes()
 
@@ -130,7 +130,7 @@ private final class RecordingNetwork: PeerNetwork {
 }
 
 /// A client of the login tunnel on a network in memory.
-private final class MemoryLogin: Sendable {
+final class MemoryLogin: Sendable {
     private let device: CredentialClientDevice
     private let changes: Changes
     private let seen = Mutex<[ClientEvent]>([])
