@@ -105,7 +105,7 @@
             where unsafe fchownat(folder.number, name, user, group, AT_SYMLINK_NOFOLLOW) != 0 {
                 throw denied("\(path)/\(name)", owner)
             }
-            // The folder is last, so that its new owner has no access before.
+            // Change the folder last, so that its new owner has no access before.
             guard fchown(folder.number, user, group) == 0 else { throw denied(path, owner) }
         }
 
@@ -115,9 +115,9 @@
                 fix: "run as root")
         }
 
-        /// Makes the folder of a journal for the server's user. The owner of an existing folder is changed only if
-        /// root owns it and no other user can access it: another user's folder may contain a journal that would be
-        /// undone.
+        /// Creates the journal folder for the server's user. If the folder exists, its owner is changed only if root
+        /// owns it and no other user can access it, because another user's folder may contain a journal whose changes
+        /// would be undone.
         /// - Throws: ``CommandFailure`` if another user owns the folder or can access it.
         package static func makeJournal(_ path: String, for directory: String) throws(CommandFailure) {
             guard geteuid() == 0, let owner = FileStatus(of: directory)?.owner else { return }

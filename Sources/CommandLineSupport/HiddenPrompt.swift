@@ -23,7 +23,8 @@ package enum HiddenPrompt {
                 "there is no terminal to ask for the \(name)", status: ExitStatus.usage, fix: otherwise)
         }
         var hidden = shown
-        // A signal would leave the terminal in this state. Instead, Ctrl-C is a byte that ends the line.
+        // Do not let Ctrl-C send a signal, which would leave the terminal in this state. Instead it is a byte that ends
+        // the line.
         hidden.c_lflag &= ~tcflag_t(ECHO | ISIG)
         unsafe withUnsafeMutableBytes(of: &hidden.c_cc) { unsafe $0[Int(VEOL)] = Self.interrupt }
         guard unsafe tcsetattr(terminal, TCSAFLUSH, &hidden) == 0 else {

@@ -6,8 +6,8 @@ import TunnelSystem
 
 /// The state that a program's process needs before the program opens a file or starts a thread.
 package enum ProgramStart {
-    /// The signals of a failed write, because the reader has ended, as in `culvert demo | head`, or the file would
-    /// exceed the process's limit. If they are ignored, the write returns an error that the program handles.
+    /// The signals of a failed write: the reader has ended, as in `culvert demo | head`, or the file would exceed the
+    /// process's limit. If these signals are ignored, the write returns an error, which the program handles.
     private static let writeSignals = [SIGPIPE, SIGXFSZ]
 
     /// Ignores the signals of a failed write, and opens /dev/null for each closed standard stream. Otherwise another

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Characters and numbers as configuration texts write them, read from and appended to bytes.
+/// Characters and numbers in configuration texts, with functions to parse and write them as bytes.
 package enum ASCII {
     package static let newline = UInt8(ascii: "\n")
     package static let carriageReturn = UInt8(ascii: "\r")
@@ -44,7 +44,7 @@ package enum ASCII {
         case notANumber(Int)
     }
 
-    /// An unsigned number without sign, spaces or prefix, at most `limit`.
+    /// Parses an unsigned number of at most `limit`, without sign, spaces or prefix.
     package static func unsigned(_ text: Span<UInt8>, radix: UInt64 = 10, limit: UInt64) -> Number {
         guard text.count > 0 else { return .notANumber(0) }
         var value: UInt64 = 0

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The remote end of UDP datagrams and, where known, the local address and interface that they use.
+/// The remote end of UDP datagrams and, if known, the local address and interface that they use.
 ///
-/// A plain value without references, since there is one for each datagram.
+/// It is a plain value without references, because there is one for each datagram.
 public struct Endpoint: Hashable, Sendable {
     /// The remote address.
     public var address: IPAddress
     /// The remote UDP port in host order.
     public var port: UInt16
-    /// The interface index that gives a link-local IPv6 address its meaning; otherwise zero.
+    /// The interface index of a link-local IPv6 address; otherwise 0.
     public var scopeID: UInt32
-    /// The local address and interface that the last datagram arrived at, so that replies leave from there.
+    /// The local address and interface at which the last datagram arrived, so that replies are sent from there.
     ///
-    /// It is a hint that the socket layer fills in and takes back; equality of endpoints ignores it.
+    /// It is a hint that the socket layer sets and uses. Comparing endpoints ignores it.
     public var source: EndpointSource
 
     /// An endpoint.
@@ -25,7 +25,7 @@ public struct Endpoint: Hashable, Sendable {
         self.source = source
     }
 
-    /// No endpoint: what packets of a TUN device have.
+    /// No endpoint, as for packets of a TUN device.
     @inlinable public static var unspecified: Endpoint { Endpoint(address: .v4(0), port: 0) }
 
     /// `127.0.0.1` with the given port.
@@ -37,13 +37,13 @@ public struct Endpoint: Hashable, Sendable {
     /// Whether its addresses are IPv6.
     @inlinable public var isIPv6: Bool { address.isIPv6 }
 
-    /// Whether address, port and scope are the same.
+    /// Whether address, port and scope are equal.
     @inlinable
     public static func == (a: Endpoint, b: Endpoint) -> Bool {
         a.address == b.address && a.port == b.port && a.scopeID == b.scopeID
     }
 
-    /// Whether the remote end is the same, and the local one too.
+    /// Whether the remote and the local ends are both equal.
     @inlinable
     public func hasSameEnds(as other: Endpoint) -> Bool {
         self == other && source == other.source
@@ -58,13 +58,13 @@ public struct Endpoint: Hashable, Sendable {
     }
 }
 
-/// The local end of a path: which of this host's addresses and interfaces a datagram arrived at.
+/// The local end of a path: the address and interface of this host at which a datagram arrived.
 public struct EndpointSource: Hashable, Sendable {
-    /// The interface index; zero when unknown (then routing decides).
+    /// The interface index; 0 if it is not known, in which case routing decides.
     public var interfaceIndex: UInt32
-    /// The first half of the local address as in ``IPAddress``, in the family of the endpoint; zero when unknown.
+    /// The first half of the local address as in ``IPAddress``, in the endpoint's family; 0 if it is not known.
     public var high: UInt64
-    /// The second half of the local IPv6 address, or the local IPv4 address; zero when unknown.
+    /// The second half of the local IPv6 address, or the local IPv4 address; 0 if it is not known.
     public var low: UInt64
 
     /// A local end.

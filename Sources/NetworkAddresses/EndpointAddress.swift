@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Where a peer is, as a configuration file says it: a host name or an address, and a port. Resolved when the tunnel starts.
+/// A peer's host and port as in a configuration file: a host name or an address, and a port. Names are resolved when
+/// the tunnel starts.
 public struct EndpointAddress: Hashable, Sendable, CustomStringConvertible {
     /// A host name, an IPv4 address, or an IPv6 address without brackets that may end in `%zone`.
     public let host: String
     /// The UDP port, 1 to 65535.
     public let port: UInt16
 
-    /// Creates an endpoint address after checking the host: an IP address, or a host name as in RFC 1123 section 2.1.
+    /// Creates an endpoint address after checking the host, which must be an IP address or a host name (RFC 1123
+    /// section 2.1).
     ///
-    /// Underscores are accepted, as resolvers accept them. A name whose last label is a number is refused, since it is a
+    /// Underscores are accepted, as by resolvers. A name whose last label is a number is refused, because it is a
     /// mistyped IPv4 address.
     public init(host: String, port: UInt16) throws(AddressTextError) {
         try self.init((host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host) + ":\(port)")
@@ -61,7 +63,7 @@ public struct EndpointAddress: Hashable, Sendable, CustomStringConvertible {
         return "%" + ASCII.string(text.extracting(zone))
     }
 
-    /// The endpoint, when the host is an address without a zone or with a numeric one; `nil` if it must be resolved.
+    /// The endpoint, if the host is an address without a zone or with a numeric zone; `nil` if it must be resolved.
     public var endpoint: Endpoint? { try? Endpoint(description) }
 
     /// `host:port`, with an IPv6 address in brackets.

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// A host and a UDP port, taken apart but not yet understood.
+/// A host and a UDP port, split but not parsed yet.
 package struct HostAndPort {
-    /// The host's offsets in the text, brackets and zone excluded.
+    /// The offsets of the host in the text, without brackets and zone.
     package var host: Range<Int>
-    /// The zone's offsets, the `%` excluded; `nil` if there is none.
+    /// The offsets of the zone, without the `%`; `nil` if there is none.
     package var zone: Range<Int>?
     package var isBracketed: Bool
     package var port: UInt16
 
-    /// Takes `host:port`, `[address]:port` or `[address%zone]:port` apart.
+    /// Splits `host:port`, `[address]:port` or `[address%zone]:port`.
     package init(_ text: Span<UInt8>) throws(AddressTextError) {
         guard text.count > 0 else { throw AddressTextError("there is no endpoint", at: 0) }
         let portStart: Int
@@ -56,13 +56,14 @@ package struct HostAndPort {
 }
 
 extension Endpoint: CustomStringConvertible, Codable {
-    /// An endpoint from `1.2.3.4:51820`, `[2001:db8::1]:51820` or `[fe80::1%2]:51820`, the zone being an interface index.
+    /// Parses an endpoint such as `1.2.3.4:51820`, `[2001:db8::1]:51820` or `[fe80::1%2]:51820`. The zone is an
+    /// interface index.
     public init(_ text: some StringProtocol) throws(AddressTextError) {
         let bytes = ContiguousArray(text.utf8)
         try self.init(utf8: bytes.span, resolveZone: { _ in nil })
     }
 
-    /// An endpoint in which `resolveZone` turns the name of an interface into its index.
+    /// Parses an endpoint. `resolveZone` returns the index of the interface with a name.
     package init(
         utf8 text: Span<UInt8>, resolveZone: (String) -> UInt32?
     ) throws(AddressTextError) {
@@ -91,7 +92,7 @@ extension Endpoint: CustomStringConvertible, Codable {
         self.init(address: address, port: parts.port, scopeID: scopeID)
     }
 
-    /// The endpoint as ``init(_:)`` reads it.
+    /// The endpoint in the form that ``init(_:)`` parses.
     public var description: String {
         var text: [UInt8] = []
         appendText(to: &text)
@@ -103,7 +104,7 @@ extension Endpoint: CustomStringConvertible, Codable {
         self = try AddressTextError.decoded(from: decoder) { (text) throws(AddressTextError) in try Endpoint(text) }
     }
 
-    /// Encodes the text. ``source`` is not in it.
+    /// Encodes the text, without ``source``.
     public func encode(to encoder: any Encoder) throws {
         try description.encode(to: encoder)
     }

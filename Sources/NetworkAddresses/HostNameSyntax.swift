@@ -3,8 +3,8 @@
 
 /// The syntax of host names: RFC 1123 section 2.1 and the lengths of RFC 1035 section 2.3.4.
 package enum HostNameSyntax {
-    /// Whether the last part is all digits or begins with `0x`, in which case the text can only be meant as an IPv4
-    /// address (WHATWG URL section 3.5).
+    /// Whether the last label is all digits or begins with `0x`. Such a text can only be intended as an IPv4 address
+    /// (WHATWG URL section 3.5).
     package static func endsInNumber(_ name: Span<UInt8>) -> Bool {
         let last = name.extracting(((ASCII.lastIndex(of: UInt8(ascii: "."), in: name) ?? -1) + 1)..<name.count)
         if last.count >= 2, last[0] == UInt8(ascii: "0"), ASCII.lowercased(last[1]) == UInt8(ascii: "x") { return true }
@@ -14,7 +14,7 @@ package enum HostNameSyntax {
 
     /// - Parameter allowsInternational: whether international names may be written in Unicode instead of their xn-- form.
     package static func check(_ name: Span<UInt8>, allowsInternational: Bool = false) throws(AddressTextError) {
-        // One final dot marks a fully qualified name and does not count.
+        // A final dot marks a fully qualified name and does not count.
         let end = name.count > 1 && name[name.count - 1] == UInt8(ascii: ".") ? name.count - 1 : name.count
         guard end > 0 else { throw AddressTextError("there is no host name", at: 0) }
         guard end <= 253 else { throw AddressTextError("a host name has at most 253 characters", at: 253) }

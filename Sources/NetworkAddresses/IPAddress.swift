@@ -12,7 +12,7 @@ public enum IPFamily: UInt8, Hashable, Sendable, CaseIterable {
     @inlinable public var bitWidth: Int { self == .v4 ? 32 : 128 }
 }
 
-/// An IPv4 or IPv6 address without zone or port: a plain value of fixed size. It is coded as its text.
+/// An IPv4 or IPv6 address without zone or port: a plain value of fixed size. It is encoded as its text.
 public struct IPAddress: Hashable, Sendable {
     /// The first eight bytes of an IPv6 address, in host order; zero for IPv4.
     public let high: UInt64
@@ -47,7 +47,7 @@ public struct IPAddress: Hashable, Sendable {
         IPAddress(isIPv6: true, high: high, low: low)
     }
 
-    /// The address of these bytes in network order; `nil` unless there are four or sixteen.
+    /// Creates the address with these bytes in network order; `nil` unless there are four or sixteen.
     public init?(bytes: some Collection<UInt8>) {
         let count = bytes.count
         guard count == 4 || count == 16 else { return nil }

@@ -16,7 +16,7 @@ public struct AddressTextError: Error, Hashable, Sendable, CustomStringConvertib
     /// ``reason`` and the place.
     public var description: String { "\(reason) (at character \(offset + 1))" }
 
-    /// The same error in a longer text in which the examined part starts at `start`.
+    /// Returns the same error for a longer text in which the parsed part starts at `start`.
     package func moved(by start: Int) -> AddressTextError { AddressTextError(reason, at: offset + start) }
 
     /// Parses a decoder's text with `read`.
@@ -36,10 +36,10 @@ public struct AddressTextError: Error, Hashable, Sendable, CustomStringConvertib
 // MARK: - Addresses
 
 extension IPAddress: CustomStringConvertible, Codable {
-    /// An address from its text: a dotted quad, or IPv6 in any form of RFC 4291 section 2.2.
+    /// Parses an address: a dotted quad, or IPv6 in any form of RFC 4291 section 2.2.
     ///
-    /// IPv4 has exactly four decimal numbers without leading zeros, because other software reads `010` as 8 and
-    /// `10.1` as `10.0.0.1`. There is no zone, port or prefix length.
+    /// IPv4 needs exactly four decimal numbers without leading zeros, because other software reads `010` as 8 and
+    /// `10.1` as `10.0.0.1`. A zone, port or prefix length is an error.
     public init(_ text: some StringProtocol) throws(AddressTextError) {
         let bytes = ContiguousArray(text.utf8)
         try self.init(utf8: bytes.span)
@@ -64,7 +64,7 @@ extension IPAddress: CustomStringConvertible, Codable {
         try description.encode(to: encoder)
     }
 
-    /// The dotted quad that runs from `start` to the end of `text`.
+    /// Parses the dotted quad from `start` to the end of `text`.
     private static func quad(_ text: Span<UInt8>, from start: Int) throws(AddressTextError) -> UInt32 {
         var address: UInt32 = 0
         var numbers = 0
@@ -108,7 +108,7 @@ extension IPAddress: CustomStringConvertible, Codable {
 
     private static func groups(_ text: Span<UInt8>) throws(AddressTextError) -> IPAddress {
         let colon = UInt8(ascii: ":")
-        // Groups before and after the `::`; without one all are in `head`.
+        // The groups before and after the `::`. Without a `::` all groups are in `head`.
         var head: UInt128 = 0
         var headCount = 0
         var tail: UInt128 = 0
@@ -213,7 +213,7 @@ extension IPAddress: CustomStringConvertible, Codable {
         func group(_ index: Int) -> UInt64 {
             (index < 4 ? high : low) >> UInt64(48 - 16 * (index & 3)) & 0xffff
         }
-        // RFC 5952 section 4.2: the longest run of two or more zero groups, the first of equals.
+        // RFC 5952 section 4.2: find the longest run of two or more zero groups; of equal runs, the first.
         var run = 0..<0
         var start = 0
         while start < 8 {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// A network: an address and the number of leading bits that count. Host bits are always zero. It is coded as its text.
+/// A network: an address and a prefix length. Host bits are always zero. It is encoded as its text.
 public struct IPPrefix: Hashable, Sendable {
     /// The network's first address.
     public let address: IPAddress
-    /// The number of leading bits that count: 0 to 32 or 0 to 128.
+    /// The prefix length in bits: 0 to 32 or 0 to 128.
     public let length: Int
 
     /// The network of the first `length` bits of `address`; `nil` if the family has fewer bits than that.
@@ -14,7 +14,7 @@ public struct IPPrefix: Hashable, Sendable {
         self.init(holding: address, length: length)
     }
 
-    /// For a length that was checked.
+    /// Creates a network with a length that the caller has checked.
     init(holding address: IPAddress, length: Int) {
         self.address = IPAddress(
             isIPv6: address.isIPv6, value: address.value & Self.mask(length, isIPv6: address.isIPv6))
@@ -35,7 +35,7 @@ public struct IPPrefix: Hashable, Sendable {
     /// Whether it is of IPv6.
     public var isIPv6: Bool { address.isIPv6 }
 
-    /// Whether this network contains `other`. Always false for the other family.
+    /// Whether this network contains `other`; `false` if `other` belongs to the other family.
     public func contains(_ other: IPAddress) -> Bool {
         other.isIPv6 == isIPv6 && (other.value ^ address.value) & mask == 0
     }
@@ -50,7 +50,7 @@ public struct IPPrefix: Hashable, Sendable {
 
     private var mask: UInt128 { Self.mask(length, isIPv6: isIPv6) }
 
-    /// Whether some address is in both.
+    /// Whether the networks have an address in common.
     package func overlaps(_ other: IPPrefix) -> Bool { contains(other) || other.contains(self) }
 
     private static func mask(_ length: Int, isIPv6: Bool) -> UInt128 {
@@ -59,11 +59,11 @@ public struct IPPrefix: Hashable, Sendable {
         return all ^ (all >> UInt128(length))
     }
 
-    /// The networks that together are this one without the others, lowest address first, as few as there can be.
+    /// Returns this network without the others, as the smallest number of networks, lowest address first.
     package func subtracting(_ others: [IPPrefix]) -> [IPPrefix] {
         if others.contains(where: { $0.contains(self) }) { return [] }
         let inside = others.filter { contains($0) }
-        // A prefix inside that is not the whole network is longer, so this network has two halves.
+        // A contained prefix that is not the whole network is longer, so this network has two halves.
         guard !inside.isEmpty, length < address.bitWidth else { return [self] }
         let step = UInt128(1) << UInt128(address.bitWidth - length - 1)
         return [address.value, address.value | step].flatMap { half in
@@ -75,7 +75,7 @@ public struct IPPrefix: Hashable, Sendable {
 // MARK: - Text
 
 extension IPPrefix: CustomStringConvertible, Codable {
-    /// A network from `address[/length]`; without a length it is that one address. Host bits are dropped.
+    /// Parses `address[/length]`. Without a length it is a network of one address. Host bits are dropped.
     public init(_ text: some StringProtocol) throws(AddressTextError) {
         let bytes = ContiguousArray(text.utf8)
         try self.init(utf8: bytes.span)
@@ -86,7 +86,7 @@ extension IPPrefix: CustomStringConvertible, Codable {
         self.init(holding: address, length: length)
     }
 
-    /// The network as `address/length`, length included always.
+    /// The network as `address/length`, always with the length.
     public var description: String {
         var text: [UInt8] = []
         appendText(to: &text)

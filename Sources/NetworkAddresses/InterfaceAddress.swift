@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// An address of an interface, with the network that it is in and, on a point-to-point link, the other end.
+/// An address of an interface, with its network and, on a point-to-point link, the address of the other end.
 ///
-/// Host bits are kept. It is coded as its text.
+/// Host bits are kept. It is encoded as its text.
 public struct InterfaceAddress: Hashable, Sendable {
     /// The interface's own address.
     public let address: IPAddress
@@ -23,7 +23,7 @@ public struct InterfaceAddress: Hashable, Sendable {
         self.peer = peer
     }
 
-    /// An address that is alone in its network.
+    /// Creates an address in a network of only this address.
     public init(host address: IPAddress) {
         self.address = address
         prefixLength = address.bitWidth
@@ -40,7 +40,7 @@ public struct InterfaceAddress: Hashable, Sendable {
 // MARK: - Text
 
 extension InterfaceAddress: CustomStringConvertible, Codable {
-    /// An address from text such as `10.0.0.1/24`, `fd00::1/64`, `10.0.0.1` (alone in its network) or
+    /// Parses an address such as `10.0.0.1/24`, `fd00::1/64`, `10.0.0.1` (in a network of only this address) or
     /// `10.0.0.1 peer 10.0.0.2/32`.
     public init(_ text: some StringProtocol) throws(AddressTextError) {
         let bytes = ContiguousArray(text.utf8)
@@ -70,7 +70,7 @@ extension InterfaceAddress: CustomStringConvertible, Codable {
         peer = other
     }
 
-    /// Address and prefix length, which the family allows.
+    /// Parses an address and a prefix length that is valid for its family.
     static func parts(_ text: Span<UInt8>) throws(AddressTextError) -> (address: IPAddress, length: Int) {
         let slash = ASCII.firstIndex(of: UInt8(ascii: "/"), in: text) ?? text.count
         let address = try IPAddress(utf8: text.extracting(0..<slash))
@@ -79,7 +79,7 @@ extension InterfaceAddress: CustomStringConvertible, Codable {
         guard digits.count > 0 else { throw AddressTextError("there is no prefix length after the /", at: text.count) }
         switch ASCII.unsigned(digits, limit: UInt64(address.bitWidth)) {
         case .value(let length):
-            // `ip` reads 010 as ten and other programs read it as eight, so it is refused.
+            // `ip` reads 010 as ten and other programs as eight, so leading zeros are refused.
             guard digits.count == 1 || digits[0] != UInt8(ascii: "0") else {
                 throw AddressTextError("a prefix length has no leading zeros", at: slash + 1)
             }
@@ -94,7 +94,7 @@ extension InterfaceAddress: CustomStringConvertible, Codable {
         }
     }
 
-    /// `10.0.0.1/24`, length included always, or `10.0.0.1 peer 10.0.0.2/32`.
+    /// `10.0.0.1/24`, always with the length, or `10.0.0.1 peer 10.0.0.2/32`.
     public var description: String {
         if let peer { "\(address) peer \(peer)/\(prefixLength)" } else { "\(address)/\(prefixLength)" }
     }

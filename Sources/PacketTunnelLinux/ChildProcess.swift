@@ -7,7 +7,8 @@ package import TunnelSystem
 
 /// A child process in a separate process group, so that Ctrl-C on the terminal reaches only this process.
 ///
-/// A process descriptor reports its end, apart from its output: a grandchild may keep the output open. For one thread.
+/// A process descriptor reports the end of the process separately from the end of its output, because a grandchild may
+/// keep the output open. Only one thread may use it.
 package final class ChildProcess {
     /// The process.
     package let id: Int32
@@ -21,7 +22,7 @@ package final class ChildProcess {
 
     /// The result of a program.
     package struct Outcome: Hashable, Sendable {
-        /// The exit status; 128 and the signal's number after a signal.
+        /// The exit status, or 128 plus the signal number if a signal ended the program.
         package var status: Int32
         /// The standard output and error of the program, up to the limit.
         package var output: String
@@ -32,7 +33,7 @@ package final class ChildProcess {
         }
     }
 
-    /// The result of a wait. A program that has not ended continues.
+    /// The result of a wait. A program that has not ended keeps running.
     package enum Ending {
         case ended(Outcome)
         case interrupted
@@ -41,11 +42,11 @@ package final class ChildProcess {
 
     /// Starts a program.
     /// - Parameters:
-    ///   - program: Its file; if `isSearched`, a name without a slash is searched in `PATH`.
+    ///   - program: The program's file. If `isSearched` is set, a name without a slash is searched in `PATH`.
     ///   - arguments: The arguments, with the program's name first.
     ///   - environment: The whole environment.
     ///   - input: Standard input; `nil` for none.
-    ///   - descriptors: Further descriptors: the numbers in the program, and the numbers here.
+    ///   - descriptors: Further descriptors: their numbers in the program and in this process.
     ///   - outputLimit: The number of bytes of output to keep; the rest is read and discarded.
     package init(
         _ program: String, isSearched: Bool = false, arguments: [String], environment: [String],
@@ -76,8 +77,8 @@ package final class ChildProcess {
 
     // MARK: - Waiting
 
-    /// Waits until it has ended.
-    /// - Parameter interruption: ends the wait when it polls readable.
+    /// Waits until the process has ended.
+    /// - Parameter interruption: A descriptor that ends the wait when it becomes readable.
     package func wait(until deadline: Int64, interruption: Int32? = nil) -> Ending {
         while status == nil {
             guard let ready = ready(until: deadline, interruption: interruption) else { return .timedOut }
@@ -101,8 +102,8 @@ package final class ChildProcess {
         return nil
     }
 
-    /// Asks the process and its group to end. Kills the rest of the group when the process has ended and its output is
-    /// closed, a second later at most.
+    /// Asks the process and its group to end. Kills the rest of the group once the process has ended and its output is
+    /// closed, or after one second.
     @discardableResult
     package func stop() -> Outcome {
         guard status == nil else { return finish() }
@@ -116,10 +117,10 @@ package final class ChildProcess {
         return destroy()
     }
 
-    /// Kills it and its group.
+    /// Kills the process and its group.
     @discardableResult
     package func destroy() -> Outcome {
-        // Its number is the group's until it is reaped.
+        // Until the process is reaped, its number is that of the group.
         if status == nil { kill(-id, SIGKILL) }
         return finish()
     }
@@ -149,7 +150,7 @@ package final class ChildProcess {
         return Self.ready(descriptors, until: deadline).map { ($0[0], $0[1], $0[2]) }
     }
 
-    /// Returns which descriptors can be read or are closed at the other end, or `nil` if none is by the deadline.
+    /// Returns which descriptors are readable or closed at the other end, or `nil` if none is at the deadline.
     /// - Parameter writing: A descriptor to write to; the last result is whether it can be written.
     package static func ready(_ descriptors: [Int32], writing: Int32? = nil, until deadline: Int64) -> [Bool]? {
         var entries = descriptors.map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
@@ -170,7 +171,7 @@ package final class ChildProcess {
         return text
     }
 
-    /// Whether it has not ended.
+    /// Whether the process has not ended.
     package var isRunning: Bool {
         var entry = pollfd(fd: end.number, events: Int16(POLLIN), revents: 0)
         return unsafe status == nil && poll(&entry, 1, 0) == 0
@@ -178,8 +179,8 @@ package final class ChildProcess {
 
     private var text: String { String(decoding: bytes, as: UTF8.self) }
 
-    /// This number of reads empties a full pipe twice, so that a program which writes without pause cannot delay the check of
-    /// the deadline.
+    /// The limit of reads per call. It is enough to empty a full pipe twice, and keeps a program that writes without
+    /// pause from delaying the check of the deadline.
     private static let readsPerTurn = 32
 
     /// Reads the output that is available.
@@ -193,7 +194,7 @@ package final class ChildProcess {
         }
     }
 
-    /// Reaps the program, which has ended or is about to, and reads its last output.
+    /// Reaps the program, which has ended or is about to end, and reads its last output.
     private func finish() -> Outcome {
         if status == nil {
             status = Self.reap(id)

@@ -6,25 +6,25 @@ import Synchronization
 import TunnelIO
 import TunnelSystem
 
-/// Reports files that are put into a folder, writes to kernel settings, and changes of resolv.conf, by inotify(7). A write to a
-/// setting is reported only if it comes through the same proc file system. A user may have few of these descriptors, so one serves
-/// all.
+/// Reports new files in a folder, writes to kernel settings, and changes of resolv.conf, by inotify(7). It reports a
+/// write to a setting only if the write uses the same proc file system. The number of inotify descriptors per user is
+/// small, so one descriptor serves all three.
 final class FolderNotices: Sendable {
     let descriptor: OwnedDescriptor
     private let folder: String
     private let settings: [String]
     private let resolver: String?
     private let resolverWatches = Mutex(ResolverWatches())
-    /// The name for any setting.
+    /// The name that stands for any kernel setting.
     static let setting = ""
-    /// The name for resolv.conf and its target. No file has it.
+    /// The name that stands for resolv.conf and the file that it links to. No file can have this name.
     static let resolver = "/"
 
     /// The numbers of the watches for resolv.conf.
     private struct ResolverWatches {
-        /// The folder of resolv.conf, in which other files do not count.
+        /// The watch of resolv.conf's folder, in which other files are ignored.
         var folder: Int32?
-        /// The file at the end of a link, its folder, and those before them.
+        /// The watches of the file that resolv.conf links to and of its folder, and earlier such watches.
         var targets: Set<Int32> = []
     }
 
@@ -49,7 +49,7 @@ final class FolderNotices: Sendable {
         return number < 0 ? nil : number
     }
 
-    /// Watches resolv.conf, as it is now, and the file at the end of its link: either may be replaced or written over.
+    /// Watches resolv.conf and the file that it links to now, because either may be replaced or overwritten.
     private func watchResolver() {
         guard let resolver else { return }
         let inFolder = IN_MOVED_TO | IN_MOVED_FROM | IN_CREATE | IN_DELETE | IN_CLOSE_WRITE
@@ -57,14 +57,14 @@ final class FolderNotices: Sendable {
         let (folder, targetFolder) = (Self.folder(of: resolver), Self.folder(of: target))
         resolverWatches.withLock { watches in
             watches.folder = add(folder, inFolder)
-            // A file that is mounted over another has its events elsewhere.
+            // The events of a file that is mounted over another one occur elsewhere, so watch the file itself.
             var targets = [add(target, IN_CLOSE_WRITE | IN_MODIFY)]
             if targetFolder != folder { targets.append(add(targetFolder, inFolder)) }
             for case let number? in targets where number != watches.folder { watches.targets.insert(number) }
         }
     }
 
-    /// The file that a link leads to, which does not exist; the path itself without a link.
+    /// Returns the missing file that a link refers to; the path itself if it is not a link.
     private static func missingTarget(of path: String) -> String {
         guard let link = SystemCall.linkTarget(path) else { return path }
         return link.hasPrefix("/") ? link : folder(of: path) + "/" + link
@@ -74,7 +74,8 @@ final class FolderNotices: Sendable {
         "/" + path.split(separator: "/").dropLast().joined(separator: "/")
     }
 
-    /// The names of the new files, ``setting`` for settings that were written, and ``resolver``; `nil` if some events were lost.
+    /// Returns the names of new files, ``setting`` if a setting was written, and ``resolver`` if resolv.conf changed;
+    /// `nil` if events were lost.
     func changed() -> [String]? {
         var names: [String] = []
         var buffer = [UInt8](repeating: 0, count: 4096)
@@ -85,7 +86,7 @@ final class FolderNotices: Sendable {
                 if let isResolver = isAboutResolver(event) {
                     if isResolver { names.append(Self.resolver) }
                 } else if event.isLoss {
-                    // The folder itself may have been removed and made again.
+                    // The folder itself may have been removed and recreated.
                     _ = watch()
                     return nil
                 } else {
@@ -93,7 +94,7 @@ final class FolderNotices: Sendable {
                 }
             }
         }
-        // Another file may have taken its place.
+        // Another file may have replaced it, so watch that one too.
         if names.contains(Self.resolver) { watchResolver() }
         return names
     }
@@ -112,13 +113,13 @@ final class FolderNotices: Sendable {
     struct Event {
         /// The number of the watch.
         var watch: Int32
-        /// Whether events were lost, or the watch ended with its file.
+        /// Whether events were lost, or the watch ended because its file was removed.
         var isLoss: Bool
         /// The file's name; empty if the file itself is watched.
         var name: String
     }
 
-    /// `struct inotify_event`: watch, mask, cookie, length of the rest, and a name with zeros after it.
+    /// Parses `struct inotify_event` records: watch, mask, cookie, length of the rest, and a name padded with zeros.
     static func events(in bytes: ArraySlice<UInt8>) -> [Event] {
         var (events, rest): ([Event], ArraySlice<UInt8>) = ([], bytes)
         while rest.count >= 16 {

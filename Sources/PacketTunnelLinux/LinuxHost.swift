@@ -4,7 +4,7 @@
 public import Logging
 public import PacketTunnel
 
-/// A tunnel on Linux: a provider, its part of the host's network (``LinuxPlatform``), and the repair of that network.
+/// A tunnel on Linux: a provider and its part of the host's network (``LinuxPlatform``), which it also repairs.
 ///
 /// The host reports changes of the network path and the machine's sleep to the provider.
 public final class LinuxHost<Provider: PacketTunnelProvider>: RunnerHost {
@@ -21,10 +21,10 @@ public final class LinuxHost<Provider: PacketTunnelProvider>: RunnerHost {
     ///   - options: The setup of the tunnel beyond its settings.
     ///   - secrets: The store of the profiles' secrets.
     ///   - deadlines: The time limits of operations.
-    ///   - clock: The clock of the deadlines. It should continue while the machine sleeps.
+    ///   - clock: The clock of the deadlines. It should also advance while the machine sleeps.
     ///   - logger: The logger of host and provider.
     ///   - log: The file that `logger` writes to, for apps that ask for its lines (`LogRequest`, `LogSubscription`).
-    ///   - makeProvider: Makes a provider, once for each start. The mark for its own sockets is in
+    ///   - makeProvider: Makes a provider, once per start. The mark for the provider's own sockets is
     ///     `ProviderContext.socketMark`.
     /// - Throws: `.invalidTunnelName`; `.netlink` without netlink or threads.
     public convenience init(
@@ -59,7 +59,7 @@ public final class LinuxHost<Provider: PacketTunnelProvider>: RunnerHost {
                 runner?.pathChanged(platform?.completed(path) ?? path)
             },
             woke: { [weak runner] in
-                // The provider gets both events in order, and only from now on.
+                // Both events are reported only after the sleep, but in order.
                 Task {
                     await runner?.sleep()
                     runner?.wake()
@@ -71,8 +71,8 @@ public final class LinuxHost<Provider: PacketTunnelProvider>: RunnerHost {
 }
 
 extension TunnelDeadlines {
-    /// The deadlines of a tunnel on Linux, where programs may wait for each other: 30 seconds for settings, and 45 for
-    /// undoing them.
+    /// The deadlines of a tunnel on Linux: 30 seconds to apply settings, and 45 to undo them, because the programs that
+    /// they need may wait for each other.
     public static func linux(start: Duration = .seconds(60)) -> TunnelDeadlines {
         TunnelDeadlines(start: start, settings: .seconds(30), tearDown: .seconds(45))
     }

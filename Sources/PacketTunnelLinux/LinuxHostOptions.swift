@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The behaviour if a host cannot do what a tunnel's settings ask for.
+/// The behaviour if the host cannot apply a part of a tunnel's settings.
 public enum Requirement: String, Hashable, Sendable, Codable, CaseIterable {
-    /// The settings are refused.
+    /// The whole settings are refused.
     case required
     /// The rest of the settings is applied, and a warning is logged.
     case wanted
@@ -15,12 +15,13 @@ public struct LinuxHostOptions: Hashable, Sendable {
     public var nameServers: Requirement
     /// The folder of the journals. No other user may have write permission.
     public var journalFolder: String
-    /// The mark of the tunnel's own packets and the number of its routing table; nil takes the first that is free from
-    /// 51820 on.
+    /// The mark of the tunnel's own packets, which is also the number of its routing table. `nil` selects the first
+    /// free number from 51820 on.
     public var mark: UInt32?
-    /// The table of the routes. With a table, there are no policy rules: your own rules choose its packets, and the strict
-    /// leak policies, which promise more, are refused. `nil`, or the main table's number 254, uses the main table and, if
-    /// necessary, a separate table with rules, so that the host's default route stays unchanged.
+    /// The routing table of the tunnel's routes. With an explicit table the host makes no policy rules: your own rules
+    /// select the packets for it, and the strict leak policies, which need the rules, are refused. `nil` or 254, the
+    /// main table, selects the main table and, if necessary, a separate table with rules, so that the host's default
+    /// route stays unchanged.
     public var routeTable: UInt32?
 
     /// Options.
@@ -34,6 +35,6 @@ public struct LinuxHostOptions: Hashable, Sendable {
         self.routeTable = routeTable
     }
 
-    /// The table of the routes without policy rules, or `nil` if the host chooses.
+    /// The table that the user chose for routes without policy rules, or `nil` if the host chooses.
     var namedTable: UInt32? { routeTable == Route.mainTable ? nil : routeTable }
 }

@@ -28,7 +28,7 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
         case tunnelRunning(name: String, processID: Int32)
         /// The name is not valid for a file and an interface: 1 to 15 letters, digits and `_=+.-`.
         case invalidTunnelName(String)
-        /// Nothing on this host manages name servers.
+        /// No program on this host manages name servers.
         case noResolverManager
         /// The manager of name servers does not support the settings.
         case resolverLimit(manager: String, reason: String)
@@ -36,18 +36,18 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
         case noFreeTable(from: UInt32)
         /// The requested mark is already the number of another tunnel or routing table, which `user` names.
         case markTaken(UInt32, user: String)
-        /// Another running tunnel or this one would not carry its packets; `reason` says which.
+        /// This tunnel or another running one would not carry its packets; `reason` names the conflict.
         case tunnelConflict(tunnel: String, reason: String)
-        /// No priority is left in front of the present policy rules.
+        /// No priority is free before the present policy rules.
         case noFreeRulePriority
-        /// The kernel drops the answers to the tunnel's own packets, which nothing marks here without nft.
+        /// The kernel would drop the answers to the tunnel's own packets, because nothing marks them without nft.
         case strictReversePath(interface: String)
-        /// A strict leak policy, where the routes are in a table that the host makes no rules for.
+        /// A strict leak policy needs policy rules, but the routes are in a table for which the host makes none.
         case leakPolicyNeedsRules
-        /// Some changes could not be undone; the journal is kept for another try.
+        /// Some changes could not be undone; the journal is kept for another attempt.
         case incompleteUndo(steps: [String])
-        /// The journal was deleted or damaged. The changes that the kernel listed were undone; `unknown` names the settings whose
-        /// previous values are lost.
+        /// The journal was deleted or damaged. The changes that the kernel lists were undone; `unknown` names the
+        /// settings whose previous values are lost.
         case journalLost(undone: [String], unknown: [String])
     }
 
@@ -80,7 +80,7 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
         return text
     }
 
-    /// The most steps that a message names: there may be thousands of routes.
+    /// The maximum number of steps in a message, because there may be thousands of routes.
     private static let mostSteps = 8
 
     static func list(_ steps: [String], separator: String = "; ") -> String {
@@ -120,7 +120,7 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
         }
     }
 
-    /// The operation of a thread that the system does not start.
+    /// The operation in the error of a thread that cannot be started.
     static let threadStart = "start a thread"
 
     /// The remedy, or `nil` if there is none.
@@ -167,7 +167,7 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
 }
 
 extension TunnelError {
-    /// The error of a host whose network could not be changed.
+    /// Converts the error for a host whose network could not be changed.
     package init(_ error: LinuxNetworkError) {
         var message = error.what
         if error.errno != 0 { message += ": \(SystemError.words(error.errno))" }
@@ -182,7 +182,7 @@ extension TunnelError {
         self.init(code, message, fix: error.advice ?? "")
     }
 
-    /// The error of a host that could not make the tunnel's interface.
+    /// Converts the error for a host whose interface could not be created.
     init(_ error: TunnelIOError) {
         let isForbidden = error.errno == EPERM || error.errno == EACCES
         self.init(

@@ -10,7 +10,7 @@ import TunnelIO
 /// Reads the host's network path, outside one tunnel, from the kernel.
 struct LinuxPathReader {
     let netlink: RouteSocket
-    /// The tunnel's interface, which is no way out.
+    /// The tunnel's interface, which does not count as a network.
     let tunnel: String
     /// The folder in which the kernel describes interfaces.
     var interfaceFolder = "/sys/class/net"
@@ -18,11 +18,11 @@ struct LinuxPathReader {
     /// A network path, and the facts that it depends on.
     struct Reading: Hashable {
         var path: NetworkPath
-        /// Gateways and the host's own addresses: when they change, so does the way, even by the same interface.
+        /// The gateways and the host's own addresses. A change of them changes the path, even on the same interface.
         var details: Set<String>
     }
 
-    /// The most networks that are examined and reported if there is no default route.
+    /// The maximum number of networks to report if there is no default route.
     private static let mostNetworks = 256
     private static let mostNetworksRead = 65_536
 
@@ -36,7 +36,7 @@ struct LinuxPathReader {
         for isIPv6 in [false, true] {
             for route in try netlink.routes(isIPv6: isIPv6) {
                 guard let key = route.key, key.table == Route.mainTable, route.type == 1 else { continue }
-                // A route by several interfaces has no single one: any that is up will do.
+                // A route over several interfaces names none of them, so use any that is up.
                 guard let link = links.first(where: { $0.index == route.interface || route.interface == 0 }) else {
                     continue
                 }
@@ -85,7 +85,7 @@ struct LinuxPathReader {
         .prefix(mostNetworks)
     }
 
-    /// The path of a host without a default route.
+    /// Returns the path of a host without a default route.
     private func withoutDefault(
         _ attached: [(network: IPPrefix, link: RouteSocket.Link)]
     ) throws(LinuxNetworkError) -> Reading {
@@ -103,7 +103,8 @@ struct LinuxPathReader {
         return Reading(path: path, details: [])
     }
 
-    /// Wireless drivers set `DEVTYPE` in uevent; any other interface with Ethernet addresses is wired.
+    /// Returns the kind of an interface. Wireless drivers set `DEVTYPE` in uevent; any other interface with Ethernet
+    /// addresses is wired.
     private func kind(of link: RouteSocket.Link) -> NetworkPath.InterfaceKind {
         let text = (try? SmallFile.text("\(interfaceFolder)/\(link.name)/uevent")) ?? nil
         let type = text?.split(separator: "\n").first { $0.hasPrefix("DEVTYPE=") }?.dropFirst(8)
@@ -118,7 +119,7 @@ struct LinuxPathReader {
 
 /// Detects that the machine slept by comparing two clocks, one of which stops during sleep.
 struct SleepDetector {
-    /// The times of the clock that counts sleep and the one that does not, in nanoseconds.
+    /// The times of the clock that includes sleep and of the one that does not, in nanoseconds.
     struct Clocks: Hashable {
         var boot: Int64
         var awake: Int64
@@ -133,7 +134,7 @@ struct SleepDetector {
     }
 
     private var last: Clocks
-    /// Shorter sleep cannot be distinguished from the time between two readings.
+    /// The shortest sleep that is detected, in nanoseconds. The time between the two readings hides shorter sleep.
     private static let least: Int64 = 1_000_000_000
 
     init(_ now: Clocks = .now) {
@@ -147,7 +148,7 @@ struct SleepDetector {
     }
 }
 
-/// Tells of changes of the ways out of this host, and of the machine's sleep, on the thread of a loop.
+/// Reports changes of the host's network path and the machine's sleep, on the thread of a loop.
 final class LinuxPathMonitor: Sendable {
     private let loop: EventLoop
     private let shared: OnLoop
@@ -160,7 +161,7 @@ final class LinuxPathMonitor: Sendable {
         var sleep = SleepDetector()
         var registration: EventLoop.Registration?
         var timer: EventLoop.Timer?
-        /// The time of the last reading, whether another is due, and its waiters.
+        /// The time of the last reading, whether another one is due, and the timer of the next one.
         var last = Int64.min / 2
         var isDue = false
         var nextReading: EventLoop.Timer?
@@ -172,12 +173,13 @@ final class LinuxPathMonitor: Sendable {
         }
     }
 
-    /// The way out when the monitor was made.
+    /// The network path when the monitor was created.
     let path: NetworkPath
 
-    /// The interval between comparisons of the clocks, in nanoseconds. After sleep one is due immediately.
+    /// The interval between comparisons of the clocks, in nanoseconds. After sleep a comparison is due immediately.
     private static let interval: Int64 = 10_000_000_000
-    /// From a change to the reading, and the least time between two: a tunnel to many networks makes thousands of routes.
+    /// The delay from a change to the reading, and the minimum time between two readings, both in nanoseconds. A tunnel
+    /// to many networks adds thousands of routes.
     private static let settling: Int64 = 20_000_000
     private static let readingInterval: Int64 = 250_000_000
 
@@ -194,7 +196,7 @@ final class LinuxPathMonitor: Sendable {
         self.loop = loop
     }
 
-    /// Begins to tell.
+    /// Begins to report.
     func start(
         changed: @escaping @Sendable (NetworkPath) -> Void, woke: @escaping @Sendable () -> Void
     ) throws(LinuxNetworkError) {

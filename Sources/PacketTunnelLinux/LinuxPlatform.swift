@@ -7,16 +7,17 @@ public import PacketTunnel
 import Synchronization
 public import TunnelIO
 
-/// A tunnel's part of a Linux host: a TUN interface, addresses, routes, policy rules, name servers and a firewall.
+/// A tunnel's part of a Linux host's network: a TUN interface, addresses, routes, policy rules, name servers and a
+/// firewall.
 ///
-/// Every change is written to a journal before it is made, and undone when the tunnel ends; after a crash the next start, or
-/// ``cleanUp(name:options:)``, undoes it. Under the strict leak policies the firewall stays until then, so that no packet
-/// leaks.
+/// Every change is written to a journal before it is made, and undone when the tunnel ends. After a crash the next
+/// start or ``cleanUp(name:options:)`` undoes it. Under the strict leak policies the firewall stays until then, so that
+/// no packet leaks.
 ///
-/// The tunnel is in the network namespace of the thread that creates this object. It has its own thread, so that no other
-/// thread waits for the kernel or for programs.
+/// The tunnel is in the network namespace of the thread that creates this object. The platform has its own thread, so
+/// that no other thread waits for the kernel or for programs.
 public final class LinuxPlatform: TunnelPlatform {
-    /// The tunnel's name, which its interface has as well.
+    /// The name of the tunnel and of its interface.
     public let name: String
     /// The thread of the tunnel's network.
     let loop: EventLoop
@@ -53,7 +54,7 @@ public final class LinuxPlatform: TunnelPlatform {
     /// - Parameters:
     ///   - name: 1 to 15 letters, digits and the characters `_=+.-`.
     ///   - options: The setup beyond the tunnel's settings.
-    ///   - logger: Where failures are logged.
+    ///   - logger: Logs failures.
     /// - Throws: `.invalidTunnelName`; `.netlink` without netlink or threads.
     public convenience init(
         name: String, options: LinuxHostOptions = LinuxHostOptions(), logger: Logger = Logger(label: "tunnel")
@@ -70,7 +71,7 @@ public final class LinuxPlatform: TunnelPlatform {
         self.options = options
         self.logger = logger
         self.resolver = resolver
-        // Sockets belong to the namespace of the thread that makes them, and so does a thread.
+        // Sockets and threads belong to the network namespace of the thread that creates them.
         let network = try LinuxNetwork(resolver: resolver)
         core = OnLoop(
             LinuxPlatformCore(
@@ -86,10 +87,10 @@ public final class LinuxPlatform: TunnelPlatform {
             resolver: resolver.file, loop: loop)
         core.core.pollsResolver = watch.unwatched.contains(.resolver)
         core.core.wake = { [weak watch, weak loop] in _ = loop?.perform { [weak watch] in watch?.check() } }
-        // Other threads can read the problems while this one waits.
+        // Other threads can then read the problems while this thread waits.
         core.core.published = { [shared, unowned core = core.core] in shared.update(from: core) }
         do throws(TunnelIOError) {
-            // It does not keep the host's work alive, and ends with the watch.
+            // The callback does not keep the host's work alive, and ends with the watch.
             let rulesDeleted: @Sendable (Set<PolicyRule>?) -> Void = { [weak core, shared] deleted in
                 guard let core else { return }
                 core.core.restoreRules(deleted)
@@ -118,50 +119,51 @@ public final class LinuxPlatform: TunnelPlatform {
     /// The changes by other processes that were repaired.
     public var repairs: NetworkRepairs { shared.repairs }
 
-    /// The parts of the tunnel's network that are not in effect at present, and since when.
+    /// The parts of the tunnel's network that are not in effect now, each with the time since when.
     public var problems: [NetworkProblem] { shared.problems }
 
-    /// The leak policy in effect: stricter than that of the settings if one was held while the tunnel was up, until its end.
+    /// The leak policy in effect. It is stricter than that of the settings if a stricter one was held while the tunnel
+    /// was up; this lasts until the tunnel's end.
     public var leakPolicy: LeakPolicy { shared.policy }
 
-    /// Sets a callback for an interface that was renamed or moved to another network namespace. It is called on the platform's
-    /// thread.
+    /// Sets the callback for the loss of the interface, which was renamed or moved to another network namespace. It is
+    /// called on the platform's thread.
     func onInterfaceLost(_ body: @escaping @Sendable (TunnelError) -> Void) {
         // The loop runs this before any later request.
         _ = loop.perform { [core] in core.core.interfaceLost = body }
     }
 
-    /// The mark that the tunnel's own sockets need (`SO_MARK`), by which their packets bypass the tunnel's routes and
-    /// through its firewall; nil before the first start. It stays the same while the tunnel is up.
+    /// The mark that the tunnel's own sockets need (`SO_MARK`) so that their packets bypass the tunnel's routes and
+    /// pass its firewall; `nil` before the first start. It stays the same while the tunnel is up.
     public var socketMark: UInt32? { mark.withLock { $0 } }
 
-    /// Undoes the changes of a tunnel of this name that ended without undoing them, in the calling thread's network
-    /// namespace. It also removes changes that only the kernel lists, since a journal may have been deleted or damaged. Waits
-    /// for the kernel and for programs: seconds, or a minute or two if resolvconf hangs.
-    /// - Returns: The undone changes, for people; empty if there were none.
-    /// - Throws: `.tunnelRunning`; `.incompleteUndo`, after which it can be tried again; `.journalLost` if previous values
-    ///   are lost.
+    /// Undoes the changes that a tunnel of this name left when it ended, in the calling thread's network namespace. It
+    /// also removes changes that only the kernel lists, because a journal may have been deleted or damaged. It waits
+    /// for the kernel and for programs: for seconds, or for a minute or two if resolvconf hangs.
+    /// - Returns: The undone changes, as text for users; empty if there were none.
+    /// - Throws: `.tunnelRunning`; `.incompleteUndo`, after which the call can be repeated; `.journalLost` if previous
+    ///   values are lost.
     public static func cleanUp(
         name: String, options: LinuxHostOptions = LinuxHostOptions()
     ) throws(LinuxNetworkError) -> [String] {
         try cleanUp(name: name, directory: JournalDirectory(path: options.journalFolder))
     }
 
-    /// Undoes the remains of a tunnel like ``cleanUp(name:options:)``, and waits for the lock of the journals no longer than `directory`
-    /// allows.
+    /// Undoes the remains of a tunnel like ``cleanUp(name:options:)``, but waits for the lock of the journals for at
+    /// most the limit of `directory`.
     package static func cleanUp(name: String, directory: JournalDirectory) throws(LinuxNetworkError) -> [String] {
         try JournalDirectory.validate(name)
         return try undoRemains(name, directory, LinuxNetwork())
     }
 
-    /// The names of the tunnels that run or have left something behind.
+    /// Returns the names of the tunnels that run or that have left changes behind.
     public static func tunnels(options: LinuxHostOptions = LinuxHostOptions()) -> [String] {
         JournalDirectory(path: options.journalFolder).names()
     }
 
     // MARK: - TunnelPlatform
 
-    /// Undoes the changes that a crash left, and blocks all packets from the start on if the policy demands it.
+    /// Undoes the changes that a crash left, and blocks all packets from now on if the policy requires it.
     public func prepare(_ policy: LeakPolicy) async throws(TunnelError) {
         try await onThread { (core) throws(TunnelError) in
             do throws(LinuxNetworkError) {
@@ -172,30 +174,30 @@ public final class LinuxPlatform: TunnelPlatform {
         }
     }
 
-    /// Replaces the present settings; if that fails, the present ones stay.
+    /// Replaces the present settings. If that fails, the present ones stay.
     public func apply(_ settings: TunnelSettings) async throws(TunnelError) -> any TunDevice {
         let watch = watch
         return try await onThread { (core) throws(TunnelError) in
             do throws(TunnelError) {
                 return try core.apply(settings)
             } catch {
-                // The previous settings may be in effect only in part.
+                // The previous settings may be in effect only in part, so schedule a repair.
                 watch.scheduleRetry()
                 throw error
             }
         }
     }
 
-    /// Undoes all changes, or all but those that block packets.
+    /// Undoes all changes, or all except those that block packets.
     public func tearDown(leavingBlocked: Bool) async {
         do throws(TunnelError) {
             try await onThread { (core) throws(TunnelError) in core.tearDown(leavingBlocked: leavingBlocked) }
         } catch {
-            // The thread ends with the object, so the call cannot happen then.
+            // The thread ends only with this object, so this cannot happen.
         }
     }
 
-    /// The name servers of the machine's manager, without those of the tunnel.
+    /// Returns the name servers of the machine's manager, without those of the tunnel.
     public func outsideNameServers() async -> [IPAddress] {
         do throws(TunnelError) {
             return try await onThread { (core) throws(TunnelError) in core.outsideNameServers() }
@@ -204,7 +206,7 @@ public final class LinuxPlatform: TunnelPlatform {
         }
     }
 
-    /// A path with the name servers that it has outside of the tunnel. On the loop's thread.
+    /// Returns the path with its name servers outside the tunnel. Call it on the loop's thread.
     func completed(_ path: NetworkPath) -> NetworkPath {
         guard !path.isCutOff else { return path }
         var path = path
@@ -212,14 +214,14 @@ public final class LinuxPlatform: TunnelPlatform {
         return path
     }
 
-    /// A path with the name servers that it has before there is a tunnel.
+    /// Returns the path with its name servers, before there is a tunnel.
     func firstPath(_ path: NetworkPath) -> NetworkPath {
         guard !path.isCutOff else { return path }
         var path = path
         do throws(LinuxNetworkError) {
             path.dnsServers = try resolver.outsideServers(tunnel: name, record: nil)
         } catch {
-            // The caller asks again, and the log has the reason.
+            // The caller repeats this later, and the reason has been logged.
         }
         return path
     }

@@ -6,15 +6,15 @@ import PacketTunnel
 
 /// Other tunnels of this host, as their journals and the kernel list them.
 extension LinuxPlatformCore {
-    /// A route that another tunnel has already, and keeps.
+    /// A route that another tunnel already has and keeps.
     struct SharedRoute: Hashable {
         var tunnel: String
         var route: ForeignRoute.Key
     }
 
-    // MARK: - Tunnels that do not go together
+    // MARK: - Conflicting tunnels
 
-    /// Compares the steps of this tunnel with the running tunnels. For the owner of the lock of the journals.
+    /// Compares the steps of this tunnel with the running tunnels. The caller must hold the lock of the journals.
     /// - Throws: `.tunnelConflict` if one of two tunnels would not carry its packets.
     func checkOtherTunnels(_ steps: [Change], _ settings: TunnelSettings) throws(LinuxNetworkError) {
         let others = directory.names().filter { $0 != name }
@@ -44,7 +44,7 @@ extension LinuxPlatformCore {
         return contents.pending.map(\.change)
     }
 
-    /// The policy rules of other tunnels, each with the process of its tunnel.
+    /// The policy rules of other tunnels, each with the process that runs the tunnel.
     func rulesOfOtherTunnels() -> [PolicyRule: JournalOwner] {
         var owners: [PolicyRule: JournalOwner] = [:]
         for other in directory.names() where other != name {
@@ -54,20 +54,21 @@ extension LinuxPlatformCore {
         return owners
     }
 
-    /// The leak policy of a running tunnel, which its firewall shows.
+    /// Returns the leak policy of a running tunnel, as shown by its firewall.
     private func policy(of tunnel: String, _ changes: [Change]) -> LeakPolicy {
         guard changes.contains(where: \.isFirewall) else { return .routeBased }
         do throws(LinuxNetworkError) {
             return LeakGuard.policy(in: try network.listed(LeakGuard.tableName(tunnel)))
         } catch {
-            // Without nft. A tunnel of the command line also holds its policy.
+            // nft is not available. A tunnel of the command line also stores its policy in a file.
             return ((try? directory.heldPolicy(tunnel)) ?? nil)?.policy ?? .routeBased
         }
     }
 
-    // MARK: - Routes that another tunnel has
+    // MARK: - Routes of other tunnels
 
-    /// The steps without the routes that other running tunnels have already: two tunnels do not replace each other's routes.
+    /// Returns the steps without the routes that other running tunnels already have, because tunnels do not replace
+    /// each other's routes.
     func leavingOutSharedRoutes(
         _ steps: [Change], _ settings: TunnelSettings
     ) throws(LinuxNetworkError) -> [Change] {
@@ -76,7 +77,7 @@ extension LinuxPlatformCore {
         let owners = try otherInterfaces()
         guard !owners.isEmpty else { return steps }
         let present = try routeOwners(owners)
-        // A route that another process removed is made again by the tunnel that had it.
+        // If another process removes a route, the tunnel that had it restores it.
         let stillClaimed = before.filter { shared in
             owners.values.contains(shared.tunnel) && present[shared.route] == nil
                 && claimedRoutes(of: shared.tunnel).contains(shared.route)
@@ -91,7 +92,7 @@ extension LinuxPlatformCore {
                 kept.append(step)
             }
         }
-        // The kernel adds these itself, and takes the first of those to one network.
+        // The kernel adds these routes itself. If several lead to one network, it uses the first.
         for network in settings.attachedRoutes {
             guard let shared = present.first(where: { $0.key.destination == network && $0.key.isInMainTable })
             else { continue }
@@ -100,7 +101,7 @@ extension LinuxPlatformCore {
         return kept
     }
 
-    /// The routes among steps that the kernel has for other tunnels' interfaces.
+    /// Returns those routes in `steps` that the kernel lists with other tunnels' interfaces.
     func routesOfOthers(_ steps: [Change]) throws(LinuxNetworkError) -> Set<Change> {
         let routes = steps.filter { $0.isRoute }
         guard !routes.isEmpty else { return [] }
@@ -114,7 +115,7 @@ extension LinuxPlatformCore {
             })
     }
 
-    /// The numbers of other tunnels' interfaces, each with the tunnel's name.
+    /// The indexes of other tunnels' interfaces, with the names of the tunnels.
     private func otherInterfaces() throws(LinuxNetworkError) -> [UInt32: String] {
         let names = Set(directory.names()).subtracting([name])
         guard !names.isEmpty else { return [:] }
@@ -123,7 +124,7 @@ extension LinuxPlatformCore {
             uniquingKeysWith: { first, _ in first })
     }
 
-    /// The routes that lead to these interfaces and come first among those that differ in nothing else.
+    /// Returns the routes that lead to these interfaces and that come first among routes with the same key.
     private func routeOwners(_ owners: [UInt32: String]) throws(LinuxNetworkError) -> [ForeignRoute.Key: String] {
         var found: [ForeignRoute.Key: String?] = [:]
         for isIPv6 in [false, true] {
@@ -143,14 +144,14 @@ extension LinuxPlatformCore {
             })
     }
 
-    /// The routes that other tunnels have, as text, by the tunnel.
+    /// The routes that other tunnels have, as text, by tunnel.
     private var sharedNetworks: [(tunnel: String, networks: String)] {
         Dictionary(grouping: sharedRoutes, by: \.tunnel).sorted { $0.key < $1.key }.map { tunnel, routes in
             (tunnel, LinuxNetworkError.list(routes.map(\.route.destination.description), separator: ", "))
         }
     }
 
-    /// Warns of the routes that other tunnels have, each time that they change.
+    /// Logs a warning about the routes that other tunnels have, whenever they change.
     func warnOfSharedRoutes() {
         for (tunnel, networks) in sharedNetworks {
             warnOnce(
@@ -158,18 +159,18 @@ extension LinuxPlatformCore {
         }
     }
 
-    /// Adds the routes that other tunnels have to the findings of the check.
+    /// Adds the routes that other tunnels have to the results of the check.
     func reportSharedRoutes() {
         for (tunnel, networks) in sharedNetworks {
             report(
-                "routes that tunnel '\(tunnel)' has too", "it keeps them while it is up: \(networks)",
+                "routes that tunnel '\(tunnel)' also has", "it keeps them while it is up: \(networks)",
                 after: RepairBackoff.pause)
         }
     }
 }
 
 extension TunnelClaim {
-    /// The packets that a tunnel with this journal takes.
+    /// Describes the packets that a tunnel with this journal routes.
     fileprivate init(name: String, policy: LeakPolicy, _ changes: [Change]) {
         var routes: [Route] = []
         var rules: [PolicyRule] = []
@@ -187,7 +188,7 @@ extension TunnelClaim {
 }
 
 extension TunnelClaim.Conflict {
-    /// The reason, for people.
+    /// The reason, as text for users.
     fileprivate var text: String {
         switch self {
         case .taken(let lost, isOfOther: true): "packets that its route to \(lost) is for would go into this tunnel"
@@ -201,7 +202,8 @@ extension TunnelClaim.Conflict {
 }
 
 extension TunnelSettings {
-    /// The networks that the kernel routes to the tunnel's interface because of its addresses, and that are routed into the tunnel.
+    /// The networks that the kernel routes to the tunnel's interface because of its addresses, if they are also routed
+    /// into the tunnel.
     fileprivate var attachedRoutes: [IPPrefix] {
         let included = effectiveRoutes
         return addresses.map(\.network).filter { network in

@@ -10,29 +10,29 @@ import TunnelSystem
 
 /// Repairs of the tunnel's network.
 extension LinuxPlatformCore {
-    /// The findings of one check.
+    /// The results of one check.
     struct Check {
         /// The parts that are not in effect, each with its problem.
         var found: [(part: String, what: String)] = []
         /// The time in nanoseconds until the next check; `nil` if none is needed.
         var next: Int64?
 
-        /// Has the next check come after this time at the latest.
+        /// Makes the next check happen after this time at the latest.
         mutating func repeatAfter(_ time: Int64) { next = min(next ?? .max, time) }
     }
 
-    /// The time until what failed is tried again, in nanoseconds.
+    /// The time until a failed step is retried, in nanoseconds.
     private static let retry = LaneClock.nanosecondsPerSecond
 
     /// Compares the network with the plan, and restores every difference.
     ///
-    /// A step that fails becomes one of the ``problems`` and does not stop the rest. Netlink changes come first, since they take
-    /// microseconds, and are checked several times a second while nft runs. While the firewall is not in effect, policy
-    /// rules refuse the packets that it would refuse.
+    /// A step that fails becomes one of the ``problems`` and does not stop the others. Netlink changes come first,
+    /// because they take microseconds; they are checked several times a second while nft runs. While the firewall is
+    /// not in effect, policy rules refuse the packets that it would refuse.
     /// - Parameters:
-    ///   - parts: the parts that may have changed.
-    ///   - culprit: the process that changed the firewall.
-    /// - Returns: the time in nanoseconds after which it must be called again; `nil` if everything is in effect.
+    ///   - parts: The parts that may have changed.
+    ///   - culprit: The process that changed the firewall.
+    /// - Returns: The time in nanoseconds after which it must be called again; `nil` if everything is in effect.
     func reconcile(
         _ parts: NetworkWatch.Parts, culprit: String? = nil
     ) -> Int64? {
@@ -42,14 +42,15 @@ extension LinuxPlatformCore {
             publish()
         }
         guard let ledger else { return nil }
-        // This takes microseconds. The rest may have to list thousands of routes of other programs.
+        // Check this first, because it takes microseconds. The other steps may have to list thousands of routes of
+        // other programs.
         if let table = plan.firewallTable, (try? network.lacksRules(table.name)) == true { raiseProtection(ledger) }
         let hasInterface = findInterface()
         keepRulesInFront(ledger)
         if settings != nil, hasInterface { restoreRouting(plan, ledger) }
         keepProtection(ledger)
         checkResolver(parts, ledger)
-        // Before the steps that wait for other processes' lock of the journals.
+        // Do this before the steps that wait for the lock of the journals, which another process may hold.
         if !plan.isEmpty { reconcileFirewall(parts, ledger, culprit) }
         attempt("the leak policy that is held for this tunnel") { () throws(LinuxNetworkError) in
             try followHeldPolicy(ledger, hasInterface: hasInterface)
@@ -64,9 +65,9 @@ extension LinuxPlatformCore {
         return check.next
     }
 
-    /// Restores changes that need no program, while the thread waits for one, or for the lock of the journals: deleted rules at each
-    /// call, and everything several times a second. Only changes that were made and not undone are restored, since the plan may be
-    /// about to change.
+    /// Restores changes that need no program, while the thread waits for a program or for the lock of the journals. It
+    /// restores deleted rules at each call, and everything several times a second. It restores only changes that were
+    /// made and not undone, because the plan may be about to change.
     func keepWhileWaiting(_ ledger: ChangeLedger) {
         guard !isKeeping else { return }
         isKeeping = true
@@ -83,10 +84,10 @@ extension LinuxPlatformCore {
         published()
     }
 
-    /// The time after which an nft that has not answered is a problem, in nanoseconds.
+    /// The time after which an nft that has not ended counts as a problem, in nanoseconds.
     private static let slowness: Int64 = 750_000_000
 
-    /// Adds the rules in place of a firewall that is lost, or is not known to be in effect, while the thread waits.
+    /// Adds the rules that replace the firewall, if it is lost or may not be in effect, while the thread waits.
     private func keepFirewall(_ ledger: ChangeLedger) {
         guard let table = plan.firewallTable else { return }
         let isUnknown = firewallAsked.map { LaneClock.now() - $0 >= Self.slowness } == true
@@ -98,7 +99,7 @@ extension LinuxPlatformCore {
         raiseProtection(ledger)
     }
 
-    /// Reports the error of a step, which does not stop the check.
+    /// Runs a step, and reports its error without stopping the check.
     func attempt(_ part: String, _ body: () throws(LinuxNetworkError) -> Void) {
         do throws(LinuxNetworkError) {
             try body()
@@ -112,7 +113,7 @@ extension LinuxPlatformCore {
         check.repeatAfter(time)
     }
 
-    /// Makes the findings of the check, so far, the present problems, and logs the changes.
+    /// Makes the results so far the present problems, and logs the differences.
     private func publish(isComplete: Bool = true) {
         var found = check.found
         if ledger != nil, let firewallProblem {
@@ -127,7 +128,8 @@ extension LinuxPlatformCore {
 
     // MARK: - The interface
 
-    /// Looks for the tunnel's interface. The data plane notices a deleted interface; a renamed or moved one ends the tunnel here.
+    /// Looks up the tunnel's interface. The data plane notices if the interface is deleted. If it is renamed or moved,
+    /// this ends the tunnel.
     /// - Returns: `true` if the interface exists under the tunnel's name.
     private func findInterface() -> Bool {
         guard let device else { return false }
@@ -161,7 +163,7 @@ extension LinuxPlatformCore {
 
     private func restoreRouting(_ plan: [Change], _ ledger: ChangeLedger) {
         let changes = plan.filter { !$0.isFirewall }
-        // In the order of a plan: rules, which divert packets, come last.
+        // Use the order of a plan: rules come last, because they divert packets.
         for isOfKind in [{ !$0.isRoute && !$0.isRule }, \.isRoute, \.isRule] as [(Change) -> Bool] {
             attempt("the tunnel's addresses, routes and rules") { () throws(LinuxNetworkError) in
                 try restore(changes.filter(isOfKind), ledger)
@@ -169,8 +171,8 @@ extension LinuxPlatformCore {
         }
     }
 
-    /// Restores the changes that are not in effect, except for the firewall, whose repairs never pause. All are tried; failures are
-    /// reported.
+    /// Restores the changes that are not in effect, except the firewall, whose repairs never pause. Continues after a
+    /// failure, and reports each.
     /// - Throws: ``LinuxNetworkError`` if the kernel's lists cannot be read.
     func restore(_ changes: [Change], _ ledger: ChangeLedger) throws(LinuxNetworkError) {
         guard !changes.isEmpty else { return }
@@ -179,7 +181,7 @@ extension LinuxPlatformCore {
         let missing = try ledger.undone(of: changes)
         let taken = try routesOfOthers(missing)
         for change in missing where !taken.contains(change) {
-            // A repair takes microseconds, so the rules of a strict policy never pause.
+            // The repairs of a strict policy's rules never pause, because a repair takes microseconds.
             if backoff.isPaused(change, at: now), !(change.isRule && policy.blocksAfterFailure) {
                 reportContest(change)
             } else {
@@ -188,7 +190,7 @@ extension LinuxPlatformCore {
         }
         let repair = ledger.repair(undone)
         for (change, error) in repair.failures { report(change.summary, "\(error)") }
-        // Rules may be restored a hundred times a second; the log has the first repairs of a series.
+        // Rules may be restored a hundred times a second, so log only the first repairs of a series.
         let logged = repair.made.filter { !backoff.isPaused($0, at: now) }
         for change in repair.made { backoff.recordRepair(change, at: now) }
         if logged.isEmpty, let last = repair.made.last { repairs.record(last.summary) }
@@ -200,7 +202,7 @@ extension LinuxPlatformCore {
         }
     }
 
-    /// Reports a change whose repair pauses.
+    /// Reports a change whose repair is paused.
     func reportContest(_ change: Change) {
         report(
             change.summary, "another process undoes it again and again, so it is restored every 30 seconds only",
@@ -218,7 +220,7 @@ extension LinuxPlatformCore {
         plan.first(where: \.isResolver)
     }
 
-    /// Applies a policy that was held after the start, if it is stricter than the present one.
+    /// Applies a policy that was held after the tunnel's start, if it is stricter than the present one.
     func followHeldPolicy(_ ledger: ChangeLedger, hasInterface: Bool) throws(LinuxNetworkError) {
         guard let held = try directory.heldPolicy(name)?.policy, held > policy else { return }
         try checkTable(held)
@@ -231,7 +233,7 @@ extension LinuxPlatformCore {
             } else if let table = try leakGuard().table {
                 next = [.firewall(table)] + plan.filter { !$0.isFirewall }
             } else {
-                // The policy depends on routes, which are not known yet.
+                // The policy depends on routes that are not known yet.
                 return
             }
             try follow(next, ledger)
@@ -247,7 +249,7 @@ extension LinuxPlatformCore {
         }
     }
 
-    /// Replaces the plan with another. A change that fails does not stop the others, and is tried again at the next check.
+    /// Replaces the plan. A change that fails does not stop the others, and the next check retries it.
     private func follow(_ next: [Change], _ ledger: ChangeLedger) throws(LinuxNetworkError) {
         let before = numbers
         let failures = try ledger.applyAll(next + protection)
@@ -264,7 +266,7 @@ extension LinuxPlatformCore {
         }
     }
 
-    /// Adapts routes and firewall to the present local networks.
+    /// Adapts routes and firewall to the current local networks.
     private func followLocalNetworks(_ ledger: ChangeLedger) throws(LinuxNetworkError) {
         let before = localNetworks
         let next: [Change]
@@ -294,7 +296,7 @@ extension LinuxPlatformCore {
         if let table = plan.firewallTable {
             // If the kernel does not answer, nft compares the table.
             let lacksRules = try? network.lacksRules(table.name)
-            // The rules refuse packets while nft runs.
+            // The rules block packets while nft runs.
             if lacksRules == true { raiseProtection(ledger) }
             if parts.contains(.firewall) || lacksRules != false || firewallProblem != nil {
                 firewallAsked = LaneClock.now()
@@ -312,7 +314,7 @@ extension LinuxPlatformCore {
             firewallProblem = nil
         }
         guard firewallProblem == nil, !protection.isEmpty else { return }
-        // The next loss may come before the next check.
+        // Another loss may occur before the next check, so keep the rules.
         if let table = plan.firewallTable, backoff.isRepeated(.firewall(table), at: LaneClock.now()) {
             report(
                 "the firewall", "another process removes it again and again, so policy rules stay in effect too",
@@ -322,8 +324,8 @@ extension LinuxPlatformCore {
         }
     }
 
-    /// Loads the firewall again if another process deleted it while a start or a change of the settings was under way: no check
-    /// ran then.
+    /// Loads the firewall again if another process deleted it during a start or a change of the settings, when no check
+    /// runs.
     func reloadLostFirewall(_ ledger: ChangeLedger) throws(LinuxNetworkError) {
         guard let table = plan.firewallTable, (try? network.lacksRules(table.name)) == true else { return }
         logRepair(try ledger.restore([.firewall(table)]))
@@ -339,7 +341,7 @@ extension LinuxPlatformCore {
         logRepair(made, by: culprit)
     }
 
-    /// Adds policy rules that refuse packets outside the tunnel while the firewall is not in effect.
+    /// Adds policy rules that block packets outside the tunnel while the firewall is not in effect.
     private func raiseProtection(_ ledger: ChangeLedger) {
         guard policy.blocksAfterFailure, let numbers else { return }
         if protection.isEmpty {
@@ -350,7 +352,7 @@ extension LinuxPlatformCore {
         keepProtection(ledger)
     }
 
-    /// Restores the rules in place of the firewall. These repairs never pause.
+    /// Restores the rules that replace the firewall. These repairs never pause.
     func keepProtection(_ ledger: ChangeLedger) {
         guard !protection.isEmpty else { return }
         attempt("the rules in place of the firewall") { () throws(LinuxNetworkError) in
@@ -360,7 +362,7 @@ extension LinuxPlatformCore {
         }
     }
 
-    /// Removes the rules in place of the firewall, which is in effect again.
+    /// Removes the rules that replace the firewall, because it is in effect again.
     private func dropProtection(_ ledger: ChangeLedger) {
         guard !protection.isEmpty else { return }
         attempt("the removal of the rules in place of the firewall") { () throws(LinuxNetworkError) in
@@ -377,7 +379,7 @@ extension [Change] {
         return nil
     }
 
-    /// The number of the interface that the steps bring up.
+    /// The index of the interface that the steps bring up.
     fileprivate var interfaceIndex: UInt32? {
         for step in self { if case .link(let interface, _) = step { return interface.index } }
         return nil

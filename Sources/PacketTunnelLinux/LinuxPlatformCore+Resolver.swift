@@ -8,21 +8,21 @@ import TunnelIO
 
 /// Repairs of the tunnel's name servers. The manager's programs may take long, so they run on a separate thread.
 extension LinuxPlatformCore {
-    /// A restoration that is under way.
+    /// A restoration in progress.
     typealias Restoration = BackgroundWork<ResolverControl.Restoration>
 
-    /// The time after which a restoration that has not ended is a problem, in nanoseconds.
+    /// The time after which a restoration that has not ended counts as a problem, in nanoseconds.
     private static let slowness = LaneClock.nanosecondsPerSecond
 
-    /// The change that sets the tunnel's name servers; `nil` if they are left out.
+    /// Returns the change that sets the tunnel's name servers; `nil` if they are left out.
     func resolverStep(_ dns: DNSSettings) throws(LinuxNetworkError) -> Change? {
-        // Later the file may be covered.
+        // Look for a mount now, because another program may mount a file over resolv.conf later.
         if resolverInForce == nil { resolverMount = MountedFile.mount(over: network.resolver.file) }
         let manager = try network.askResolver { (resolver) throws(LinuxNetworkError) in try resolver.manager() }
         if dns.servers.isEmpty, manager != .resolved {
-            // resolvconf replaces all servers by the tunnel's: without servers no name could be looked up.
+            // resolvconf replaces all servers by the tunnel's. Without servers no name could be resolved.
             logger.warning(
-                "search domains without name servers are left out: only systemd-resolved has a use for them")
+                "ignoring search domains without name servers: only systemd-resolved supports them")
             return nil
         }
         guard let manager else {
@@ -51,7 +51,7 @@ extension LinuxPlatformCore {
         return nil
     }
 
-    /// Checks the file that programs read, and has the name servers restored if another program has replaced it.
+    /// Checks resolv.conf, and restores the name servers if another program has replaced it.
     func checkResolver(_ parts: NetworkWatch.Parts, _ ledger: ChangeLedger) {
         guard let step = resolverInForce, case .resolver(let plan) = step, let record = ledger.resolverRecord else {
             return
@@ -73,7 +73,7 @@ extension LinuxPlatformCore {
             case .checkAgain(let time): check.repeatAfter(time)
             case .pause: reportContest(step)
             case .restore(let isFileGood, let replacement):
-                // It may have been mounted since the last check.
+                // Another program may have mounted a file over it since the last check.
                 lookForCover()
                 guard !isCovered(step, plan, record) else { return }
                 var record = record
@@ -91,8 +91,8 @@ extension LinuxPlatformCore {
         isResolverCovered = mount != nil && mount != resolverMount
     }
 
-    /// Reports a file that another program has mounted over resolv.conf since the start. Writing to it would change that program's
-    /// file and not the one that ``ChangeLedger`` restores.
+    /// Reports a file that another program has mounted over resolv.conf since the start. A write would change that
+    /// file, and not the one that ``ChangeLedger`` restores.
     private func isCovered(_ step: Change, _ plan: ResolverPlan, _ record: ResolverRecord) -> Bool {
         guard isResolverCovered else { return false }
         let path = network.resolver.file
@@ -106,8 +106,8 @@ extension LinuxPlatformCore {
         return true
     }
 
-    /// Takes the result of a restoration if it has ended.
-    /// - Returns: `true` while it runs.
+    /// Handles the result of a restoration that has ended.
+    /// - Returns: `true` while it is in progress.
     private func isRestoring(_ step: Change, _ plan: ResolverPlan, _ record: ResolverRecord) -> Bool {
         guard let restoration else { return false }
         guard let result = restoration.result else {
@@ -119,7 +119,8 @@ extension LinuxPlatformCore {
         return false
     }
 
-    /// Records another program's resolv.conf, which is restored after the tunnel. A failure does not stop the repair.
+    /// Stores another program's resolv.conf, in order to restore it after the tunnel. A failure does not stop the
+    /// repair.
     private func keep(_ replacement: ResolverFile, _ record: inout ResolverRecord, _ ledger: ChangeLedger) {
         record.replaced = replacement
         do throws(LinuxNetworkError) {
@@ -147,7 +148,7 @@ extension LinuxPlatformCore {
         }
     }
 
-    /// Waits for a restoration that is under way, before the manager gets other settings.
+    /// Waits for a restoration in progress, before the settings of the manager change.
     func awaitRestoration() {
         _ = restoration?.wait(meanwhile: network.whileWaiting)
         restoration = nil

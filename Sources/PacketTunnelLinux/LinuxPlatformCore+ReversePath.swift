@@ -5,8 +5,8 @@ import NetworkAddresses
 
 /// Neighbours whose packets a strict ``ReversePathFilter`` would drop.
 extension LinuxPlatformCore {
-    /// The steps that loosen the filters of interfaces whose neighbours have addresses that are routed into the tunnel. Packets to the
-    /// tunnel's own addresses are still dropped there, by the firewall.
+    /// Returns the steps that loosen the reverse-path filter of interfaces whose neighbours have addresses that are
+    /// routed into the tunnel. The firewall still drops packets to the tunnel's own addresses on these interfaces.
     func looseReversePath(_ routing: RoutingPlan) throws(LinuxNetworkError) -> [Change] {
         guard routing.usesOwnTable(isIPv6: false) else { return [] }
         let filter = try ReversePathFilter()
@@ -26,7 +26,7 @@ extension LinuxPlatformCore {
         return []
     }
 
-    /// The IPv4 networks and gateways that are reached directly by each interface.
+    /// Returns the IPv4 networks and gateways that are directly reachable, by interface.
     private func neighbours() throws(LinuxNetworkError) -> [UInt32: [IPPrefix]] {
         var neighbours: [UInt32: [IPPrefix]] = [:]
         for assignment in try network.netlink.addresses() where !assignment.address.isIPv6 {
@@ -45,6 +45,6 @@ extension LinuxPlatformCore {
 }
 
 extension RouteSocket.Link {
-    /// Whether addresses are looked up by ARP there: `ARPHRD_ETHER`.
+    /// Whether the interface resolves addresses by ARP (`ARPHRD_ETHER`).
     fileprivate var usesARP: Bool { hardware == 1 }
 }

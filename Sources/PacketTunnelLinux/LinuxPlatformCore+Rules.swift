@@ -7,25 +7,25 @@ import NetworkAddresses
 import PacketTunnel
 import TunnelIO
 
-/// Policy rules that other programs delete, or put in front of the tunnel's.
+/// Handles policy rules that other programs delete or insert before the tunnel's rules.
 extension LinuxPlatformCore {
     // MARK: - Deleted rules
 
-    /// The least time between two repairs right after rules were deleted, in nanoseconds.
+    /// The minimum time between two repairs of deleted rules, in nanoseconds.
     private static let repairInterval: Int64 = 5_000_000
 
-    /// Restores the tunnel's rules among those that the kernel has just reported as deleted. The check that follows restores the
-    /// rest.
+    /// Restores those of the tunnel's rules that the kernel has just reported as deleted. The following check restores
+    /// everything else.
     /// - Parameter deleted: The deleted rules; `nil` if they are not known.
     func restoreRules(_ deleted: Set<PolicyRule>?) {
         guard let ledger else { return }
-        // A rule that the tunnel itself has undone is not among those that were made.
+        // Rules that the tunnel itself removed are not in `made`.
         let lost = ledger.made.filter { change in
             guard let rule = change.rule else { return false }
             return deleted?.contains(rule) ?? true
         }
         guard !lost.isEmpty else { return }
-        // A program that deletes them in a loop must not take all of the processor.
+        // Another program may delete the rules in a loop, so limit the use of the processor.
         let rest = rulesRestored + Self.repairInterval - LaneClock.now()
         if rest > 0 { usleep(UInt32(clamping: rest / 1000)) }
         rulesRestored = LaneClock.now()
@@ -40,17 +40,18 @@ extension LinuxPlatformCore {
 
     // MARK: - Rules in front of the tunnel's
 
-    /// A policy rule in front of the last rule of the tunnel, which may keep packets from the tunnel.
+    /// A policy rule before the last rule of the tunnel. It may divert packets from the tunnel.
     struct Intruder {
         var found: PolicyRule.Found
-        /// Whether it belongs to a tunnel that started before this one, and has moved its rules.
+        /// Whether it belongs to a tunnel that started earlier and has moved its rules.
         var isOfTunnel: Bool
     }
 
-    /// Finds rules of other programs in front of the tunnel's. Under a policy that holds packets back the tunnel's rules move in front
-    /// of them, as though the tunnel had just started. Under `routeBased` such a rule is a problem if packets go outside the tunnel.
+    /// Finds other programs' rules before the tunnel's rules. Under a policy that blocks packets, the tunnel's rules
+    /// move before them, as if the tunnel had just started. Under `routeBased` such a rule is a problem if packets
+    /// bypass the tunnel.
     ///
-    /// Rules of a tunnel that started later stay in front.
+    /// Rules of a tunnel that started later stay before this tunnel's rules.
     func keepRulesInFront(_ ledger: ChangeLedger) {
         for isIPv6 in [false, true] {
             attempt("the order of \(isIPv6 ? "IPv6" : "IPv4") rules") { () throws(LinuxNetworkError) in
@@ -65,7 +66,7 @@ extension LinuxPlatformCore {
         let mine = Set(own + ledger.made.compactMap(\.rule))
         let present = try network.netlink.rules(isIPv6: isIPv6)
         let others = present.filter { !($0.isWhole && mine.contains($0.rule)) }
-        // A rule that is restored comes after those of the same preference.
+        // A restored rule is placed after the others with the same preference.
         let bound = crowdedFamilies.contains(isIPv6) ? numbers.priority(isIPv6: isIPv6) + 2 : last
         let intruders = intruders(others.filter { $0.rule.priority <= bound }, numbers)
         guard let intruder = intruders.first else {
@@ -80,7 +81,7 @@ extension LinuxPlatformCore {
         let now = LaneClock.now()
         var key = intruder.found.rule
         key.priority = 0
-        // Two programs may take turns. Without a firewall the rules must be in front.
+        // Two programs may alternate. Without a firewall the tunnel's rules must come first.
         if protection.isEmpty, backoff.isPaused(.rule(key), at: now) {
             report(
                 Self.part(isIPv6),
@@ -88,7 +89,8 @@ extension LinuxPlatformCore {
                     + "seconds only; " + Self.remedy(intruder.found.rule), after: RepairBackoff.pause)
             return
         }
-        // Nothing comes before a rule of preference 0: the kernel inserts a rule after those of the same preference.
+        // No rule can come before one with preference 0, because the kernel inserts a rule after those with the same
+        // preference.
         let hasFirst = intruders.contains { $0.found.rule.priority == 0 }
         guard !hasFirst, let free = try? RoutingNumbers.freePriority(before: others.map(\.rule)) else {
             crowdedFamilies.insert(isIPv6)
@@ -110,15 +112,15 @@ extension LinuxPlatformCore {
     private static func part(_ isIPv6: Bool) -> String { "the place of the tunnel's \(isIPv6 ? "IPv6" : "IPv4") rules" }
 
     private static func remedy(_ rule: PolicyRule) -> String {
-        // The rule for the machine's own addresses has preference 0, too, and comes first.
+        // The rule for the machine's own addresses also has preference 0 and comes first.
         let rest = rule.priority > 0 ? "" : rule.table == 0 ? " prohibit" : " table \(rule.table)"
         return "delete it with 'ip \(rule.isIPv6 ? "-6 " : "")rule delete preference \(rule.priority)\(rest)'"
     }
 
-    /// The rules among those in front that may keep packets from the tunnel.
+    /// Returns those of the preceding rules that may divert packets from the tunnel.
     private func intruders(_ inFront: [PolicyRule.Found], _ numbers: RoutingNumbers) -> [Intruder] {
         let found = inFront.filter { found in
-            // A rule for the tunnel's mark routes the tunnel's own packets.
+            // A rule for the tunnel's mark routes only the tunnel's own packets.
             found.divertsPackets && !(found.rule.mark == numbers.mark && !found.rule.isInverted)
         }
         guard !found.isEmpty else {
@@ -136,7 +138,8 @@ extension LinuxPlatformCore {
         }
     }
 
-    /// Moves the tunnel's rules of a family. The former ones are undone with the next change of the plan, right after this.
+    /// Moves the tunnel's rules of a family. The next change of the plan, immediately after this, removes the previous
+    /// ones.
     private func move(isIPv6: Bool, to priority: UInt32, _ ledger: ChangeLedger) throws(LinuxNetworkError) {
         guard let before = numbers else { return }
         var next = before
@@ -149,7 +152,7 @@ extension LinuxPlatformCore {
         let (plan, protection) = (self.plan.map(moved), self.protection.map(moved))
         let rules = (plan + protection).filter { $0.rule?.isIPv6 == isIPv6 }
         if let failure = try ledger.holdBack(by: rules).first {
-            // The next change of the plan undoes those that were made.
+            // The next change of the plan removes the rules that were made.
             isPlanIncomplete = true
             throw failure.error
         }
@@ -157,15 +160,15 @@ extension LinuxPlatformCore {
         crowdedFamilies.remove(isIPv6)
     }
 
-    /// The rule that refuses packets in place of the firewall. Its usual place is behind the tunnel's rules; if there is no room in
-    /// front of another program's rule, it precedes every rule and blocks packets into the tunnel, too.
+    /// The rule that blocks packets in place of the firewall. It normally follows the tunnel's rules. If there is no
+    /// room before another program's rule, it precedes all rules and also blocks packets into the tunnel.
     func prohibition(isIPv6: Bool, _ numbers: RoutingNumbers) -> PolicyRule {
         let isCrowded = crowdedFamilies.contains(isIPv6)
         return .prohibition(
             isIPv6: isIPv6, priority: isCrowded ? 0 : numbers.priority(isIPv6: isIPv6) + 2, mark: numbers.mark)
     }
 
-    /// Puts the rule in place of the firewall back behind the tunnel's rules.
+    /// Moves the rule that replaces the firewall back behind the tunnel's rules.
     private func leaveCrowd(
         isIPv6: Bool, _ numbers: RoutingNumbers, _ ledger: ChangeLedger
     ) throws(LinuxNetworkError) {
@@ -173,7 +176,7 @@ extension LinuxPlatformCore {
         do throws(LinuxNetworkError) {
             try replaceProtection(isIPv6: isIPv6, numbers, ledger)
         } catch {
-            // The next check tries again.
+            // The next check repeats this.
             crowdedFamilies.insert(isIPv6)
             throw error
         }
@@ -191,11 +194,11 @@ extension LinuxPlatformCore {
 
     // MARK: - Packets outside the tunnel
 
-    /// Reports a rule in front of the tunnel's by which packets for the tunnel go elsewhere.
+    /// Reports a rule before the tunnel's rules that diverts packets from the tunnel.
     private func reportDetour(
         _ intruders: [Intruder], isIPv6: Bool, _ numbers: RoutingNumbers
     ) throws(LinuxNetworkError) {
-        // A rule for some packets is an exception that the host's administrator has made.
+        // A rule for only some packets is an exception that the host's administrator made.
         guard let intruder = intruders.first(where: \.found.isForAllPackets),
             let probe = probe(isIPv6: isIPv6, numbers), let index = try network.netlink.link(named: name)?.index
         else { return }
@@ -206,7 +209,7 @@ extension LinuxPlatformCore {
                 + Self.remedy(intruder.found.rule), after: RepairBackoff.pause)
     }
 
-    /// An address that the tunnel's own table leads into the tunnel.
+    /// Returns an address that the tunnel's own table routes into the tunnel.
     private func probe(isIPv6: Bool, _ numbers: RoutingNumbers) -> IPAddress? {
         let routes = plan.compactMap { change -> Route? in
             guard case .route(let route) = change, route.table == numbers.mark, route.destination.isIPv6 == isIPv6
@@ -215,7 +218,7 @@ extension LinuxPlatformCore {
             }
             return route
         }
-        // No packet is sent to this address, which is for documentation (RFC 5737, RFC 3849).
+        // No packet is sent to this address, which is reserved for documentation (RFC 5737, RFC 3849).
         let documentation = try? IPAddress(isIPv6 ? "2001:db8::1" : "198.51.100.1")
         let candidates = [documentation].compactMap(\.self) + routes.map(\.destination.address)
         return candidates.first { address in
@@ -236,10 +239,10 @@ extension RoutingNumbers {
 }
 
 extension PolicyRule {
-    /// The place among the three priorities of a tunnel.
+    /// The position of the rule among the three priorities of a tunnel.
     fileprivate var place: UInt32 { isProhibition ? 2 : isInverted ? 1 : 0 }
 
-    /// The rule of another program, for people.
+    /// The description of another program's rule, for users.
     fileprivate var detour: String {
         "another program's \(isIPv6 ? "IPv6" : "IPv4") rule with preference \(priority)"
             + (isProhibition || table == 0 ? "" : " for table \(table)")

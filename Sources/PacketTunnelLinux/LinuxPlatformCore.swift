@@ -7,7 +7,8 @@ import NetworkAddresses
 import PacketTunnel
 import TunnelIO
 
-/// The work of ``LinuxPlatform`` without its thread: for one thread at a time, in the network namespace of its creation.
+/// The implementation of ``LinuxPlatform`` without its thread. Only one thread at a time may use it, in the network
+/// namespace in which it was created.
 final class LinuxPlatformCore {
     let name: String
     let options: LinuxHostOptions
@@ -19,66 +20,67 @@ final class LinuxPlatformCore {
     private(set) var device: LinuxTun?
     var policy: LeakPolicy = .routeBased
     private(set) var settings: TunnelSettings?
-    /// The settings of the firewall, which stays when the other changes are undone.
+    /// The settings of the firewall, which may stay when the other changes are undone.
     private(set) var guardedSettings: TunnelSettings?
     var plan: [Change] = []
     private(set) var localNetworks: [IPPrefix] = []
-    /// The warnings that were logged already.
+    /// The warnings that have been logged.
     private var warnings: Set<String> = []
-    /// The policy rules that refuse packets while the firewall is not in effect; empty otherwise. They are kept like the plan.
+    /// The policy rules that block packets while the firewall is not in effect; otherwise empty. They are repaired like
+    /// the plan.
     var protection: [Change] = []
-    /// Whether a change of the plan failed when the plan last changed.
+    /// Whether a change failed when the plan was last changed.
     var isPlanIncomplete = false
-    /// Whether the firewall is an earlier process's.
+    /// Whether the firewall was left by an earlier process.
     var isAdopted = false
-    /// The routes of the present settings that other tunnels have and keep.
+    /// The routes of the present settings that other tunnels already have and keep.
     var sharedRoutes: [SharedRoute] = []
     /// The repaired changes of other processes.
     var repairs = NetworkRepairs()
-    /// The parts that are not in effect, as the last check has found them.
+    /// The parts that were not in effect at the last check.
     var problems = NetworkProblems()
-    /// The check that is under way.
+    /// The check in progress.
     var check = Check()
-    /// Whether a check is under way. Otherwise the start, a change of the settings or the end is.
+    /// Whether a check is in progress. Otherwise a start, a change of the settings or the end is.
     var isChecking = false
-    /// Whether ``keepWhileWaiting(_:)`` runs, which may wait too.
+    /// Whether ``keepWhileWaiting(_:)`` is running. It may itself wait.
     var isKeeping = false
     /// Called when the problems may have changed while the thread waits.
     var published: () -> Void = {}
-    /// The time at which the present comparison of the firewall by nft began; `nil` if none is under way.
+    /// The start time of the present comparison of the firewall by nft; `nil` if there is none.
     var firewallAsked: Int64?
     /// The reason why the firewall is not in effect; `nil` if it is, as far as is known.
     var firewallProblem: String?
     /// Called once when the interface was renamed or moved to another network namespace.
     var interfaceLost: ((TunnelError) -> Void)?
-    /// Whether that was called for the present interface.
+    /// Whether `interfaceLost` was called for the present interface.
     var isInterfaceLost = false
     var backoff = RepairBackoff()
-    /// The repairs of the name servers.
+    /// Decides about repairs of the name servers.
     var resolverKeeper = ResolverKeeper()
-    /// A repair of the name servers that is under way.
+    /// The repair of the name servers in progress.
     var restoration: Restoration?
     /// Whether a program has changed resolv.conf, or a file of its manager, since the last check.
     var isResolverChanged = false
     /// The mount over resolv.conf at the start, as in containers; `nil` if none existed.
     var resolverMount: Int?
-    /// Whether another file was mounted over resolv.conf since.
+    /// Whether another file was mounted over resolv.conf after the start.
     var isResolverCovered = false
-    /// Whether changes of resolv.conf are not reported, so that it has to be read again and again.
+    /// Whether resolv.conf must be polled, because its changes are not reported.
     var pollsResolver = false
-    /// Schedules a check; nil without a loop, where repairs run on the calling thread.
+    /// Schedules a check; `nil` without a loop, where repairs run on the calling thread.
     var wake: (@Sendable () -> Void)?
     private(set) var mtu = 0
     var numbers: RoutingNumbers?
-    /// The families of which a rule of another program leaves no room in front: `true` for IPv6.
+    /// The families in which there is no room before another program's rule: `true` for IPv6.
     var crowdedFamilies: Set<Bool> = []
-    /// The tunnels that rules in front of this tunnel's belong to; `nil` for another program's rule.
+    /// The owners of the rules before this tunnel's rules: the process of a tunnel, or `nil` for another program.
     var ruleOwners: [PolicyRule: JournalOwner?] = [:]
-    /// The time of the last repair of rules right after they were deleted.
+    /// The time of the last repair of deleted rules.
     var rulesRestored = Int64.min / 2
-    /// The times at which everything is checked while the thread waits.
+    /// Decides when to check everything while the thread waits.
     var waitingTurns = WaitingTurns()
-    /// Reads the notices of deleted rules while the thread waits; it does nothing without a thread that follows them.
+    /// Reads the notices of deleted rules while the thread waits. Does nothing if no thread follows them.
     var readNotices: () -> Void = {}
 
     /// - Parameter wrap: Wraps the network of the ledger, for tests.
@@ -100,13 +102,13 @@ final class LinuxPlatformCore {
 
     func prepare(_ policy: LeakPolicy) throws(LinuxNetworkError) {
         let policy = max(policy, try directory.heldPolicy(name)?.policy ?? .routeBased)
-        // Before there is a firewall that would have to go again.
+        // Check this before a firewall is loaded, which a failure would have to remove.
         try checkTable(policy)
         self.policy = policy
-        // Said before anything else: the way out may well be by that interface.
+        // Check this first, because the network path may use that interface.
         try checkInterface()
         if let left = ledger, !plan.contains(where: \.isFirewall) {
-            // Undoing was not complete.
+            // The last undo was incomplete.
             protection = []
             try left.undoAll()
             forgetLedger()
@@ -121,7 +123,7 @@ final class LinuxPlatformCore {
         try reloadLostFirewall(ledger)
     }
 
-    /// Forgets the ledger, whose changes were all undone.
+    /// Discards the ledger after all its changes were undone.
     private func forgetLedger() {
         (ledger, numbers, protection, firewallProblem) = (nil, nil, [], nil)
         (crowdedFamilies, ruleOwners) = ([], [:])
@@ -130,8 +132,8 @@ final class LinuxPlatformCore {
         sharedRoutes = []
     }
 
-    /// Puts the firewall that settings ask for in place, and leaves it to the tunnel that starts next.
-    /// - Parameter isStart: whether that tunnel starts now, next to the tunnels that run.
+    /// Loads the firewall for the settings, and leaves it for the next start of the tunnel.
+    /// - Parameter isStart: Whether the tunnel starts now, while other tunnels run.
     func hold(
         _ policy: LeakPolicy, _ settings: TunnelSettings, isStart: Bool = false
     ) throws(LinuxNetworkError) {
@@ -150,7 +152,7 @@ final class LinuxPlatformCore {
         }
     }
 
-    /// - Throws: An error if the policy needs rules, and the user chose a table, which has none.
+    /// - Throws: An error if the policy needs rules but the user chose a table, for which there are none.
     func checkTable(_ policy: LeakPolicy) throws(LinuxNetworkError) {
         guard options.namedTable == nil || policy.leavesDecisionToRoutes else {
             throw LinuxNetworkError(.leakPolicyNeedsRules)
@@ -165,7 +167,7 @@ final class LinuxPlatformCore {
             .netlink(operation: "set up interface '\(name)': the name belongs to one of another kind"), errno: EEXIST)
     }
 
-    /// `ARPHRD_NONE`, what TUN interfaces are.
+    /// `ARPHRD_NONE`, the hardware type of TUN interfaces.
     private static let tunnelHardware: UInt16 = 0xfffe
 
     private func requireLedger() throws(LinuxNetworkError) -> ChangeLedger {
@@ -177,7 +179,7 @@ final class LinuxPlatformCore {
         let keep = { [unowned self, unowned ledger] in keepWhileWaiting(ledger) }
         (network.whileWaiting, ledger.whileWaiting) = (keep, keep)
         plan = []
-        // No process has repaired it since its own ended.
+        // No process has repaired the firewall since its own process ended.
         if let left = ledger.firewall, let table = try network.presentTable(left) {
             ledger.adopt(.firewall(table))
             plan = [.firewall(table)]
@@ -221,7 +223,7 @@ final class LinuxPlatformCore {
             (self.settings, guardedSettings) = (settings, settings)
             var resolver: Change?
             if let dns = settings.dns { resolver = try resolverStep(dns) }
-            // Locked, so that of two tunnels that start together each knows of the other.
+            // Hold the lock, so that two tunnels that start at the same time know of each other.
             try ledger.locked { () throws(LinuxNetworkError) in
                 let next = try steps(settings, mtu: mtu, resolver: resolver)
                 try checkOtherTunnels(next, settings)
@@ -255,7 +257,7 @@ final class LinuxPlatformCore {
     }
 
     func tearDown(leavingBlocked: Bool) {
-        // Its owner has closed it, and the kernel has removed the addresses and routes of the interface.
+        // The owner has closed the interface, and the kernel has removed its addresses and routes.
         device?.close()
         device = nil
         settings = nil
@@ -263,7 +265,7 @@ final class LinuxPlatformCore {
         sharedRoutes = []
         guard let ledger else { return }
         do throws(LinuxNetworkError) {
-            // Before anything is undone.
+            // Do this before anything is undone.
             try followHeldPolicy(ledger, hasInterface: false)
         } catch {
             logger.error("cannot apply the leak policy that is held for this tunnel: \(error)")
@@ -273,7 +275,7 @@ final class LinuxPlatformCore {
             plan = leavingBlocked || isHeld ? plan.filter(\.isFirewall) : []
             if plan.isEmpty {
                 guardedSettings = nil
-                // Nothing restores them while they are undone.
+                // Clear this first, so that no repair restores the rules while they are removed.
                 protection = []
                 try ledger.undoAll()
                 forgetLedger()
@@ -325,9 +327,9 @@ final class LinuxPlatformCore {
         return steps
     }
 
-    /// Returns the interface at which the kernel drops answers to packets that are routed by the tunnel's mark, or `nil` if
-    /// there is none. Without nft the answers have no mark, so their source seems to be on the wrong side, which a strict
-    /// rp_filter refuses.
+    /// Returns the interface at which the kernel drops answers to packets that are routed by the tunnel's mark, or
+    /// `nil` if there is none. Without nft the answers have no mark, so their source seems to be behind another
+    /// interface, and a strict rp_filter drops them.
     private func strictInterface(_ settings: TunnelSettings) throws(LinuxNetworkError) -> String? {
         guard SystemProgram("nft") == nil else { return nil }
         var ways: Set<UInt32> = []
@@ -365,7 +367,8 @@ final class LinuxPlatformCore {
         if policy.leavesDecisionToRoutes, !settings.effectiveRoutes.contains(where: { $0.length <= 1 }),
             try strictInterface(settings) != nil
         {
-            // Routes that exclude the servers need no mark. Packets of programs to a server then leave outside the tunnel.
+            // Routes that exclude the servers need no mark. Packets of other programs to a server then bypass the
+            // tunnel as well.
             settings.excludedRoutes += settings.serverAddresses.map(IPPrefix.init(host:))
             settings.serverAddresses = []
         }
@@ -377,9 +380,9 @@ final class LinuxPlatformCore {
 
     /// The kernel's support of IPv6.
     enum IPv6Support {
-        /// The kernel has no IPv6: no such packet leaves the host.
+        /// The kernel has no IPv6, so no IPv6 packet can leave the host.
         case absent
-        /// The tunnel's interface does not carry IPv6; others may.
+        /// The tunnel's interface does not carry IPv6, but other interfaces may.
         case off
         case on
     }
@@ -387,7 +390,7 @@ final class LinuxPlatformCore {
     func ipv6Support(_ interface: String) throws(LinuxNetworkError) -> IPv6Support {
         let folder = "/proc/sys/net/ipv6/conf"
         guard try SmallFile.text("\(folder)/all/disable_ipv6") != nil else { return .absent }
-        // The guard comes before the interface, which begins as the default says.
+        // The guard is loaded before the interface exists. A new interface starts with the default setting.
         let own = try SmallFile.text("\(folder)/\(interface)/disable_ipv6")
         let switchedOff = if let own { own } else { try SmallFile.text("\(folder)/default/disable_ipv6") }
         return switchedOff == "0" ? .on : .off
@@ -407,7 +410,7 @@ final class LinuxPlatformCore {
             routesByMark: routing.usesOwnTable(isIPv6: false) || routing.usesOwnTable(isIPv6: true))
     }
 
-    /// The networks that count as local at this moment, the tunnel's own not among them.
+    /// Returns the networks that count as local now, without the tunnel's own.
     private func presentLocalNetworks() throws(LinuxNetworkError) -> [IPPrefix] {
         let links = try network.netlink.links().filter { $0.isUp && !$0.isLoopback && $0.name != name }
         let indices = Set(links.map(\.index))
@@ -440,7 +443,7 @@ final class LinuxPlatformCore {
                     makesTable: options.namedTable == nil)
                 return mark
             }
-            // The named one may well have no route yet.
+            // The named table may have no routes yet.
             tables.formUnion(others.union(options.namedTable.map { [$0] } ?? []))
             return try RoutingNumbers.freeTable(rules: rules4 + rules6, tables: tables)
         }
@@ -461,8 +464,8 @@ final class LinuxPlatformCore {
         return settings.effectiveMTU()
     }
 
-    /// The destinations of the tunnel's packets. If the server is known only by name, these are documentation addresses (RFC
-    /// 5737, RFC 3849), which follow the default routes; no packet is sent to them.
+    /// Returns the destinations of the tunnel's packets. If the server is known only by name, they are documentation
+    /// addresses (RFC 5737, RFC 3849), which follow the default routes. No packet is sent to them.
     private func serverTargets(_ settings: TunnelSettings) -> [IPAddress] {
         if let address = ServerText.address(in: settings.remoteAddress) { return [address] }
         let known = settings.serverAddresses.prefix(16)

@@ -4,26 +4,27 @@
 import CTunnelSystem
 import TunnelSystem
 
-/// A process that has the lock of a file (``FileLock``).
+/// A process that holds the lock of a file (``FileLock``).
 package struct LockHolder: Hashable, Sendable, CustomStringConvertible {
     /// The process.
     package let process: Int32
-    /// Whether it was stopped by a signal or a debugger.
+    /// Whether a signal or a debugger has stopped the process.
     package let isStopped: Bool
 
     /// The process and its state, for messages.
     package var description: String { "process \(process)" + (isStopped ? " (stopped)" : "") }
 
-    /// The other process that has the lock of the file at `path`, even of one that was deleted since.
-    /// - Returns: `nil` if there is no such process, or this user may not see its descriptors.
+    /// Finds the other process that holds the lock of the file at `path`, even if the file has been deleted.
+    /// - Returns: `nil` if there is no such process, or if this user may not see its descriptors.
     package static func find(_ path: String) -> LockHolder? {
         let file = resolved(path)
         let targets: Set<String> = [file, file + " (deleted)"]
         return find { targets.contains($0) }?.holder
     }
 
-    /// The other process that has the lock of a file of this name in any folder, and the path of that folder. Process and folder belong
-    /// to root or this user: another user could have chosen the folder to mislead this one.
+    /// Finds the other process that holds the lock of a file of this name in any folder, and the path of that folder.
+    /// The process and the folder must belong to root or this user, because another user could choose the folder to
+    /// mislead this one.
     package static func find(fileName name: String) -> (holder: LockHolder, folder: String)? {
         func folder(_ path: String) -> String { String(path.dropLast(name.utf8.count + 1)) }
         return find(isTrusted: true) { $0.hasSuffix("/" + name) && isTrusted(folder($0)) }
@@ -53,13 +54,13 @@ package struct LockHolder: Hashable, Sendable, CustomStringConvertible {
         return nil
     }
 
-    /// Whether an open file has a lock of flock(2), as proc_pid_fdinfo(5) describes it.
+    /// Whether an open file has a lock of flock(2), according to its fdinfo file (proc_pid_fdinfo(5)).
     private static func hasLock(_ path: String) -> Bool {
         let text = (try? SmallFile.text(path)) ?? nil
         return text?.split(separator: "\n").contains { $0.hasPrefix("lock:") && $0.contains("FLOCK") } ?? false
     }
 
-    /// The path without links, as far as its folders exist.
+    /// Resolves the links in a path, as far as its folders exist.
     private static func resolved(_ path: String) -> String {
         if let resolved = unsafe realpath(path, nil) {
             defer { unsafe free(resolved) }

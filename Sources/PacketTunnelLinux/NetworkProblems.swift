@@ -3,9 +3,9 @@
 
 /// A part of a tunnel's network that is not in effect.
 public struct NetworkProblem: Hashable, Sendable, Codable {
-    /// The part and the reason, for people.
+    /// The part and the reason, as text for users.
     public var what: String
-    /// The time since which it is so, in seconds since 1970.
+    /// The time when the problem was found, in seconds since 1970.
     public var since: Double
 
     /// A problem.
@@ -21,7 +21,7 @@ package struct NetworkProblems: Sendable {
 
     package init() {}
 
-    /// All of them.
+    /// All problems.
     package var list: [NetworkProblem] { entries.map(\.problem) }
 
     /// The changes between two checks.
@@ -32,10 +32,10 @@ package struct NetworkProblems: Sendable {
         package var solved: [String] = []
     }
 
-    /// Replaces the problems with the findings of a check. A known problem keeps its time.
+    /// Replaces the problems with the results of a check. A problem that is already known keeps its time.
     /// - Parameters:
     ///   - found: The parts that are not in effect, each with its problem.
-    ///   - isComplete: `false` while the check runs: then a problem that it has not found yet stays.
+    ///   - isComplete: `false` while the check is in progress. Then a problem that the check has not found yet stays.
     ///   - now: The time, in seconds since 1970.
     package mutating func update(
         _ found: [(part: String, what: String)], isComplete: Bool = true, now: Double

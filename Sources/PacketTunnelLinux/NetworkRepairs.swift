@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The changes of a tunnel's network (routes, rules, addresses, its firewall) by other processes that the host repaired.
+/// The repairs of a tunnel's network (routes, rules, addresses, firewall) after changes by other processes.
 public struct NetworkRepairs: Hashable, Sendable, Codable {
-    /// How often something had to be made again.
+    /// The number of repairs.
     public private(set) var count = 0
-    /// The last repair, for people; `nil` before the first.
+    /// The last repair, as text for users; `nil` before the first.
     public private(set) var last: String?
 
-    /// None.
+    /// No repairs.
     public init() {}
 
     package mutating func record(_ text: String) {

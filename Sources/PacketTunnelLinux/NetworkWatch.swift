@@ -5,9 +5,9 @@ import CTunnelSystem
 package import TunnelIO
 import TunnelSystem
 
-/// Follows changes of links, addresses, routes, policy rules and one firewall table in the network namespace of the thread
-/// that made it, of the policy that is held for a tunnel, and of resolv.conf. After a change it calls for a check: soon, and at
-/// most a few times a second.
+/// Follows changes of links, addresses, routes, policy rules and one firewall table in the network namespace of the
+/// thread that creates it, and also changes of a tunnel's held policy and of resolv.conf. After a change it requests a
+/// check, soon, but only a few times a second.
 ///
 /// Sources: rtnetlink(7), inotify(7), linux/netfilter/nfnetlink.h and nf_tables.h.
 package final class NetworkWatch: Sendable {
@@ -19,11 +19,11 @@ package final class NetworkWatch: Sendable {
 
         /// Links, addresses, routes, rules and settings of the kernel.
         package static let routing = Parts(rawValue: 1)
-        /// The table.
+        /// The firewall table.
         package static let firewall = Parts(rawValue: 2)
-        /// The policy that is held whether or not the tunnel runs.
+        /// The policy that is held whether the tunnel runs or not.
         package static let heldPolicy = Parts(rawValue: 4)
-        /// resolv.conf, or a file of the program that makes it.
+        /// resolv.conf, or a file of the program that writes it.
         package static let resolver = Parts(rawValue: 8)
     }
 
@@ -39,21 +39,21 @@ package final class NetworkWatch: Sendable {
         let notices: FolderNotices?
         let table: String
         var pending: Parts = []
-        /// The time of the last check, and of the next one; `nil` for none.
+        /// The times of the last check and of the next one; `nil` if none is scheduled.
         var last = Int64.min / 2
         var due: Int64?
         var timer: EventLoop.Timer?
         var registrations: [EventLoop.Registration] = []
-        /// The process that changed the table, and whether the message that names it is still to arrive.
+        /// The process that changed the table, and whether the message that names it has yet to arrive.
         var culprit: String?
         var awaitsCulprit = false
-        /// Compares the file at resolv.conf: the kernel reports no mount by inotify.
+        /// Checks which file is at resolv.conf, because inotify does not report mounts.
         var mountTimer: EventLoop.Timer?
         var resolverIdentity: FileIdentity?
-        /// Called with policy rules that were deleted; `nil` if notices were lost.
+        /// Called with deleted policy rules; with `nil` if notices were lost.
         var rulesDeleted: ((Set<PolicyRule>?) -> Void)?
 
-        /// `RTNLGRP_IPV4_NETCONF`: changes of `rp_filter` and some other settings of each interface.
+        /// `RTNLGRP_IPV4_NETCONF`: changes of `rp_filter` and some other settings of an interface.
         private static let ipv4SettingsGroup: Int32 = 24
 
         init(table: String, folder: String, settings: [String], resolver: String?) {
@@ -77,14 +77,14 @@ package final class NetworkWatch: Sendable {
         }
     }
 
-    /// The time from a change to the check: changes arrive in groups. In nanoseconds.
+    /// The delay from a change to the check, in nanoseconds, because changes arrive in groups.
     private static let settling: Int64 = 20_000_000
-    /// The least time between two checks, in nanoseconds.
+    /// The minimum time between two checks, in nanoseconds.
     private static let interval: Int64 = 250_000_000
-    /// The time until a check that ``scheduleRetry()`` schedules, in nanoseconds.
+    /// The delay of a check that ``scheduleRetry()`` schedules, in nanoseconds.
     private static let retry: Int64 = 1_000_000_000
 
-    /// Parts that cannot be watched here (without nf_tables, or the right to follow it).
+    /// The parts that cannot be watched, for example without nf_tables or without permission to follow it.
     package var unwatched: Parts {
         var parts: Parts = []
         if shared.routing == nil { parts.insert(.routing) }
@@ -109,11 +109,11 @@ package final class NetworkWatch: Sendable {
     }
 
     /// Begins to watch.
-    /// - Parameters:
-    ///   - rulesDeleted: Called on the loop's thread with policy rules as soon as the kernel reports that they were deleted, before
-    ///     `look`; with `nil` if the kernel's notices were lost.
-    ///   - look: Called on the loop's thread with the parts that may have changed, and the process that changed the table if
-    ///     the kernel reports it. It returns the time in nanoseconds after which it is called again without a change.
+    ///   - rulesDeleted: Called on the loop's thread with deleted policy rules as soon as the kernel reports them,
+    ///     before `look`; with `nil` if notices of the kernel were lost.
+    ///   - look: Called on the loop's thread with the parts that may have changed, and with the process that changed
+    ///     the table if the kernel reports it. It returns the time in nanoseconds after which it must be called again
+    ///     even without a change.
     package func start(
         rulesDeleted: (@Sendable (Set<PolicyRule>?) -> Void)? = nil,
         _ look: @escaping @Sendable (Parts, _ culprit: String?) -> Int64?
@@ -164,7 +164,7 @@ package final class NetworkWatch: Sendable {
         watchMounts()
     }
 
-    /// Checks once a second whether another file is at resolv.conf.
+    /// Checks once a second whether resolv.conf is a different file.
     private func watchMounts() {
         guard let resolver else { return }
         let (shared, loop) = (shared, loop)
@@ -180,18 +180,19 @@ package final class NetworkWatch: Sendable {
         loop.set(timer, deadline: LaneClock.now() + LaneClock.nanosecondsPerSecond)
     }
 
-    /// Schedules a check of routing and firewall in a second. On the loop's thread.
+    /// Schedules a check of routing and firewall after one second. Call it on the loop's thread.
     package func scheduleRetry() {
         Self.schedule([.routing, .firewall], after: Self.retry, shared, loop)
     }
 
-    /// Has everything checked soon, since work that was waited for is done. On the loop's thread.
+    /// Schedules a check without delay, because work that the caller waited for has ended. Call it on the loop's
+    /// thread.
     func check() {
         Self.schedule([], after: 0, shared, loop)
     }
 
-    /// Reads the kernel's notices of links, addresses, routes and rules, while the loop's thread waits for something else. On that
-    /// thread.
+    /// Reads the kernel's notices about links, addresses, routes and rules while the loop's thread waits for something
+    /// else. Call it on that thread.
     func readRoutingNotices() {
         Self.readRoutingNotices(shared, loop)
     }
@@ -210,12 +211,12 @@ package final class NetworkWatch: Sendable {
             }
         }
         guard hasNotices else { return }
-        // A check would come up to a quarter of a second later.
+        // Restore the rules immediately: the check may come a quarter of a second later.
         if isLossy || !deleted.isEmpty { shared.rulesDeleted?(isLossy ? nil : deleted) }
         schedule(.routing, after: settling, shared, loop)
     }
 
-    /// Watches no more.
+    /// Stops watching.
     package func stop() {
         for registration in shared.registrations { loop.unregister(registration) }
         for timer in [shared.timer, shared.mountTimer] { if let timer { loop.remove(timer) } }
@@ -251,7 +252,7 @@ package final class NetworkWatch: Sendable {
 
 /// The kernel's messages about policy rules.
 enum RuleNotice {
-    /// The rules that messages report as deleted. A rule with conditions that no tunnel uses is not among them.
+    /// Returns the rules that the messages report as deleted, without rules whose conditions no tunnel uses.
     static func deleted(_ messages: [NetlinkReply]) -> [PolicyRule] {
         messages.filter { $0.type == Netlink.deleteRule }.compactMap { PolicyRule.parse($0.body) }
             .filter(\.isWhole).map(\.rule)
@@ -262,7 +263,7 @@ enum RuleNotice {
 enum FirewallNotice {
     /// `NFNL_SUBSYS_NFTABLES`.
     private static let subsystem: UInt16 = 10
-    /// `NFT_MSG_NEWGEN`, which ends a group of changes and names the process that made them.
+    /// `NFT_MSG_NEWGEN`. It ends a group of changes and names the process that made them.
     private static let generation: UInt16 = 15
     /// `struct nfgenmsg`.
     private static let headerLength = 4
@@ -271,8 +272,8 @@ enum FirewallNotice {
         NetlinkReader(bytes: message.body).attributes(from: headerLength)
     }
 
-    /// Whether one of these is about a table, or something in it, of the family `inet`: every kind of message has the
-    /// table's name as its first attribute.
+    /// Whether one of the messages concerns a table of the family `inet`, or something in it. Every kind of message has
+    /// the table's name as its first attribute.
     static func isAbout(_ table: String, _ messages: [NetlinkReply]) -> Bool {
         messages.contains { message in
             message.type >> 8 == subsystem && message.type & 0xff != generation && message.body.first == 1
@@ -280,7 +281,7 @@ enum FirewallNotice {
         }
     }
 
-    /// The program and process that changed rules.
+    /// Returns the program and the process that changed rules.
     static func culprit(_ messages: [NetlinkReply]) -> String? {
         guard let message = messages.last(where: { $0.type == subsystem << 8 | generation }) else { return nil }
         let attributes = attributes(message)

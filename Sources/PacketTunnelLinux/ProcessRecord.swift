@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The facts about a process in proc_pid_stat(5) and proc_pid_status(5).
+/// The state of a process from proc_pid_stat(5) and proc_pid_status(5).
 struct ProcessRecord: Hashable {
     /// The start time in ticks since boot.
     var startTime: UInt64
-    /// Whether the process runs no further code: it was killed, or is about to end.
+    /// Whether the process executes no more code, because it was killed or is about to end.
     var isEnding: Bool
     /// Whether it was stopped, by a signal or a debugger.
     var isStopped: Bool
     /// Whether it has ended but its parent has not reaped it.
     var isZombie: Bool
 
-    /// - Returns: `nil` if there is no such process.
+    /// - Returns: `nil` if the process does not exist.
     static func read(_ process: Int32) -> ProcessRecord? {
         func file(_ name: String) -> [UInt8]? { (try? SmallFile.read("/proc/\(process)/\(name)")) ?? nil }
-        // In this order: a thread that has received a signal by the second read has marked the process.
+        // Keep this order: by the second read, a thread that has received a signal has marked the process.
         guard let status = file("status"), let stat = file("stat") else { return nil }
         return ProcessRecord(stat: stat, status: status)
     }
 
-    /// Reads the 3rd, 9th and 22nd field of `stat`, whose second is a name in parentheses that may contain any character, and
-    /// the signals of `status`: a signal to the whole process stays pending there until the process ends. Not every system
-    /// lists them.
+    /// Reads the fields 3, 9 and 22 of `stat`, and the pending signals of `status`. Field 2 is a name in parentheses
+    /// that may contain any character. A signal to the whole process stays pending until the process ends. Some systems
+    /// do not list pending signals.
     init?(stat: [UInt8], status: [UInt8]) {
         guard let end = stat.lastIndex(of: UInt8(ascii: ")")) else { return nil }
         let fields = stat[(end + 1)...].split(separator: UInt8(ascii: " "))
@@ -44,6 +44,6 @@ struct ProcessRecord: Hashable {
 
     /// `PF_EXITING` and `PF_SIGNALED` of the kernel's `linux/sched.h`.
     private static let ending: UInt64 = 0x4 | 0x400
-    /// SIGKILL among the signals that are pending.
+    /// SIGKILL in the mask of pending signals.
     private static let kill: UInt64 = 1 << 8
 }

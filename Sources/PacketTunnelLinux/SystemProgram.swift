@@ -7,15 +7,15 @@ package import Synchronization
 import TunnelIO
 import TunnelSystem
 
-/// A program of the system. It runs without a shell, from the system's folders, with a fixed environment and a time limit.
-/// Secrets are never among its arguments.
+/// A program of the system. It runs without a shell, from the system's folders, with a fixed environment and a time
+/// limit. Its arguments never contain secrets.
 package struct SystemProgram: Hashable, Sendable {
     /// The program's file.
     package let path: String
-    /// The purpose of its runs, if another process starts it.
+    /// The purpose of its runs, if another process starts the program.
     private let purpose: ProgramClient.Purpose
 
-    /// Where programs are looked for; `PATH` is not asked, since it may be another user's.
+    /// The folders to search for programs. `PATH` is not used, because another user may have set it.
     static let folders = ["/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/usr/local/bin"]
 
     /// Finds the program of this name. Returns `nil` if it is not installed.
@@ -28,7 +28,7 @@ package struct SystemProgram: Hashable, Sendable {
         path = file
     }
 
-    /// The program of this name.
+    /// Finds the program of this name, or throws.
     package static func required(_ name: String) throws(LinuxNetworkError) -> SystemProgram {
         guard let program = SystemProgram(name) else { throw LinuxNetworkError(.programMissing(name: name)) }
         return program
@@ -81,7 +81,7 @@ package struct SystemProgram: Hashable, Sendable {
     private func start(
         _ arguments: [String], input: [UInt8], outputLimit: Int
     ) throws(SystemError) -> ChildProcess {
-        // A memory file needs no writer during the wait, at any size.
+        // A memory file holds input of any size, and needs no writer during the wait.
         let file = try Self.memoryFile(input)
         return try ChildProcess(
             path, arguments: [path] + arguments, environment: Self.environment, input: file.number,
@@ -94,7 +94,7 @@ package struct SystemProgram: Hashable, Sendable {
     /// The client that starts programs for this process, or `nil` if it starts them itself.
     package static let runner = Mutex<ProgramClient?>(nil)
 
-    /// A file without a name that holds these bytes, to be read from its start.
+    /// Creates a file without a name that contains these bytes, to be read from its start.
     static func memoryFile(_ bytes: [UInt8]) throws(SystemError) -> OwnedDescriptor {
         let file = OwnedDescriptor(try SystemCall.check("memfd_create") { ctunnel_memory_file() })
         guard SystemCall.writeAll(file.number, bytes), lseek(file.number, 0, SEEK_SET) == 0 else {

@@ -4,11 +4,11 @@
 import CTunnelSystem
 import TunnelSystem
 
-/// A program that is one tunnel, or a few.
+/// Runs a program whose purpose is one tunnel, or a few.
 public enum TunnelProgram {
-    /// Runs `body` in a task, which SIGINT, SIGTERM and SIGHUP cancel, and ends the process when it has returned: with status
-    /// 0, or with 1 and the error on standard error. Another of these signals, more than a second later, ends the process
-    /// immediately.
+    /// Runs `body` in a task that SIGINT, SIGTERM and SIGHUP cancel. When `body` has returned, the process ends with
+    /// status 0, or with status 1 and the error on standard error. If one of these signals arrives again, more than a
+    /// second later, the process ends immediately.
     ///
     /// Call it first in `main`: a thread created before would receive the signals. It does not return.
     /// - Parameter body: For example `run(_:leakPolicy:profileID:)` of a ``LinuxHost``.

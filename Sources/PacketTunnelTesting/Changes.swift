@@ -3,10 +3,10 @@
 
 import Synchronization
 
-/// Notifies a waiting test of a change, so that it checks its condition again then, and only then.
+/// Notifies a waiting test of changes, so that the test checks its condition after each change and never polls.
 ///
-/// The objects of a test (a clock, a console, the far side of a tunnel) notify it; several may share one, for a condition on
-/// all.
+/// The objects of a test, such as a clock, a console or the far side of a tunnel, call ``notify()``. Several objects
+/// may share one notifier, for a condition that depends on all of them.
 package final class Changes: Sendable {
     private struct State {
         var count: UInt64 = 0
@@ -17,7 +17,7 @@ package final class Changes: Sendable {
 
     package init() {}
 
-    /// Reports a change, which must be visible already.
+    /// Wakes the waiting tests. The change must already be visible to them.
     package func notify() {
         let waiters = state.withLock { state in
             state.count += 1
@@ -27,7 +27,7 @@ package final class Changes: Sendable {
         for waiter in waiters { waiter.resume() }
     }
 
-    /// Tells of every value from now on, until they end.
+    /// Calls ``notify()`` for each further value of a stream, until the stream ends.
     package func follow<Value: Sendable>(_ values: AsyncStream<Value>) {
         Task { [weak self] in
             for await _ in values {
@@ -37,14 +37,14 @@ package final class Changes: Sendable {
         }
     }
 
-    /// Waits until `condition` holds, which is checked now and after each change, for at most `limit`; returns whether it
-    /// holds.
+    /// Waits until `condition` holds, for at most `limit`. Checks it immediately and after each change.
+    /// - Returns: Whether the condition holds.
     package func wait(
         within limit: Duration = .seconds(60), until condition: () async throws -> Bool
     ) async rethrows -> Bool {
         let isOver = Flag()
         let timer = Task { [weak self] in
-            // In slices: a process that was suspended meanwhile has not used up its time.
+            // Sleep in slices, so that the time for which the process was suspended counts as at most one slice.
             var left = limit
             while left > .zero {
                 let piece = min(left, .seconds(1))
@@ -63,7 +63,7 @@ package final class Changes: Sendable {
         }
     }
 
-    /// Waits for a change beyond the first `count`, or for the task to be cancelled.
+    /// Waits until there were more than `count` changes, or until the task is cancelled.
     private func next(after count: UInt64) async {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in

@@ -3,9 +3,9 @@
 
 import Synchronization
 
-/// Records what passes a point in a test, for assertions afterwards. All threads may use it.
+/// Records the messages that pass a point in a test, for later assertions. Any thread may use it.
 public final class Eavesdropper<Message: Sendable>: Sendable {
-    /// A message and when it passed, in nanoseconds on the test's clock.
+    /// A message and the time at which it was recorded, in nanoseconds on the test's clock.
     public struct Record: Sendable {
         /// The time of the message.
         public let time: Int64
@@ -16,7 +16,7 @@ public final class Eavesdropper<Message: Sendable>: Sendable {
     private let filter: @Sendable (Message) -> Bool
     private let storage = Mutex<[Record]>([])
 
-    /// A recorder of the messages that `filter` accepts; of all by default.
+    /// Creates a recorder of the messages that `filter` accepts; by default, of all messages.
     public init(where filter: @escaping @Sendable (Message) -> Bool = { _ in true }) {
         self.filter = filter
     }
@@ -27,13 +27,13 @@ public final class Eavesdropper<Message: Sendable>: Sendable {
         storage.withLock { $0.append(Record(time: time, message: message)) }
     }
 
-    /// The recorded messages, in order.
+    /// The records, in order.
     public var records: [Record] { storage.withLock { $0 } }
 
-    /// The messages recorded, in order.
+    /// The recorded messages, in order, without their times.
     public var messages: [Message] { records.map(\.message) }
 
-    /// The number of messages recorded.
+    /// The number of recorded messages.
     public var count: Int { storage.withLock { $0.count } }
 
     /// Returns and clears the records.

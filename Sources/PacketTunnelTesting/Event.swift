@@ -4,35 +4,37 @@
 internal import Dispatch
 import Synchronization
 
-/// An event that happens once and that threads or tasks can wait for, so that tests of real I/O need no sleep.
+/// An event that happens once. Threads and tasks can wait for it, so that tests of real I/O need no sleep.
 ///
-/// Once it has happened, every waiter, then or later, continues immediately.
+/// When the event has happened, all waiters continue, and later calls return immediately.
 public final class Event: Sendable {
     private let semaphore = DispatchSemaphore(value: 0)
     private let happened = Atomic<Bool>(false)
 
-    /// An event that has not happened.
+    /// Creates an event that has not happened.
     public init() {}
 
-    /// Whether it has happened.
+    /// Whether the event has happened.
     public var hasHappened: Bool { happened.load(ordering: .acquiring) }
 
-    /// Lets it happen; a second time changes nothing.
+    /// Makes the event happen. Later calls have no effect.
     public func signal() {
         guard !happened.exchange(true, ordering: .acquiringAndReleasing) else { return }
         semaphore.signal()
     }
 
-    /// Blocks the thread until it has happened or `timeout` has passed; returns whether it has happened.
+    /// Blocks the thread until the event has happened or `timeout` has passed.
+    /// - Returns: Whether the event has happened.
     public func wait(timeout: Duration) -> Bool {
         guard !hasHappened else { return true }
         guard semaphore.wait(timeout: .now() + timeout.dispatchInterval) == .success else { return hasHappened }
-        // Pass it on to the next who waits.
+        // Wake the next waiter.
         semaphore.signal()
         return true
     }
 
-    /// Suspends the task until it has happened or `timeout` has passed; returns whether it has happened.
+    /// Suspends the task until the event has happened or `timeout` has passed.
+    /// - Returns: Whether the event has happened.
     public func wait(timeout: Duration) async -> Bool {
         await withCheckedContinuation { continuation in
             DispatchQueue.global().async {
@@ -42,21 +44,21 @@ public final class Event: Sendable {
     }
 }
 
-/// Counts down to zero; threads or tasks can wait for that.
+/// A counter that counts down to zero. Threads and tasks can wait until it is zero.
 public final class Latch: Sendable {
     private let remaining: Atomic<Int>
     private let reachedZero = Event()
 
-    /// A latch that opens after `count` calls of ``countDown()``; immediately if that is zero.
+    /// Creates a latch that opens after `count` calls of ``countDown()``; if `count` is zero, it is open immediately.
     public init(count: Int) {
         remaining = Atomic(count)
         if count <= 0 { reachedZero.signal() }
     }
 
-    /// How many more calls it takes.
+    /// The number of calls of ``countDown()`` until the latch opens.
     public var count: Int { max(remaining.load(ordering: .acquiring), 0) }
 
-    /// Counts one down.
+    /// Decrements the count.
     public func countDown() {
         if remaining.subtract(1, ordering: .acquiringAndReleasing).newValue == 0 { reachedZero.signal() }
     }
@@ -74,8 +76,8 @@ public final class Latch: Sendable {
 
 /// Checks `condition` until it holds or `timeout` has passed; returns whether it holds.
 ///
-/// For what gives no ``Event`` to wait for, such as a kernel's counters. The condition is checked at least once, and
-/// once more at the end; the thread sleeps for `interval` in between.
+/// Use it for conditions that have no ``Event``, such as a kernel's counters. The condition is checked at least once,
+/// and once more at the end. The thread sleeps for `interval` between checks.
 public func waitUntil(
     timeout: Duration, pollEvery interval: Duration = .milliseconds(2), _ condition: () throws -> Bool
 ) rethrows -> Bool {
@@ -89,7 +91,7 @@ public func waitUntil(
 }
 
 extension Duration {
-    /// For Dispatch, at most a day.
+    /// The interval for Dispatch, limited to 0 to one day.
     fileprivate var dispatchInterval: DispatchTimeInterval {
         let bounded = max(.zero, min(self, .seconds(86_400)))
         return .nanoseconds(Int(bounded.fakeClockNanoseconds))

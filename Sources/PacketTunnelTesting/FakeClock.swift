@@ -3,9 +3,9 @@
 
 import Synchronization
 
-/// The two clocks of a machine, moved by hand: one that only counts up and the wall clock.
+/// The two clocks of a machine, which the test sets: a clock that only counts up, and the wall clock.
 ///
-/// Hand its readings to code that takes the time as an argument. All threads may use it.
+/// Pass its readings to code that takes the time as an argument. Any thread may use it.
 public final class FakeClock: Sendable {
     /// A reading of the wall clock.
     public struct Wall: Hashable, Sendable {
@@ -14,7 +14,7 @@ public final class FakeClock: Sendable {
         /// Nanoseconds within the second, 0 to 999,999,999.
         public var nanoseconds: UInt32
 
-        /// A reading.
+        /// Creates a reading.
         public init(seconds: Int64, nanoseconds: UInt32 = 0) {
             self.seconds = seconds
             self.nanoseconds = nanoseconds
@@ -28,7 +28,8 @@ public final class FakeClock: Sendable {
 
     private let state: Mutex<State>
 
-    /// A clock that reads `monotonic` nanoseconds since its origin, an hour by default, and `wall`, a moment in 2023.
+    /// Creates a clock that shows `monotonic` nanoseconds since its origin (by default, one hour) and the wall time
+    /// `wall` (by default, a time in 2023).
     public init(monotonic: Int64 = 3_600_000_000_000, wall: Wall = Wall(seconds: 1_700_000_000)) {
         state = Mutex(State(monotonic: monotonic, wall: wall))
     }
@@ -39,7 +40,7 @@ public final class FakeClock: Sendable {
     /// The wall clock.
     public var wall: Wall { state.withLock { $0.wall } }
 
-    /// Lets time pass on both clocks.
+    /// Advances both clocks.
     public func advance(by duration: Duration) {
         state.withLock { state in
             state.monotonic += duration.fakeClockNanoseconds
@@ -57,7 +58,7 @@ public final class FakeClock: Sendable {
         state.withLock { $0.wall = wall }
     }
 
-    /// Sets the other clock, also back, which no real one does but which code should survive.
+    /// Sets the clock that counts up. It may be set back, which real clocks never do but tested code should survive.
     public func setMonotonic(_ nanoseconds: Int64) {
         state.withLock { $0.monotonic = nanoseconds }
     }
@@ -80,7 +81,7 @@ extension FakeClock.Wall {
 }
 
 extension Duration {
-    /// Whole nanoseconds; test durations are far from the ends of the range.
+    /// The duration in whole nanoseconds. The durations of tests are far from the bounds of the type.
     var fakeClockNanoseconds: Int64 {
         components.seconds * 1_000_000_000 + components.attoseconds / 1_000_000_000
     }

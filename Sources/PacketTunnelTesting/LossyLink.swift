@@ -7,12 +7,13 @@ public struct LinkConditions: Sendable {
     public var loss: Double
     /// The probability that a message arrives twice.
     public var duplication: Double
-    /// The probability that a copy is damaged on the way.
+    /// The probability that a copy of a message is damaged.
     public var corruption: Double
-    /// The time a copy takes, each time in the range equally likely. Messages overtake each other when it is wide.
+    /// The delay of a copy. Each delay in the range is equally likely. If the range is wide, messages overtake each
+    /// other.
     public var delay: ClosedRange<Duration>
 
-    /// Conditions; by default those of a perfect link.
+    /// Creates conditions; by default, those of a perfect link.
     public init(
         loss: Double = 0, duplication: Double = 0, corruption: Double = 0,
         delay: ClosedRange<Duration> = .zero ... .zero
@@ -23,36 +24,37 @@ public struct LinkConditions: Sendable {
         self.delay = delay
     }
 
-    /// A link that loses, doubles, damages and reorders nothing and takes no time.
+    /// The conditions of a link that neither loses, duplicates, damages, reorders nor delays messages.
     public static let perfect = LinkConditions()
 }
 
 /// The statistics of a ``LossyLink``.
 public struct LinkStatistics: Hashable, Sendable {
-    /// Messages handed to the link.
+    /// The messages that were passed to the link.
     public var sent = 0
     /// Messages that were dropped.
     public var lost = 0
-    /// Messages that were sent on twice.
+    /// The messages of which two copies were sent.
     public var duplicated = 0
     /// Copies that were damaged.
     public var corrupted = 0
-    /// Copies delivered that an older message's copy came after.
+    /// The copies that were delivered after a copy of a later message.
     public var overtaken = 0
-    /// Copies delivered.
+    /// The copies that were delivered.
     public var delivered = 0
 
-    /// All zero.
+    /// Creates statistics that are all zero.
     public init() {}
 }
 
-/// One direction of a lossy network in memory, in virtual time: the seed determines the fate of each message.
+/// One direction of a lossy network in memory, in virtual time. The seed determines the loss, duplication, damage and
+/// delay of each message.
 ///
 /// Times are nanoseconds on the caller's clock, like ``FakeClock/nanoseconds``.
 public struct LossyLink<Message> {
     private struct Copy {
         var arrival: Int64
-        /// Breaks ties, so that equal delays keep the order.
+        /// The order of copies with equal arrival, so that equal delays keep the order of sending.
         var sequence: Int
         /// The number of the message, in order of sending.
         var number: Int
@@ -66,12 +68,12 @@ public struct LossyLink<Message> {
 
     private var generator: SeededGenerator
     private let corrupt: (inout Message, inout SeededGenerator) -> Void
-    /// In order of arrival, the next one last.
+    /// The copies in flight, the next one to arrive last.
     private var inFlight: [Copy] = []
     private var nextSequence = 0
     private var highestDelivered = -1
 
-    /// A link whose behaviour follows from `seed`; `corrupt` damages a message.
+    /// Creates a link whose behaviour is determined by `seed`. It damages messages with `corrupt`.
     public init(
         _ conditions: LinkConditions = .perfect, seed: UInt64,
         corrupt: @escaping (inout Message, inout SeededGenerator) -> Void
@@ -81,7 +83,7 @@ public struct LossyLink<Message> {
         self.corrupt = corrupt
     }
 
-    /// Puts a message on the link.
+    /// Sends a message over the link.
     public mutating func send(_ message: Message, at now: Int64) {
         let number = statistics.sent
         statistics.sent += 1
@@ -99,10 +101,10 @@ public struct LossyLink<Message> {
     /// The time of the next message's arrival, or `nil` if none is in flight.
     public var nextDelivery: Int64? { inFlight.last?.arrival }
 
-    /// The number of messages on their way.
+    /// The number of copies in flight.
     public var inFlightCount: Int { inFlight.count }
 
-    /// Takes the messages that have arrived by `now`, in the order of their arrival.
+    /// Removes and returns the messages that have arrived by `now`, in the order of their arrival.
     public mutating func deliver(upTo now: Int64) -> [Message] {
         var messages: [Message] = []
         while let copy = inFlight.last, copy.arrival <= now {
@@ -115,7 +117,7 @@ public struct LossyLink<Message> {
         return messages
     }
 
-    /// Loses everything that is on its way, as when a network goes down.
+    /// Loses all copies in flight, like a network that fails.
     public mutating func dropAll() {
         statistics.lost += inFlight.count
         inFlight = []
@@ -136,7 +138,7 @@ public struct LossyLink<Message> {
         inFlight.insert(copy, at: position(before: copy))
     }
 
-    /// The first position whose copy arrives before `copy`; among equals the newest comes first in the array.
+    /// The index at which to insert `copy`. Of copies with equal arrival, the newest is first in the array.
     private func position(before copy: Copy) -> Int {
         var (low, high) = (0, inFlight.count)
         while low < high {
@@ -148,7 +150,7 @@ public struct LossyLink<Message> {
 }
 
 extension LossyLink where Message == [UInt8] {
-    /// A link of datagrams, whose behaviour follows from `seed`; damage flips one random bit.
+    /// Creates a link for datagrams whose behaviour is determined by `seed`. Damage flips one random bit.
     public init(_ conditions: LinkConditions = .perfect, seed: UInt64) {
         self.init(conditions, seed: seed) { bytes, generator in
             guard !bytes.isEmpty else { return }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Random numbers that repeat: the same seed gives the same sequence on every platform and in every release.
+/// A generator of reproducible random numbers: the same seed gives the same sequence on every platform and in every
+/// release.
 ///
-/// The generator is xoshiro256** by Blackman and Vigna, seeded through SplitMix64. It is fast and well distributed,
-/// and not fit for keys outside of tests.
+/// The generator is xoshiro256** by Blackman and Vigna, seeded through SplitMix64. It is fast and well distributed. It
+/// must not be used for keys outside of tests.
 public struct SeededGenerator: RandomNumberGenerator, Sendable {
     private var state: (UInt64, UInt64, UInt64, UInt64)
 
-    /// A generator whose whole sequence follows from `seed`.
+    /// Creates a generator whose sequence is determined by `seed`.
     public init(seed: UInt64) {
         var counter = seed
         func splitMix() -> UInt64 {
@@ -21,7 +22,7 @@ public struct SeededGenerator: RandomNumberGenerator, Sendable {
         state = (splitMix(), splitMix(), splitMix(), splitMix())
     }
 
-    /// A generator in a given state of xoshiro256**, to check it against published outputs.
+    /// Creates a generator with a given state of xoshiro256**, to compare it with published outputs.
     package init(state: (UInt64, UInt64, UInt64, UInt64)) {
         self.state = state
     }
@@ -45,19 +46,21 @@ public struct SeededGenerator: RandomNumberGenerator, Sendable {
         Double(next() >> 11) * 0x1p-53
     }
 
-    /// True with the given probability: never at 0 or below, always at 1 or above.
+    /// Returns `true` with the given probability: never at 0 or below, always at 1 or above.
     public mutating func chance(_ probability: Double) -> Bool {
         nextDouble() < probability
     }
 
     /// A number from the range, each equally likely.
     ///
-    /// The standard library's `random(in:using:)` may change how it draws; this does not.
+    /// Unlike the standard library's `random(in:using:)`, this method will always map the generator's output in the
+    /// same way.
     public mutating func int(in range: ClosedRange<Int>) -> Int {
         let width = UInt64(bitPattern: Int64(range.upperBound) &- Int64(range.lowerBound))
         guard width < .max else { return Int(truncatingIfNeeded: next()) }
         let count = width + 1
-        // The largest multiple of `count` below 2^64; larger values would favour small results.
+        // The largest multiple of `count` below 2^64. Values from there on are rejected, because they would favour
+        // small results.
         let limit = UInt64.max - UInt64.max % count
         var drawn = next()
         while drawn >= limit { drawn = next() }

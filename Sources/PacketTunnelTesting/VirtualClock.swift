@@ -13,16 +13,16 @@ public final class VirtualClock: Clock {
         /// The time since the clock was made.
         public var offset: Duration
 
-        /// A reading.
+        /// Creates a reading.
         public init(offset: Duration) {
             self.offset = offset
         }
 
-        /// The reading after `duration` more.
+        /// Returns the reading `duration` later.
         public func advanced(by duration: Duration) -> Instant { Instant(offset: offset + duration) }
         /// The time from this reading to `other`.
         public func duration(to other: Instant) -> Duration { other.offset - offset }
-        /// Whether one is earlier than the other.
+        /// Whether the first reading is earlier than the second.
         public static func < (left: Instant, right: Instant) -> Bool { left.offset < right.offset }
     }
 
@@ -41,7 +41,7 @@ public final class VirtualClock: Clock {
     private struct State {
         var now = Instant(offset: .zero)
         var nextToken: UInt64 = 0
-        /// In order of deadline; equal ones in order of arrival.
+        /// The sleepers, ordered by deadline, and then by the time at which they began to sleep.
         var sleepers: [Sleeper] = []
         /// Sleepers whose task was cancelled before it began to sleep or wait.
         var cancelled: Set<UInt64> = []
@@ -52,16 +52,16 @@ public final class VirtualClock: Clock {
     /// Notified when the clock advances, and when a task begins to sleep or is woken.
     package let changes = Changes()
 
-    /// A clock at zero.
+    /// Creates a clock at zero.
     public init() {}
 
-    /// The reading now.
+    /// The current reading.
     public var now: Instant { state.withLock { $0.now } }
 
     /// Always zero.
     public var minimumResolution: Duration { .zero }
 
-    /// How many tasks sleep.
+    /// The number of sleeping tasks.
     public var sleeperCount: Int { state.withLock { $0.sleepers.count } }
 
     /// The earliest deadline of a sleeper, or `nil` if there is none.
@@ -94,7 +94,7 @@ public final class VirtualClock: Clock {
         return true
     }
 
-    /// Suspends until at least `count` tasks sleep, or this one is cancelled.
+    /// Suspends until at least `count` tasks sleep, or until the calling task is cancelled.
     public func waitForSleepers(_ count: Int = 1) async {
         let token = makeToken()
         await withTaskCancellationHandler {

@@ -11,11 +11,12 @@ import TrustPinning
     package import Foundation
 #endif
 
-/// Sends provisioning requests over TLS, and verifies servers as the request demands: by pins, by given authorities, or by
-/// the system's (`ServerTrust`).
+/// Sends provisioning requests over TLS. It verifies each server as the request specifies (`ServerTrust`): by pins, by
+/// given authorities, or by the system's authorities.
 ///
-/// Each request has a separate connection, to the address that it contains, if any, and the certificate must be for the
-/// server's name. No byte of the request is sent before the server is verified. Redirections are not followed.
+/// Each request uses a separate connection, to the address in the request if there is one. The certificate must always
+/// be for the server's name. No byte of the request is sent before the server was verified. Redirections are not
+/// followed.
 public struct PinnedProvisioningTransport: ProvisioningTransport {
     private let logger: Logger
     private let now: @Sendable () -> Date
@@ -55,14 +56,15 @@ extension ProvisioningServer {
             } catch {
                 throw .unsupported("the authorities of \(name): \(error)")
             }
-            // The same code on each platform: Apple's no longer supports common names.
+            // Use the same verifier on all platforms, because Apple's verifier no longer supports common names.
             return TrustEvaluator(
                 policies: .systemTrustOnly, systemTrust: RootStoreTrust(roots: roots, rememberedChains: 0),
                 observers: acceptsCommonName ? [commonNameObserver(logger)] : [])
         }
     }
 
-    /// Only the server's own key decides: a leaf with one of these keys, for the name, for servers, valid now.
+    /// Returns policies that use only the leaf: it must have one of the pinned keys, be for the name and for servers,
+    /// and be valid now.
     private func policies(_ pins: [ServerKeyPin]) throws(ProvisioningTransportError) -> PolicySet {
         do {
             let pins = try pins.enumerated().map { index, pin in
@@ -94,10 +96,10 @@ private struct NoSystemTrust: SystemTrust {
 }
 
 extension ProvisioningTransportError {
-    /// 2025-01-01, which is earlier than the start of any certificate in use. A clock before this time was never set.
+    /// 2025-01-01, which is earlier than any correct time. A clock before this time was never set.
     private static let earliestTime = Date(timeIntervalSince1970: 1_735_689_600)
 
-    /// The reason for a missing reply, as far as it is known.
+    /// Converts an error of the session into the reason for a missing reply.
     /// - Parameter now: The time of the clock.
     fileprivate init(_ error: PinnedSessionError, now: Date) {
         switch error {

@@ -11,6 +11,6 @@ extension ProvisioningServer {
 }
 
 extension ProvisioningRequest {
-    /// The field `Authorization`. It is not overwritten after use.
+    /// The value of the `Authorization` field. The memory of the text is not overwritten after use.
     var authorization: String? { bearer.map { "Bearer " + String(decoding: $0.bytes, as: UTF8.self) } }
 }

@@ -3,14 +3,14 @@
 
 public import PacketTunnel
 
-/// The error of a tunnel that was not assigned, or of a device's request that failed.
+/// The error of a request for a tunnel, or of a device's request to its gateway.
 public enum ProvisioningError: Error, Hashable, Sendable {
     /// The server refuses this client.
     case refused(String)
     /// The gateway refuses the request with a problem document, which has a code for programs
     /// (``ProblemDetails/Code``).
     case problem(ProblemDetails)
-    /// The server may answer later.
+    /// The server cannot answer now, but may answer later.
     case busy(String)
     /// A field of the reply is not valid.
     case reply(field: String, problem: String)
@@ -26,7 +26,7 @@ public enum ProvisioningError: Error, Hashable, Sendable {
     /// Whether another server may succeed.
     var concernsServerOnly: Bool {
         switch self {
-        // Another server would have the same problem with this machine's clock.
+        // This machine's clock is wrong, so another server would fail in the same way.
         case .transport(.clockUnset): false
         case .busy, .reply, .transport: true
         case .refused, .problem, .timedOut, .cancelled, .noServers: false

@@ -5,14 +5,14 @@
     public import Foundation
     import NIOHTTP1
     public import TrustPinning
-    // This module provides the same names as on Apple's platforms.
+    // Export the types of TrustPinningNIO, so that this module has the same names as on Apple's platforms.
     @_exported public import TrustPinningNIO
 
     #if canImport(FoundationNetworking)
         public import FoundationNetworking
     #endif
 
-    /// Requests of `URLSession`'s types, for code that is shared with Apple's platforms.
+    /// Methods with the request and response types of `URLSession`, for code that is shared with Apple's platforms.
     extension PinnedSession {
         /// Fetches the resource at `url`. The response is an `HTTPURLResponse`.
         /// - Throws: An error if there is no response. A response with any status is not an error.
@@ -32,7 +32,7 @@
             }
             var pinned = PinnedRequest(url: url, method: HTTPMethod(rawValue: request.httpMethod ?? "GET"))
             for (name, value) in (request.allHTTPHeaderFields ?? [:]).sorted(by: { $0.key < $1.key }) {
-                // Foundation adds this field to requests with a body; the session computes it.
+                // Skip the field that Foundation adds to requests with a body: the session computes it.
                 guard name.lowercased() != "content-length" else { continue }
                 pinned.headers.add(name: name, value: value)
             }

@@ -9,13 +9,13 @@ import TunnelSystem
 import WireGuardCore
 
 extension EnrolTool {
-    /// Replaces a profile by a new device, which is enrolled first.
+    /// Enrols a new device, and then replaces the configuration of a profile by that of the device.
     ///
     /// Until the gateway has accepted the new device, the old profile and its secrets stay unchanged. The new secret
     /// gets another name, and the profile's file contains the name of the secret that the profile uses. That file is
-    /// replaced in one step, so a crash leaves either the old profile with its secrets or the new one with its secret.
-    /// A repetition with the same invitation sends the same key and credential. If the gateway accepted them and only
-    /// the reply was lost, it gives the same answer.
+    /// replaced in one step, so a crash leaves either the old profile with its secrets or the new profile with its
+    /// secret. A repetition with the same invitation sends the same key and credential. If only the gateway's reply was
+    /// lost, the gateway gives the same answer.
     /// - Parameter fresh: The enrolment to start with, unless an enrolment with the same invitation was started
     ///   earlier.
     /// - Throws: ``TunnelError`` with a message that the profile is unchanged.
@@ -32,8 +32,7 @@ extension EnrolTool {
         let secretName = configuration.secretName
         if begun?.name == nil { try await store.write(enrolment.secret, secretName, of: old.id) }
 
-        // The secret with the invitation stays until the profile uses it: only with that can a repetition complete
-        // after a crash.
+        // Keep the secret with the invitation until the profile uses it, because a repetition after a crash needs it.
         let keeper = try keeper(configuration, keepingFor: nil)
         let done: DeviceEnrolment
         do throws(ProvisioningError) {
@@ -54,14 +53,14 @@ extension EnrolTool {
         do throws(TunnelError) {
             try await store.write(done.secret, secretName, of: old.id)
         } catch {
-            // The next start enrols with the stored secret, and gets the same answer.
+            // Only warn: the next start enrols with the stored secret and gets the same answer.
             console.problem("warning: cannot store the grant: \(error); the next start requests it again")
         }
         await remove(names.filter { $0 != secretName }, of: old, store)
         return done
     }
 
-    /// Locks the folder of profiles, and makes the folder if it is missing.
+    /// Locks the folder of profiles, which is made if it is missing.
     /// - Returns: The descriptor that holds the lock until it is closed.
     /// - Throws: ``EnrolProblem`` if another program has the lock.
     func replacementLock() throws(EnrolProblem) -> Int32 {
@@ -79,7 +78,7 @@ extension EnrolTool {
                 SystemCall.close(opened)
                 throw reason == EWOULDBLOCK
                     ? TunnelError(
-                        .storage, "another program replaces a profile in '\(directory.path)' now",
+                        .storage, "another program is replacing a profile in '\(directory.path)'",
                         fix: "wait until it has ended, and run the command again")
                     : TunnelError(.storage, "cannot lock '\(folder)': \(SystemError.words(reason))")
             }
@@ -89,7 +88,7 @@ extension EnrolTool {
         }
     }
 
-    /// An enrolment with this invitation's token that was started and has not replaced the profile.
+    /// Returns an enrolment with this invitation's token that an earlier run has started but not completed.
     /// - Returns: The enrolment and the name of its secret; the name is `nil` if the profile itself uses that secret.
     private func begun(
         _ token: BearerSecret?, _ profile: TunnelProfile, _ names: [String], _ store: some SecretStore

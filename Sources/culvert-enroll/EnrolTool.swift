@@ -18,10 +18,10 @@ struct EnrolTool: Sendable {
     var json = false
     /// Sends requests to a gateway.
     var transport: any ProvisioningTransport = PinnedProvisioningTransport(logger: EnrolTool.logger)
-    /// The time limit of each request, with all tries.
+    /// The time limit of each request, including all attempts.
     var deadline: Duration = .seconds(30)
 
-    /// Warnings of the library are not logged: the resulting error contains them.
+    /// A logger that discards the library's warnings, because the resulting error contains them.
     private static let logger = Logger(label: "enrol") { _ in SwiftLogNoOpLogHandler() }
 
     /// Runs a command and reports its error.
@@ -38,9 +38,9 @@ struct EnrolTool: Sendable {
 
     // MARK: - Enrolling
 
-    /// Makes a profile from an invitation, and enrols. A new profile is stored before the request is sent, and stays
-    /// unless the gateway refuses the device. An existing profile is replaced only after the gateway has accepted the
-    /// new device.
+    /// Makes a profile from an invitation, and enrols the device. A new profile is stored before the request is sent,
+    /// and is kept unless the gateway refuses the device. An existing profile is replaced only after the gateway has
+    /// accepted the new device.
     /// - Parameter invitation: Reads the invitation, once the tool has access to the folder of profiles.
     func enrol(
         _ invitation: @autoclosure () throws(EnrolProblem) -> Invitation, name: String?, deviceName: String?,
@@ -56,7 +56,8 @@ struct EnrolTool: Sendable {
                 "'\(name)' is not a valid tunnel name: use 1 to 15 letters, digits and the characters _ = + . -\n  fix: name it with --name"
             )
         }
-        // Only one program at a time may read, enrol and replace: another one would remove its secret.
+        // Lock the folder, so that only one program at a time replaces a profile: otherwise, each would remove the
+        // other's secret.
         let lock = replaces ? try replacementLock() : nil
         defer { if let lock { SystemCall.close(lock) } }
         let manager = try await manager()
@@ -86,7 +87,7 @@ struct EnrolTool: Sendable {
         }
     }
 
-    /// Creates a profile, and enrols.
+    /// Creates a profile, and enrols its device.
     private func create(
         _ name: String, _ configuration: EnrolledTunnelConfiguration, _ enrolment: DeviceEnrolment,
         _ manager: TunnelManager
@@ -219,7 +220,8 @@ struct EnrolTool: Sendable {
         do throws(TunnelError) { return try await directory.manager().manager } catch { throw EnrolProblem(error) }
     }
 
-    /// - Parameter profile: The profile whose secret is stored after each change; `nil` if the caller stores it.
+    /// - Parameter profile: The profile in which the enrolment is stored after each change; `nil` if the caller stores
+    ///   it.
     func keeper(
         _ configuration: EnrolledTunnelConfiguration, keepingFor profile: TunnelProfile?
     ) throws(TunnelError) -> EnrolmentKeeper {
@@ -242,7 +244,7 @@ struct EnrolTool: Sendable {
     private static let reservedNames: Set<String> = ["lo", "all", "default"]
 
     /// The name of the profile and its interface: the gateway's label, or the first part of its host's name. It starts
-    /// with a letter or digit, because a label must not make a name that looks like an option or is hidden.
+    /// with a letter or a digit, so that a label cannot make a name that looks like an option or is hidden.
     static func profileName(_ invitation: Invitation) -> String {
         let isAddress = invitation.host.contains(":") || invitation.host.allSatisfy { $0.isNumber || $0 == "." }
         let host = isAddress ? "gateway" : String(invitation.host.prefix { $0 != "." })

@@ -9,8 +9,7 @@ import Provisioning
 import Synchronization
 import TunnelSystem
 
-/// The end of the pipe that uses TLS: it reads one request from standard input, and writes one reply to standard
-/// output.
+/// The end of the pipe that uses TLS. It reads one request from standard input and writes one reply to standard output.
 enum PipeEnd {
     static func run() async -> Int32 {
         guard let line = SystemCall.readAll(0, limit: PipeMessages.requestLimit + 1),
@@ -31,7 +30,7 @@ enum PipeEnd {
         return SystemCall.writeAll(1, PipeMessages.line(outcome)) ? ExitStatus.success : ExitStatus.failure
     }
 
-    /// Log messages for the other end.
+    /// The log messages to send to the other end.
     private final class Notes: Sendable {
         let lines = Mutex<[String]>([])
 

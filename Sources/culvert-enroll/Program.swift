@@ -14,7 +14,7 @@ enum Program {
     /// Parses and runs one command line.
     /// - Returns: The exit status.
     static func run(_ arguments: [String], console: Console) async -> Int32 {
-        // Other errors could repeat the secret.
+        // Check this first, because other errors could contain the secret.
         guard !arguments.contains(where: SecretText.isSecret) else {
             console.problem(
                 """

@@ -33,7 +33,7 @@ struct GatewayCommand: ParsableCommand {
             GatewayDemoCommand.self,
         ])
 
-    /// Whether an argument is a secret. Arguments are visible to other users of the machine.
+    /// Whether an argument is a secret, which is refused because arguments are visible to other users of the machine.
     static func isSecret(_ argument: String) -> Bool {
         argument.utf8.count > 40
             && ["ci_", "ct_", "cd_", "culvert-invitation:"].contains {
@@ -67,12 +67,12 @@ struct ListOptions: ParsableArguments {
 }
 
 extension ParsableCommand {
-    /// Does the command's work, and ends the command with the status of the result.
+    /// Runs the body of a command. If it fails, prints the error and ends the command with its exit status.
     func carryOut(_ body: (Console) throws(CommandFailure) -> Void) throws {
         let console = Console.standard
         do throws(CommandFailure) { try body(console) } catch { try finish(error.report(to: console)) }
     }
-    /// Does the work of a command that uses the running gateway.
+    /// Runs the body of a command that uses the running gateway.
     func carryOut(_ options: ListOptions, _ body: (AdminTool) throws(CommandFailure) -> Void) throws {
         try carryOut { console throws(CommandFailure) in try body(AdminTool(options, console)) }
     }

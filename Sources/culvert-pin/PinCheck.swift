@@ -25,7 +25,7 @@ struct PinCheck: Sendable {
     struct Outcome: Sendable {
         enum Status: String, Sendable {
             case passes
-            /// It passes today, but for fewer days than required.
+            /// The server passes today, but for fewer days than required.
             case expiring
             case fails
             case unreachable
@@ -36,7 +36,7 @@ struct PinCheck: Sendable {
         /// The reason, in one line.
         var reason: String
         var decision: TrustDecision?
-        /// The number of whole days for which it passes, or `nil` if it does not.
+        /// The number of whole days for which the server passes, or `nil` if it fails.
         var days: Int?
         var notes: [String] = []
     }
@@ -148,7 +148,8 @@ extension JSON {
     }
 }
 
-/// A decision, evaluated for a policy that is about to be shipped: a match is required, so lenience does not pass.
+/// The result of a decision for a policy that is about to be shipped. Only a match of a pin passes, even if the policy
+/// would accept the server without one.
 struct PinJudgement {
     var passes: Bool
     var reason: String

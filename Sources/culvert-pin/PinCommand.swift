@@ -4,7 +4,8 @@
 import ArgumentParser
 import CommandLineSupport
 
-/// `culvert-pin`, which `culvert pin` runs: pins before release, in operation, and at a change of keys.
+/// `culvert-pin`, which `culvert pin` runs. It makes and checks pins before a release, in operation, and when keys
+/// change.
 struct PinCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "culvert-pin",

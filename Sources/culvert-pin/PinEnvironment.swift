@@ -8,7 +8,7 @@ import TrustPinning
 import TrustPinningNIO
 import TunnelSystem
 
-/// The outside world of the pin commands. Tests replace it.
+/// The console, the time and the probe of servers that the pin commands use. Tests replace them.
 struct PinEnvironment: Sendable {
     var console: Console
     var now: Date
@@ -96,7 +96,7 @@ struct PinToolError: Error {
     init(_ reason: String) { self.reason = reason }
 }
 
-/// A server, as an argument names it.
+/// The server that an argument of the command line names.
 struct PinTarget {
     var host: HostName
     var port: Int
@@ -104,7 +104,7 @@ struct PinTarget {
     /// Reads `HOST`, `HOST:PORT`, `[ADDRESS]:PORT` or an IPv6 address.
     init(_ text: String) throws(PinToolError) {
         guard !text.contains("://") else {
-            throw PinToolError("'\(text)' is a URL: give its host, with :PORT if it is not 443")
+            throw PinToolError("'\(text)' is a URL: enter its host, followed by :PORT unless the port is 443")
         }
         var name = Substring(text)
         var port = 443

@@ -21,7 +21,7 @@ struct PinShow: Sendable {
     func run(_ target: String) async -> Int32 {
         do {
             let isFile = target == "-" || target.contains("/") || PinEnvironment.exists(target)
-            // A URL also contains slashes: the error of a server is more helpful for it.
+            // Treat a URL, which also contains slashes, as a server, because that error is more helpful.
             guard isFile, !target.contains("://") else {
                 return try await showServer(try PinTarget(target))
             }
@@ -71,7 +71,7 @@ struct PinShow: Sendable {
             ]
             console.line(document.text)
         }
-        // The target may be a mistyped file name.
+        // Mention files, because the target may be a mistyped file name.
         let hint = connect == nil && !target.host.isAddress ? " (and no file has this name)" : ""
         console.problem("culvert: \(target.text): \(error)\(hint)")
         return ExitStatus.unreachable

@@ -247,8 +247,8 @@ enum PinKeyKind: String, Sendable, CaseIterable {
         switch self {
         case .ed25519:
             let key = Curve25519.Signing.PrivateKey()
-            // swift-crypto cannot write these keys as PEM. These are the bytes before the 32 bytes of the key in PKCS
-            // #8, and in a SubjectPublicKeyInfo (RFC 8410).
+            // swift-crypto cannot write these keys as PEM. These are the bytes that precede the 32 bytes of the key in
+            // PKCS #8 and in a SubjectPublicKeyInfo (RFC 8410).
             let privatePrefix: [UInt8] = [
                 0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
             ]

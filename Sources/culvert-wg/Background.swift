@@ -5,14 +5,14 @@ import CTunnelSystem
 import TunnelSystem
 import WireGuardDevice
 
-/// Continues in the background by starting this program again: a process with threads must not fork.
+/// Continues in the background by starting this program again, because a process with threads must not fork.
 enum Background {
-    /// Where the child finds the TUN device, the management socket and the pipe for its report.
+    /// The child's descriptors of the TUN device, the management socket and the pipe for its report.
     private static let tunNumber: Int32 = 3
     private static let managementNumber: Int32 = 4
     private static let readyNumber: Int32 = 5
 
-    /// Starts the child with both descriptors and returns when it reports that it serves.
+    /// Starts the child with both descriptors, and returns when the child reports that it serves.
     static func spawn(
         tun: Int32, management: Int32, _ options: DaemonOptions
     ) throws(WireGuardDeviceError) {
@@ -24,13 +24,13 @@ enum Background {
         } catch {
             throw failure(error.operation, error.errno)
         }
-        // The child has its own, and would otherwise never be seen to close it.
+        // Close this copy of the writing end: otherwise, the pipe would not end when the child closes its copy.
         report.writer.close()
         var byte: UInt8 = 0
         let count = unsafe withUnsafeMutableBytes(of: &byte) { unsafe SystemCall.read(report.reader.number, into: $0) }
         report.reader.close()
         if count == 1 { return }
-        // The pipe closed without a report: the child has logged the reason if logging is on.
+        // The child ended without a report. It has logged the reason if logging is on.
         var status: Int32 = 0
         unsafe _ = waitpid(child, &status, 0)
         throw failure("the background process ended; run with LOG_LEVEL=verbose -f to see why", ECHILD)
@@ -38,7 +38,7 @@ enum Background {
 
     private static func start(_ descriptors: [Int32], _ options: DaemonOptions) throws(SystemError) -> pid_t {
         let setup = SpawnSetup(.ownSession)
-        // Above the numbers that they are moved to, so that none overwrites another.
+        // Copy the descriptors to numbers above their targets, so that moving one does not overwrite another.
         var copies: [Int32] = []
         defer { for copy in copies { SystemCall.close(copy) } }
         for (descriptor, number) in zip(descriptors, [tunNumber, managementNumber, readyNumber]) {

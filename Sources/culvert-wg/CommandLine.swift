@@ -16,19 +16,20 @@ struct DaemonOptions: Equatable {
     var interfaceName: String
     var isForeground = false
     var logLevel = LogLevel.error
-    /// Whether `LOG_LEVEL` was set at all: a daemon that logs keeps its output.
+    /// Whether the background process keeps standard output and error, which it does if `LOG_LEVEL` is a known level
+    /// that logs.
     var keepsOutput = false
     /// The layout of threads.
     var layout = LaneLayout.automatic
-    /// The memory limit of the device; `nil` for the bounds of the configuration only.
+    /// The memory limit of the device, or `nil` for no limit besides the bounds of the configuration.
     var budget: MemoryBudget?
-    /// A TUN device that was opened already.
+    /// The descriptor of a TUN device that the caller has opened, or `nil`.
     var tunDescriptor: Int32?
-    /// A listening management socket that was opened already.
+    /// The descriptor of a listening management socket that the caller has opened, or `nil`.
     var uapiDescriptor: Int32?
-    /// Where to write the name that the system chose, when it was left the choice.
+    /// The path of the file for the interface name, which is written if the system chooses the name; `nil` for no file.
     var nameFile: String?
-    /// The descriptor for the report that the daemon is up.
+    /// The descriptor on which the daemon reports that it is up, or `nil`.
     var readyDescriptor: Int32?
     /// The warnings to log before the start.
     var warnings: [String] = []
@@ -74,11 +75,11 @@ struct DaemonOptions: Equatable {
         case nameFile = "WG_TUN_NAME_FILE"
         /// The descriptor on which the daemon reports that it is up.
         case readyDescriptor = "CULVERT_READY_FD"
-        /// The spread of the work over threads.
+        /// The layout of threads.
         case layout = "CULVERT_LANES"
-        /// The bound of the memory that the device takes.
+        /// The memory limit of the device.
         case memory = "CULVERT_MEMORY"
-        // Each switches off an offload. They are read where devices and sockets are made.
+        // The following variables each turn off an offload. The code that makes devices and sockets reads them.
         case udpGSO = "CULVERT_UDP_GSO"
         case udpGRO = "CULVERT_UDP_GRO"
         case tunTSO = "CULVERT_TUN_TSO"
@@ -171,9 +172,9 @@ struct DaemonOptions: Equatable {
         case "error": options.keepsOutput = true
         case "silent": options.logLevel = .silent
         case .some(let other):
-            // A daemon that ran with another implementation's setting must run with this one.
+            // Only warn: an environment that works with another implementation must work with this program.
             options.warnings.append(
-                "LOG_LEVEL is '\(other)', which is none of verbose, debug, error, silent; using error")
+                "LOG_LEVEL is '\(other)' and must be verbose, debug, error or silent; using error")
         }
         options.layout = try layout(environment)
         options.budget = try budget(environment, for: options.layout)

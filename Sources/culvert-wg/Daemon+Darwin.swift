@@ -5,7 +5,7 @@
     import TunnelIO
 
     extension Daemon {
-        /// Makes the interface. It has one queue only.
+        /// Makes the interface, which has only one queue.
         static func makeTun(_ options: DaemonOptions) throws(TunnelIOError) -> SystemTun {
             try SystemTun(name: options.interfaceName, mtu: 1420)
         }

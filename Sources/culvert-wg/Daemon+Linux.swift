@@ -5,7 +5,7 @@
     import TunnelIO
 
     extension Daemon {
-        /// Makes the interface, with several queues where lanes need them.
+        /// Makes the interface, with several queues if the layout of lanes needs them.
         static func makeTun(_ options: DaemonOptions) throws(TunnelIOError) -> SystemTun {
             try SystemTun(name: options.interfaceName, mtu: 1420, isMultiQueue: options.layout.needsQueues)
         }

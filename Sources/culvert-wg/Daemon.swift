@@ -30,10 +30,11 @@ enum Daemon {
         }
     }
 
-    /// Opens what needs privileges, then stays in the foreground or continues in the background.
+    /// Opens the TUN device and the management socket, which need privileges. Then runs in the foreground or continues
+    /// in the background.
     private static func run(_ options: DaemonOptions) throws(WireGuardDeviceError) {
         for warning in options.warnings { Output.error("culvert-wg: \(warning)") }
-        // The background process has exactly the descriptors that it is given.
+        // In the background process, close all descriptors except those that the parent has passed.
         if let ready = options.readyDescriptor { Privileges.closeInherited(from: ready + 1) }
         let tun = try openTun(options)
         let name: String
@@ -49,7 +50,7 @@ enum Daemon {
         guard options.isForeground else {
             try withExtendedLifetime((tun, socket)) { () throws(WireGuardDeviceError) in
                 try Background.spawn(tun: tun.readiness, management: socket.descriptor, options)
-                // Interface and socket belong to the child now: leave without undoing them.
+                // Exit without removing the interface and the socket, which the child uses now.
                 _exit(DaemonOptions.Status.success.rawValue)
             }
             return
@@ -66,7 +67,7 @@ enum Daemon {
         }
     }
 
-    /// wg-quick on macOS learns the name that the system chose from this file.
+    /// Writes the name that the system has chosen for the interface into a file, from which wg-quick on macOS reads it.
     private static func writeNameFile(_ options: DaemonOptions, _ name: String) throws(WireGuardDeviceError) {
         guard let file = options.nameFile, options.tunDescriptor == nil, options.interfaceName == "utun" else { return }
         let descriptor = SystemCall.open(file, O_CREAT | O_TRUNC | O_WRONLY, mode: 0o400)
@@ -80,12 +81,13 @@ enum Daemon {
         }
     }
 
-    /// Runs the device until a signal, or until interface or socket are removed.
+    /// Runs the device until a signal ends it, or until the interface or the socket is removed.
     private static func serve(
         _ tun: any TunDevice, _ socket: ManagementSocket, _ options: DaemonOptions
     ) throws(WireGuardDeviceError) {
         for failure in Privileges.reduce() { Output.error("warning: \(failure)") }
-        // Threads inherit the mask, so that only this one ever sees these signals.
+        // Block the signals before threads are started: they inherit the mask, so that only this thread receives the
+        // signals.
         let signals = Signals.block()
         var deviceOptions = WireGuardDevice.Options(budget: options.budget)
         deviceOptions.layout = options.layout
@@ -125,7 +127,7 @@ enum Daemon {
     }
 }
 
-/// Standard output and error, a line at a time.
+/// Writes lines to standard output and standard error.
 enum Output {
     static func line(_ text: String) { write(text, to: 1) }
     static func error(_ text: String) { write(text, to: 2) }

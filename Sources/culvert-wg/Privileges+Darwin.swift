@@ -2,10 +2,11 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if canImport(Darwin)
-    /// The privileges that the daemon drops after its descriptors are open: none on Darwin, where utun always needs root.
+    /// The privileges that the daemon drops after it has opened its descriptors: none on Darwin, where utun always
+    /// needs root.
     enum Privileges {
         static func reduce() -> [String] { [] }
-        /// The child is started without them.
+        /// Does nothing, because the child is started without inherited descriptors.
         static func closeInherited(from first: Int32) {}
     }
 #endif

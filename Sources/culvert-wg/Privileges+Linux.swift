@@ -5,9 +5,10 @@
     import CTunnelSystem
     import TunnelSystem
 
-    /// The privileges that the daemon drops after its descriptors are open.
+    /// The privileges that the daemon drops after it has opened its descriptors.
     enum Privileges {
-        /// Closes the descriptors that a caller left open in the background process: a lock of a shell must not stay held.
+        /// Closes the descriptors that the background process has inherited from the caller, such as a shell's lock,
+        /// which it must not keep.
         static func closeInherited(from first: Int32) {
             _ = ctunnel_close_from(UInt32(clamping: first))
         }
@@ -16,8 +17,8 @@
         /// (`CAP_NET_BIND_SERVICE`), and to follow an interface into another namespace (`CAP_NET_BROADCAST`,
         /// `CAP_SYS_ADMIN`).
         ///
-        /// Core dumps and debuggers of the same user are forbidden, because they would show keys.
-        /// - Returns: The steps that failed, for people. An ordinary user has no privileges to drop.
+        /// Forbids core dumps and debuggers of the same user, because they would reveal keys.
+        /// - Returns: Messages for the steps that failed. An ordinary user has no privileges to drop.
         static func reduce() -> [String] {
             let netBindService: UInt64 = 1 << 10
             let netBroadcast: UInt64 = 1 << 11
@@ -25,7 +26,7 @@
             let sysAdmin: UInt64 = 1 << 21
             return failures(of: [
                 (
-                    "give up capabilities",
+                    "drop capabilities",
                     ctunnel_keep_capabilities(netBindService | netBroadcast | netAdmin | sysAdmin)
                 ),
                 ("forbid new privileges", ctunnel_forbid_new_privileges()),

@@ -2,9 +2,9 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if canImport(Darwin)
-    /// The pages of the program itself.
+    /// The memory pages of the program's own code and tables.
     enum ProgramPages {
-        /// Nothing to do: clean pages of files are not counted as the process's.
+        /// Does nothing, because Darwin does not count clean file pages as memory of the process.
         static func release() {}
     }
 #endif

@@ -4,10 +4,10 @@
 #if os(Linux)
     import CTunnelSystem
 
-    /// The pages of the program itself.
+    /// The memory pages of the program's own code and tables.
     enum ProgramPages {
-        /// Releases the pages used at the start: the linker's tables and code that runs once. They return from the page cache
-        /// if they are needed.
+        /// Releases the pages that were used only at the start: the linker's tables, and code that runs once. The
+        /// kernel reads them from the page cache if they are needed again.
         static func release() {
             ctunnel_release_code()
         }

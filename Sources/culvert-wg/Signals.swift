@@ -3,11 +3,11 @@
 
 import CTunnelSystem
 
-/// The signals that end the daemon or ask it for its counters, taken by one thread that waits for them.
+/// The signals that end the daemon or request its counters. One thread waits for them.
 struct Signals {
     private var set: sigset_t
 
-    /// Blocks SIGINT, SIGTERM and SIGUSR1 in this thread and those it makes, and ignores SIGPIPE.
+    /// Blocks SIGINT, SIGTERM and SIGUSR1 in this thread and in the threads that it starts later, and ignores SIGPIPE.
     static func block() -> Signals {
         var set = sigset_t()
         unsafe sigemptyset(&set)
@@ -19,7 +19,7 @@ struct Signals {
         return Signals(set: set)
     }
 
-    /// Returns at a signal that ends the daemon; calls `report` for each SIGUSR1 until then.
+    /// Waits for a signal that ends the daemon. Until then, calls `report` for each SIGUSR1.
     func wait(report: () -> Void) {
         var set = self.set
         var number: Int32 = 0
@@ -30,7 +30,7 @@ struct Signals {
         }
     }
 
-    /// Wakes ``wait()``.
+    /// Makes ``wait(report:)`` return.
     static func raiseTermination() {
         kill(getpid(), SIGTERM)
     }

@@ -36,7 +36,7 @@ func hex(_ bytes: some Sequence<UInt8>) -> String {
     bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
 }
 
-/// Returns given numbers, then numbers from a seed.
+/// A generator that returns given numbers, and then numbers from a seed.
 struct ScriptedGenerator: RandomNumberGenerator {
     private var script: [UInt64]
     private var rest = SeededGenerator(seed: 99)
@@ -224,7 +224,7 @@ final class World {
         }
     }
 
-    /// Whether a packet passes in each direction now, without loss.
+    /// Whether a packet is delivered in each direction now, without the links.
     func carries(_ packet: [UInt8] = [0x45, 1, 2, 3]) -> Bool {
         guard let there = clientSeals(packet), let back = serverSeals(packet) else { return false }
         let before = (toServer.count, toClient.count)

@@ -3,10 +3,10 @@
 
 import FoundationEssentials
 
-/// A folder for one test, with mode 0700, which is removed after it.
+/// A folder for one test. It has mode 0700 and is removed after the test.
 enum TestFolder {
-    /// A folder in memory, if the system has one. For a killed process, it leaves the same state as a disk. A disk,
-    /// with a wait at each of thousands of commits, would slow down other tests.
+    /// A folder in memory, if the system has one. A killed process leaves the same files there as on a disk. A disk
+    /// would slow down other tests, because it waits at each of thousands of commits.
     private static var parent: String {
         let memory = "/dev/shm"
         return FileManager.default.isWritableFile(atPath: memory)

@@ -5,8 +5,8 @@
     import Foundation
     import WireGuardCore
 
-    /// A culvert-wg, and mitmproxy in a neighbouring namespace: boringtun, with a TCP/IP stack in its process, which forwards
-    /// HTTP to a server. There is no session yet.
+    /// A culvert-wg, and mitmproxy in a neighbouring namespace. mitmproxy contains boringtun with a TCP/IP stack, and
+    /// forwards HTTP to a server. There is no session yet.
     ///
     /// `dev/machine boringtun` installs mitmproxy into the folder that `CULVERT_BORINGTUN_PEER` names.
     final class BoringtunPeer {
@@ -36,7 +36,7 @@
                 try end.run("ip", "address", "add", address, "dev", "veth")
                 try end.run("ip", "link", "set", "veth", "up")
             }
-            // Where the server is: reached by way of the tunnel alone.
+            // The server's address, which can be reached only through the tunnel.
             try peerNamespace.run("ip", "address", "add", "10.77.0.1/32", "dev", "lo")
             _ = try files.write(
                 #"{"server_key": "\#(peerKeys.text)", "client_key": "\#(keys.text)"}"#, to: "keys.json")
@@ -88,15 +88,16 @@
         /// The output of mitmproxy.
         var log: String { mitmproxy.outputSoFar }
 
-        /// Pings the server's address, which boringtun's side answers itself; every echo must come back once and whole.
-        /// - Parameter options: of ping(8).
+        /// Pings the server's address. boringtun's side itself answers; every echo must return once and unchanged.
+        /// - Parameter options: Options of ping(8).
         func ping(_ options: String, deadline: Duration = .seconds(60)) throws {
             let result = try namespace.runAllowingFailure(
                 "sh", "-c", "exec ping -n -q \(options) 10.77.0.1", deadline: deadline)
             try KernelPeerPair.expectWhole(result)
         }
 
-        /// Gets the server's body through the tunnel, and has the server send one of ours back; each byte must be the same.
+        /// Downloads the server's body through the tunnel, and uploads one of the same size. Every byte must arrive
+        /// unchanged.
         func exchange(deadline: Duration = .seconds(120)) throws {
             let script = try files.write(Self.clientScript, to: "client.py")
             try namespace.run("python3", script, "\(files.path)/body", deadline: deadline)

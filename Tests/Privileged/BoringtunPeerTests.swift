@@ -6,7 +6,7 @@
     import Testing
     import WireGuardCore
 
-    /// Ours against boringtun, as mitmproxy has it; run by `dev/machine boringtun`.
+    /// culvert-wg against the boringtun in mitmproxy; run by `dev/machine boringtun`.
     @Suite(
         "Tunnels between culvert-wg and boringtun carry traffic", .serialized,
         .enabled(if: BoringtunPeer.folder != nil), .timeLimit(.minutes(10)))

@@ -7,7 +7,7 @@
     import TunnelSystem
 
     extension DaemonTests {
-        /// The libraries as C programs link them, with the command lines of docs/culvert-c.md.
+        /// The libraries, linked to C programs with the command lines of docs/culvert-c.md.
         @Suite("The C libraries")
         struct CLibraryTests {
             @Test("A C program carries packets between two tunnels", arguments: CLibrary.allCases)
@@ -91,8 +91,8 @@
         static let header = root + "/Sources/CCulvert/include"
 
         /// Compiles a program and links it.
-        /// - Parameter source: its path in the repository.
-        /// - Returns: the path of the program.
+        /// - Parameter source: The path of the source file in the repository.
+        /// - Returns: The path of the program.
         func link(_ source: String, in folder: TemporaryFolder) throws -> String {
             let (object, program) = (folder.path + "/main.o", folder.path + "/program")
             try build(

@@ -8,10 +8,10 @@
 
     @testable import PacketTunnelLinux
 
-    /// The files of programs of an earlier commit, used by the programs of this one.
+    /// Files of an earlier commit's programs, used by the programs of this commit.
     ///
-    /// The programs have the machine's clock. The certificates of the fixtures are valid from 2000 to 2120, users and devices
-    /// until 2126, and the invitation until 2036 (`GatewayFixtureTests/secrets`).
+    /// The programs use the machine's clock. The certificates of the fixtures are valid from 2000 to 2120, users and
+    /// devices until 2126, and the invitation until 2036 (`GatewayFixtureTests/secrets`).
     @Suite(
         "Data of an earlier version", .serialized,
         .enabled(if: Privileged.isAvailable && PrivateEtc.isPossible, "needs root and a mount namespace"),
@@ -27,7 +27,7 @@
             }
             try scene.run()
             let server = GatewayProgramScene.server
-            // Each kind of profile that leads to the gateway.
+            // Each kind of profile for the gateway.
             for name in ["phone", "staff", "office"] {
                 let up = try scene.culvert("up", name, "--directory", clients, in: anna)
                 #expect(up.contains("\(name): connected after"), "\(up)")
@@ -50,7 +50,7 @@
             #expect(try #require(try Wg.dump(daemon.name).peers.first).latestHandshake > 0)
             _ = try daemon.stop()
 
-            // Another device, with the invitation that was not used.
+            // Another device, with the unused invitation.
             let invitation = try Fixtures.copy(
                 "gateway-admin/unused.invitation", to: scene.files.path + "/invitation")
             let enrolled = try scene.culvert(
@@ -61,7 +61,7 @@
             #expect(
                 try scene.culvert("enroll", "renew", "office", "--directory", clients, in: anna).contains("renewed"))
 
-            // Rules, and an end.
+            // Rules, and the end of the gateway.
             let blocked = try await scene.network.cutOff(anna) {
                 try scene.culvert("gateway", "rule", "add", "deny", "--user", "anna", "--to", "\(server)/32", "--first")
             }

@@ -8,7 +8,7 @@
     extension CulvertUpTests {
         @Suite("Confined", .timeLimit(.minutes(5)))
         struct ConfinementTests {
-            /// The processes that start programs for this scene's tunnels, and those that keep them.
+            /// The processes that start programs for this scene's tunnels, and their supervisors.
             private func helpers(_ scene: CulvertUpScene) -> [pid_t] {
                 DaemonRemains.processes(of: "culvert", with: "--run-programs").filter { process in
                     DaemonRemains.commandLine(of: process).contains { $0.contains(scene.files.path) }
@@ -20,7 +20,7 @@
                 helpers(scene).filter { DaemonRemains.commandLine(of: $0).last == "server" }
             }
 
-            /// The processes that keep those.
+            /// The supervisors of those processes.
             private func supervisors(_ scene: CulvertUpScene) -> [pid_t] {
                 helpers(scene).filter { !servers(scene).contains($0) }
             }
@@ -38,7 +38,7 @@
                 let tasks = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/task")
                 #expect(tasks.count > 3)
                 for task in tasks {
-                    // A thread may have ended since.
+                    // A thread may have ended meanwhile.
                     let path = "/proc/\(process)/task/\(task)/status"
                     guard let status = try? String(contentsOfFile: path, encoding: .utf8) else { continue }
                     for line in [
@@ -77,7 +77,7 @@
                 #expect(scene.remains.isEmpty)
             }
 
-            /// Another file got the number of a closed stream, and the program's output.
+            /// A regression test: another file got the number of a closed stream, and so the program's output.
             @Test(
                 "With closed standard streams the tunnel comes up", arguments: ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
             func closedStreams(_ closed: String) throws {
@@ -91,7 +91,8 @@
                 #expect(scene.remains.isEmpty)
             }
 
-            /// A write beyond the limit ended the processes for programs, and the firewall was not restored again.
+            /// A regression test: a write beyond the limit ended the processes that start programs, and the firewall
+            /// was never restored again.
             @Test("After a limit of the file size is lifted, the firewall is restored")
             func fileSizeLimit() throws {
                 let scene = try CulvertUpScene()
@@ -134,7 +135,8 @@
                 try scene.expectUnchanged()
             }
 
-            /// The firewall was never loaded again: "cannot start nft: Broken pipe", for as long as the tunnel was up.
+            /// A regression test: the firewall was not loaded again while the tunnel was up ("cannot start nft: Broken
+            /// pipe").
             @Test(
                 "A killed process for programs is replaced, and a lost firewall is restored within a second",
                 arguments: ["enforced", "everything"])
@@ -158,7 +160,7 @@
                 }
                 try scene.ping()
                 try eventually("nothing is wrong", within: .seconds(5)) { try scene.problems().isEmpty }
-                // A process that was killed while it had nothing to do is replaced for the file's commands as well.
+                // A process that was killed while it was idle is also replaced for the commands in the file.
                 kill(try #require(servers(scene).first), SIGKILL)
                 try scene.succeed("down", scene.name)
                 #expect(try String(contentsOfFile: mark, encoding: .utf8) == "ran\n")
@@ -192,7 +194,7 @@
                 let helpers = (supervisors(scene), servers(scene))
                 for process in helpers.0 + helpers.1 { kill(process, SIGKILL) }
                 try scene.ping()
-                // It cannot load the firewall again, so only the policy rules remain.
+                // The tunnel cannot load the firewall again, so only the policy rules remain.
                 try scene.world.host.run("nft", "delete", "table", "inet", "culvert_\(scene.name)")
                 try eventually("the log says what holds now") {
                     try scene.succeed("log", scene.name).contains("policy rules hold back")
@@ -200,7 +202,7 @@
                 try scene.ping()
                 #expect(try scene.problems().contains { $0.hasPrefix("the firewall: ") })
                 let down = try scene.run("down", scene.name)
-                // The name servers alone need a program.
+                // Only the name servers need a program.
                 #expect(down.status == 0 && down.output.contains("undone: name servers"), "\(down)")
                 try scene.expectUnchanged()
                 #expect(scene.remains.isEmpty)
@@ -232,7 +234,7 @@
                 #expect(scene.remains.isEmpty)
             }
 
-            /// Its supervisor must not wait for it forever.
+            /// The supervisor must not wait for it forever.
             @Test("A stopped process for programs ends with the tunnel's process")
             func stoppedAndLeft() throws {
                 let scene = try CulvertUpScene()
@@ -249,7 +251,7 @@
             func processKilled() throws {
                 let scene = try CulvertUpScene()
                 let mark = scene.files.path + "/hook"
-                // Something that it runs at that moment ends as well.
+                // A program that it runs at that moment ends as well.
                 let file = try scene.writeFile(interface: "PostUp = echo $$ > \(mark); sleep 1000")
                 let up = try SpawnedProcess(scene.command(["up", file, "--leak-policy", "enforced"]))
                 try eventually("the hook runs") {

@@ -6,7 +6,7 @@
     import Testing
 
     extension CulvertUpTests {
-        /// `culvert down` under faults of the runtime folder, and with a policy that is held.
+        /// `culvert down` with faults of the runtime folder, and with a held policy.
         @Suite("Down", .timeLimit(.minutes(5)))
         struct DownTests {
             @Test(
@@ -89,7 +89,7 @@
                     "\(down)")
                 try scene.succeed("up", file, "--leak-policy", "route-based")
                 try scene.succeed("guard", file, "--release")
-                // It stays until the tunnel ends.
+                // The policy stays until the tunnel ends.
                 #expect(try policy() == "everything")
                 #expect(try scene.succeed("status", scene.name).contains("everything"))
                 #expect(try !scene.succeed("down", scene.name).contains("leak policy"))

@@ -8,7 +8,7 @@
     extension CulvertUpTests {
         @Suite("Faults of the system", .timeLimit(.minutes(5)))
         struct FaultTests {
-            /// It hung for minutes, and then said that the process had ended.
+            /// A regression test: the commands hung for minutes, and then reported that the process had ended.
             @Test("up and down report a tunnel whose process is stopped, and the tunnel continues with its process")
             func stoppedProcess() throws {
                 let scene = try CulvertUpScene()
@@ -72,7 +72,8 @@
                 #expect(scene.remains.isEmpty)
             }
 
-            /// The number of peers: 20,000 in `make soak`. A message had at most 1 MiB, and the start of such a tunnel has more.
+            /// The number of peers: 20,000 in `make soak`. Messages were once limited to 1 MiB, and the start of such a
+            /// tunnel needs more.
             private static let peerCount =
                 ProcessInfo.processInfo.environment["CULVERT_PEERS"].flatMap { Int($0) } ?? 4_000
 

@@ -6,11 +6,11 @@
     import Testing
 
     extension CulvertUpTests {
-        /// Unusual networks: without a default route to the server, which is outside the routed networks.
+        /// Unusual networks, with a server outside the routed networks and without a default route to it.
         @Suite("Any network", .timeLimit(.minutes(5)))
         struct NetworkTests {
             private static let name = "vpn.culvert.test"
-            /// Far away, behind the router, and an address of the server as well.
+            /// A distant address behind the router that is also an address of the server.
             private static let far = "203.0.113.7"
 
             private func setHosts(_ line: String) throws {
@@ -33,12 +33,12 @@
                 try eventually("it is connected", within: .seconds(120)) {
                     try scene.status()["state"] as? String == "connected"
                 }
-                // Packets of programs to it go through the tunnel, and the tunnel's own do not.
+                // Programs' packets to this address use the tunnel, but the tunnel's own packets do not.
                 #expect(try scene.way(to: Self.far) == scene.name)
                 #expect(try scene.way(to: "198.51.100.7") == "eth0")
                 let before = try scene.peer.received
                 for address in [Self.far, CulvertUpScene.gateway4] { try scene.ping(address) }
-                // Six pings of 84 bytes, and what wraps them.
+                // Six pings of 84 bytes, with the tunnel's overhead.
                 #expect(try scene.peer.received - before > 600)
                 try scene.succeed("down", scene.name)
                 #expect(scene.remains.isEmpty)
@@ -90,7 +90,7 @@
                     interface: "PostUp = echo up >> \(mark)\nPostDown = echo down >> \(mark)")
                 try scene.succeed("up", file, "--leak-policy", "everything")
                 try scene.ping()
-                // The guard was made before there was an interface to ask.
+                // The guard was loaded before the interface existed, so its IPv6 setting could not be read.
                 #expect(try !scene.succeed("log", scene.name).contains("IPv6 is disabled"))
                 let process = try #require(scene.processes.first)
                 try scene.world.host.run("ip", "link", "delete", "dev", scene.name)
@@ -101,7 +101,7 @@
                 #expect(try scene.status()["state"] as? String == "connected")
                 try scene.ping()
                 #expect(try String(contentsOfFile: mark, encoding: .utf8) == "up\ndown\nup\n")
-                // Asked to end while it waits to try again, it ends.
+                // `down` ends the command even while it waits to retry.
                 try scene.setServer(isSilent: true)
                 try scene.world.host.run("ip", "link", "delete", "dev", scene.name)
                 try eventually("it has failed again", within: .seconds(120)) {
@@ -125,7 +125,7 @@
                 for setting in settings { try scene.world.host.run("sysctl", "-qw", setting) }
                 let before = try scene.world.snapshot()
                 let file = try scene.writeFile()
-                // With nft it works.
+                // With nft the tunnel works.
                 try scene.succeed("up", file)
                 try scene.ping()
                 try scene.succeed("down", scene.name)

@@ -30,7 +30,7 @@
                 let file = try scene.writeFile(interface: "", name: second)
                 let began = ContinuousClock.now
                 let refused = try scene.run("up", file, "--leak-policy", secondPolicy)
-                // A start whose server does not answer takes 30 seconds.
+                // A start whose server does not answer would take 30 seconds.
                 #expect(ContinuousClock.now - began < .seconds(15))
                 #expect(
                     refused.status == 2 && refused.output.contains("tunnel '\(scene.name)' is up")
@@ -81,7 +81,7 @@
                     try problems(scene, of: second).contains { $0.contains(scene.name) && $0.contains(shared) }
                 }
                 #expect(try problems(scene, of: scene.name).isEmpty)
-                // Both compare the network with their plan after each change of a route.
+                // Both tunnels compare the network with their plans after each change of a route.
                 for _ in 0..<5 {
                     try scene.world.host.run("ip", "route", "add", "192.0.2.99", "dev", "eth0")
                     try scene.world.host.run("ip", "route", "delete", "192.0.2.99", "dev", "eth0")

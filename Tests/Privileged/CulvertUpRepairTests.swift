@@ -6,7 +6,7 @@
     import Testing
 
     extension CulvertUpTests {
-        /// A tunnel under faults of its system, one or two at a time.
+        /// A tunnel with one or two faults of the system at a time.
         @Suite("Repairs under faults of the system", .timeLimit(.minutes(5)))
         struct RepairTests {
             private static let far = "8.8.8.8"
@@ -62,7 +62,7 @@
                         try hasProhibition(scene) && scene.way(to: Self.far) == scene.name
                     }
                     try scene.expectNothingLeaves(to: Self.far)
-                    // nft hangs still.
+                    // nft still hangs.
                     try scene.flushRules()
                 }
                 #expect(try scene.problems().contains { $0.contains("nft has not answered yet") })
@@ -100,7 +100,7 @@
                 try scene.expectUnchanged()
             }
 
-            /// The cause that keeps the thread of the tunnel's network waiting.
+            /// The cause for which the thread of the tunnel's network waits.
             enum Wait: CaseIterable {
                 case resolvconfAtNewPath, resolvconfAtReload, nftAtReload, lockAtNewNetwork
             }
@@ -170,12 +170,12 @@
                         try scene.way(to: Self.far) == scene.name
                     }
                 }
-                // Two deletions may come before one repair.
+                // Two deletions may happen before a repair.
                 for _ in 0..<10 {
                     try scene.world.host.run("nft", "delete", "table", "inet", "culvert_\(scene.name)")
                     try eventually("the firewall is back", within: .seconds(5)) { try scene.hasTable() }
                 }
-                // A repair can follow two deletions, so these go on until the firewall counts as contested.
+                // One repair can follow two deletions, so continue until the firewall counts as contested.
                 try eventually("rules stay, and status says why", within: .seconds(30)) {
                     if try scene.problems().contains(where: { $0.contains("so policy rules stay in effect too") }) {
                         return try hasProhibition(scene)
@@ -322,7 +322,7 @@
                 func hasTable() throws -> Bool {
                     try scene.world.host.run(nft.original, "list", "tables").output.contains("culvert_\(scene.name)")
                 }
-                // The first load is followed by a listing, and both by those of the settings.
+                // A listing follows the first load, and the listings of the settings follow both.
                 for _ in 1..<calls {
                     try eventually("the table is loaded", within: .seconds(30)) { try hasTable() }
                     try scene.world.host.run(nft.original, "delete", "table", "inet", "culvert_\(scene.name)")
@@ -363,7 +363,7 @@
                 let scene = try CulvertUpScene()
                 try PrivilegedTests.run(["mount", "-t", "tmpfs", "-o", "size=4m,mode=700", "tmpfs", scene.runtime.path])
                 defer { _ = try? PrivilegedTests.run(["umount", "-l", scene.runtime.path]) }
-                // More routes than an error message has room for.
+                // More routes than fit into an error message.
                 let networks = (0..<200).map { "10.80.\($0).0/24" }.joined(separator: ", ")
                 let file = try scene.writeFile(allowedIPs: "10.77.0.0/24, fd77::/64, \(networks)")
                 try scene.succeed("up", file, "--leak-policy", "enforced")
@@ -443,7 +443,7 @@
                 let changes = try scene.world.changes(since: scene.before)
                 #expect(changes.isEmpty, "\(changes)")
                 try scene.ping("10.55.1.1")
-                // From here on it is as though it had never been up.
+                // From here on the state is as if the tunnel had never been up.
                 #expect(try [0, 3].contains(scene.run("down", scene.name).status))
                 #expect(scene.remains.isEmpty, "\(scene.remains)")
             }

@@ -8,8 +8,8 @@
     @testable import PacketTunnelLinux
 
     extension CulvertUpTests {
-        /// A DHCP client, or another program, that writes resolv.conf by itself. All lookups left in clear from then on, and status
-        /// still showed the tunnel's name server.
+        /// A DHCP client, or another program, that writes resolv.conf itself. A regression test: all later DNS queries
+        /// bypassed the tunnel, and the status still showed the tunnel's name server.
         @Suite("Name servers that another program replaces", .timeLimit(.minutes(5)))
         struct ResolverTests {
             private static let file = "/etc/resolv.conf"
@@ -46,8 +46,8 @@
                 try scene.problems().filter { $0.contains("name servers") }
             }
 
-            /// Expects the other program's file. Then puts the file before the tunnel in its place, and expects the network before
-            /// the tunnel.
+            /// Expects the other program's file. Then restores the file from before the tunnel, and expects the network
+            /// from before the tunnel.
             private func expectTheirs(_ scene: CulvertUpScene, sourceLocation: SourceLocation = #_sourceLocation) throws
             {
                 let text = try CulvertUpScene.resolvConfNow
@@ -184,7 +184,7 @@
                 var script: String {
                     switch self {
                     case .linkToItself: "rm \(ResolverTests.file); ln -s resolv.conf \(ResolverTests.file)"
-                    // In one step: a part of it would be another program's file.
+                    // Replace the file in one step, because a part of it would be another program's valid file.
                     case .megabytes:
                         "head -c 6000000 /dev/zero | tr '\\0' '#' > \(ResolverTests.file).new; "
                             + "mv \(ResolverTests.file).new \(ResolverTests.file)"

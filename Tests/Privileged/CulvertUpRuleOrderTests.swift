@@ -12,7 +12,7 @@
     @testable import PacketTunnelLinux
 
     extension CulvertUpTests {
-        /// Policy rules that another program puts in front of the tunnel's, or deletes each time.
+        /// Policy rules that another program inserts before the tunnel's rules, or deletes repeatedly.
         @Suite("Policy rules of other programs", .timeLimit(.minutes(5)))
         struct RuleOrderTests {
             private static let far = "8.8.8.8"
@@ -33,7 +33,7 @@
                 try scene.succeed("up", try scene.writeFile(), "--leak-policy", policy)
                 try scene.ping()
                 try setRule(scene, "add")
-                // The promise is one second. Each poll starts several programs.
+                // One second is promised. Each poll starts several programs.
                 try eventually("the tunnel's rules are in front", within: .seconds(3)) {
                     try scene.way(to: Self.far) == scene.name && scene.way(to: Self.far6) == scene.name
                 }
@@ -42,7 +42,7 @@
                 let log = try scene.succeed("log", scene.name)
                 #expect(
                     log.contains("rule with preference 10 for table 254 was in front of the tunnel's rules"), "\(log)")
-                // A rule in front again, and no firewall.
+                // Insert a rule before the tunnel's again, now without a firewall.
                 let nft = try ReplacedProgram("nft", .fails, of: scene.processes.first)
                 try setRule(scene, "add", preference: 4)
                 try scene.world.host.run(nft.original, "delete", "table", "inet", "culvert_\(scene.name)")
@@ -138,7 +138,7 @@
                 try scene.expectUnchanged()
             }
 
-            /// The rules in place of the firewall, as the kernel lists them.
+            /// The rules that replace the firewall, as the kernel lists them.
             private func prohibitions(_ scene: CulvertUpScene) throws -> [PolicyRule] {
                 try scene.world.host.perform {
                     let netlink = try RouteSocket()
@@ -158,7 +158,7 @@
                 try scene.world.host.run(nft.original, "delete", "table", "inet", "culvert_\(scene.name)")
                 try eventually("rules hold back", within: .seconds(1)) { try prohibitions(scene).count == 2 }
                 let count = 30
-                // The time of the test itself on this machine.
+                // The time that the test itself needs on this machine.
                 let own = try ContinuousClock().measure { for _ in 0..<count * 3 { _ = try prohibitions(scene) } }
                 let began = ContinuousClock.now
                 for _ in 0..<count {
@@ -171,7 +171,7 @@
                         try prohibitions(scene).count == 2
                     }
                 }
-                // The checks alone, a quarter of a second apart, would take twice as long.
+                // Checks alone, every quarter of a second, would take twice as long.
                 let time = ContinuousClock.now - began
                 #expect(time < .milliseconds(125 * count) + own * 2, "\(time), and the test alone \(own)")
                 print("\(replacement): \(count) deletions of the rules were undone within \(time)")
@@ -219,7 +219,7 @@
                     let device = try await platform?.apply(settings)
                     let mark = try #require(platform?.socketMark)
                     let count = 20
-                    // The time of the test itself on this machine.
+                    // The time that the test itself needs on this machine.
                     let own = try ContinuousClock().measure { for _ in 0..<count * 3 { _ = try rules(world, mark) } }
                     let began = ContinuousClock.now
                     for _ in 0..<count {

@@ -6,25 +6,25 @@
     import Testing
     import WireGuardCore
 
-    /// A host and, behind its router, a wireguard-go server that is the default gateway of its clients; with a wg-quick file
+    /// A host and, behind its router, a wireguard-go server that is its clients' default gateway, with a wg-quick file
     /// for it.
     final class CulvertUpScene {
         let world: LinuxHostWorld
         let server: DaemonProcess
         /// The tunnel's name on the host.
         let name = UniqueInterface.next()
-        /// Sockets, journals and logs of the host's tunnels.
+        /// The folder for sockets, journals and logs of the host's tunnels.
         let runtime: TemporaryFolder
         let files: TemporaryFolder
         private let etc: PrivateEtc
         private let serverKeys = StaticKeys()
         private let keys = StaticKeys()
-        /// The network before there was a tunnel.
+        /// The state of the network before there was a tunnel.
         let before: [String]
 
         static let resolvConf = "nameserver 192.0.2.53\noptions edns0\n# not by any program\n"
         static let port = 51_820
-        /// In the tunnel, on the server's side.
+        /// The addresses of the server inside the tunnel.
         static let gateway4 = "10.77.0.1"
         static let gateway6 = "fd77::1"
 
@@ -52,14 +52,14 @@
         }
 
         deinit {
-            // Only remains of a failed test.
+            // There are remains only if a test failed.
             guard !remains.isEmpty else { return }
             for process in processes { kill(process, SIGKILL) }
             _ = try? eventually("the processes have ended") { processes.isEmpty }
             _ = try? run("cleanup")
         }
 
-        /// Writes the file that a provider would give its customer; returns its path.
+        /// Writes the file that a provider would give to its customer; returns its path.
         @discardableResult
         func writeFile(
             interface: String = "DNS = \(gateway4), corp.example", server: String = "192.0.2.1", port: Int = port,
@@ -80,7 +80,7 @@
                 """, to: "\(name ?? self.name).conf")
         }
 
-        /// `wg show` of the server, as to this host.
+        /// The state of this host as a peer, according to `wg show` on the server.
         var peer: WgDump.Peer { get throws { try Wg.peer(keys.publicKey, of: server.name) } }
 
         var privateKey: String { keys.text }
@@ -141,7 +141,7 @@
             return problems.compactMap { $0["what"] as? String }
         }
 
-        /// Sends packets that follow the routes, and returns those that the router receives in clear.
+        /// Sends packets along the routes, and returns those that the router receives unencrypted.
         func packetsInClear(to address: String = "8.8.8.8") throws -> [String] {
             try world.captured { for port: UInt16 in 1000..<1005 { try world.send(to: address, port: port) } }
                 .filter { $0.contains(address) }
@@ -188,7 +188,7 @@
             }
         }
 
-        /// Kills the tunnel's process. Its interface goes a little after its memory, which is what ``processes`` sees.
+        /// Kills the tunnel's process. ``processes`` watches its memory; its interface disappears slightly later.
         func killProcess() throws {
             kill(try #require(processes.first), SIGKILL)
             try eventually("its process and its interface are gone") {
@@ -207,7 +207,7 @@
             try world.host.run("ping", "-n", "-q", "-c", "3", "-i", "0.02", "-W", "9", address)
         }
 
-        /// The interface by which the host would send to an address.
+        /// The interface through which the host would send packets to an address.
         func way(to address: String) throws -> String {
             let words = try world.host.run("ip", "route", "get", address).output.split(separator: " ")
             guard let index = words.firstIndex(of: "dev"), index + 1 < words.count else { return "none" }

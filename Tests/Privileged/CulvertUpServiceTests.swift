@@ -118,7 +118,7 @@
                 #expect(words.contains("STOPPING=1\n"))
                 try scene.expectUnchanged()
                 #expect(scene.remains.isEmpty)
-                // The exit statuses for which the unit is not restarted.
+                // After these exit statuses systemd does not restart the unit.
                 let failed = try scene.run("up", try scene.writeFile(port: 9), "--foreground", "--timeout", "1")
                 #expect(failed.status == 6)
             }
@@ -161,7 +161,7 @@
                     }
                 }
                 #expect(try descriptors().filter { $0 == "/dev/null" }.count == 3)
-                // It closes the pipe to the command once that has ended.
+                // The tunnel's process closes the pipe to the command once the command has ended.
                 try eventually("no pipe is open") { try !descriptors().contains { $0.hasPrefix("pipe:") } }
                 try scene.succeed("down", "--all")
                 try scene.expectUnchanged()
@@ -169,7 +169,7 @@
         }
     }
 
-    /// A socket that service managers have.
+    /// A socket like that of a service manager.
     private final class Receiver {
         private let descriptor: Int32
 

@@ -8,7 +8,8 @@
     extension CulvertUpTests {
         @Suite("Without an answer", .timeLimit(.minutes(5)))
         struct SilenceTests {
-            /// Constants with which a dead server is detected within seconds. The pings go to the server's end of the tunnel.
+            /// Options with which a dead server is detected within seconds. The pings are sent to the server's address
+            /// inside the tunnel.
             static let watchful = [
                 "--ping", CulvertUpScene.gateway4, "--connectivity-interval", "1", "--max-connection-attempts", "2",
                 "--ping-interval", "0.2",
@@ -18,7 +19,7 @@
                 try PrivilegedTests.runAllowingFailure(scene.command(["up"] + arguments))
             }
 
-            /// The packets to far away that the router saw while programs tried to send some.
+            /// The packets to distant hosts that the router received while programs tried to send some.
             private func leaks(_ scene: CulvertUpScene) throws -> [String] {
                 try scene.world.captured {
                     for address in ["203.0.113.7", "2001:db8:7::7"] {
@@ -91,7 +92,7 @@
                     }
                 }
                 let before = try scene.world.snapshot()
-                // A server on an attached network would need no default route.
+                // A server in an attached network would need no default route.
                 let server =
                     switch missing {
                     case .server: "192.0.2.1"

@@ -5,7 +5,7 @@
     import Foundation
     import Testing
 
-    /// The program for people, against a wireguard-go server.
+    /// The `culvert` command against a wireguard-go server.
     @Suite(
         "culvert up", .serialized,
         .enabled(if: Privileged.isAvailable && PrivateEtc.isPossible, "needs root and a mount namespace"),
@@ -57,7 +57,7 @@
             #expect(status["source"] as? String == scene.files.path + "/\(scene.name).conf")
             #expect(status["dnsServers"] as? [String] == [CulvertUpScene.gateway4])
             #expect(status["leakPolicy"] as? String == "route-based")
-            // Three pings of 84 bytes each, and what wraps them.
+            // Three pings of 84 bytes, with the tunnel's overhead.
             #expect(status["receivedBytes"] as? Int ?? 0 > 1000)
             #expect(status["sentBytes"] as? Int ?? 0 > 1000)
             #expect(status["memoryBytes"] as? Int ?? 0 > 1_000_000)
@@ -238,7 +238,7 @@
             #expect(try scene.way(to: "203.0.113.7") == "eth0")
             try scene.world.host.run("ip", "rule", "del", "priority", "50")
             try scene.expectUnchanged()
-            // The main table has the way to the server, which stays.
+            // The main table has the route to the server, which stays.
             try scene.writeFile(interface: "Table = main")
             try scene.succeed("up", file)
             #expect(try scene.way(to: "203.0.113.7") == scene.name && scene.way(to: "192.0.2.1") == "eth0")

@@ -39,7 +39,7 @@
                 #expect(line.output.contains(#""origin":"daemon""#))
                 let reload = try run(65_534, "reload", scene.name)
                 #expect(reload.status == 4 && reload.output.contains("may not reload"), "\(reload)")
-                // The folder may not be listed, nor its lock be taken.
+                // These users may neither list the folder nor take its lock.
                 #expect(try run(65_534, "status").status == 4)
                 for arguments in [["status", scene.name], ["log", scene.name], ["down", scene.name]] {
                     let other = try run(65_533, arguments[0], arguments[1])

@@ -78,7 +78,7 @@
                     let result = try PrivilegedTests.runAllowingFailure(inside)
                     #expect(result.status != 0, "\(result)")
                 }
-                // As a process that was killed leaves it.
+                // The state that a killed process leaves.
                 try scene.killProcess()
                 #expect(FileManager.default.fileExists(atPath: socket))
                 try scene.succeed("down", scene.name)

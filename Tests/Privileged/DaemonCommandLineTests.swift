@@ -61,7 +61,7 @@
             func withoutRoot(_ option: [String]) throws {
                 let namespace = try Namespace()
                 let folder = try TemporaryFolder()
-                // Other users may read this folder, wherever the build is.
+                // Other users can read this folder, wherever the build is.
                 let copy = folder.path + "/culvert-wg"
                 try run(["cp", program, copy])
                 try run(["chmod", "755", folder.path, copy])
@@ -93,8 +93,8 @@
             func childFails() throws {
                 let namespace = try Namespace()
                 let name = UniqueInterface.next()
-                // Started by the dynamic linker itself, the program's own file is the linker: it takes the interface's name
-                // for a program, and ends.
+                // If the dynamic linker itself starts the program, the linker is the program's own file. It takes the
+                // interface's name for a program, and ends.
                 let linker = try #require(
                     ["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"].first {
                         FileManager.default.fileExists(atPath: $0)
@@ -111,7 +111,7 @@
             func background() throws {
                 let namespace = try Namespace()
                 let daemon = try BackgroundDaemon(in: namespace)
-                // Nothing is waited for here.
+                // The command has returned, so no further wait is needed.
                 #expect(FileManager.default.fileExists(atPath: ManagementClient.path(daemon.name)))
                 #expect(try ManagementClient(ManagementClient.path(daemon.name)).ask("get=1\n\n") == "errno=0\n\n")
                 #expect(try DaemonRemains.hasInterface(daemon.name, in: namespace))
@@ -135,7 +135,7 @@
                 let daemon = isForeground ? nil : try BackgroundDaemon(in: namespace)
                 let foreground = isForeground ? try DaemonProcess(.culvert, in: namespace) : nil
                 let process = try #require(foreground?.process.processID ?? daemon?.processes.first)
-                // Once it answers, everything has been started.
+                // Once the daemon answers, everything has been started.
                 let name = try #require(foreground?.name ?? daemon?.name)
                 #expect(try ManagementClient(ManagementClient.path(name)).ask("get=1\n\n").hasSuffix("errno=0\n\n"))
                 // CAP_NET_BIND_SERVICE, CAP_NET_BROADCAST, CAP_NET_ADMIN and CAP_SYS_ADMIN.
@@ -146,7 +146,7 @@
                 }
                 #expect(DaemonRemains.status("CapInh", of: process)?.drop { $0 == "0" } == "")
                 #expect(DaemonRemains.status("NoNewPrivs", of: process) == "1")
-                // Each thread has its own.
+                // Each thread has its own capabilities.
                 let threads = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/task")
                 #expect(threads.count >= 3)
                 for thread in threads {
@@ -158,7 +158,7 @@
             @Test("Only its owner can open the management socket")
             func socketMode() throws {
                 let namespace = try Namespace()
-                // With any umask of the daemon.
+                // The umask of the daemon must not matter.
                 let daemon = try DaemonProcess(
                     .culvert, in: namespace, environment: ["sh", "-c", "umask 0; exec \"$@\"", "sh"])
                 let socket = try FileManager.default.attributesOfItem(atPath: ManagementClient.path(daemon.name))
@@ -249,7 +249,7 @@
                 let process = try SpawnedProcess(
                     ["ip", "netns", "exec", namespace.name, "env"] + variables + [program, "-f", name],
                     descriptors: descriptors)
-                // The daemon alone has them from now on.
+                // From here on only the daemon has the descriptors.
                 for descriptor in descriptors.values { close(descriptor) }
                 descriptors = [:]
                 try process.waitForOutput(containing: "interface MTU")
@@ -271,8 +271,8 @@
                 let tun = try namespace.perform {
                     try LinuxTun.open(name: name, framing: TunFraming(), kind: 1).release()
                 }
-                // Numbers that do not collide with the requested ones, which are swapped descriptors of the background
-                // process.
+                // Use numbers that differ from the requested ones. The background process has the descriptors in
+                // swapped order.
                 let high = [tun, socket].map { fcntl($0, F_DUPFD_CLOEXEC, 100) }
                 defer {
                     for process in DaemonRemains.processes(of: "culvert-wg", with: name) { kill(process, SIGKILL) }

@@ -31,7 +31,7 @@
                 try pair.ping(from: pair.left)
                 let daemon = pair.left.daemon
                 let traffic = try pair.right.namespace.start("ping", "-n", "-q", "-i", "0.002", pair.left.inner4)
-                // A client that is connected and silent must not keep the daemon from ending.
+                // A client that is connected and silent must not prevent the end of the daemon.
                 let client = try ManagementClient(ManagementClient.path(daemon.name))
                 try end.bring(daemon.name, daemon.process.processID, in: daemon.namespace)
                 let result = try daemon.waitUntilEnded()

@@ -27,7 +27,7 @@
 
         deinit { close(descriptor) }
 
-        /// Makes a listening socket at `path`, which stays there, unanswered, once the descriptor is closed.
+        /// Creates a listening socket at `path`. After the descriptor is closed, its file remains without a listener.
         static func listen(at path: String) throws -> Int32 {
             let descriptor = makeSocket()
             guard unsafe withAddress(path, { unsafe bind(descriptor, $0, $1) }) == 0, Glibc.listen(descriptor, 4) == 0
@@ -55,7 +55,7 @@
             }
         }
 
-        /// Writes text, all together or in the portions that the other side accepts.
+        /// Writes text, in one piece or in the portions that the other side accepts.
         func write(_ text: String) throws {
             let bytes = Array(text.utf8)
             var written = 0
@@ -69,7 +69,7 @@
             }
         }
 
-        /// Says that no more will be written.
+        /// Ends writing.
         func finish() { shutdown(descriptor, Int32(SHUT_WR)) }
 
         /// Reads one reply, up to and including its blank line.
@@ -90,7 +90,7 @@
             }
         }
 
-        /// Whether the other side closes the connection without another word.
+        /// Whether the other side closes the connection without sending anything more.
         func isAtEnd() throws -> Bool {
             try !readMore(before: ContinuousClock.now + Privileged.patience) && received.isEmpty
         }

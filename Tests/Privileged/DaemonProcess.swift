@@ -59,7 +59,7 @@
 
     /// The possible remains of a daemon.
     enum DaemonRemains {
-        /// Processes of a program that were given an argument.
+        /// Returns the processes of a program that have a given argument.
         static func processes(of program: String, with argument: String) -> [pid_t] {
             let all = (try? FileManager.default.contentsOfDirectory(atPath: "/proc")) ?? []
             return all.compactMap { pid_t($0) }.filter { process in
@@ -69,13 +69,13 @@
             }
         }
 
-        /// A process's arguments; none when it has ended, reaped or not.
+        /// Returns a process's arguments; none if the process has ended, even if it was not reaped.
         static func commandLine(of process: pid_t) -> [String] {
             guard let data = FileManager.default.contents(atPath: "/proc/\(process)/cmdline") else { return [] }
             return data.split(separator: 0).map { String(decoding: $0, as: UTF8.self) }
         }
 
-        /// A line of `/proc/PID/status`, without its key; or of that of one of its threads.
+        /// Returns a line of `/proc/PID/status` without its key, for the process or one of its threads.
         static func status(_ key: String, of process: pid_t, thread: String? = nil) -> String? {
             let path = "/proc/\(process)/" + (thread.map { "task/\($0)/" } ?? "") + "status"
             guard let data = FileManager.default.contents(atPath: path) else { return nil }

@@ -9,23 +9,23 @@
 
     /// All tests that run daemons.
     ///
-    /// One at a time: all network namespaces share the folder of management sockets, and daemons with traffic share few
-    /// processors.
+    /// They run one at a time, because all network namespaces share the folder of management sockets, and daemons with
+    /// traffic share few processors.
     @Suite("Daemons", .serialized, .enabled(if: Privileged.isAvailable))
     enum DaemonTests {}
 
     /// A userspace WireGuard daemon to run.
     enum DaemonProgram: String, CaseIterable, Sendable, CustomTestStringConvertible {
-        /// This package's.
+        /// The daemon of this package.
         case culvert = "culvert-wg"
-        /// The reference for all others.
+        /// The reference implementation.
         case wireguardGo = "wireguard-go"
 
         var testDescription: String { rawValue }
 
-        /// The program's file, or its name to search.
+        /// The program's path, or its name for a search in `PATH`.
         ///
-        /// Our program was built with this test bundle; `CULVERT_WG` names another build.
+        /// `culvert-wg` is the one that was built with this test bundle; `CULVERT_WG` selects another build.
         var path: String {
             switch self {
             case .culvert: Self.culvertPath
@@ -57,8 +57,8 @@
     }
 
     /// Waits until `condition` holds.
-    /// - Throws: `CommandFailure` when it does not in time.
-    /// - Returns: the time until then.
+    /// - Throws: `CommandFailure` if it does not hold in time.
+    /// - Returns: The time that it took.
     @discardableResult
     func eventually(
         _ what: String, within patience: Duration = Privileged.patience,

@@ -5,8 +5,8 @@
     import CommandLineTesting
     import Testing
 
-    /// Tests that fail the first time, for the part of `scripts/test` that runs a failed test again. `dev/environments flaky`
-    /// runs them; elsewhere they are not even listed.
+    /// Tests that fail the first time, to test the part of `scripts/test` that repeats a failed test. `dev/environments
+    /// flaky` runs them; otherwise they are not even listed.
     @Suite("Tests that fail once", .enabled(if: FlakyTest.folder != nil, "runs in make soak"), .timeLimit(.minutes(1)))
     struct FlakyTests {
         @Test("The first test fails once")

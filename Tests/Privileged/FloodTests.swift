@@ -8,8 +8,8 @@
     import Testing
 
     extension DaemonTests {
-        /// More traffic than a tunnel can carry. `CULVERT_FLOOD_SECONDS` sets the duration: 5 by default, 100 at most, so
-        /// that no session is renewed.
+        /// More traffic than a tunnel can carry. `CULVERT_FLOOD_SECONDS` sets the duration: the default is 5, the
+        /// maximum 100, so that no session is renewed.
         @Suite("Floods", .timeLimit(.minutes(5)))
         struct FloodTests {
             static let seconds =
@@ -33,17 +33,17 @@
                 #expect(result.offered > result.carried, "\(result)")
             }
 
-            /// Bytes that were offered to a tunnel, and those that came out of it.
+            /// The number of bytes that were sent into a tunnel, and of those that it delivered.
             private struct Result: CustomStringConvertible {
                 var offered = 0
                 var carried = 0
                 var description: String { "\(offered) bytes offered, \(carried) carried" }
             }
 
-            /// Floods from some ends at the same time, and measures the memory of both daemons.
+            /// Floods the tunnel from some ends at the same time, and measures the memory of both daemons.
             private func flood(_ pair: TunnelPair, from ends: [PairEnd]) throws -> Result {
                 try pair.ping(from: pair.left)
-                // The first packet from the other side makes the session whole for both.
+                // After the first packet from the other side, both sides can use the session.
                 try pair.ping(from: pair.right)
                 let daemons = [pair.left, pair.right]
                 let handshakes = try [pair.right.peer(pair.left), pair.left.peer(pair.right)].map(\.latestHandshake)
@@ -53,7 +53,7 @@
                 }
                 defer { for sender in senders { sender.stop() } }
 
-                // When everything that is ever used is in use, memory must not grow.
+                // Once all memory that can be used is in use, it must not grow.
                 var settled: [Int] = []
                 var most = [0, 0]
                 let start = ContinuousClock.now
@@ -72,7 +72,7 @@
                 var result = Result(offered: senders.reduce(0) { $0 + $1.sentBytes })
                 for (end, before) in zip(ends, before) { result.carried += try received(pair.other(end)) - before }
 
-                // Queued packets have passed when a ping returns.
+                // All queued packets have been delivered when a ping returns.
                 try PrivilegedTests.eventually("a ping comes back after the flood") {
                     try pair.isReached(from: pair.left)
                 }
@@ -89,7 +89,7 @@
             }
 
             private func anonymousKiB(_ end: PairEnd) -> Int {
-                // The command replaced itself with the daemon, so the process is the daemon's.
+                // The command has replaced itself with the daemon, so this is the daemon's process.
                 let text = DaemonRemains.status("RssAnon", of: end.daemon.process.processID) ?? ""
                 return text.split(separator: " ").first.flatMap { Int($0) } ?? 0
             }
@@ -97,7 +97,7 @@
             /// The bytes that an end's interface has received.
             private func received(_ end: PairEnd) throws -> Int {
                 let path = "/sys/class/net/\(end.name)/statistics/rx_bytes"
-                // Of the end's own namespace, which has its own view of /sys.
+                // Read it in the end's own namespace, which has a separate view of /sys.
                 let text = try end.shell("cat \(path)").trimmingCharacters(in: .whitespacesAndNewlines)
                 guard let count = Int(text) else { throw CommandFailure(description: "no counter: \(text)") }
                 return count
@@ -116,7 +116,7 @@
         init(from namespace: Namespace, _ source: String, to destination: String) throws {
             let socket = try TestSocket.datagrams(in: namespace, at: source)
             let target = try SocketAddress(destination, 9_999)
-            // The thread has the socket to itself.
+            // Only the thread uses the socket.
             nonisolated(unsafe) let handedOver = socket
             Thread.detachNewThread { [self] in
                 let socket = unsafe handedOver
@@ -130,7 +130,7 @@
             }
         }
 
-        /// Ends the flood. Safe to repeat.
+        /// Ends the flood. It may be called repeatedly.
         func stop() {
             isStopped.store(true, ordering: .relaxed)
             _ = ended.wait(timeout: Privileged.patience)

@@ -81,7 +81,7 @@
             try PrivilegedTests.run(["rm", "\(disk)/fill"])
             try eventually("all is saved", within: .seconds(15)) { try scene.get("/ready") == #"{"status":"ok"}"# }
             #expect(try scene.attempt("gateway", "peer", "show", office).status == 3)
-            // Errors come every second, and are logged once.
+            // Errors occur every second, but are logged once.
             let errors = scene.log.split(separator: "\n").count { $0.contains("disk is full") }
             #expect((1...10).contains(errors), "\(scene.log)")
             try scene.stop()

@@ -13,8 +13,8 @@
 
     @testable import Gateway
 
-    /// `CULVERT_GATEWAY_LOAD=1` is for an optimised build: then the number of peers is that of a full gateway, and the
-    /// figures are compared with the aims.
+    /// `CULVERT_GATEWAY_LOAD=1` is for an optimised build. The number of peers is then that of a full gateway, and the
+    /// results are compared with the targets.
     @Suite("Load on a gateway's tunnel", .enabled(if: Privileged.isAvailable), .serialized, .timeLimit(.minutes(10)))
     struct GatewayLoadTests {
         private static let isEarnest = ProcessInfo.processInfo.environment["CULVERT_GATEWAY_LOAD"] == "1"
@@ -34,7 +34,7 @@
         @Test("One client through translation and firewall is nearly as quick as through a tunnel without them")
         func firewallCost() async throws {
             let (with, without) = (try GatewayTunnelScene(), try GatewayTunnelScene())
-            // The same tunnel and the same ways, but neither translation nor firewall.
+            // The same tunnel and routes, but without translation and firewall.
             let key = without.source.serverKeys.current
             let client = try GatewayClient(in: without.anna, addresses: ["10.66.0.2"])
             let bare = try BareServer(in: without.world.host, key: key, client: client.key.publicKey)
@@ -88,7 +88,7 @@
             }
             let added = Self.memory - memory
             let connected = try clock.measure { try crowd.connect() }
-            // Idle peers send keepalives; busy ones send without pause.
+            // Idle peers send keepalives; busy peers send without pause.
             crowd.begin(busy: busy)
             let among = try roundTrip(anna)
             let sent = crowd.end()
@@ -124,7 +124,7 @@
         }
     }
 
-    /// The far end of a tunnel without translation and firewall.
+    /// The other end of a tunnel, without translation and firewall.
     private struct BareServer {
         let device: WireGuardDevice
 
@@ -149,9 +149,9 @@
         }
     }
 
-    /// Many peers of one gateway behind one address, each with its own engine.
+    /// Many peers of one gateway that share one address. Each has its own engine.
     private final class GatewayCrowd: @unchecked Sendable {
-        // Unchecked: the test's thread has it, or the one between `begin` and `end`.
+        // Unchecked: only the test's thread uses it, or between `begin` and `end` only the other thread.
         private final class Member {
             var engine: Engine
             let greeting: [UInt8]
@@ -166,7 +166,7 @@
         private let socket: TestSocket
         private let gateway: SocketAddress
         private let endpoint: Endpoint
-        /// The member that made a session index.
+        /// The member that created each session index.
         private var owners: [UInt32: Int] = [:]
         private let isStopped = Atomic(false)
         private let ended = DispatchSemaphore(value: 0)
@@ -225,7 +225,7 @@
             post(member.engine.drainAll(at: now, wall: wall), of: number)
         }
 
-        /// Creates a session for each. Lost datagrams are sent again.
+        /// Creates a session for each member. Lost datagrams are sent again.
         func connect() throws {
             for member in members { member.engine.setUp(true, at: now, wall: wall) }
             var isDone = [Bool](repeating: false, count: members.count)
@@ -255,7 +255,7 @@
             }
         }
 
-        /// Has some of them send all the time, and the rest now and then, until ``end()``.
+        /// Makes some members send all the time, and the others occasionally, until ``end()``.
         func begin(busy: Int) {
             sent = 0
             Thread.detachNewThread { [self] in
@@ -265,7 +265,7 @@
                         let member = members[number]
                         post(member.engine.send(member.greeting, at: now, wall: wall), of: number)
                     }
-                    // All have been heard within 25 seconds, at forty rounds a second.
+                    // At forty rounds per second every member has sent within 25 seconds.
                     for _ in 0..<max(members.count / 1000, 1) {
                         next = (next + 1) % members.count
                         let member = members[next]
@@ -277,7 +277,7 @@
             }
         }
 
-        /// - Returns: how many datagrams were sent since ``begin(busy:)``.
+        /// - Returns: The number of datagrams that were sent since ``begin(busy:)``.
         func end() -> Int {
             isStopped.store(true, ordering: .relaxed)
             ended.wait()

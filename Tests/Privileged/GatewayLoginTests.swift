@@ -23,7 +23,7 @@
         private let admin = Caller.local(0)
         private static let password = "correct horse battery"
 
-        /// A gateway with both tunnels, its store in a file; anna has a device of WireGuard, and ben logs in.
+        /// A gateway with both tunnels and its store in a file. Anna has a WireGuard device; ben logs in.
         private struct Made {
             let scene: GatewayTunnelScene
             let folder: TemporaryFolder
@@ -92,7 +92,7 @@
             try await made.start()
             #expect(try made.wireGuard.pings("203.0.113.7", patience: 9))
             let assignment = try made.logIn()
-            // The device has the first addresses of the shared pool.
+            // The device already has the first addresses of the shared pool.
             #expect(assignment.addresses.map(\.description) == ["10.66.0.3/32", "fd66::3/128"])
             for address in ["10.66.0.1", "fd66::1", "203.0.113.7", "2001:db8:7::7"] {
                 #expect(try made.pings(address), "\(address)")
@@ -100,7 +100,7 @@
             #expect(try made.wireGuard.pings("203.0.113.7", patience: 9))
             #expect(try !made.login.pings("10.55.1.1", patience: 1), "a private network behind the gateway")
 
-            // Neither reaches the other unless the rules of both allow it.
+            // Anna and ben reach each other only if the rules of both allow it.
             #expect(try !made.login.pings("10.66.0.2", patience: 1))
             _ = try await service.setRules(
                 of: .user(made.ben.id), [RuleDraft(AccessRule(.allow, networks: [try IPPrefix("10.66.0.2/32")]))], admin
@@ -110,7 +110,7 @@
                 [RuleDraft(AccessRule(.allow, direction: .in, networks: [try IPPrefix("10.66.0.3/32")]))], admin)
             #expect(try made.pings("10.66.0.2"))
 
-            // A rule of the user blocks the login as it would a device, within a second.
+            // A rule of the user blocks the login like a device, within a second.
             let deny = RuleDraft(AccessRule(.deny, networks: [try IPPrefix("203.0.113.0/24")]))
             let blocked = try await scene.cutOff(scene.ben) {
                 _ = try await service.setRules(of: .user(made.ben.id), [deny], admin)
@@ -121,7 +121,7 @@
             _ = try await service.setRules(of: .user(made.ben.id), [], admin)
             #expect(try made.pings("203.0.113.7"))
 
-            // Anna's address inside ben's tunnel.
+            // Use anna's address inside ben's tunnel.
             try scene.ben.run("ip", "address", "add", "10.66.0.2/32", "dev", "cli0")
             #expect(
                 try scene.ben.runAllowingFailure(

@@ -6,19 +6,20 @@
     import Foundation
     import Testing
 
-    /// The programs of docs/gateway.md at their installed paths: a gateway that `culvert gateway run` serves in a host's
-    /// namespace as a user without privileges, and devices beyond the host's router. Only in a sandbox with a separate /run.
+    /// The programs of docs/gateway.md at their installed paths: a gateway that `culvert gateway run` serves in a
+    /// host's namespace as an unprivileged user, and devices beyond the host's router. It needs a sandbox with a
+    /// separate /run.
     final class GatewayProgramScene {
         let network: GatewayTunnelScene
         let files: TemporaryFolder
         private let etc: PrivateEtc
         private var running: SpawnedProcess?
-        /// The host's network before there was a gateway.
+        /// The state of the host's network before there was a gateway.
         let before: [String]
 
         static let host = "192.0.2.2"
         static let inner = "10.66.0.1"
-        /// Far away, behind NAT.
+        /// The address of a distant server, behind NAT.
         static let server = "203.0.113.7"
         static let directory = "/etc/culvert/gateway"
         private static let driver = "/dev/net/tun"
@@ -29,13 +30,14 @@
         ///   - fixture: A folder of the fixtures to serve instead of a new gateway.
         init(_ options: String..., fixture: String? = nil) throws {
             etc = try PrivateEtc(resolvConf: CulvertUpScene.resolvConf)
-            // As useradd does.
+            // Add the user as useradd does.
             let users = try String(contentsOfFile: "/etc/passwd", encoding: .utf8)
             try (users + "culvert:x:4711:4711::/:/usr/sbin/nologin\n")
                 .write(toFile: "/etc/passwd", atomically: false, encoding: .utf8)
             network = try GatewayTunnelScene()
             files = try TemporaryFolder()
-            // As udev creates it: every user can open it, but only a privileged one can create interfaces.
+            // Create the device file as udev does: every user can open it, but only a privileged user can create
+            // interfaces.
             try PrivilegedTests.run(["mknod", "-m", "666", "\(files.path)/tun", "c", "10", "200"])
             try PrivilegedTests.run(["mount", "--bind", "\(files.path)/tun", Self.driver])
             before = try network.world.snapshot()
@@ -78,7 +80,7 @@
             try PrivilegedTests.runAllowingFailure(command(arguments, in: namespace), deadline: .seconds(120))
         }
 
-        /// Starts the program as the first of a session whose terminal this is.
+        /// Starts the program as the leader of a session with this terminal.
         func start(_ arguments: String..., on terminal: PseudoTerminal) throws -> SpawnedProcess {
             try SpawnedProcess(
                 ["setsid", "--ctty", "--wait"] + command(arguments, in: nil), descriptors: [0: terminal.slave])
@@ -87,7 +89,7 @@
         // MARK: - The gateway
 
         /// Starts `culvert gateway run`, and waits until it serves.
-        /// - Parameter descriptors: The number of descriptors that it may have; `nil` for as many as there may be.
+        /// - Parameter descriptors: The limit of its descriptors; `nil` for the system's limit.
         func run(descriptors: Int? = nil) throws {
             let limit = descriptors.map { ["prlimit", "--nofile=\($0):\($0)"] } ?? []
             let process = try SpawnedProcess(limit + command(["gateway", "run"], in: nil))
@@ -116,8 +118,8 @@
         /// A line of `/proc/PID/status` of the gateway.
         func status(_ key: String) throws -> String? { DaemonRemains.status(key, of: try #require(running).processID) }
 
-        /// Threads of the gateway that SIGTERM could be given to, other than the first one, which waits for it. In such a thread it is
-        /// the end of the process, with nothing undone.
+        /// The threads of the gateway that could receive SIGTERM, other than the first one, which waits for it. In any
+        /// other thread SIGTERM would end the process without undoing anything.
         func threadsThatTakeSignals() throws -> [String] {
             let process = try #require(running).processID
             let threads = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/task")
@@ -143,7 +145,7 @@
 
         // MARK: - Devices
 
-        /// Whether a ping is answered, tried again for some seconds.
+        /// Whether a ping is answered. Repeats it for some seconds.
         func pings(_ address: String, from namespace: Namespace, patience: Int = 1) throws -> Bool {
             for _ in 0..<patience {
                 if try namespace.runAllowingFailure("ping", "-n", "-q", "-c", "1", "-W", "1", address).status == 0 {

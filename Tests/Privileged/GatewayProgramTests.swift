@@ -5,7 +5,7 @@
     import Foundation
     import Testing
 
-    /// docs/gateway.md, walked through with the real programs.
+    /// The steps of docs/gateway.md with the real programs.
     @Suite(
         "A gateway and its programs", .serialized,
         .enabled(if: Privileged.isAvailable && PrivateEtc.isPossible, "needs root and a mount namespace"),
@@ -17,7 +17,7 @@
             let anna = scene.network.anna
             try anna.run("ip", "route", "add", "default", "via", "198.51.100.1")
             try scene.run()
-            // The folder's owner, with CAP_NET_ADMIN and CAP_NET_BIND_SERVICE alone.
+            // The user is the folder's owner, with only CAP_NET_ADMIN and CAP_NET_BIND_SERVICE.
             #expect(try scene.status("Uid") == "4711\t4711\t4711\t4711")
             #expect(try scene.status("CapEff") == "0000000000001400")
             #expect(try scene.threadsThatTakeSignals().isEmpty)
@@ -30,7 +30,7 @@
             for address in [GatewayProgramScene.inner, "fd66::1", GatewayProgramScene.server, "2001:db8:7::7"] {
                 #expect(try scene.pings(address, from: anna, patience: 9), "\(address)")
             }
-            // Behind NAT the server sees the gateway's address; the device's own path would show another.
+            // Behind NAT the server sees the gateway's address. Outside the tunnel it would see another one.
             #expect(try scene.seenSource(of: anna) == GatewayProgramScene.host)
             let device = try shownDevice(scene)
 
@@ -45,7 +45,7 @@
             try scene.culvert("gateway", "rule", "add", "allow", "--user", "anna", "--to", "\(server)/32", "--first")
             #expect(try scene.pings(server, from: anna, patience: 9))
 
-            // The restarted gateway is another process without the session.
+            // The restarted gateway is another process and does not have the session.
             try scene.stop()
             #expect(try !scene.pings(server, from: anna))
             try scene.run()
@@ -73,7 +73,7 @@
             try scene.network.world.expectUnchanged(since: scene.before)
         }
 
-        /// The device's id, which both ends show.
+        /// The device's ID, which both ends show.
         private func shownDevice(_ scene: GatewayProgramScene) throws -> String {
             let text = try scene.culvert("status", "office", "--json", in: scene.network.anna)
             let document = try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: [[String: Any]]]
@@ -131,7 +131,7 @@
             try scene.network.world.expectUnchanged(since: during)
             try scene.culvert("gateway", "status")
             try scene.stop()
-            // The folder is free again.
+            // The folder can be used again.
             try scene.run()
             try scene.stop()
         }
@@ -171,7 +171,7 @@
             #expect(made.status == 0 && made.output.contains("the backup is in \(file)"), "\(made)")
             #expect(!shown.contains("that is typed"))
             #expect(try scene.culvert("gateway", "audit").contains("backupMade"))
-            // Ctrl-C, and the end of the input in the middle of a line.
+            // Press Ctrl-C, and end the input in the middle of a line.
             for end in ["\u{3}", "\u{4}"] {
                 let terminal = try PseudoTerminal()
                 let process = try scene.start("gateway", "backup", file + "2", on: terminal)

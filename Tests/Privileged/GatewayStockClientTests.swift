@@ -28,7 +28,7 @@
             return (scene, try String(contentsOfFile: file, encoding: .utf8), output)
         }
 
-        /// Expects a device to reach everything it should, from the gateway's address.
+        /// Expects that a device reaches everything that it should, with the gateway's address as source.
         private func expectTunnel(_ scene: GatewayProgramScene) throws {
             let anna = scene.network.anna
             for address in [GatewayProgramScene.inner, "fd66::1", GatewayProgramScene.server, "2001:db8:7::7"] {
@@ -40,7 +40,7 @@
             #expect(document?["devices"]?.first?["name"] as? String == "phone")
         }
 
-        /// Expects a revoked device to lose its connection.
+        /// Expects that a revoked device loses its connection.
         private func expectRevocable(_ scene: GatewayProgramScene) throws {
             try scene.culvert("gateway", "peer", "revoke", "phone")
             try eventually("the device is cut off") {
@@ -101,8 +101,8 @@
         }
     }
 
-    /// wg-quick(8) with a userspace daemon: where the kernel knows WireGuard, it gets to see an ip(8) that makes no such
-    /// interfaces, in the mount namespace that `ip netns exec` makes.
+    /// wg-quick(8) with a userspace daemon. If the kernel supports WireGuard, wg-quick must use a replaced ip(8) that
+    /// creates no WireGuard interfaces, in the mount namespace of `ip netns exec`.
     private final class StockWgQuick {
         let name = UniqueInterface.next()
         private let program: DaemonProgram

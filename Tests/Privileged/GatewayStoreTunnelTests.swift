@@ -71,7 +71,7 @@
                 return try client.pings("203.0.113.7", patience: 9)
             }
 
-            /// How long packets still pass after `body`, in both directions.
+            /// Returns the time for which packets still pass after `body`, in both directions.
             func cutOff(_ body: () async throws -> Void) async throws -> Duration {
                 try await scene.cutOff(client.namespace, body)
             }

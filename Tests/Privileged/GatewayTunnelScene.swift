@@ -73,7 +73,7 @@
             }
         }
 
-        /// Has a device end at that moment.
+        /// Makes a device expire at that time.
         func expire(_ id: DeviceID, at end: ContinuousClock.Instant) {
             state.withLock { $0.expiries[id] = end }
         }
@@ -157,7 +157,7 @@
         }
     }
 
-    /// Sockets in a namespace, from any thread.
+    /// Sockets in a namespace that any thread can open.
     struct NamespaceDatagrams: DatagramNetwork {
         let namespace: Namespace
 
@@ -172,7 +172,7 @@
         }
     }
 
-    /// A gateway's tunnel in a host's namespace, between a router with the internet behind it and clients beyond that router.
+    /// A gateway's tunnel in a host's namespace. The router connects it with the internet and with the clients.
     final class GatewayTunnelScene {
         let world: LinuxHostWorld
         let anna: Namespace
@@ -206,8 +206,8 @@
 
         /// Starts the gateway's tunnel, in this process and the host's namespace.
         /// - Parameters:
-        ///   - service: The source of its peers; `nil` for the script of the test.
-        ///   - loginKeys: `nil` for no login tunnel.
+        ///   - service: The source of the peers; `nil` for the test's script.
+        ///   - loginKeys: The keys of the login tunnel; `nil` for no login tunnel.
         func start(_ service: (any PeerSource)? = nil, loginKeys: LoginTunnelKeys? = nil) async throws {
             var settings = source.settings.serverNetwork
             settings.journalFolder = world.folder
@@ -223,7 +223,7 @@
             running = Task { try await runtime.run() }
         }
 
-        /// Ends it as a signal would.
+        /// Ends the tunnel as a signal would.
         func stop() async throws {
             running?.cancel()
             try await running?.value
@@ -231,12 +231,13 @@
             runtime = nil
         }
 
-        /// How long packets still pass between a client and the internet after `body`, in both directions.
+        /// Returns the time for which packets still pass between a client and the internet after `body`, in both
+        /// directions.
         func cutOff(_ client: Namespace, _ body: () async throws -> Void) async throws -> Duration {
             let server = try TestSocket.datagrams(in: world.router, at: "203.0.113.7", port: 7100)
             let socket = try TestSocket.datagrams(in: client, at: "0.0.0.0")
             let there = try SocketAddress("203.0.113.7", 7100)
-            // The gateway has forgotten earlier sessions: datagrams in one are lost until there is a new session.
+            // The gateway no longer has the earlier session. Datagrams in it are lost until there is a new session.
             var first: SocketAddress?
             try eventually("a packet passes", within: .seconds(30)) {
                 socket.send([1], to: there)
@@ -261,7 +262,7 @@
 
         var figures: RuntimeFigures { runtime?.figures ?? RuntimeFigures() }
 
-        /// Waits until the state of the source is in effect.
+        /// Waits until the source's state is in effect.
         func settled() throws {
             let wanted = source.sequence
             try eventually("the gateway is up to date", pollEvery: .milliseconds(2)) {
@@ -271,11 +272,11 @@
     }
 
     extension ScriptedPeers {
-        /// The last change.
+        /// The number of the last change.
         var sequence: Int64 { state.withLock { $0.sequence } }
     }
 
-    /// A client with a real interface and all of its traffic in the tunnel.
+    /// A client with a real interface that sends all of its traffic through the tunnel.
     final class GatewayClient {
         let namespace: Namespace
         let key: PrivateKey
@@ -283,7 +284,7 @@
         let device: WireGuardDevice
         private let tun: LinuxTun
 
-        /// - Parameter key: its own; `nil` for a new one.
+        /// - Parameter key: The client's key; `nil` for a new one.
         init(
             in namespace: Namespace, key given: PrivateKey? = nil, addresses: [String],
             presharedKey: PresharedKey? = nil
@@ -315,7 +316,7 @@
 
         deinit { device.close() }
 
-        /// Has a gateway's key for the only one.
+        /// Makes a gateway's key the only peer.
         func use(_ gateway: PublicKey) throws {
             var update = UAPIDeviceUpdate()
             update.replacePeers = true
@@ -327,8 +328,8 @@
             try device.apply(update)
         }
 
-        /// Whether pings are answered, repeated for some seconds: datagrams in a session that the gateway has forgotten are
-        /// lost.
+        /// Whether pings are answered. Repeats them for some seconds, because datagrams in a session that the gateway
+        /// no longer has are lost.
         func pings(_ address: String, source: String? = nil, patience: Int = 1) throws -> Bool {
             for _ in 0..<patience {
                 let result = try runAllowingFailure(

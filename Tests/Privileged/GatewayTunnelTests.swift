@@ -15,7 +15,7 @@
 
     @Suite("A gateway's tunnel", .enabled(if: Privileged.isAvailable), .serialized, .timeLimit(.minutes(5)))
     struct GatewayTunnelTests {
-        /// The scene with anna and ben, both in.
+        /// The scene with the connected clients anna and ben.
         private struct Both {
             let scene: GatewayTunnelScene
             let anna: GatewayClient
@@ -31,7 +31,7 @@
                 ben = try GatewayClient(in: scene.ben, addresses: ["10.66.0.3", "fd66::3"])
                 annaID = try scene.source.set(
                     key: anna.key.publicKey, presharedKey: anna.presharedKey, addresses: ["10.66.0.2", "fd66::2"])
-                // Ben comes while the gateway runs.
+                // Ben is added while the gateway runs.
                 try await scene.start()
                 benID = try scene.source.set(key: ben.key.publicKey, addresses: ["10.66.0.3", "fd66::3"])
                 for client in [anna, ben] { try client.use(scene.source.serverKeys.current.publicKey) }
@@ -47,12 +47,12 @@
                 #expect(try client.pings("203.0.113.7", patience: 9))
                 #expect(try client.pings("2001:db8:7::7", patience: 9))
                 #expect(try client.pings("10.66.0.1"))
-                // A network behind the router without a tunnel: the client has no other route to it.
+                // A network behind the router. Without the tunnel the client has no route to it.
                 #expect(try !client.pings("172.31.2.1"))
             }
             #expect(try !both.anna.pings("10.66.0.3"))
             #expect(try !both.ben.pings("fd66::2"))
-            // The router has no route to them: it has seen only the gateway's address.
+            // The router has no route to the clients; it has seen only the gateway's address.
             #expect(!before.contains("10.66.") && both.scene.figures.online == 2)
             let flow = try HeldFlow(
                 from: both.anna.namespace, to: both.scene.world.router, at: "203.0.113.7", port: 7001)
@@ -120,7 +120,7 @@
             #expect(try !both.anna.pings("10.66.0.1"))
             #expect(flow.carries(fromNear: true) && flow.carries(fromNear: false))
             #expect(both.scene.figures.handshakes == handshakes && both.scene.figures.peers == 1)
-            // The counters until then are not lost.
+            // The counters up to this point are not lost.
             try await both.scene.stop()
             #expect(try #require(both.scene.source.activity(both.annaID)).traffic.received > 0)
         }

@@ -8,9 +8,9 @@
     import Synchronization
     import WireGuardCore
 
-    /// A socket that sends an initiation with an unknown key and a valid first MAC.
+    /// A socket that sends an initiation with an unknown key and a valid mac1.
     final class HandshakeAttacker: @unchecked Sendable {
-        // Unchecked: used by the flood's thread alone.
+        // Unchecked: only the flood's thread uses it.
         private let socket: TestSocket
         private let target: SocketAddress
         private let initiation: [UInt8]
@@ -44,7 +44,7 @@
         }
     }
 
-    /// Attackers at work on a thread, until stopped or until each has sent a few thousand messages.
+    /// Attackers that send on a thread, until they are stopped or each has sent a few thousand messages.
     final class HandshakeFlood: Sendable {
         private let counts = Mutex((sent: 0, cookies: 0, others: 0))
         private let isStopped = Atomic(false)
@@ -78,7 +78,7 @@
             }
         }
 
-        /// Ends the flood. Safe to repeat.
+        /// Ends the flood. It may be called repeatedly.
         func stop() {
             isStopped.store(true, ordering: .relaxed)
             _ = ended.wait(timeout: Privileged.patience)
@@ -94,7 +94,7 @@
 
             init(_ bytes: ArraySlice<UInt8>) {
                 switch (bytes.first, bytes.count) {
-                // The second MAC is the last sixteen bytes; all zero when the sender has no cookie.
+                // mac2 is the last sixteen bytes. It is all zero if the sender has no cookie.
                 case (1, 148): self = .initiation(hasCookie: bytes.suffix(16).contains { $0 != 0 })
                 case (2, 92): self = .response
                 case (3, 64): self = .cookieReply
@@ -120,13 +120,14 @@
         /// The captured messages so far, oldest first.
         func messages() throws -> [Message] {
             let bytes = [UInt8](FileManager.default.contents(atPath: file) ?? Data())
-            // A header of 24 bytes; then, for each packet, one of 16 with the captured length at 8, and the packet.
+            // The file has a header of 24 bytes. Each packet has a header of 16 bytes, with the captured length at
+            // offset 8.
             var (messages, at) = ([Message](), 24)
             while at + 16 <= bytes.count {
                 let length = (0..<4).reduce(0) { $0 | Int(bytes[at + 8 + $1]) << (8 * $1) }
                 let packet = at + 16
                 at = packet + length
-                // Ethernet, IPv4 and UDP.
+                // Skip the headers of Ethernet, IPv4 and UDP.
                 guard at <= bytes.count, length > 14 + 20 + 8 else { break }
                 let header = 14 + Int(bytes[packet + 14] & 15) * 4 + 8
                 guard header < length else { continue }

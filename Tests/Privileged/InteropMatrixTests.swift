@@ -24,7 +24,7 @@
                 ]
             }
 
-            /// The packets of a handshake as an observer on the path sees them.
+            /// The outer packets of a handshake.
             enum Outside: CaseIterable, Sendable {
                 case v4, v6, v4WithPresharedKey, v6WithPresharedKey
 
@@ -63,7 +63,7 @@
                     "set", pair.left.name, "peer", pair.right.keys.publicKey.base64, "preshared-key", "/dev/null")
                 #expect(try !pair.isReached(from: pair.left))
                 #expect(try pair.left.peer(pair.right).latestHandshake == 0)
-                // An initiation was sent, and this end cannot use its answer.
+                // An initiation was sent, but this end cannot use the answer.
                 #expect(try pair.right.peer(pair.left).received >= 148)
             }
 
@@ -74,7 +74,7 @@
                 try InteropTraffic.echo(pair, .v6, lengths: stride(from: 0, through: pair.options.innerMTU - 48, by: 7))
             }
 
-            /// Extreme MTUs: the least of IPv4 and of IPv6, and the largest that links can have.
+            /// Extreme MTUs: the minimum of IPv4 and of IPv6, and the maximum of links.
             struct Sizes: CustomTestStringConvertible, Sendable {
                 var inner: Int
                 var outer: Int
@@ -129,7 +129,7 @@
                         + direction
                     let report = try PrivilegedTests.run(command, deadline: .seconds(60)).output
                     let received = try #require(Self.received(report), "\(report)")
-                    // Buffered data at the end of the client's run does not count.
+                    // Data that is still buffered when the client ends does not count.
                     #expect(received > 10 << 20)
                     #expect(try server.wait().status == 0)
                 }

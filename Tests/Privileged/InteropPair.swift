@@ -9,14 +9,14 @@
 
     /// The options of a tunnel between two daemons.
     struct PairOptions {
-        /// The addresses that the endpoints have.
+        /// The address family of the endpoints.
         var outer = IPFamily.v4
         /// The MTU of the link between the namespaces.
         var outerMTU = 1500
-        /// The MTU inside of the tunnel. Below 1280 there is no IPv6 inside.
+        /// The MTU inside the tunnel. Below 1280 there is no IPv6 inside.
         var innerMTU = 1420
         var hasPresharedKey = false
-        /// Whether the right end knows where the left end is. The left end always knows where the right end is.
+        /// Whether the right end has the left end's endpoint. The left end always has the right end's.
         var rightKnowsLeft = false
         /// Variables of both daemons, as `NAME=value`.
         var environment: [String] = []
@@ -47,7 +47,7 @@
         var inner4: String { "192.168.241.\(number)" }
         var inner6: String { "fd24::\(number)" }
 
-        /// The end's place on the link.
+        /// The end's endpoint on the link.
         func endpoint(_ family: IPFamily) -> String { family == .v4 ? "\(outer4):\(port)" : "[\(outer6)]:\(port)" }
 
         /// The end's address inside the tunnel.
@@ -59,11 +59,11 @@
             try namespace.run("sh", "-ec", script, deadline: deadline).output
         }
 
-        /// This end's state of the other end.
+        /// This end's state of the other end as a peer.
         func peer(_ other: PairEnd) throws -> WgDump.Peer { try Wg.peer(other.keys.publicKey, of: name) }
     }
 
-    /// Two daemons in two namespaces with a link in between, as yet without a session.
+    /// Two daemons in two linked namespaces, without a session yet.
     final class TunnelPair {
         let left: PairEnd
         let right: PairEnd
@@ -92,7 +92,7 @@
         /// The end that is not this one.
         func other(_ end: PairEnd) -> PairEnd { end === left ? right : left }
 
-        /// The configuration of an end, as wg(8) takes it.
+        /// Returns the configuration of an end in the form of wg(8).
         func configuration(of end: PairEnd) -> String {
             let other = other(end)
             var text = """
@@ -121,14 +121,14 @@
             try end.shell(script)
         }
 
-        /// Ends an end's daemon and starts another in its place, with the same keys.
+        /// Stops an end's daemon and starts another one with the same keys.
         func restart(_ end: PairEnd) throws {
             try end.daemon.stop()
             end.daemon = try DaemonProcess(end.daemon.program, in: end.namespace)
             try bringUp(end)
         }
 
-        /// Pings from one end to the other, unfragmented, once for each size of the payload.
+        /// Pings one end from the other, without fragmentation, once for each payload size.
         func ping(
             from end: PairEnd, _ family: IPFamily = .v4, sizes: [Int] = [56], deadline: Duration = Privileged.patience
         ) throws {
@@ -141,8 +141,8 @@
                 """, deadline: deadline)
         }
 
-        /// Pings from one end for longer than the twenty milliseconds in which a responder treats a second initiation as a
-        /// flood, so that the next handshake is answered immediately.
+        /// Pings from one end for longer than 20 milliseconds. Within this time a responder treats a second initiation
+        /// as a flood. Afterwards the next handshake is answered immediately.
         func pingForAWhile(from end: PairEnd) throws {
             try end.namespace.run("ping", "-n", "-q", "-c", "4", "-i", "0.02", "-W", "9", other(end).inner4)
         }

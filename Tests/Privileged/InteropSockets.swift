@@ -7,7 +7,7 @@
     import PacketTunnelTesting
     import WireGuardCore
 
-    /// An address and port as the socket calls take it.
+    /// An address and a port in the form of the socket calls.
     struct SocketAddress: Hashable, CustomStringConvertible {
         /// A `sockaddr_in` or `sockaddr_in6`.
         fileprivate(set) var bytes: [UInt8]
@@ -47,7 +47,7 @@
         }
     }
 
-    /// A socket of a namespace, for tests to send and receive with. It does not block.
+    /// A non-blocking socket in a namespace, with which tests send and receive.
     final class TestSocket {
         let descriptor: Int32
 
@@ -102,7 +102,7 @@
             return made
         }
 
-        /// A TCP connection that is being made.
+        /// Begins a TCP connection.
         static func connecting(in namespace: Namespace, to address: String, port: Int) throws -> TestSocket {
             let remote = try SocketAddress(address, port)
             let made = try make(SOCK_STREAM, in: namespace, remote)
@@ -153,7 +153,7 @@
             return (Array(bytes[..<count]), SocketAddress(bytes: Array(source[..<Int(length)])))
         }
 
-        /// Writes some bytes to a connection. Returns false when it is over.
+        /// Writes some bytes to a connection. Returns `false` if the connection has ended.
         func write(_ bytes: [UInt8]) -> Bool { writeSome(bytes[...]) == bytes.count }
 
         /// Returns the available bytes of a connection.
@@ -225,7 +225,7 @@
         }
 
         /// Sends one UDP datagram of each of these lengths from left to right and back.
-        /// - Throws: `CommandFailure` unless each arrives with its content, in order.
+        /// - Throws: `CommandFailure` unless each arrives unchanged and in order.
         static func echo(_ pair: TunnelPair, _ family: IPFamily, lengths: some Sequence<Int>) throws {
             let left = try TestSocket.datagrams(in: pair.left.namespace, at: pair.left.inner(family))
             let right = try TestSocket.datagrams(in: pair.right.namespace, at: pair.right.inner(family))
@@ -242,7 +242,7 @@
             }
         }
 
-        /// The same bytes each time for a seed.
+        /// Returns bytes that depend only on the seed.
         static func random(_ count: Int, seed: UInt64) -> [UInt8] {
             var state = seed &* 0x9e37_79b9_7f4a_7c15 | 1
             var bytes: [UInt8] = []

@@ -7,11 +7,11 @@
     import Synchronization
     import WireGuardCore
 
-    /// A virtual machine with Debian's kernel and its WireGuard. `dev/machine kernel` makes the files it boots from, in
-    /// the folder that `CULVERT_KERNEL_PEER` names.
+    /// A virtual machine with Debian's kernel and its WireGuard. `dev/machine kernel` creates its boot files in the
+    /// folder that `CULVERT_KERNEL_PEER` names.
     enum KernelPeerMachine {
         static let folder = VirtualMachine.folder("CULVERT_KERNEL_PEER")
-        /// One machine for all tests: its start takes seconds.
+        /// One machine for all tests, because its start takes seconds.
         static let shared = Result { try VirtualMachine(folder, ["-m", "384", "-no-reboot"]) }
         private static let pairs = Atomic<Int>(0)
 
@@ -23,7 +23,7 @@
         case daemon, kernel, both
     }
 
-    /// A tunnel between a culvert-wg and the machine's kernel, as yet without a session.
+    /// A tunnel between a culvert-wg and the machine's kernel, without a session yet.
     final class KernelPeerPair {
         let machine: VirtualMachine
         let daemon: DaemonProcess
@@ -36,7 +36,7 @@
         private let configuration: String
         private let kernelConfiguration: String
 
-        /// Inside the tunnel: of the daemon's end and of the kernel's.
+        /// The addresses inside the tunnel, of the daemon's end and of the kernel's end.
         var inner: [String] { ["10.99.\(number).1", "fd99:\(number)::1"] }
         var kernelInner: [String] { ["10.99.\(number).2", "fd99:\(number)::2"] }
         var port: Int { 51_900 + number }
@@ -107,7 +107,7 @@
             }
         }
 
-        /// Has both ends forget each other, and know each other again without a session.
+        /// Removes each end's peer and adds it again, so that there is no session.
         func startAnew() throws {
             try Wg.run("set", daemon.name, "peer", kernelKeys.publicKey.base64, "remove")
             try machine.shell(
@@ -131,7 +131,7 @@
             try Self.expectWhole(try machine.attempt("ping -n -q \(options) \(address)", deadline: deadline))
         }
 
-        /// Throws where an echo was lost, doubled or changed.
+        /// Throws if an echo was lost, duplicated or changed.
         static func expectWhole(_ result: CommandResult) throws {
             let isWhole =
                 result.status == 0 && result.output.contains(" 0% packet loss")

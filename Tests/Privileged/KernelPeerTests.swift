@@ -7,7 +7,7 @@
     import Testing
     import WireGuardCore
 
-    /// Ours against the kernel's WireGuard, run by `dev/machine kernel`.
+    /// culvert-wg against the kernel's WireGuard; run by `dev/machine kernel`.
     @Suite(
         "The kernel's WireGuard, in a virtual machine", .serialized, .enabled(if: KernelPeerMachine.folder != nil),
         .timeLimit(.minutes(15)))
@@ -52,7 +52,7 @@
                     """, deadline: .seconds(300)
                 ).output
                 #expect(bad.isEmpty, "to the kernel at \(other), sizes: \(bad)")
-                // Those above the tunnel's MTU are fragments.
+                // Payloads above the tunnel's MTU are fragmented.
                 let badBack = try pair.machine.shell(
                     """
                     for size in $(seq 0 29 1421) 1420 2000 8000; do
@@ -113,7 +113,7 @@
                     "wg set \(pair.link) peer \(pair.keys.publicKey.base64) persistent-keepalive 2")
             }
             func received() throws -> Int { try isDaemons ? pair.kernelPeer.received : pair.peer.received }
-            // Past the passive keepalive that the pings may still cause.
+            // Wait until the passive keepalive that the pings may still cause has been sent.
             let quiet = try received()
             try eventually("keepalives have begun", within: .seconds(30)) { try received() >= quiet + 3 * 32 }
             let (before, began) = (try received(), ContinuousClock.now)
@@ -157,7 +157,7 @@
         @Test("Crossing handshakes lose no packet, whichever one wins")
         func crossing() throws {
             let pair = try KernelPeerPair()
-            // An initiation of the daemon up to 100 ms after the kernel's crosses it for certain.
+            // An initiation that the daemon sends up to 100 ms after the kernel's is certain to cross it.
             try pair.machine.shell("tc qdisc add dev data root netem delay 100ms limit 100000")
             defer { _ = try? pair.machine.attempt("tc qdisc del dev data root") }
             for round in 0..<12 {

@@ -134,7 +134,7 @@
                 try pair.pingForAWhile(from: pair.right)
                 try InteropTraffic.exchange(pair, .v4, byteCount: 1 << 18)
                 #expect(try pair.left.peer(pair.right).endpoint == "\(pair.right.outer4):4100")
-                // After down and up, the sockets are closed and opened again.
+                // After down and up, the sockets were closed and opened again.
                 try pair.left.shell("ip link set \(pair.left.name) down; ip link set \(pair.left.name) up")
                 try pair.ping(from: pair.left)
                 try pair.left.shell("ip link delete \(pair.left.name)")

@@ -6,27 +6,27 @@
     import Testing
 
     extension CulvertUpTests {
-        /// The table in docs/culvert.md of packets that leave outside the tunnel: each cell is an expectation here.
+        /// The table of packets outside the tunnel in docs/culvert.md. Each cell is an expectation here.
         @Suite("Packets outside the tunnel, event by event", .timeLimit(.minutes(5)))
         struct LeakTableTests {
-            /// The packets that leave in clear.
+            /// The packets that bypass the tunnel.
             enum Clear: String {
-                /// Nothing.
+                /// No packets.
                 case nothing
                 /// Packets of a program that binds to another interface.
                 case bound
-                /// All.
+                /// All packets.
                 case all
             }
 
-            /// The cells of a policy.
+            /// The cells of a policy's column.
             struct Column {
                 var policy: String
-                /// While the tunnel's settings are in effect, with or without an answering server.
+                /// While the tunnel's settings are in effect, whether the server answers or not.
                 var running: Clear
                 /// After its process ended without undoing anything, and after a failed start.
                 var without: Clear
-                /// With routes for half of all addresses on the link.
+                /// While on-link routes to both halves of the address space exist.
                 var hostile: Clear
 
                 static let routeBased = Column(policy: "route-based", running: .bound, without: .all, hostile: .all)
@@ -40,7 +40,7 @@
             /// A distant host of each family, for route lookups.
             private static let farHosts = ["203.0.113.7", "2001:db8:7::7"]
 
-            /// Returns the packets that leave in clear now.
+            /// Returns the packets that bypass the tunnel now.
             private func clear(_ scene: CulvertUpScene) throws -> Clear {
                 let lines = try scene.world.captured {
                     for address in Self.far {
@@ -51,7 +51,7 @@
                 func left(_ port: Int) -> Bool {
                     lines.contains { line in
                         Self.far.contains { line.contains("> \($0).\(port):") }
-                            // On the link, the destination's link address is requested first.
+                            // On the link, the link address of the destination is requested first.
                             || Self.far.contains { line.contains("who-has \($0) ") || line.contains("who has \($0),") }
                     }
                 }
@@ -79,7 +79,7 @@
                 let scene = try CulvertUpScene()
                 let host = scene.world.host
                 try expect(.all, "without a tunnel", scene)
-                // A start that fails.
+                // Test a start that fails.
                 let file = try scene.writeFile(port: 9)
                 let arguments = ["up", file, "--leak-policy", column.policy, "--timeout", "6"]
                 let command = try SpawnedProcess(scene.command(arguments))
@@ -109,7 +109,8 @@
 
                 try host.run("ip", "link", "set", "eth0", "down")
                 try host.run("ip", "link", "set", "eth0", "up")
-                // By name, as DHCP clients do it: the kernel asks the tunnel's table for a gateway without one.
+                // Add the route by the interface's name, as DHCP clients do. The kernel would look for a gateway
+                // without an interface in the tunnel's table.
                 try host.run("ip", "route", "add", "default", "via", "192.0.2.1", "dev", "eth0")
                 try host.run("ip", "-6", "address", "add", "2001:db8:2::2/64", "dev", "eth0", "nodad")
                 try host.run("ip", "-6", "route", "add", "default", "via", "2001:db8:2::1", "dev", "eth0")
@@ -138,22 +139,22 @@
                 #expect(scene.remains.isEmpty, "\(scene.remains)")
             }
 
-            /// Adds or removes routes for everything on the link, like those of a DHCP server's option 121 and a router's
-            /// advertisement.
+            /// Adds or removes on-link routes to all addresses, like those of a DHCP server's option 121 and of a
+            /// router's advertisement.
             private func hostileRoutes(add: Bool, _ host: Namespace) throws {
                 let verb = add ? "add" : "del"
                 for route in ["0.0.0.0/1", "128.0.0.0/1"] { try host.run("ip", "route", verb, route, "dev", "eth0") }
                 try host.run("ip", "-6", "route", verb, "2000::/3", "dev", "eth0")
             }
 
-            /// Another process undoes the tunnel's changes: they are restored within a second.
+            /// Makes another process undo the tunnel's changes, which must be restored within a second.
             private func undo(_ scene: CulvertUpScene, _ column: Column) throws {
                 let host = scene.world.host
                 let table = "culvert_\(scene.name)"
                 for command in [
                     ["nft", "flush", "ruleset"], ["nft", "delete", "table", "inet", table],
                     ["nft", "flush", "table", "inet", table],
-                    // In part.
+                    // Delete a part of the firewall.
                     ["nft", "delete", "chain", "inet", table, column.running == .nothing ? "leaving" : "answers"],
                     ["ip", "rule", "flush"], ["ip", "-6", "rule", "flush"], ["ip", "route", "flush", "table", "51821"],
                     ["ip", "address", "flush", "dev", scene.name],
@@ -162,7 +163,7 @@
                     let began = ContinuousClock.now
                     try PrivilegedTests.run(["ip", "netns", "exec", host.name] + command)
                     if command.contains("rule") {
-                        // This also deletes rules of the kernel.
+                        // This also deletes rules of the kernel, so add those again.
                         let family = command.contains("-6") ? "-6" : "-4"
                         try host.run("ip", family, "rule", "add", "from", "all", "table", "main", "priority", "32766")
                         if family == "-4" {
@@ -186,7 +187,7 @@
                 #expect(log.contains("firewall table \(table) (by 'nft', process "), "\(log)")
             }
 
-            /// New links: their private networks are local, and no other packet leaves through them.
+            /// Adds links. Their private networks count as local; no other packet may be sent through them.
             private func newLinks(_ scene: CulvertUpScene, _ column: Column) throws {
                 let host = scene.world.host
                 try host.run("ip", "link", "add", "br0", "type", "bridge")
@@ -230,7 +231,7 @@
                 try scene.killProcess()
                 try expect(.nothing, "killed", scene)
                 #expect(try scene.status()["state"] as? String == "held")
-                // No process can load it again, and status reports this.
+                // No process can load the firewall again, and the status reports this.
                 try scene.world.host.run("nft", "delete", "table", "inet", "culvert_\(scene.name)")
                 #expect(try scene.status()["state"] as? String == "dead")
                 #expect(try scene.succeed("status", scene.name).contains("another program has deleted its firewall"))
@@ -245,7 +246,7 @@
             func notHeld() throws {
                 let scene = try CulvertUpScene()
                 let file = try scene.writeFile()
-                // Its interface's name is another's.
+                // Another interface has the tunnel's name.
                 try scene.world.host.run("ip", "link", "add", scene.name, "type", "bridge")
                 let refused = try scene.run("guard", file, "--leak-policy", "everything")
                 #expect(refused.status == 1 && refused.output.contains("one of another kind"), "\(refused)")
@@ -275,7 +276,7 @@
                 try scene.succeed("guard", file, "--leak-policy", policy)
                 try expect(.nothing, "before the tunnel", scene)
                 #expect(try scene.succeed("status", scene.name).contains("\(policy), without the tunnel"))
-                // The tunnel has at least this policy.
+                // The tunnel uses at least this policy.
                 try scene.succeed("up", file)
                 try scene.ping()
                 try expect(.nothing, "with the tunnel", scene)

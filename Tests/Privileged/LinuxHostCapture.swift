@@ -8,17 +8,17 @@
 
     @testable import PacketTunnelLinux
 
-    /// The router sees every packet that leaves a host.
+    /// Captures every packet that a host sends, at the router.
     extension LinuxHostWorld {
-        /// Programs' ways to get out.
+        /// The methods that programs use to send packets.
         enum Ways {
-            /// All of them.
+            /// All methods.
             case all
-            /// Sockets whose interface the routes choose.
+            /// Sockets whose interface the routes select.
             case routed
         }
 
-        /// A capture of the packets at the router's interface, until it is read.
+        /// A running capture of the packets at the router's interface.
         final class Capture {
             private let world: LinuxHostWorld
             private let file: String
@@ -34,9 +34,9 @@
 
             deinit { try? FileManager.default.removeItem(atPath: file) }
 
-            /// Ends it; returns the packets, one line each, oldest first.
+            /// Ends the capture; returns the packets, one line each, oldest first.
             func lines() throws -> [String] {
-                // The last packet is one that may always leave, so that nothing before it is still on its way.
+                // Send a last packet that is always allowed. When it arrives, no earlier packet is still in transit.
                 try world.send(to: "192.0.2.1", port: 65_000, mark: 51_821)
                 try eventually("the capture has the last packet") {
                     try run(["tcpdump", "-n", "-r", file, "udp dst port 65000"]).output.contains("65000")
@@ -48,14 +48,14 @@
             }
         }
 
-        /// The packets that the router's interface sees while `body` runs.
+        /// Returns the packets that the router's interface receives while `body` runs.
         func captured(_ body: () throws -> Void) throws -> [String] {
             let capture = try Capture(self)
             try body()
             return try capture.lines()
         }
 
-        /// Programs on the host try to get out.
+        /// Makes programs on the host try to send packets.
         func tryEverything(_ ways: Ways = .all) throws {
             let interfaces: [String?] = ways == .all ? [nil, "eth0"] : [nil]
             for address in ["10.55.1.1", "8.8.8.8", "2001:db8:7::7", "fd55::1"] {
@@ -71,11 +71,11 @@
                 }
             }
             guard ways == .all else { return }
-            // The mark is for the tunnel's own protocol.
+            // The mark is only for the tunnel's own protocol.
             _ = try host.runAllowingFailure("ping", "-m", "51821", "-n", "-q", "-c", "1", "-W", "0.1", "8.8.8.8")
         }
 
-        /// Whether a line is of what every policy lets out: the link's own.
+        /// Whether a line is a packet of the link itself, which every policy allows.
         static func isLinkConfiguration(_ line: String) -> Bool {
             line.contains("ARP,") || line.contains("neighbor solicitation") || line.contains("neighbor advertisement")
                 || line.contains("router solicitation") || line.contains("multicast listener report")

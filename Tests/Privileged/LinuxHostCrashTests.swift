@@ -12,7 +12,7 @@
     extension LinuxHostTests {
         @Suite("Crashes", .timeLimit(.minutes(5)))
         struct CrashTests {
-            /// More operations than any of these tests has.
+            /// An upper bound for the number of operations in each of these tests.
             private static let limit = 100
 
             @Test(
@@ -36,10 +36,11 @@
                                 #expect("\(error)".contains("live on"))
                             }
                         }
-                        // Its descriptors go with a process.
+                        // Release the descriptors, as the end of a process does.
                         core = nil
                         let undone = try world.cleanUp()
-                        // Routes that follow each other are written down together, all else before its own operation.
+                        // Consecutive routes are recorded together; every other change is recorded before its own
+                        // operation.
                         #expect(undone.count { !$0.contains(" route to ") } <= number)
                         #expect(!undone.isEmpty)
                         try world.expectUnchanged(since: before, "operation \(number), done: \(doesLast)")
@@ -61,7 +62,7 @@
                         try core.prepare(.enforcedRoutes)
                         let device = try core.apply(settings)
                         device.close()
-                        // A second process finds the first one dead, and dies itself.
+                        // A second process finds that the first one has died, and dies too.
                         let network = DyingNetwork(
                             try LinuxNetwork(), DyingNetwork.Life(operations: number, doesLast: number % 2 == 0))
                         let undone = try? ChangeLedger.cleanUp(

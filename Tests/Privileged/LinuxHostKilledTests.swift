@@ -57,7 +57,7 @@
                 try world.tryEverything()
                 let lines = try capture.lines().filter { !LinuxHostWorld.isLinkConfiguration($0) }
                 if policy == .routeBased {
-                    // The policy does not block: its packets leave as they did before the start.
+                    // The policy does not block, so packets are sent as before the start.
                     #expect(lines.contains { $0.contains("> 8.8.8.8.80: Flags [S]") })
                 } else {
                     let leaks = lines.filter { !$0.contains("> 203.0.113.7.51820: UDP") }
@@ -83,7 +83,7 @@
                     secrets: store)
                 try await host.start(task.configuration, leakPolicy: task.policy, profileID: "it")
                 FileHandle.standardOutput.write(Data("the tunnel is up\n".utf8))
-                // Until it is killed.
+                // Wait until the process is killed.
                 for await update in host.statusUpdates() where update.status == .disconnected { break }
             }
         }

@@ -11,7 +11,7 @@
     @testable import PacketTunnelLinux
 
     extension LinuxHostTests {
-        /// The router sees every packet that leaves a host.
+        /// Captures every packet that a host sends, at the router.
         @Suite("Leaks, seen from outside", .timeLimit(.minutes(5)))
         struct LeakTests {
             @Test("Without a guard every packet leaves, so the tests can detect leaks")
@@ -109,7 +109,7 @@
                     #expect(try world.host.perform { core.reconcile([.routing, .firewall]) == nil })
                     try world.tryEverything()
                 }
-                // If those routes made them on-link, ARP and neighbour discovery would ask for them.
+                // If those routes made the addresses on-link, ARP and neighbour discovery would request them.
                 #expect(
                     lines.allSatisfy { line in
                         !["8.8.8.8", "10.55.1.1", "2001:db8:7::7", "fd55::1"].contains { line.contains($0) }
@@ -151,7 +151,7 @@
                 switches.isBroken = true
                 try world.host.run("nft", "delete", "table", "inet", "culvert_\(LinuxHostWorld.tunnel)")
                 #expect(try world.host.perform { core.reconcile([.firewall]) != nil }, "it is to be tried again")
-                // A program that binds to another interface asks no rule.
+                // Policy rules do not apply to a program that binds to another interface.
                 let lines = try world.captured {
                     try world.tryEverything(.routed)
                     try world.send(to: "203.0.113.7", port: 51_820, mark: 51_821)
@@ -199,7 +199,7 @@
                 try world.host.run("sysctl", "-qw", "net.ipv4.ip_forward=1")
                 func forward() throws {
                     _ = try inner.runAllowingFailure("ping", "-n", "-q", "-c", "1", "-W", "0.1", "8.8.8.8")
-                    // Only the host itself may send what a lease needs.
+                    // Only the host itself may send the packets that a lease needs.
                     try inner.send(to: "8.8.8.8", port: 67, sourcePort: 68)
                 }
                 #expect(try world.captured(forward).contains { $0.contains("198.51.100.2 > 8.8.8.8: ICMP") })
@@ -233,7 +233,7 @@
         }
     }
 
-    /// The real network, whose firewall can be out of order.
+    /// The real network, with a firewall that can be made to fail.
     private final class BrokenFirewall: NetworkSystem {
         final class Switch {
             var isBroken = false
@@ -266,21 +266,21 @@
     }
 
     extension LinuxHostWorld {
-        /// Sends a datagram from the host; whether it is refused does not matter.
+        /// Sends a datagram from the host, and ignores a refusal.
         func send(
             to address: String, port: UInt16, sourcePort: UInt16? = nil, mark: UInt32? = nil, interface: String? = nil
         ) throws {
             try host.send(to: address, port: port, sourcePort: sourcePort, mark: mark, interface: interface)
         }
 
-        /// Begins a TCP connection from the host and gives it up.
+        /// Begins a TCP connection from the host and abandons it.
         func connect(to address: String, port: UInt16) throws {
             try host.exchange(Int32(SOCK_STREAM.rawValue), address, port, nil, nil, nil)
         }
     }
 
     extension Namespace {
-        /// Sends a datagram from the namespace; whether it is refused does not matter.
+        /// Sends a datagram from the namespace, and ignores a refusal.
         func send(
             to address: String, port: UInt16, sourcePort: UInt16? = nil, mark: UInt32? = nil, interface: String? = nil
         ) throws {

@@ -11,9 +11,10 @@
     @testable import PacketTunnel
     @testable import PacketTunnelLinux
 
-    /// ``LinuxHost`` in the table of life-cycle cases: its steps go as the script says, and what passes is done for real.
+    /// ``LinuxHost`` in the table of life-cycle cases. A script controls its steps; the steps that the script permits
+    /// are really executed.
     struct LinuxHostUnderTest: HostUnderTest {
-        /// The network that the hosts of a test are in.
+        /// The network of a test's hosts.
         @TaskLocal static var world: LinuxHostWorld?
 
         private let world: LinuxHostWorld
@@ -42,7 +43,7 @@
 
         var hangingCount: Int { steps.hangingCount }
 
-        /// As the kernel has it.
+        /// Whether the kernel has settings of the tunnel.
         var hasSettings: Bool {
             let interface = try? world.host.perform { unsafe if_nametoindex(LinuxHostWorld.tunnel) }
             let rules = (try? world.host.run("ip", "rule"))?.output
@@ -54,7 +55,7 @@
         }
     }
 
-    /// The number of this process's resources of which each Linux host has one.
+    /// The numbers of this process's resources of which each Linux host has one.
     private struct HostResources: Equatable {
         var threads: Int
         var inotifyInstances: Int
@@ -123,7 +124,7 @@
                 }
             }
 
-            /// A user may have 128 inotify instances, and each host has one.
+            /// Each host has an inotify instance, and a user may have only 128.
             @Test("A stopped host releases its thread and its inotify instance, even if its provider's context is kept")
             func releases() async throws {
                 let world = try LinuxHostWorld()
@@ -164,7 +165,7 @@
                 try await subject.host.start(request)
                 #expect(subject.hasSettings)
                 #expect(script.context?.socketMark == 51_821)
-                // Later settings that fail leave those before, and the tunnel up.
+                // Later settings that fail leave the earlier settings in effect, and the tunnel up.
                 subject.set(.apply, .fail(TunnelError(.settingsFailed, "no route")))
                 let context = try #require(script.context)
                 await #expect(throws: TunnelError(.settingsFailed, "no route")) { try await context.apply(.sample) }

@@ -61,7 +61,7 @@
                         name: LinuxHostWorld.tunnel, options: options,
                         makeProvider: { PingProvider(PingProvider.Events()) })
                 }
-                // Only systemd-resolved splits lookups, and it does not run here.
+                // Only systemd-resolved supports split DNS, and it does not run here.
                 await #expect(throws: TunnelError.self) { try await strict.start(settings) }
                 await strict.stop(.userInitiated)
                 #expect(strict.status.status == .disconnected)

@@ -74,7 +74,7 @@
             guard let daemon = Self.daemon else { throw CommandFailure(description: "no systemd-resolved") }
             resolved = try world.host.start("env", "SYSTEMD_LOG_TARGET=console", daemon)
             control = ResolverControl(folders: Self.folders)
-            // The servers of the network outside: the answer shows that it serves its bus.
+            // Query the servers of the outside network. A reply shows that systemd-resolved serves its bus.
             try eventually("systemd-resolved serves its bus") {
                 try world.host.runAllowingFailure("timeout", "5", tool, "dns", "eth0", "192.0.2.1").status == 0
             }
@@ -199,7 +199,7 @@
                 try world.host.perform { core.tearDown(leavingBlocked: false) }
                 let after = try ResolverFile(at: "/etc/resolv.conf")
                 #expect(after == (script.hasPrefix("rm ") ? theirs : before.2))
-                // systemd-resolved takes the servers of a file that is not a link to its own.
+                // systemd-resolved adopts the servers of a file that is not a link to its own file.
                 try before.2.restore(at: "/etc/resolv.conf")
                 #expect(try resolved.snapshot() == before.1)
                 try world.expectUnchanged(since: before.0)

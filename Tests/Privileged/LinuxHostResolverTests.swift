@@ -103,7 +103,7 @@
                     }
                     let theirs = "nameserver 192.0.2.99\n# of a DHCP client\n"
                     try theirs.write(toFile: "/etc/resolv.conf", atomically: true, encoding: .utf8)
-                    // The first check only finds it.
+                    // The first check only detects the change.
                     let times = try world.host.perform { (0..<3).map { _ in core?.reconcile([.resolver]) } }
                     #expect(times == [ResolverKeeper.settling, nil, nil])
                     #expect(try ResolvConf.servers(in: CulvertUpScene.resolvConfNow) == ["10.9.0.1"])
@@ -147,7 +147,7 @@
                 try withExtendedLifetime(etc) {
                     let world = try LinuxHostWorld()
                     let before = try world.snapshot()
-                    // The name servers come last.
+                    // The name servers are restored last.
                     var count = 1
                     var isWhole = false
                     while !isWhole {

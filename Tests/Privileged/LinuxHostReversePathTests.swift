@@ -9,7 +9,7 @@
     @testable import PacketTunnelLinux
 
     extension LinuxHostWorld {
-        /// Makes the kernel check strictly that packets arrive at the interface that leads to their source.
+        /// Makes the kernel drop packets unless they arrive on the interface with the route to their source.
         func setStrictReversePath() throws {
             for interface in ["all", "default", "eth0"] {
                 try host.run("sysctl", "-qw", "net.ipv4.conf.\(interface).rp_filter=1")
@@ -20,7 +20,7 @@
         func expectAnswersARP() throws {
             for (source, target) in [("192.0.2.1", "192.0.2.2"), ("172.31.2.1", "172.31.2.2")] {
                 try router.run("ip", "neighbour", "flush", "dev", "eth0")
-                // Whether the host answers the ping itself is a matter of the policy.
+                // Whether the host answers the ping itself depends on the policy.
                 _ = try router.runAllowingFailure(
                     "ping", "-n", "-q", "-c", "1", "-W", "0.1", "-I", source, target)
                 try eventually("\(source) knows the Ethernet address of \(target)", within: .seconds(5)) {
@@ -31,7 +31,7 @@
     }
 
     extension LinuxHostTests {
-        /// Hosts whose kernel drops packets that arrive at another interface than the one that leads to their source.
+        /// Hosts whose kernel drops packets unless they arrive on the interface with the route to their source.
         @Suite("Strict reverse path filters", .timeLimit(.minutes(5)))
         struct ReversePathTests {
             @Test(
@@ -53,7 +53,7 @@
                 }
                 #expect(
                     lines.allSatisfy { line in !["8.8.8.8", "10.55.1.1"].contains { line.contains($0) } }, "\(lines)")
-                // Planning it once more changes nothing.
+                // Planning again changes nothing.
                 #expect(try world.host.perform { core.reconcile([.routing]) == nil })
                 #expect(core.repairs.count == 0)
                 try world.expectAnswersARP()

@@ -65,7 +65,7 @@
         }
     }
 
-    /// The real network, which refuses new policy rules.
+    /// The real network, which can be made to refuse new policy rules.
     private final class RefusedChanges: NetworkSystem {
         final class Switch {
             var refusesRules = false

@@ -24,7 +24,7 @@
                 try core.prepare(policy)
                 let device = try core.apply(LinuxHostWorld.settings(policy, local: local))
                 #expect(try device.currentName() == LinuxHostWorld.tunnel)
-                // The way to the server takes 1500 bytes.
+                // The path to the server has an MTU of 1500 bytes.
                 #expect(try device.currentMTU() == 1420)
                 #expect(try device.currentLinkState().isUp)
             }
@@ -78,7 +78,7 @@
             let before = try world.snapshot()
             let core = try world.core()
             var wrong = try LinuxHostWorld.settings(.enforcedRoutes, local: false)
-            // The kernel has no such address.
+            // The kernel refuses such an address.
             wrong.addresses.append(try InterfaceAddress("ff02::1/128"))
             try world.host.perform {
                 try core.prepare(.enforcedRoutes)

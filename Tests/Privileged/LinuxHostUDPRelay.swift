@@ -13,7 +13,7 @@
 
     @testable import PacketTunnelLinux
 
-    /// Passes datagrams between one client and a server, and loses and delays them both ways (``LossyLink``).
+    /// Relays datagrams between one client and a server, with loss and delay in both directions (``LossyLink``).
     final class UDPRelay: Sendable {
         private struct State {
             var toServer: LossyLink<[UInt8]>
@@ -48,7 +48,7 @@
 
         deinit { isEnded.store(true, ordering: .releasing) }
 
-        /// Ends it; returns once its ports are free.
+        /// Ends the relay; returns once its ports are free.
         func close() async {
             isEnded.store(true, ordering: .releasing)
             await ended.value

@@ -15,7 +15,7 @@
     @testable import PacketTunnel
     @testable import PacketTunnelLinux
 
-    /// The sockets of a namespace, from any thread.
+    /// Sockets of a namespace that any thread can open.
     struct NamespaceNetwork: DatagramNetwork {
         let namespace: Namespace
 
@@ -42,7 +42,7 @@
 
         init() throws {
             world = try LinuxHostWorld()
-            // Where packets go that came out of the tunnel.
+            // The destinations of packets from the tunnel.
             for address in ["8.8.8.8/32", "\(Self.inner)/32"] {
                 try world.router.run("ip", "address", "add", address, "dev", "lo")
             }
@@ -72,13 +72,13 @@
             self.daemon = daemon
         }
 
-        /// Ends the server without a word.
+        /// Kills the server, so that it cannot notify its peer.
         func killServer() {
             daemon?.process.kill()
             daemon = nil
         }
 
-        /// A tunnel for everything, whose monitor is in a hurry.
+        /// Returns a configuration that routes everything into the tunnel, with short monitoring intervals.
         func configuration(
             _ policy: LeakPolicy, endpoint: String = "203.0.113.7:51820"
         ) throws -> WireGuardTunnelConfiguration {
@@ -106,7 +106,8 @@
             return store
         }
 
-        /// A host for it. The test's threads are not in the host's namespace, so sockets need the namespace explicitly.
+        /// Makes a host for the tunnel. The test's threads are not in the host's namespace, so the sockets must be
+        /// opened there explicitly.
         func host(
             resolver: ResolverControl = ResolverControl()
         ) async throws -> (host: LinuxHost<WireGuardTunnelProvider>, provider: WireGuardTunnelProvider) {
@@ -129,7 +130,7 @@
     }
 
     extension TunnelHost {
-        /// Waits until the status is, or was since the call, one of these.
+        /// Waits until the status is one of these, or was one of these since the call.
         @discardableResult
         func reaches(_ statuses: TunnelStatus...) async -> TunnelStatus? {
             for await update in statusUpdates() where statuses.contains(update.status) { return update.status }

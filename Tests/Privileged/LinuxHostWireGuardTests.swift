@@ -33,7 +33,7 @@
                 }
             }
 
-            /// Pings of both families and a lookup, all of which the server's side of the tunnel answers.
+            /// Expects that pings of both families and a DNS query are answered from the server's side of the tunnel.
             private func expectCarries(_ world: LinuxHostWorld) throws {
                 for address in ["8.8.8.8", "fd55::1"] {
                     try world.host.run("ping", "-n", "-q", "-c", "2", "-i", "0.05", "-W", "9", address)
@@ -54,8 +54,8 @@
                     on: NamespaceNetwork(namespace: world.router),
                     [Self.name: [.v4(203, 0, 113, 7)], "inside.example": [.v4(10, 9, 0, 77)]])
                 let (host, provider) = try await scene.host()
-                // Without blocking, the system's resolver is used before the tunnel is up; this process is in another
-                // namespace.
+                // Without blocking, the system's resolver is used before the tunnel is up, and it would run in this
+                // process's namespace.
                 let endpoint = policy == .routeBased ? "203.0.113.7:51820" : "\(Self.name):51820"
                 let configuration = try scene.configuration(policy, endpoint: endpoint)
                 let ways = policy == .routeBased ? LinuxHostWorld.Ways.routed : .all
@@ -80,11 +80,11 @@
                 try await starting.value
                 #expect(host.status.status == .connected)
 
-                // While it is up.
+                // While the tunnel is up.
                 try expectCarries(world)
                 try await tryEverything()
 
-                // While its server is dead, which the tunnel reports.
+                // While the server is dead, which the tunnel reports.
                 scene.killServer()
                 await host.reaches(.reasserting)
                 try await tryEverything()
@@ -93,7 +93,7 @@
                 await host.reaches(.connected)
                 try expectCarries(world)
 
-                // While it takes on another configuration.
+                // While the configuration is replaced.
                 var other = configuration
                 other.mtu = 1300
                 other.dns?.searchDomains = ["corp.example"]
@@ -132,7 +132,7 @@
                 var configuration = try scene.configuration(policy, endpoint: "\(Self.name):51820")
                 configuration.connectivity.healingInterval = 4
                 if policy == .routeBased {
-                    // See above: the name comes with a reconfiguration.
+                    // As above: a reconfiguration sets the name later.
                     configuration.peers[0].endpoint = try EndpointAddress("203.0.113.7:51820")
                 } else {
                     names.set(Self.name, [.v4(203, 0, 113, 7)])
@@ -141,7 +141,7 @@
                 try await host.start(configuration, leakPolicy: policy, profileID: WireGuardServerWorld.profile)
                 let capture = try LinuxHostWorld.Capture(world)
                 configuration.peers[0].endpoint = try EndpointAddress("\(Self.name):51820")
-                // Its old address is dead, and the name resolves to another one.
+                // The server's old address is removed, and the name resolves to another one.
                 try world.router.run("ip", "address", "delete", "203.0.113.7/32", "dev", "lo")
                 try world.router.run("ip", "address", "add", "203.0.113.8/32", "dev", "lo")
                 names.set(Self.name, [.v4(203, 0, 113, 8)])
@@ -233,7 +233,7 @@
                 #expect(Set(names.questions.map(\.name)) == [Self.name])
                 let leaks = Self.leaks(try capture.lines())
                 #expect(leaks.isEmpty, "\(leaks)")
-                // Another start, once they answer, works.
+                // Another start works once the name servers answer.
                 names.isSilent = false
                 names.set(Self.name, [.v4(203, 0, 113, 7)])
                 try scene.startServer()
@@ -264,7 +264,7 @@
                 ).output
                 let received = pings.split(separator: ",").first { $0.contains(" received") }
                     .flatMap { Int($0.split(separator: " ")[0]) }
-                // Both ways lose: two in three come back.
+                // Both directions lose packets, so about two of three pings are answered.
                 #expect((30...90).contains(received ?? 0), "\(pings)")
                 #expect(host.status.status == .connected)
                 #expect(await provider.status.peers.first?.receivedBytes ?? 0 > 0)
@@ -282,7 +282,7 @@
                 let etc = try PrivateEtc(resolvConf: Self.resolvConf)
                 let scene = try WireGuardServerWorld()
                 let world = scene.world
-                // The same type, with keys and endpoints the other way round.
+                // A provider of the same type as the peer, with keys and endpoints exchanged.
                 var environment = WireGuardEnvironment()
                 environment.network = NamespaceNetwork(namespace: world.router)
                 let theirs = WireGuardTunnelProvider(environment: environment)

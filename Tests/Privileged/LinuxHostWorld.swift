@@ -14,7 +14,7 @@
     final class LinuxHostWorld: Sendable {
         let host: Namespace
         let router: Namespace
-        /// The folder of journals, gone with this object.
+        /// The folder of the journals, deleted with this object.
         let folder: String
         static let tunnel = "cvh0"
 
@@ -23,7 +23,7 @@
             router = try Namespace()
             folder = "/run/culvert-test-\(UUID().uuidString)"
             for namespace in [host, router] {
-                // Else addresses are tentative for a second, and routes to them not there.
+                // Otherwise addresses are tentative for a second, and routes to them do not exist yet.
                 try namespace.run("sysctl", "-qw", "net.ipv6.conf.default.accept_dad=0")
             }
             try host.run(
@@ -35,7 +35,7 @@
                 try namespace.run("ip", "address", "add", "172.31.2.\(last)/24", "dev", "eth0")
                 try namespace.run("ip", "link", "set", "eth0", "up")
             }
-            // Far away, behind the router.
+            // Distant addresses behind the router.
             try router.run("ip", "address", "add", "203.0.113.7/32", "dev", "lo")
             try router.run("ip", "address", "add", "10.55.1.1/32", "dev", "lo")
             try router.run("ip", "address", "add", "2001:db8:7::7/128", "dev", "lo", "nodad")
@@ -44,7 +44,8 @@
             for router in ["192.0.2.1", "2001:db8:2::1"] {
                 try host.run("ping", "-n", "-q", "-c", "1", "-W", "9", router)
             }
-            // In the way of what tests route into the tunnel, with more to it than a tunnel's routes have.
+            // A route that conflicts with routes that tests route into the tunnel. It has more attributes than a
+            // tunnel's routes have.
             try host.run(
                 "ip", "route", "add", "10.55.0.0/16", "via", "192.0.2.1", "proto", "static", "src", "192.0.2.2",
                 "metric", "0", "mtu", "1300")
@@ -60,7 +61,7 @@
             LinuxHostOptions(nameServers: .wanted, journalFolder: folder)
         }
 
-        /// All of the host's network that a tunnel may touch.
+        /// Returns the parts of the host's network that a tunnel may change.
         func snapshot() throws -> [String] {
             var parts: [String] = []
             for command in [
@@ -94,7 +95,7 @@
             let now = try snapshot()
             var changes: [String] = []
             for (old, new) in zip(before, now) where old != new {
-                // JSON of ip(8) is one line: its objects make better ones.
+                // ip(8) prints JSON on one line, so compare its objects instead.
                 func lines(_ text: String) -> Set<String> {
                     Set(text.replacing("},{", with: "}\n{").split(separator: "\n").map(String.init))
                 }
@@ -105,7 +106,8 @@
             return changes + now.dropFirst(before.count).map { "left: \($0)" }
         }
 
-        /// A platform's work, without its thread, on a thread in the host's namespace.
+        /// Creates a platform's core, which runs on a thread in the host's namespace instead of the platform's own
+        /// thread.
         func core(
             owner: JournalOwner = LinuxHostWorld.dead, resolver: ResolverControl? = nil,
             dying: DyingNetwork.Life? = nil,
@@ -142,14 +144,14 @@
         }
     }
 
-    /// The real network up to some operation, at which its process is as good as dead: neither that nor any later one is
-    /// done, nor seen to be done.
+    /// The real network, up to a given operation at which its process counts as dead. That operation (unless `doesLast`
+    /// is set) and all later ones are not executed, and none is reported as done.
     final class DyingNetwork: NetworkSystem {
         struct Life {
             var operations: Int
-            /// Whether the last operation is still done.
+            /// Whether the last operation is still executed.
             var doesLast: Bool
-            /// The effect at that point.
+            /// Called at that point.
             var end: @Sendable () -> Void = {}
         }
 

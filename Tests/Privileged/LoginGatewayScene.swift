@@ -11,7 +11,7 @@
 
     @testable import CredentialTunnel
 
-    /// A gateway that serves the login tunnel, as a program in a host's namespace, and clients of it beyond the router.
+    /// A gateway that serves the login tunnel, as a program in a host's namespace, with clients beyond the router.
     final class LoginGatewayScene {
         let world: LinuxHostWorld
         /// The namespace of clients.
@@ -41,7 +41,7 @@
 
         deinit { process?.kill() }
 
-        /// The program in the folder of this test bundle, or the one that `CULVERT_GATEWAY` names.
+        /// The program in the folder of this test bundle; `CULVERT_GATEWAY` selects another one.
         private static let program: String = {
             let named = ProcessInfo.processInfo.environment["CULVERT_GATEWAY"] ?? ""
             if !named.isEmpty { return named }
@@ -62,7 +62,7 @@
             try execute(arguments + ["--directory", directory])
         }
 
-        /// Runs a command that asks the running gateway.
+        /// Runs a command that sends a request to the running gateway.
         func ask(_ arguments: String...) throws -> CommandResult { try ask(arguments) }
 
         func ask(_ arguments: [String]) throws -> CommandResult { try execute(arguments + ["--socket", socket]) }
@@ -186,13 +186,13 @@
                 ]))
         }
 
-        /// Starts `culvert up` of a profile, which leaves the machine's name servers alone.
+        /// Starts `culvert up` for a profile, without changing the machine's name servers.
         func startUp(_ profile: String, _ options: [String]) throws -> SpawnedProcess {
             try SpawnedProcess(culvert(["up", profile, "--no-dns", "--directory", profiles] + options))
         }
     }
 
-    /// A client with a real interface, whose addresses and routes are made as the server says.
+    /// A client with a real interface, whose addresses and routes are those that the server assigns.
     final class LoginClient: Sendable {
         let namespace: Namespace
         let device: CredentialClientDevice
@@ -225,7 +225,7 @@
 
         deinit { close() }
 
-        /// Handles an event: like a provider, logs in again if the server has ended or has forgotten the session.
+        /// Handles an event. Like a provider, it logs in again if the server has ended or no longer has the session.
         private func take(_ event: ClientEvent) {
             seen.withLock { $0.append(event) }
             switch event {
@@ -265,7 +265,7 @@
             return result
         }
 
-        /// Sets the interface's addresses, and routes to the networks behind the server.
+        /// Sets the interface's addresses, and adds routes to the networks behind the server.
         func configure(_ assignment: Body.Assignment) throws {
             try namespace.run("ip", "address", "flush", "dev", name)
             try namespace.run("ip", "link", "set", name, "up")

@@ -12,8 +12,8 @@
 
     @testable import CredentialTunnel
 
-    /// Attacks on a server that runs. `CULVERT_ATTACK=1` makes them as long, and the numbers as hard, as the issue has them: with
-    /// programs that are optimized (`CULVERT_GATEWAY`), as `make soak` has it.
+    /// Attacks on a running server. `CULVERT_ATTACK=1` uses the durations and limits of the issue. It needs optimised
+    /// programs (`CULVERT_GATEWAY`), as in `make soak`.
     @Suite(
         "Attacks on a gateway's login tunnel", .enabled(if: Privileged.isAvailable), .serialized,
         .timeLimit(.minutes(20)))
@@ -31,7 +31,8 @@
             try client.configure(client.logIn("anna", password).get())
             #expect(try client.pings("203.0.113.7"))
             let before = scene.memory
-            // The same packets to a socket that is never read: the memory of kernel and sender is not the server's.
+            // Send the same packets to a socket that is never read, to exclude the memory of the kernel and the sender
+            // from the server's.
             let sink = try TestSocket.datagrams(in: scene.world.host, at: "0.0.0.0", port: 9)
             let hello = try hello(scene)
             let flood = try DatagramFlood(
@@ -40,7 +41,8 @@
             let server = try SocketAddress(LoginGatewayScene.address, LoginGatewayScene.port)
             let elsewhere = try SocketAddress(LoginGatewayScene.address, 9)
             var memory: [Int] = []
-            /// Runs three floods: past the gateway, at it, and at it with its keys. Returns the parts of the throughput that are left.
+            /// Runs three floods: to another port, to the gateway, and to the gateway with its keys. Returns the
+            /// remaining fractions of the throughput.
             func measure(offered: String) throws -> [Double] {
                 var rates: [Double] = []
                 for (name, target, knowsKeys) in [
@@ -58,7 +60,7 @@
                 }
                 return rates.map { $0 / max(rates[0], 1) }
             }
-            // The rate of a session on a fast line. Two cores cannot reach their highest rate during a flood.
+            // Use the rate of a session on a fast line. Two cores cannot reach their highest rate during a flood.
             var best = [0.0, 0, 0]
             for _ in 0..<(Self.isEarnest ? 3 : 1) {
                 best = zip(best, try measure(offered: "200M")).map { max($0, $1) }
@@ -66,9 +68,9 @@
             if Self.isEarnest { _ = try measure(offered: "0") }
             flood.stop()
             print("flood: of the throughput \(best.map { Int($0 * 100) }) % are left")
-            // Programs that are not optimized are busy with the flood alone.
+            // Programs that are not optimised are fully occupied by the flood.
             if Self.isEarnest { #expect(best[1] >= 0.9 && best[2] >= 0.9) }
-            // Tables of sources and handshakes have a bound, which one round has reached.
+            // The tables of sources and handshakes are bounded, and one round has filled them.
             #expect(memory.allSatisfy { $0 < (memory.first ?? 0) + 8192 }, "\(memory)")
             #expect(memory.allSatisfy { $0 < before + 32_768 }, "\(before), then \(memory)")
             try eventually("packets pass after the flood") { try client.pings("203.0.113.7", patience: 1) }
@@ -76,7 +78,7 @@
             withExtendedLifetime(sink) {}
         }
 
-        /// A hello that is made with both keys: what strangers who know them can send.
+        /// Returns a hello that is made with both keys, as an unknown sender that has the keys could send it.
         private func hello(_ scene: LoginGatewayScene) throws -> [UInt8] {
             let keys = SharedKeys(
                 server: try #require(PublicKey(base64: scene.serverKey)),
@@ -90,7 +92,7 @@
             return bytes
         }
 
-        /// Bits a second from the client to the internet.
+        /// Returns the throughput from the client to the internet, in bits per second.
         private func throughput(
             _ scene: LoginGatewayScene, _ client: LoginClient, offered: String
         ) throws -> Double {
@@ -123,7 +125,7 @@
             let took = try clock.measure {
                 for start in stride(from: 0, to: count, by: 32) {
                     try crowd.logIn((start..<min(start + 32, count)).map { "user\($0 % users)" }, password)
-                    // Reads the log, since a full pipe would block the gateway.
+                    // Read the log, because a full pipe would block the gateway.
                     _ = scene.log
                 }
             }
@@ -133,7 +135,7 @@
             let map = try scene.world.host.run("nft", "list", "map", "inet", "culvert_login0", "clients4").output
             #expect(map.split(separator: ": goto client").count == count + 1)
             for index in [0, count / 2, count - 1] { #expect(try crowd.pings(index), "client \(index)") }
-            // The database and the lists of nft use buffers besides.
+            // The database and nft's lists use further buffers.
             #expect(scene.memory < before + 32_768 + count * 16)
             // A service manager waits longer.
             let began = clock.now
@@ -144,8 +146,8 @@
         }
     }
 
-    /// A thread that sends packets of no session at a rate: hellos with wrong keys and with the right ones, data of unknown sessions, and noise,
-    /// from 16 ports.
+    /// A thread that sends packets without a session at a given rate, from 16 ports: hellos with wrong and with valid
+    /// keys, data of unknown sessions, and random bytes.
     private final class DatagramFlood: Sendable {
         private let target = Mutex<(address: SocketAddress, kinds: Int)?>(nil)
         private let isStopped = Atomic(false)
@@ -160,7 +162,7 @@
             wrong[40] ^= 1
             var data = Header(code: .data, index: 0x1234_5678, counter: 1).bytes
             data += [UInt8](repeating: 0xa5, count: 112)
-            // The last one only of those who know the keys.
+            // Only senders that have the keys can send the last kind.
             let kinds = [wrong, data, [UInt8](repeating: 0xff, count: 100), hello]
             nonisolated(unsafe) let handedOver = sockets
             Thread.detachNewThread { [self] in
@@ -169,7 +171,7 @@
                 var offered = 0
                 while !isStopped.load(ordering: .relaxed) {
                     let due = Int(Double(rate) * ((clock.now - start) / .seconds(1)))
-                    // Packets that were not sent in time are left out.
+                    // Skip packets that could not be sent in time.
                     offered = max(offered, due - rate / 20)
                     let aim = target.withLock { $0 }
                     while offered < due {
@@ -219,7 +221,7 @@
 
         private var now: Instant { Instant(nanoseconds: LaneClock.now()) }
 
-        /// Logs some in at the same time.
+        /// Logs in some clients at the same time.
         func logIn(_ logins: [String], _ password: String) throws {
             let group = logins.map { login in
                 Member(
@@ -233,7 +235,8 @@
                 guard ContinuousClock.now < end else { throw CommandFailure(description: "logins without an answer") }
                 if let (bytes, _) = socket.receive(within: .milliseconds(50)) {
                     for member in group {
-                        // A datagram of another client has no effect. Each copy is decrypted in place.
+                        // A datagram for another client has no effect. Decryption is in place, so each client gets a
+                        // copy.
                         var copy = bytes
                         let actions = unsafe copy.withUnsafeMutableBytes { unsafe member.client.received($0, at: now) }
                         perform(actions, member)

@@ -14,7 +14,7 @@
     struct LoginServerRestartTests {
         private let password = "correct horse battery"
 
-        /// A gateway with a client of Anna's, to which a machine in the internet sends a stream that never ends.
+        /// A gateway with a client of Anna's, to which a machine in the internet sends an endless stream.
         private struct Stream {
             let scene: LoginGatewayScene
             let anna: LoginClient
@@ -33,13 +33,14 @@
                 source = try scene.world.router.start(
                     "sh", "-c", "while echo segment; do sleep 0.05; done | ncat -v -l 203.0.113.7 5001")
                 try source.waitForOutput(containing: "Listening on 203.0.113.7:5001")
-                // At the end of its input ncat would end the stream.
+                // ncat would end the stream at the end of its input.
                 sink = try anna.namespace.start("sh", "-c", "sleep 1000 | ncat 203.0.113.7 5001")
                 try sink.waitForOutput(containing: "segment")
             }
 
-            /// Ends the gateway, and then Anna's machine, which does not tell the other end. The stream stops until ``resume()``:
-            /// segments that arrive while no client has the address are refused, which would end it.
+            /// Ends the gateway and then Anna's machine, without notifying the other end. The stream is paused until
+            /// ``resume()``, because segments that arrive while no client has the address would be refused, which would
+            /// end the stream.
             func interrupt(_ signal: Int32) throws {
                 let router = scene.world.router
                 try router.run("nft", "add table inet hold")
@@ -51,10 +52,10 @@
                 sink.kill()
             }
 
-            /// Lets the other end send its unacknowledged segments again.
+            /// Lets the other end repeat its unacknowledged segments.
             func resume() throws { try scene.world.router.run("nft", "delete table inet hold") }
 
-            /// A client whose packets of the stream are counted.
+            /// Creates a client, and counts the packets of the stream that it receives.
             func watchedClient() throws -> LoginClient {
                 let ben = try scene.client("cli1")
                 try ben.namespace.run("nft", "add table inet watch")
@@ -63,7 +64,8 @@
                 return ben
             }
 
-            /// Resumes the stream. Waits until the other end has sent packets of it, and expects that the client has received none.
+            /// Resumes the stream, waits until the other end has sent packets of it, and expects that the client has
+            /// received none.
             func expectNothing(for ben: LoginClient, _ addresses: String) throws {
                 let router = scene.world.router
                 try router.run("nft", "add table inet sent")
@@ -74,7 +76,7 @@
                     try !router.run("nft", "list", "chain", "inet", "sent", "output").output
                         .contains("counter packets 0 ")
                 }
-                // Its answer is behind those packets.
+                // The answer follows those packets.
                 #expect(try ben.pings("203.0.113.7"))
                 try expectNoPacket(of: ben, addresses)
             }
@@ -85,7 +87,8 @@
                 #expect(counted.contains("counter packets 0 "))
             }
 
-            /// Resumes the stream. Waits until the gateway's host has reset it, and expects that the client has received no packet of it.
+            /// Resumes the stream, waits until the gateway's host has reset it, and expects that the client has
+            /// received none of its packets.
             func expectEnd(without ben: LoginClient, _ addresses: String) throws {
                 try resume()
                 try eventually("the other end of the stream has heard of its end", within: .seconds(60)) {
@@ -119,7 +122,8 @@
             stream.end()
         }
 
-        /// The next user gets the same address here, since the pool has one. It was released while nothing ended connections.
+        /// The next user gets the same address here, because the pool has only one. The address was released while no
+        /// gateway could end its connections.
         @Test(
             "After a restart a user with a former user's address does not receive the rest of its TCP stream",
             arguments: [SIGKILL, SIGTERM])
@@ -140,7 +144,7 @@
             stream.end()
         }
 
-        /// Has the host track connections whether a gateway runs or not.
+        /// Makes the host track connections even while no gateway runs.
         private func track(in host: Namespace) throws {
             try host.run("nft", "add table inet track")
             try host.run("nft", "add chain inet track output { type filter hook output priority 0; }")
@@ -148,7 +152,7 @@
             try keepEntries(in: host)
         }
 
-        /// Keeps entries of connections that have no answer for longer than a test waits, so that none ends by itself.
+        /// Keeps entries of unanswered connections for longer than a test waits, so that none expires.
         private func keepEntries(in host: Namespace) throws {
             for kind in ["udp", "icmp", "icmpv6"] {
                 try host.run("sysctl", "-qw", "net.netfilter.nf_conntrack_\(kind)_timeout=600")
@@ -190,7 +194,7 @@
             var peaks: [Int] = []
             for round in 0..<2 {
                 if round == 1 {
-                    // 40,000 flows of the host's own, to an interface that answers nothing.
+                    // 40,000 flows of the host itself, to an interface on which nothing answers.
                     try host.run("ip", "link", "add", "sink0", "type", "veth", "peer", "name", "sink1")
                     try host.run("ip", "link", "set", "sink1", "up")
                     try host.run("ip", "address", "add", "100.100.0.1/16", "dev", "sink0")

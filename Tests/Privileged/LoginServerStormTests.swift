@@ -19,7 +19,7 @@
 
         private func scene(_ more: String...) throws -> (LoginGatewayScene, LoginStorm) {
             let scene = try LoginGatewayScene()
-            // Passwords cost as much as they do by default.
+            // Passwords have the default cost.
             try scene.initialize(loginTunnel: [:])
             // One machine has the networks of all clients.
             try scene.outside.run("ip", "address", "add", "172.20.0.1/14", "dev", "lo")
@@ -123,7 +123,7 @@
             perform(member.client.start(at: now), member)
         }
 
-        /// Serves all clients until a condition holds, or a time has passed.
+        /// Serves all clients until a condition holds or the time has passed.
         func run(for duration: Duration, until isDone: () -> Bool = { false }) throws {
             let end = ContinuousClock.now + duration
             while ContinuousClock.now < end, !isDone() {

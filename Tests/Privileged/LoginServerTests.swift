@@ -86,7 +86,7 @@
             let client = try scene.client()
             let clock = ContinuousClock()
             var times: [String: [Duration]] = [:]
-            // Five failures of one source cause no wait.
+            // Five failures of one source do not cause a delay.
             for login in ["anna", "nobody", "anna", "nobody"] {
                 var result: Result<Body.Assignment, CredentialError>?
                 let time = try clock.measure { result = try client.logIn(login, "wrong horse battery") }
@@ -96,7 +96,8 @@
             let right = try clock.measure { _ = try client.logIn("anna", password).get() }
             let (known, unknown) = (try #require(times["anna"]?.min()), try #require(times["nobody"]?.min()))
             print("login at real cost: wrong password \(known), unknown login \(unknown), good login \(right)")
-            // One hash each: without one the answer is there a hundred times sooner. How close they are, the machine's load decides.
+            // Both need one hash; without it the answer would arrive a hundred times sooner. The difference depends on
+            // the machine's load.
             #expect(unknown > known * 0.2 && unknown < known / 0.2)
         }
     }

@@ -30,7 +30,7 @@
             delete()
         }
 
-        /// Deletes the namespace with everything in it. Safe to repeat.
+        /// Deletes the namespace and its contents. It may be called repeatedly.
         func delete() {
             let isFirst = isDeleted.withLock { isDeleted in
                 defer { isDeleted = true }
@@ -61,7 +61,7 @@
             ["ip", "netns", "exec", name] + arguments
         }
 
-        /// The connections of an address that the namespace tracks.
+        /// Returns the namespace's tracked connections of an address.
         func connections(of address: String) throws -> [Substring] {
             try ["ipv4", "ipv6"].flatMap { family in
                 try run("conntrack", "-L", "-f", family).output.split(separator: "\n")

@@ -17,7 +17,7 @@
             func flood(_ client: DaemonProgram) throws {
                 let pair = try TunnelPair(client, .culvert)
                 let (left, right) = (pair.left, pair.right)
-                // One attacker per socket, each with its own key; the client's namespace is theirs as well.
+                // One attacker per socket, each with its own key, in the client's namespace.
                 let attackers = try (0..<16).map { _ in
                     try HandshakeAttacker(
                         on: right.keys.publicKey, at: right.outer4, port: right.port, in: left.namespace)
@@ -25,7 +25,7 @@
                 let flood = HandshakeFlood(attackers)
                 defer { flood.stop() }
                 try eventually("strangers get cookies") { flood.cookies > 0 }
-                // The flood may drown an initiation, and the next one is due five seconds later.
+                // The flood may displace an initiation; the next one is due five seconds later.
                 try eventually("a ping comes back") { try pair.isReached(from: left) }
                 flood.stop()
                 #expect(try right.peer(left).latestHandshake > 0)
@@ -33,7 +33,7 @@
                     #expect(
                         left.daemon.log.contains("Receiving cookie response"), "the client came through with a cookie")
                 }
-                // A cookie reply is smaller than its message, and no source gets more bytes than it sent.
+                // A cookie reply is smaller than its message, and no source receives more bytes than it sent.
                 #expect(flood.cookies <= flood.sent)
                 #expect(flood.others == 0, "no stranger gets anything else")
 
@@ -45,7 +45,7 @@
             @Test("A wireguard-go under a flood of initiations makes our client send a cookie, and accepts it")
             func loadedWireGuardGo() throws {
                 var options = PairOptions()
-                // It would write a line for each stranger.
+                // Otherwise the daemon would write a line for each attacker.
                 options.environment = ["LOG_LEVEL=error"]
                 let pair = try TunnelPair(.culvert, .wireguardGo, options)
                 let (left, right) = (pair.left, pair.right)
@@ -62,16 +62,16 @@
                 let attackers = try (0..<16).map { _ in
                     try HandshakeAttacker(on: right.keys.publicKey, at: "10.8.0.2", port: right.port, in: strangers)
                 }
-                // It is loaded for a second when 128 handshakes wait, and each burst has more than 600.
+                // The server is under load for a second when 128 handshakes wait, and each burst has more than 600.
                 let flood = HandshakeFlood(attackers, burst: 40, pause: .milliseconds(80), bursts: 600)
                 defer { flood.stop() }
                 try eventually("strangers get cookies") { flood.cookies > 0 }
 
-                // The first initiation is answered by a cookie alone, and the second one is due five seconds after it.
+                // The first initiation is answered only by a cookie; the second one is due five seconds later.
                 try eventually("a ping comes back") { try pair.isReached(from: left) }
                 let sent = flood.sent
                 try eventually("the flood goes on") { flood.sent > sent }
-                // It may drown packets of the session too.
+                // The flood may also displace packets of the session.
                 try eventually("another ping comes back beside it") { try pair.isReached(from: left) }
                 let messages = try capture.messages()
                 let handshake = messages.filter { $0 != .data }
@@ -81,7 +81,7 @@
                 #expect(rest.first == .initiation(hasCookie: true), "\(handshake)")
                 #expect(rest.contains(.response), "\(handshake)")
                 #expect(!rest.contains(.initiation(hasCookie: false)), "\(handshake)")
-                // Not a packet of the session before the server has answered.
+                // The client must not send a packet of the session before the server has answered.
                 #expect(
                     messages.firstIndex(of: .response).map { !messages[..<$0].contains(.data) } ?? false, "\(messages)")
                 #expect(try left.peer(right).latestHandshake > 0)

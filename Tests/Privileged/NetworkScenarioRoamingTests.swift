@@ -21,8 +21,8 @@
                 let handshake = try server.peer(client).latestHandshake
                 #expect(try server.peer(client).endpoint == client.endpoint(.v4))
 
-                // Another address of the same family: the old one is removed under the socket. wireguard-go keeps using it
-                // until its next handshake.
+                // Change to another address of the same family: the old one is removed while the socket uses it.
+                // wireguard-go keeps using it until its next handshake.
                 var address = client.outer4
                 if ends.initiator == .culvert {
                     address = "10.9.0.77"
@@ -90,7 +90,8 @@
                 try pair.ping(from: client)
                 try pair.ping(from: server)
                 #expect(try client.peer(server).endpoint == server.endpoint(family))
-                // It returns, then the address is removed: traffic continues from the remaining one.
+                // The client returns to the other address, which is then removed. Traffic continues from the remaining
+                // one.
                 try Wg.run("set", client.name, "peer", server.keys.publicKey.base64, "endpoint", text)
                 try pair.ping(from: client)
                 try server.shell("ip address del \(second)/\(length) dev veth")
@@ -103,7 +104,7 @@
             func routeChange() throws {
                 let pair = try TunnelPair(.culvert, .wireguardGo)
                 let (client, server) = (pair.left, pair.right)
-                // The server is behind two links; its address is on neither.
+                // The server is reached through two links, and its address belongs to neither.
                 try client.shell("ip link add veth2 type veth peer name veth2 netns \(server.namespace.name)")
                 try client.shell("ip address add 10.7.0.1/24 dev veth2; ip link set veth2 up")
                 try server.shell(
@@ -167,13 +168,13 @@
                 #expect(mapping.hasPrefix("10.0.0.1:"))
                 try eventually("the server reaches the client") { try pair.isReached(from: server) }
 
-                // Nothing but keepalives for longer than a mapping lives without them.
+                // Only keepalives are sent, for longer than a mapping lasts without them.
                 let received = try server.peer(client).received
                 try eventually("four keepalives") { try server.peer(client).received >= received + 4 * 32 }
                 try pair.ping(from: server)
                 #expect(try server.peer(client).endpoint == mapping)
 
-                // The router forgets; the next keepalive shows the server the new mapping.
+                // Delete the router's mapping. The next keepalive shows the server the new one.
                 try router.run("conntrack", "-D", "-p", "udp")
                 try eventually("the server sees the new mapping") { try server.peer(client).endpoint != mapping }
                 try pair.ping(from: server)
@@ -197,7 +198,7 @@
                 for end in [pair.right, pair.left] {
                     try pair.ping(from: pair.left)
                     try pair.restart(end)
-                    // Traffic of the end that lost its sessions creates a new one immediately.
+                    // Traffic from the end that lost its sessions creates a new session immediately.
                     try pair.ping(from: end)
                     try pair.ping(from: pair.other(end))
                 }
@@ -208,7 +209,7 @@
                 let pair = try TunnelPair(.culvert, .culvert)
                 try pair.ping(from: pair.left)
                 let first = try pair.left.peer(pair.right).latestHandshake
-                // The initiator gets no notice; it detects the restart fifteen seconds after its last answer.
+                // The initiator is not notified. It detects the restart fifteen seconds after the last answer.
                 try pair.restart(pair.right)
                 let socket = try TestSocket.datagrams(in: pair.left.namespace, at: pair.left.inner4)
                 let start = ContinuousClock.now

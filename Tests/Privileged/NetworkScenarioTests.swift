@@ -36,7 +36,7 @@
                         """)
                     try birth.run("ip", "link", "set", daemon.name, "netns", homes[index].name)
                     try homes[index].run("ip", "address", "add", "192.168.241.\(index + 1)/24", "dev", daemon.name)
-                    // The daemon learns this from the interface's new namespace.
+                    // The daemon receives this event from the interface's new namespace.
                     try homes[index].run("ip", "link", "set", daemon.name, "up")
                 }
                 try homes[0].run("ping", "-n", "-q", "-c", "3", "-i", "0.02", "-W", "9", "192.168.241.2")
@@ -45,7 +45,8 @@
                 #expect(sockets.contains(":1 ") && sockets.contains(":2 "), "\(sockets)")
                 #expect(try homes[0].run("ss", "-Hlun").output.isEmpty)
 
-                // Down in its new namespace, the sockets close. Up, they and the tunnel work again.
+                // Setting the interface down in its new namespace closes the sockets. After it is up, they and the
+                // tunnel work again.
                 try homes[0].run("ip", "link", "set", daemons[0].name, "down")
                 try eventually("the socket is closed") { try !birth.run("ss", "-Hlun").output.contains(":1 ") }
                 try homes[0].run("ip", "link", "set", daemons[0].name, "up")
@@ -93,7 +94,7 @@
                 for end in [pair.left, pair.right] {
                     try end.shell("ip address add fe80::\(end.number)/64 dev veth nodad")
                 }
-                // wg(8) looks the zone up where it runs.
+                // wg(8) resolves the zone in the namespace in which it runs.
                 try pair.left.namespace.run(
                     "wg", "set", pair.left.name, "peer", pair.right.keys.publicKey.base64, "endpoint",
                     "[fe80::2%veth]:\(pair.right.port)")
@@ -116,7 +117,7 @@
                 ])
             func counters(_ ends: InteropMatrixTests.Ends) throws {
                 let pair = try TunnelPair(ends.initiator, ends.responder)
-                // Only the pings: no router solicitations and the like.
+                // Count only the pings: exclude router solicitations and similar packets.
                 for end in [pair.left, pair.right] {
                     try end.shell("sysctl -q net.ipv6.conf.\(end.name).disable_ipv6=1")
                 }
@@ -126,7 +127,7 @@
                 // A ping of 84 bytes is padded to 96, with 32 bytes around it: 128. Initiation 148, response 92.
                 #expect(right.sent == 92 + 10 * 128)
                 #expect(left.received == 92 + 10 * 128)
-                // A keepalive of 32 bytes may have confirmed the session ahead of the first packet.
+                // A keepalive of 32 bytes may have confirmed the session before the first packet.
                 let least = 148 + 10 * 128
                 #expect(left.sent == least || left.sent == least + 32, "\(left.sent)")
                 #expect(right.received == left.sent)
@@ -150,17 +151,17 @@
                 for _ in 0..<5 { liar.send([UInt8](repeating: 7, count: 100), to: target) }
                 honest.send([2], to: target)
                 #expect(socket.receive()?.bytes == [2], "the liar's datagrams were sent before this one")
-                // Counted as received, since the peer sent them: 128 bytes of UDP, and 32 of overhead.
+                // They count as received, because the peer sent them: 128 bytes of UDP, and 32 of overhead.
                 #expect(try receiver.peer(sender).received - before >= 5 * 160)
                 #expect(socket.receive(within: .milliseconds(100)) == nil)
 
-                // Out: an address that no peer has.
+                // Outgoing: send to an address that no peer has.
                 let transmitted = try receiver.peer(sender).sent
                 let outward = try TestSocket.datagrams(in: receiver.namespace, at: receiver.inner4)
                 outward.send([3], to: try SocketAddress("192.168.241.77", 4000))
                 #expect(try receiver.peer(sender).sent - transmitted < 32)
 
-                // The nested network belongs to the other peer, whichever has the larger one.
+                // The more specific network belongs to the other peer, regardless of the owner of the larger one.
                 try Wg.run(
                     "set", receiver.name, "peer", sender.keys.publicKey.base64, "allowed-ips", "192.168.241.0/24")
                 liar.send([4], to: target)

@@ -24,7 +24,7 @@
                 }
             }
 
-            /// Starts iperf3 in both namespaces and waits until it has moved something.
+            /// Starts iperf3 in both namespaces and waits until it has transferred data.
             private func load(_ pair: TunnelPair, _ direction: Direction) throws -> [SpawnedProcess] {
                 let (left, right) = (pair.left, pair.right)
                 let server = try right.namespace.start("iperf3", "-s", "-1", "-B", right.inner4, "--forceflush")
@@ -95,7 +95,7 @@
                     for (from, to, number) in [(left, right, 2), (right, left, 1)] {
                         let bytes = InteropTraffic.random(count * size, seed: UInt64(size))
                         var sent = (0..<count).map { Array(bytes[($0 * size)..<(($0 + 1) * size)]) }
-                        // A shorter one at the end.
+                        // Make the last datagram shorter.
                         if size > 1 { sent[count - 1].removeLast(size / 2) }
                         let endpoint = Endpoint(
                             address: IPAddress(

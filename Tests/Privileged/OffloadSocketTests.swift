@@ -11,7 +11,7 @@
     /// Offload on real sockets and devices: paths that refuse it, and descriptors that go away.
     @Suite("Segmentation offload on sockets and devices", .enabled(if: Privileged.isAvailable), .timeLimit(.minutes(5)))
     struct OffloadSocketTests {
-        /// The source of the underlay's 1280 bytes.
+        /// The cause of the underlay's MTU of 1280 bytes.
         enum Narrow: CaseIterable, Sendable {
             case link, route
 
@@ -44,7 +44,7 @@
             }
         }
 
-        /// 1452 bytes each, as full packets of a tunnel are.
+        /// Returns datagrams of 1452 bytes, like those of full packets in a tunnel.
         private static func datagrams(_ count: Int, seed: UInt64) -> [[UInt8]] {
             let bytes = InteropTraffic.random(1452 * count, seed: seed)
             return (0..<count).map { Array(bytes[(1452 * $0)..<(1452 * $0 + 1452)]) }
@@ -187,7 +187,7 @@
                     reader.rounds.load(ordering: .relaxed) > 3 && writer.rounds.load(ordering: .relaxed) > 3
                 }
                 tun.close()
-                // The next owner of the number must not be affected.
+                // A later file with the same descriptor number must not be affected.
                 var ends: [Int32] = [-1, -1]
                 #expect(unsafe pipe(&ends) == 0)
                 #expect(reader.wait() == TunnelIOError(.closed))

@@ -4,8 +4,8 @@
 #if os(Linux)
     import Foundation
 
-    /// A copy of /etc in its place, and a resolvconf without records, until this object is released: only in a sandbox with
-    /// separate mounts (scripts/sandbox).
+    /// Replaces /etc by a copy, and removes resolvconf's records, until this object is released. It needs a sandbox
+    /// with separate mounts (scripts/sandbox).
     final class PrivateEtc {
         /// Whether this is such a sandbox, and resolvconf is openresolv's.
         static let isPossible: Bool = {
@@ -15,7 +15,8 @@
         }()
 
         private let folder: String
-        /// resolvconf's records of interfaces: those that one test left would be the name servers of all later ones.
+        /// resolvconf's records of interfaces. Records that one test leaves would provide the name servers of all later
+        /// tests.
         private static let records = "/run/resolvconf"
 
         init(resolvConf: String) throws {
@@ -33,12 +34,12 @@
         }
     }
 
-    /// The lock of openresolv, held by a process that has nothing to do with it; within a `PrivateEtc`.
+    /// openresolv's lock, held by an unrelated process; within a `PrivateEtc`.
     final class ResolvconfLock {
         private static let folder = "/run/resolvconf/lock"
         private let holder: SpawnedProcess
 
-        /// - Parameter tries: The number of tries, a second apart, after which other processes give up.
+        /// - Parameter tries: The number of attempts, one second apart, after which other processes fail.
         init(tries: Int = 1) throws {
             try "lock_timeout=\(tries)\n".write(toFile: "/etc/resolvconf.conf", atomically: false, encoding: .utf8)
             holder = try SpawnedProcess(["sleep", "1000"])

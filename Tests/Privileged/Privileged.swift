@@ -21,7 +21,7 @@
             return missing
         }()
 
-        /// How long anything in these tests may take. Generous: it is reached only by what hangs.
+        /// The time limit of anything in these tests. It is generous, so that only an operation that hangs reaches it.
         static let patience: Duration = .seconds(60)
     }
 

@@ -4,7 +4,7 @@
 #if os(Linux)
     import Foundation
 
-    /// A terminal without a person.
+    /// A terminal that a test operates.
     final class PseudoTerminal {
         private let master: Int32
         /// The program's end of the terminal.
@@ -12,7 +12,7 @@
         private var bytes: [UInt8] = []
 
         init() throws {
-            // As posix_openpt, unlockpt and ptsname do, which C libraries declare for X/Open sources only.
+            // Like posix_openpt, unlockpt and ptsname, which C libraries declare only for X/Open sources.
             master = unsafe open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK)
             var (unlocked, number): (Int32, Int32) = (0, -1)
             guard master >= 0, unsafe ioctl(master, 0x4004_5431, &unlocked) == 0,
@@ -37,7 +37,7 @@
             }
         }
 
-        /// Waits until a program has asked for something as often as that, and types a line, or `end` at its end.
+        /// Waits until a program has printed a prompt this many times, then types a line followed by `end`.
         func answer(_ prompt: String, times: Int = 1, _ line: String, end: String = "\n") throws {
             try eventually("the terminal shows '\(prompt)'") {
                 output.components(separatedBy: prompt).count > times

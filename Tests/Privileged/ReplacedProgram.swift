@@ -5,7 +5,8 @@
     import CommandLineTesting
     import Foundation
 
-    /// A program that replaces one of the system's until that is put back. It needs a sandbox with separate mounts (scripts/sandbox).
+    /// A program that replaces one of the system's programs until ``putBack()``. It needs a sandbox with separate
+    /// mounts (scripts/sandbox).
     final class ReplacedProgram {
         enum Replacement {
             case fails, hangs, isSlow, missing
@@ -22,8 +23,8 @@
         private let namespace: [String]
         private var isReplaced = true
 
-        /// - Parameter process: The process whose mounts are changed, since `ip netns exec` separates them; `nil` changes the mounts of
-        ///   later processes.
+        /// - Parameter process: The process in whose mount namespace the program is replaced, because `ip netns exec`
+        ///   creates a separate one. `nil` replaces it for processes that start later.
         init(_ name: String, _ replacement: Replacement, of process: pid_t? = nil) throws {
             namespace = process.map { ["nsenter", "--mount=/proc/\($0)/ns/mnt"] } ?? []
             folder = try TemporaryFolder()
@@ -74,7 +75,7 @@
             return text.split(separator: "\n").compactMap { pid_t($0) }
         }
 
-        /// Puts the system's program back, and ends what hangs in its place.
+        /// Restores the system's program, and ends the processes of the replacement that hang.
         func putBack() throws {
             guard isReplaced else { return }
             isReplaced = false

@@ -14,7 +14,7 @@
         private static let variable = "CULVERT_TEST_LOGS"
         private static let geometry = RingLogGeometry(slotByteCount: 256, slotCount: 16_384)
 
-        /// Text of one to five slots that shows whether any of it is from elsewhere.
+        /// Returns text of one to five slots, in which parts of other messages would be detected.
         private static func message(_ writer: Int, _ number: Int) -> String {
             let word = "\(writer).\(number)"
             return "\(word) " + String(repeating: "<\(word)>", count: 1 + number % 97) + " end"
@@ -49,7 +49,7 @@
             var first = 0
             for round in 0..<4 {
                 let writers = try [start(path, 2 * round), start(path, 2 * round + 1)]
-                // Both write, and the ring has wrapped since.
+                // Wait until both have written and the ring has wrapped.
                 let goal = first + 3 * Self.geometry.slotCount / 2
                 try eventually("both write", within: .seconds(120), pollEvery: .milliseconds(200)) {
                     let newest = log.records().last.map { Int($0.sequence) } ?? 0
@@ -61,7 +61,7 @@
                 #expect(records == reader.records(), "no process writes any longer")
                 #expect(zip(records, records.dropFirst()).allSatisfy { $0.sequence < $1.sequence })
                 var numbers: [Int: [Int]] = [:]
-                // If a writer was stopped before it wrote, the record that it would have replaced is still there.
+                // If a writer was stopped before it wrote, the record that it would have replaced remains.
                 let last = reader.content.lastSequence
                 let oldest = last - min(last, UInt64(Self.geometry.slotCount))
                 for record in records {
@@ -69,7 +69,8 @@
                     #expect(!record.isCut)
                     if record.sequence > oldest { numbers[parsed.writer, default: []].append(parsed.number) }
                 }
-                // A writer that was stopped for a whole lap of the ring overwrites newer records: at most one each.
+                // A writer that was stopped while the ring wrapped completely overwrites newer records: at most one for
+                // each writer.
                 var holes = 0
                 for (_, numbers) in numbers {
                     #expect(numbers == numbers.sorted())
@@ -99,7 +100,7 @@
             let log = try RingLogFile(path: String(words[1]))
             FileHandle.standardOutput.write(Data("writing\n".utf8))
             var number = 0
-            // Until it is killed.
+            // Write until the process is killed.
             while number < .max {
                 log.append(
                     Self.record(writer, number))

@@ -21,7 +21,7 @@
             [AccessRule(.deny, networks: [try IPPrefix(network)], transport: .tcp)]
         }
 
-        /// The words of what nft lists of the server's table. Elements have no order.
+        /// Returns the words in nft's listing of the server's table. Elements are in no fixed order.
         private func listing(_ host: Namespace, by nft: String = "nft") throws -> [Substring] {
             try host.run(nft, "--stateless", "list", "table", "inet", "culvert_\(ServerRulesScene.name)").output
                 .split { " ,\t\n".contains($0) }.sorted()
@@ -56,7 +56,7 @@
             let calls = counted.calls
             try counted.putBack()
             try #require(calls > 1)
-            // The calls that repair a failure fail as well.
+            // The calls that repair a failure also fail.
             for (call, length) in (1...calls).flatMap({ call in [0, 1, 2].map { (call, $0) } }) {
                 await scene.network.stop()
                 _ = try await scene.network.start(isMultiQueue: false)
@@ -91,14 +91,14 @@
                 #expect(try anna.pings("203.0.113.7", patience: 9))
             }
 
-            /// Denies the first client a network, while nft fails.
+            /// Denies the first client a network while nft fails.
             func deny(_ network: String, while failure: ReplacedProgram.Replacement) throws -> ReplacedProgram {
                 let nft = try ReplacedProgram("nft", failure)
                 scene.source.setRules(id, [AccessRule(.deny, networks: [try IPPrefix(network)])])
                 return nft
             }
 
-            /// Adds the device of the second client, and expects that it is served.
+            /// Adds the second client's device, and expects that the gateway serves it.
             func addBen() throws {
                 try scene.source.set(key: ben.key.publicKey, addresses: ["10.66.0.3"])
                 try scene.settled()
@@ -117,7 +117,7 @@
             try nft.putBack()
             try eventually("the gateway is ready", within: .seconds(5)) { runtime.readiness.isReady }
             #expect(try !anna.pings("203.0.113.7"))
-            // A change of another device succeeds.
+            // A change for another device succeeds.
             try gateway.addBen()
             #expect(try !anna.pings("203.0.113.7"))
             try await scene.stop()
@@ -134,7 +134,7 @@
             #expect(try !anna.pings("10.66.0.1"))
             try nft.putBack()
             try eventually("the gateway is ready", within: .seconds(5)) { runtime.readiness.isReady }
-            // WireGuard has lost its sessions with its interface's link.
+            // WireGuard lost its sessions when its interface was set down.
             anna.device.requestHandshake(with: scene.source.serverKeys.current.publicKey)
             #expect(try anna.pings("10.66.0.1", patience: 9) && !anna.pings("203.0.113.7"))
             try await scene.stop()

@@ -10,7 +10,7 @@
     @testable import TunnelServer
 
     extension [AccessRule] {
-        /// The rules for flows that begin towards the client.
+        /// The rules for flows that begin outside and lead to the client.
         var towardsClient: [AccessRule] {
             map { rule in
                 var rule = rule
@@ -20,8 +20,8 @@
         }
     }
 
-    /// A tunnel server with two clients, each in a separate namespace: their packets arrive through the server's tunnel.
-    /// Behind the second one is a network.
+    /// A tunnel server with two clients, each in a separate namespace, whose packets arrive through the server's
+    /// tunnel. There is a network behind the second client.
     final class ServerRulesScene {
         let world: LinuxHostWorld
         /// The other end of the tunnel, which forwards packets to the owner of their address.
@@ -83,7 +83,7 @@
                     try namespace.run(
                         "ip", family, "route", "add", "default", "via", gateway, "dev", "eth0", "src", address)
                     try far.run("ip", family, "route", "add", "\(address)/\(length)", "dev", name)
-                    // From one client to another the way leads through the tunnel, too.
+                    // The route from one client to another also leads through the tunnel.
                     try far.run("ip", family, "rule", "add", "iif", name, "table", "100")
                 }
             }
@@ -103,7 +103,7 @@
             for end in ends { end.close() }
         }
 
-        /// Admits both, with these rules.
+        /// Admits a client with these rules.
         func allow(_ name: String, subnets: [String] = [], _ rules: [AccessRule] = []) async throws {
             try await network.allow(
                 (Self.addresses[name] ?? []).map { try IPAddress($0) }, subnets: subnets.map { try IPPrefix($0) },
@@ -140,7 +140,7 @@
         }
     }
 
-    /// A TCP connection that a test holds both ends of.
+    /// A TCP connection of which a test has both ends.
     struct HeldFlow {
         let near: TestSocket
         let far: TestSocket
@@ -152,7 +152,7 @@
             try #require(carries(fromNear: true) && carries(fromNear: false))
         }
 
-        /// Whether some bytes come over.
+        /// Whether some bytes are transferred.
         func carries(fromNear: Bool, within patience: Duration = .seconds(2)) -> Bool {
             let (from, to) = fromNear ? (near, far) : (far, near)
             guard from.write([1, 2, 3]) else { return false }
@@ -160,7 +160,7 @@
             return (try? to.read().isEmpty) == false
         }
 
-        /// Writes at one end, and waits for the connection to be over there.
+        /// Writes at one end, and waits until the connection has ended there.
         func ends(writingAt near: Bool, within patience: Duration = .seconds(5)) -> Bool {
             let socket = near ? self.near : far
             guard socket.write([4]) else { return true }

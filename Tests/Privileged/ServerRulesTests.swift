@@ -39,12 +39,12 @@
             }
             #expect(try outcomes("203.0.113.7", 443) == [.reached, .reached])
             #expect(try outcomes("203.0.113.7", 80) == [.refused, .reached])
-            // A rule can allow one client what the common policy denies.
+            // A rule can allow one client something that the common policy denies.
             #expect(try outcomes("192.168.77.1", 80) == [.reached, .refused])
             #expect(try outcomes("192.168.77.1", 91) == [.refused, .refused])
             #expect(try outcomes("10.66.0.1", 22) == [.reached, .refused])
             #expect(try outcomes("10.66.0.1", 8080) == [.reached, .reached])
-            // And can deny what it allows.
+            // A rule can also deny something that the common policy allows.
             #expect(try outcomes("10.55.1.1", 53) == [.refused, .reached])
             #expect(try !scene.pings("2001:db8:7::7", from: anna))
             #expect(try scene.pings("2001:db8:7::7", from: ben, patience: 9))
@@ -77,13 +77,13 @@
             #expect(try scene.connects(from: router, to: "10.66.0.3", port: 22) == .reached)
             #expect(try scene.connects(from: router, to: "10.66.0.3", port: 23) == .silent)
             #expect(try scene.pings("10.66.0.3", from: host, patience: 9))
-            // That is no way back.
+            // This does not permit the opposite direction.
             #expect(try scene.connects(from: ben, to: "10.66.0.2", port: 8080) == .refused)
             #expect(try !scene.pings("fd66::2", from: ben))
-            // Both clients' rules count: the first may not start it.
+            // The rules of both clients apply: the first client may not start the flow.
             try await scene.allow("anna", [rule(.deny, ["10.66.0.0/24"], .tcp)])
             #expect(try scene.connects(from: anna, to: "10.66.0.3", port: 8080) == .refused)
-            // A client's own permission does not count at the other.
+            // A rule that allows one client does not override the rules of the other.
             try await scene.allow("anna", [rule(.allow)])
             #expect(try scene.connects(from: anna, to: "10.66.0.3", port: 8080) == .reached)
             #expect(try scene.connects(from: anna, to: "10.66.0.3", port: 8081) == .refused)
@@ -103,14 +103,14 @@
                 "ben", subnets: ["192.168.50.0/24"],
                 [rule(.allow, ["10.66.0.2/32"], .tcp, 445...445)].towardsClient)
             #expect(try scene.hasRoute(to: "192.168.50.0/24"))
-            // With the server's address as source: the router has no route back.
+            // The packets have the server's address as source, because the router has no route back.
             #expect(try scene.pings("203.0.113.7", from: ben, source: site, patience: 9))
             #expect(try scene.connects(from: anna, to: site, port: 445) == .reached)
             #expect(try scene.connects(from: anna, to: site, port: 446) == .refused)
-            // A packet with a source address from there that arrives at another interface is dropped.
+            // A packet with a source address in that network that arrives on another interface is dropped.
             try router.run("ip", "address", "add", "192.168.50.9/32", "dev", "lo")
             #expect(try !scene.pings("192.0.2.2", from: router, source: "192.168.50.9"))
-            // Networks that cannot be behind a client.
+            // Try networks that cannot be behind a client.
             for text in ["0.0.0.0/0", "10.66.0.0/25", "192.0.2.0/24", "192.168.50.128/25", "192.168.0.0/16"] {
                 let prefix = try IPPrefix(text)
                 await #expect(throws: TunnelServerError.self, "\(text)") {
@@ -139,7 +139,7 @@
                 try HeldFlow(from: anna, to: router, at: "203.0.113.7", port: port)
             }
             let flows = try (7001...7005).map(flow)
-            // A sender to the client that gets no answers.
+            // A sender to the client that receives no answers.
             let sender = try TestSocket.datagrams(in: router, at: "203.0.113.7", port: 7100)
             let receiver = try TestSocket.datagrams(in: anna, at: "10.66.0.2")
             receiver.send([1], to: try SocketAddress("203.0.113.7", 7100))
@@ -159,18 +159,18 @@
             }
             print("rules: one client's changed within \(took)")
             sender.send([3], to: client)
-            // The next packet in each direction is the first to meet the new rules.
+            // The next packet in each direction is the first to which the new rules apply.
             #expect(flows[0].ends(writingAt: true))
             #expect(flows[1].ends(writingAt: false))
             #expect(flows[2].carries(fromNear: false) && flows[2].carries(fromNear: true))
             #expect(flows[3].carries(fromNear: true) && flows[3].carries(fromNear: false))
             #expect(receiver.receive(within: .milliseconds(300)) == nil)
-            // Refused flows continue after they are allowed again.
+            // Refused flows continue once they are allowed again.
             try await scene.allow("anna")
             #expect(flows[3].carries(fromNear: false) && flows[4].carries(fromNear: false))
             sender.send([4], to: client)
             #expect(receiver.receive()?.bytes == [4])
-            // A removed client has no flows, in or out.
+            // A removed client has no flows in either direction.
             try await scene.remove("anna")
             #expect(!flows[2].carries(fromNear: true, within: .milliseconds(300)))
             #expect(!flows[4].carries(fromNear: false, within: .milliseconds(300)))
@@ -193,7 +193,7 @@
             try await scene.allow("anna", [rule(.deny, ["10.66.0.3/32"], .tcp, 7002...7002)])
             #expect(flows[1].ends(writingAt: false))
             #expect(flows[2].carries(fromNear: false) && flows[2].carries(fromNear: true))
-            // No one can start a flow to anna now; her answers still pass.
+            // No host can start a flow to anna now, but her answers still pass.
             #expect(try scene.connects(from: scene.ben, to: "10.66.0.2", port: 80) == .refused)
             await scene.stop()
         }
@@ -233,7 +233,7 @@
                 #expect(try scene.connects(from: scene.ben, to: "192.168.77.1", port: 80) == .refused, "\(command)")
                 #expect(try scene.connects(from: scene.anna, to: "10.66.0.3", port: 80) == .reached, "\(command)")
             }
-            // The server's own changes are not repairs.
+            // The server's own changes do not count as repairs.
             let repairs = network.repairs.count
             try await scene.allow("anna", [rule(.deny, ["203.0.113.8/32"])])
             #expect(try scene.pings("203.0.113.7", from: scene.anna, patience: 9))
@@ -251,7 +251,7 @@
             let name = try #require(chain.split(separator: " ").dropFirst().first)
             try await scene.allow("anna")
             try await scene.allow("anna", [rule(.deny, ["203.0.113.7/32"])])
-            // The chain keeps its number of rules.
+            // Replace a rule, so that the chain keeps its number of rules.
             try host.run("nft", "flush chain inet \(table) \(name); add rule inet \(table) \(name) return")
             try eventually("the chain has its rule") {
                 try host.run("nft", "list", "chain", "inet", table, "\(name)").output.contains("203.0.113.7")
@@ -313,7 +313,7 @@
     }
 
     extension InterfaceAddress {
-        /// A network for many.
+        /// An address range for many clients.
         fileprivate static var tenThousand: InterfaceAddress {
             InterfaceAddress(.v4(10, 66, 0, 1), prefixLength: 16) ?? InterfaceAddress(host: .v4(10, 66, 0, 1))
         }

@@ -7,9 +7,10 @@
     import TunnelIO
     import TunnelSystem
 
-    /// A process in its own process group, whose output is collected; killed with its group when this object is released.
+    /// A process in its own process group. Its output is collected. Releasing this object kills the process and its
+    /// group.
     ///
-    /// For one test at a time: two threads must not wait for it at the same time.
+    /// Only one test at a time may use it, because two threads must not wait for it at the same time.
     final class SpawnedProcess: @unchecked Sendable {
         let arguments: [String]
         private let child: ChildProcess
@@ -17,11 +18,12 @@
         var processID: pid_t { child.id }
 
         /// Starts `arguments[0]`, searched in PATH, without standard input.
-        /// - Parameter descriptors: Further descriptors of the process: their numbers there, and those here.
+        /// - Parameter descriptors: Further descriptors: their numbers in the child process and in this process.
         /// - Throws: `CommandFailure`.
         init(_ arguments: [String], descriptors: [Int32: Int32] = [:]) throws {
             self.arguments = arguments
-            // A descriptor of this process may have a number that the child needs. Copies have large numbers, which the child never uses.
+            // A descriptor of this process may have a number that the child needs, so copy it to a large number, which
+            // the child never uses.
             var copies: [Int32: Int32] = [:]
             defer { for copy in copies.values { close(copy) } }
             for (number, descriptor) in descriptors {
@@ -44,11 +46,11 @@
         /// The output so far.
         var outputSoFar: String { child.outputSoFar }
 
-        /// Whether it has not ended.
+        /// Whether the process is still running.
         var isRunning: Bool { child.isRunning }
 
-        /// Waits until it ends.
-        /// - Throws: `CommandFailure` when it does not in time; then it is killed.
+        /// Waits until the process ends.
+        /// - Throws: `CommandFailure` if it does not end in time; it is then killed.
         func wait(deadline: Duration = Privileged.patience) throws -> CommandResult {
             guard case .ended(let outcome) = child.wait(until: LaneClock.now() + deadline.inNanoseconds) else {
                 throw failure("took longer than \(deadline) and wrote:\n\(child.destroy().output)")
@@ -56,8 +58,8 @@
             return CommandResult(arguments: arguments, status: outcome.status, output: outcome.output)
         }
 
-        /// Waits until it has written `text`.
-        /// - Throws: `CommandFailure` when it does not in time, or ends before.
+        /// Waits until the process has written `text`.
+        /// - Throws: `CommandFailure` if it does not do so in time, or ends first.
         func waitForOutput(containing text: String, deadline: Duration = Privileged.patience) throws {
             switch child.wait(forOutput: text, until: LaneClock.now() + deadline.inNanoseconds) {
             case nil: break
@@ -76,7 +78,7 @@
             if isRunning { _ = Foundation.kill(processID, number) }
         }
 
-        /// Kills the process and its group. Safe to repeat.
+        /// Kills the process and its group. It may be called repeatedly.
         func kill() { child.destroy() }
     }
 
@@ -84,7 +86,7 @@
         fileprivate var inNanoseconds: Int64 { Int64(self / .nanoseconds(1)) }
     }
 
-    /// Waiting for descriptors, with a deadline and no sleeping.
+    /// Waits for descriptors, with a deadline and without sleeping.
     enum Poll {
         /// Returns those of `descriptors` that are readable (or in error) by `end`; empty if there are none.
         static func readable(_ descriptors: [Int32], before end: ContinuousClock.Instant) -> Set<Int32> {

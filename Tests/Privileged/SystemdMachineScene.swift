@@ -5,19 +5,20 @@
     import Foundation
     import WireGuardCore
 
-    /// A tunnel's unit in a virtual machine with Debian's systemd, and a culvert-wg outside it that is also the route to the
-    /// Internet. `dev/machine systemd` creates the files it boots from, in the folder that `CULVERT_SYSTEMD_MACHINE` names.
+    /// A tunnel's unit in a virtual machine with Debian's systemd, and a culvert-wg outside the machine that is also
+    /// its route to the internet. `dev/machine systemd` creates the boot files in the folder that
+    /// `CULVERT_SYSTEMD_MACHINE` names.
     final class SystemdMachineScene {
         static let folder = VirtualMachine.folder("CULVERT_SYSTEMD_MACHINE")
-        /// One machine for all tests. Its disk keeps changes while it runs, across reboots too.
+        /// One machine for all tests. Its disk keeps changes while it runs, even across reboots.
         static let shared = Result {
             try VirtualMachine(
                 folder, ["-m", "1024", "-drive", "file=\(folder ?? "")/disk,if=virtio,format=raw,snapshot=on"])
         }
 
-        /// The address of the tunnel's end, and a name server at the other end.
+        /// The address of the other end of the tunnel, which is also a name server.
         static let server = "10.99.0.1"
-        /// A host on the Internet, in clear and through the tunnel.
+        /// Hosts on the internet, reachable with and without the tunnel.
         static let others = ["203.0.113.7", "2001:db8:7::7"]
 
         let machine: VirtualMachine
@@ -26,7 +27,7 @@
         private let daemon: DaemonProcess
         private let keys = StaticKeys()
         private let daemonKeys = StaticKeys()
-        /// The machine's network before the test.
+        /// The state of the machine's network before the test.
         let before: String
 
         var unit: String { "culvert@\(name)" }
@@ -34,7 +35,7 @@
         init(_ name: String) throws {
             machine = try Self.shared.get()
             self.name = name
-            // Its network may still be on its way.
+            // The machine's network may not be up yet.
             let machine = machine
             try eventually("the machine has its network", within: .seconds(120)) {
                 try machine.attempt("ping -n -q -c 1 -W 5 10.77.0.1 && ping -n -q -c 1 -W 5 fd77::1").status == 0
@@ -91,7 +92,7 @@
                 """)
         }
 
-        /// Keeps the tunnel as a profile in place of a file.
+        /// Stores the tunnel as a profile instead of a file.
         func addProfile(policy: String) throws {
             try writeFile()
             try machine.shell("culvert profile add \(file) --leak-policy \(policy) && rm \(file)")
@@ -106,10 +107,10 @@
             }
         }
 
-        /// The packets of the tunnel's peer that the daemon has taken, in bytes.
+        /// The bytes that the daemon has received from the tunnel's peer.
         var received: Int { get throws { try peer.received } }
         var peer: WgDump.Peer { get throws { try Wg.peer(keys.publicKey, of: daemon.name) } }
-        /// The daemon's interface, on the tunnel's other end.
+        /// The daemon's interface, at the other end of the tunnel.
         var link: String { daemon.name }
 
         /// Returns a property of the tunnel's unit from systemd.
@@ -118,7 +119,7 @@
                 in: .whitespacesAndNewlines)
         }
 
-        /// Interfaces, rules, routes, name servers and firewall of the machine, without numbers that go up.
+        /// Returns interfaces, rules, routes, name servers and firewall of the machine, without counters.
         static func network(of machine: VirtualMachine) throws -> String {
             try machine.shell(
                 """
@@ -130,7 +131,7 @@
 
         var network: String { get throws { try Self.network(of: machine) } }
 
-        /// Captures the packets that leave the machine's link for the Internet in clear, from now on.
+        /// Captures the packets to the internet that the machine sends unencrypted, from now on.
         func capture() throws -> Capture { try Capture(machine) }
 
         final class Capture {
@@ -152,7 +153,8 @@
                 }
             }
 
-            /// Ends it. The last packet is one that may leave, to the local network, so that nothing before it is on its way.
+            /// Ends the capture. It first sends a last packet that is allowed, to the local network, so that no earlier
+            /// packet is still in transit.
             func end() throws -> [String] {
                 let machine = machine
                 let process = process

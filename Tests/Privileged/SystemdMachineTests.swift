@@ -123,7 +123,7 @@
             try eventually("the network is as it was", within: .seconds(60)) { try scene.network == network }
             let leaks = try capture.end()
             #expect(leaks.isEmpty, "\(leaks.count), the first \(leaks.prefix(5))")
-            // The capture would have seen it.
+            // Show that the capture would have recorded a leak.
             let after = try scene.capture()
             try scene.machine.shell("systemctl stop \(scene.unit)", deadline: .seconds(120))
             try eventually("traffic goes out again", within: .seconds(60)) { after.soFar.count > 4 }
@@ -136,8 +136,8 @@
             let scene = try SystemdMachineScene("boot")
             let machine = scene.machine
             try scene.addProfile(policy: "everything")
-            /// Crashes and reboots the machine with its units; returns the packets that left in clear until the units carry
-            /// traffic.
+            /// Crashes and reboots the machine with its units. Returns the packets that were sent unencrypted until the
+            /// units carried traffic.
             func crash() throws -> [String] {
                 let capture = try scene.capture()
                 let boot = try machine.shell("sync; cat /proc/sys/kernel/random/boot_id")
@@ -166,7 +166,7 @@
             let order = try machine.shell("systemd-analyze critical-chain --no-pager culvert@boot.service || true")
             print(order)
 
-            // Stopping both units releases nothing, and nftables, which flushes everything, has it loaded again.
+            // Stopping both units releases nothing. nftables flushes everything, and the guard is then loaded again.
             let held = try scene.capture()
             try machine.shell("systemctl stop \(scene.unit) culvert-guard@boot", deadline: .seconds(120))
             #expect(try machine.attempt("ping -n -q -c 2 -W 5 203.0.113.7").status != 0)

@@ -12,7 +12,7 @@
             "█": (false, false), "▀": (false, true), "▄": (true, false), " ": (true, true),
         ]
 
-        /// Finds the code in a program's output: the lines of block characters, each of which has two rows.
+        /// Finds the code in a program's output: the lines of block characters, each of which contains two rows.
         init?(_ output: String) {
             let lines = output.split(separator: "\n").filter {
                 $0.contains("█") && $0.allSatisfy { Self.signs[$0] != nil }
@@ -24,7 +24,7 @@
             }
         }
 
-        /// A picture (PBM) of it, each module of four pixels a side.
+        /// The code as an image (PBM), with modules of four by four pixels.
         private var picture: Data {
             let side = 4
             let lines = rows.flatMap { row -> [String] in

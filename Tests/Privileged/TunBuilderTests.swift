@@ -97,7 +97,7 @@
             builder.isUp = true
             builder.addresses = try [InterfaceAddress("10.9.0.1/24"), InterfaceAddress("fd09::1/64")]
             try namespace.perform { [builder] in try builder.build() }.close()
-            // Capabilities are the thread's own, and the thread ends with its work.
+            // Capabilities belong to a thread, and this thread ends with its work.
             let tun = try namespace.perform { [builder] in
                 try #require(ctunnel_keep_capabilities(0) == 0)
                 return try builder.build()
@@ -137,7 +137,7 @@
             #expect(try !TunTest.exists("cv0", in: namespace))
             builder = TunBuilder(name: "cv0")
             builder.isPersistent = true
-            // The other end cannot be the group of all hosts on IPv6.
+            // The multicast group of all IPv6 hosts cannot be the other end.
             builder.addresses = [InterfaceAddress(host: .v6(0xff02 << 48, 1))]
             let refused = #expect(throws: TunnelIOError.self) {
                 _ = try namespace.perform { [builder] in try builder.build() }

@@ -203,7 +203,7 @@
             #expect(tun.drainLinkEvents() == [])
             second.delete()
             #expect(try linkEvents(of: tun, until: .removed).last == .removed)
-            // The namespace's end is announced before the interfaces in it go.
+            // The end of the namespace is reported before its interfaces are removed.
             #expect(throws: TunnelIOError(.deviceRemoved(name: "cv0"))) {
                 let end = ContinuousClock.now + Privileged.patience
                 while Poll.isReadable(tun.readiness, before: end), .now < end {
@@ -293,7 +293,8 @@
             let tun = try namespace.perform {
                 let descriptor = try LinuxTun.open(name: "cv0", framing: framing, kind: 1).release()
                 if framing.hasVirtioHeader {
-                    // As left by an owner with offloads on: TUNSETOFFLOAD with CSUM, TSO4 and TSO6; TUNSETVNETHDRSZ.
+                    // The state that an owner with offloads leaves: TUNSETOFFLOAD with CSUM, TSO4 and TSO6;
+                    // TUNSETVNETHDRSZ.
                     #expect(ioctl(descriptor, 0x4004_54d0, 7) == 0)
                     var length: Int32 = 12
                     #expect(unsafe ioctl(descriptor, 0x4004_54d8, &length) == 0)
@@ -318,7 +319,7 @@
                 return descriptor.release()
             }
             try TunTest.bringUp("cv0", in: namespace)
-            // Sent while the kernel may leave checksums out.
+            // Send it while the kernel may omit checksums.
             try namespace.perform { try TunTest.sendDatagram(to: "10.9.0.2", payload: [1, 2, 3]) }
             let tun = try namespace.perform { try LinuxTun(descriptor: descriptor) }
             let batch = try TunTest.batch()

@@ -66,7 +66,7 @@
             case .delete: try namespace.run("ip", "link", "delete", "cv0")
             }
             thread.join()
-            // Starting ip(8) takes its time.
+            // Starting ip(8) takes some time.
             #expect(start.duration(to: .now) < (stop == .delete ? .seconds(5) : .seconds(1)))
             #expect(box.value == stop.code)
             if stop == .close { #expect(try !TunTest.exists("cv0", in: namespace)) }
@@ -128,7 +128,7 @@
             }
         }
 
-        /// The outcome of a thread.
+        /// The result of a thread.
         private final class Outcome: Sendable {
             private let code = Mutex<TunnelIOError.Code?>(nil)
             func set(_ new: TunnelIOError.Code) { code.withLock { $0 = new } }

@@ -19,7 +19,7 @@
             }
             let second = try first.cloneQueue(inside: namespace)
             try TunTest.bringUp("cv0", in: namespace)
-            // Each datagram is a flow: its socket has a separate port.
+            // Each datagram is a separate flow, because its socket has its own port.
             try namespace.perform {
                 for number in 0..<64 { try TunTest.sendDatagram(to: "10.9.0.2", payload: [UInt8(number)]) }
             }
@@ -72,7 +72,7 @@
             #expect(try renamed.currentName() == "cv1")
             renamed.close()
             try birth.run("ip", "link", "set", "cv1", "netns", second.name)
-            // From a thread that is in neither namespace.
+            // Call it on a thread that is in neither namespace.
             let moved = try first.cloneQueue()
             #expect(try moved.currentName() == "cv1")
             try TunTest.bringUp("cv1", in: second)

@@ -18,7 +18,7 @@
             return batch
         }
 
-        /// Gives the interface 10.9.0.1/24 and fd09::1/64, and brings it up.
+        /// Adds 10.9.0.1/24 and fd09::1/64 to the interface, and brings it up.
         static func bringUp(_ name: String, in namespace: Namespace) throws {
             try namespace.run("ip", "address", "add", "10.9.0.1/24", "dev", name)
             try namespace.run("ip", "address", "add", "fd09::1/64", "dev", name, "nodad")
@@ -53,8 +53,8 @@
             return try #require(list?.first { $0["ifname"] as? String == name })
         }
 
-        /// Receives UDP packets from several devices until there were `count` altogether.
-        /// - Returns: the payloads' first bytes, by device.
+        /// Receives UDP packets from several devices until there are `count` in total.
+        /// - Returns: The first bytes of the payloads, by device.
         static func payloads(of tuns: [LinuxTun], count: Int) throws -> [[UInt8]] {
             let end = ContinuousClock.now + Privileged.patience
             var found = tuns.map { _ in [UInt8]() }

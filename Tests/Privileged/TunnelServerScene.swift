@@ -45,13 +45,13 @@
         func write(_ record: LogRecord) { records.observe(record) }
     }
 
-    /// A server between a router with the internet behind it, a local network, and a client in a separate namespace whose
-    /// packets arrive through the server's tunnel.
+    /// A server between a router with the internet behind it, a local network, and a client in a separate namespace.
+    /// The client's packets arrive through the server's tunnel.
     final class TunnelServerScene {
         static let name = "srv0"
         let world: LinuxHostWorld
         let client: Namespace
-        /// A machine on the server's local network, which has the server as its router.
+        /// A machine on the server's local network that uses the server as its router.
         let neighbour: Namespace
         private(set) var network: ServerNetwork?
         private var cable: TunCable?
@@ -61,7 +61,7 @@
             world = try LinuxHostWorld()
             client = try Namespace()
             neighbour = try Namespace()
-            // Also behind the router: addresses that clients must not reach.
+            // Addresses behind the router that clients must not reach.
             for address in ["192.168.77.1/32", "169.254.169.254/32", "100.64.1.1/32"] {
                 try world.router.run("ip", "address", "add", address, "dev", "lo")
             }
@@ -93,7 +93,7 @@
             return settings
         }
 
-        /// Starts the server, with a client of 10.66.0.2 and fd66::2 behind it, and another one that does not exist.
+        /// Starts the server with the client 10.66.0.2 and fd66::2, and with another client that does not exist.
         /// - Parameter endConnections: Replaces the function that ends connections.
         func start(
             _ settings: ServerNetworkSettings, logger: Logger = Logger(label: "server"),
@@ -179,9 +179,9 @@
         }
 
         enum Outcome: String {
-            /// The port has no listener, which only the machine itself can report.
+            /// The port has no listener. Only the machine itself can report this.
             case reached = "Connection refused"
-            /// A firewall on the path refuses.
+            /// A firewall on the path refused the connection.
             case refused = "No route to host"
             case silent
         }
@@ -217,8 +217,8 @@
     }
 
     extension ServerNetwork {
-        /// Admits a client, or gives it other rules.
-        /// - Throws: The reason of an excluded address or network, which is removed.
+        /// Admits a client, or changes its rules.
+        /// - Throws: The reason why an address or network was excluded; it is then removed.
         func allow(
             _ addresses: [IPAddress], subnets: [IPPrefix] = [], rules: [AccessRule] = []
         ) async throws {

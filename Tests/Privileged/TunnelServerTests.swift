@@ -19,7 +19,7 @@
         func firewall() async throws {
             let scene = try TunnelServerScene()
             try await scene.start(scene.settings())
-            // The internet, with the server's address as source: the router has no route to the pool.
+            // The server translates to its own address for the internet, because the router has no route to the pool.
             #expect(try scene.pings("203.0.113.7", patience: 9))
             #expect(try scene.pings("2001:db8:7::7", patience: 9))
             #expect(try scene.connects(to: "203.0.113.7", port: 443) == .reached)
@@ -60,13 +60,13 @@
                 #expect(try !scene.pings("10.66.0.1", source: source))
             }
             #expect(try scene.world.counted("beginning") >= before + 4)
-            // From the router, as though it were a client.
+            // Send from the router with a client's address.
             let outside = try scene.world.counted("outside")
             try scene.world.router.run("ip", "address", "add", "10.66.0.2/32", "dev", "lo")
             #expect(try !scene.pings("192.0.2.2", from: scene.world.router, source: "10.66.0.2"))
             #expect(try scene.world.counted("outside") > outside)
             try scene.world.router.run("ip", "address", "delete", "10.66.0.2/32", "dev", "lo")
-            // The router has a route to the pool, but only its answers are admitted.
+            // The router has a route to the pool, but only answers may pass.
             try scene.world.router.run("ip", "route", "add", "10.66.0.0/24", "via", "192.0.2.2")
             let forwarded = try scene.world.counted("towards")
             #expect(try !scene.pings("10.66.0.2", from: scene.world.router))
@@ -92,7 +92,7 @@
             await scene.stop()
             try scene.world.expectUnchanged(since: before)
             #expect(try scene.kernelSettings() == kernel)
-            // A host that forwards already continues to.
+            // On a host that forwarded before, forwarding continues.
             try scene.world.host.run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
             try await scene.start(scene.settings())
             #expect(try scene.pings("203.0.113.7", from: scene.neighbour, patience: 9))
@@ -311,7 +311,7 @@
                 try eventually("\(command) is repaired", pollEvery: .milliseconds(2)) { network.repairs.count > count }
                 let duration = clock.now - began
                 print("flush: \(command.joined(separator: " ")): repaired after \(duration)")
-                // A fraction of a second, on a machine that has time for it.
+                // The repair takes a fraction of a second on a machine that is not busy.
                 #expect(duration < .seconds(5), "\(command)")
                 #expect(try scene.pings("203.0.113.7", patience: 9), "\(command)")
                 #expect(try scene.connects(to: "192.168.77.1", port: 53) == .refused, "\(command)")
@@ -338,7 +338,7 @@
             try eventually("nothing is forwarded", within: .seconds(2), pollEvery: .milliseconds(2)) { network.isHeld }
             #expect(try !scene.pings("203.0.113.7"))
             #expect(try !scene.pings("10.66.0.1"))
-            // Nor for other hosts, which no rule blocks any longer.
+            // Forwarding has also stopped for other hosts, whose packets no rule blocks any longer.
             let others = ["203.0.113.7", "2001:db8:7::7"]
             for address in others { #expect(try !scene.pings(address, from: scene.neighbour), "\(address)") }
             try run(["umount", nft])
@@ -372,7 +372,7 @@
             let capture = try scene.world.router.start(
                 "tcpdump", "-n", "-l", "-c", "1", "-i", "eth0", "tcp[tcpflags] & tcp-syn != 0 and dst port 4444")
             try capture.waitForOutput(containing: "listening on")
-            // An interface as large as the router's, so that the client asks for more than the tunnel carries.
+            // Give the interface the router's MTU, so that the client requests more than the tunnel carries.
             try scene.client.run("ip", "link", "set", "tun0", "mtu", "1500")
             _ = try scene.connects(to: "203.0.113.7", port: 4444)
             let line = try capture.wait().output
@@ -380,7 +380,7 @@
             await scene.stop()
         }
 
-        /// Begins to admit a client, whose address the firewall has when this returns.
+        /// Begins to admit a client. When this returns, the firewall has the client's address.
         private func beginAllowing(
             _ address: IPAddress, _ scene: TunnelServerScene
         ) throws -> (request: Task<Void, any Error>, isAnswered: Monitor<Bool>) {
@@ -399,7 +399,7 @@
             return (request, isAnswered)
         }
 
-        /// Earlier versions made all clients wait.
+        /// A regression test: earlier versions made all clients wait.
         @Test("A client waits for the end of connections only if it gets an address that another client had")
         func endsConnectionsMeanwhile() async throws {
             let scene = try TunnelServerScene()
@@ -439,7 +439,7 @@
             arguments: [false, true])
         func secondAttempt(fails: Bool) async throws {
             let scene = try TunnelServerScene()
-            // The number of attempts that may end.
+            // The networks of the attempts so far, and the number of attempts that may end.
             let attempts = Monitor((networks: [[IPPrefix]](), open: 0))
             func open(_ count: Int) {
                 attempts.update { attempts in
@@ -468,7 +468,7 @@
             try await network.allow([other])
             try await network.remove([former])
             try expectAttempt(1, of: former)
-            // The attempt for the other address begins when the first one has failed.
+            // The attempt for the other address begins after the first one has failed.
             try await network.remove([other])
             open(1)
             try expectAttempt(2, of: other)
@@ -491,9 +491,9 @@
             let network = try #require(scene.network)
             let ranges = try settings.addresses.map { try AddressRange(server: $0) }
             let clock = ContinuousClock()
-            // All together, as after a restart of the gateway.
+            // Admit all clients together, as after a restart of the gateway.
             var leases: [[IPAddress]] = []
-            // The server's own are the first.
+            // The first addresses are the server's own.
             for number in 1...10_000 as ClosedRange<UInt128> {
                 leases.append(ranges.map { $0.address($0.usable.lowerBound + number) })
             }

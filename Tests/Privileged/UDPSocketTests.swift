@@ -7,7 +7,8 @@
     import Testing
     import TunnelIO
 
-    /// Sockets in network namespaces that lack something or route by mark; with `CI=true` never skipped.
+    /// UDP sockets in network namespaces that lack something or route by marks. With `CI=true` these tests are never
+    /// skipped.
     @Suite(
         "UDP sockets in network namespaces",
         .enabled(if: geteuid() == 0 || (unsafe getenv("CI").map { unsafe String(cString: $0) }) == "true"),
@@ -22,7 +23,7 @@
                 #expect(v4.port == sockets.port)
                 #expect(try v4.send(batch(to: .loopback(port: v4.port)), in: 0..<1).sent == 1)
                 #expect(try receive(from: v4)?.address.low == 0x7f00_0001)
-                // If the kernel still provides a socket, its datagrams are dropped and nothing else happens.
+                // If the kernel provides a socket nevertheless, its datagrams are dropped without other effects.
                 if let v6 = sockets.v6 {
                     let loopback6 = Endpoint(address: .v6(0, 1), port: sockets.port)
                     #expect(try v6.send(batch(to: loopback6), in: 0..<1).dropped == 1)
@@ -48,7 +49,7 @@
             }
         }
 
-        /// A link without a host at the other end: sending succeeds and nothing answers.
+        /// A link without a host at the other end, so that sending succeeds and nothing answers.
         private static let deadLink = """
             ip link set lo up; ip link add d0 type veth peer name d1; ip link set d1 up;
             ip addr add 10.9.0.1/24 dev d0; ip link set d0 up;
@@ -88,7 +89,7 @@
                 try shell("ip addr del 10.9.0.5/24 dev d0")
                 #expect(try socket.send(outgoing, in: 0..<1).sent == 1)
                 #expect(socket.statistics.staleSources == 1)
-                // A removed interface, too.
+                // The same with the index of an interface that does not exist.
                 endpoint.source.low = 0
                 endpoint.source.interfaceIndex = 4000
                 #expect(try socket.send(batch(to: endpoint), in: 0..<1).sent == 1)
@@ -133,7 +134,7 @@
         guard status == 0 else { throw SetupFailure(step: script, code: status) }
     }
 
-    /// Runs `body` on a thread that is alone in a new network namespace, once `setup` has run in it.
+    /// Runs `body` on a separate thread in a new network namespace, after `setup` has run in it.
     private func inNewNamespace(_ setup: String, _ body: @escaping () throws -> Void) throws {
         final class Outcome {
             var error: (any Error)?
@@ -141,7 +142,7 @@
             init(_ body: @escaping () throws -> Void) { self.body = body }
         }
         let outcome = Outcome {
-            // The C library's headers show it to GNU sources only.
+            // The C library's headers declare it only for GNU sources.
             typealias Unshare = @convention(c) (Int32) -> Int32
             guard let symbol = unsafe dlsym(nil, "unshare") else { throw SetupFailure(step: "unshare", code: ENOSYS) }
             let newNetwork: Int32 = 0x4000_0000

@@ -4,10 +4,10 @@
 #if os(Linux)
     import Foundation
 
-    /// A virtual machine with Debian's kernel, and the namespace on the other end of its two links: `data` is the network of the
-    /// tunnels' endpoints, `control` that of a shell.
+    /// A virtual machine with Debian's kernel, and the namespace at the other end of its two links. The link `data` is
+    /// the network of the tunnels' endpoints; the link `control` is for a shell.
     ///
-    /// It runs without hardware support, so it is slow, and everything in it has time.
+    /// The machine runs without hardware support, so it is slow, and all time limits are generous.
     final class VirtualMachine: Sendable {
         /// The host's side of the links: 10.77.0.1 and fd77::1; the machine has 10.77.0.2 and fd77::2.
         let namespace: Namespace
@@ -50,7 +50,7 @@
             try waitForShell()
         }
 
-        /// Waits until its shell answers, and answers as it should.
+        /// Waits until the machine's shell answers a command successfully.
         func waitForShell(_ question: String = "true", deadline: Duration = .seconds(60)) throws {
             try eventually("its shell answers", within: deadline) {
                 guard process.isRunning else { throw CommandFailure(description: process.outputSoFar) }

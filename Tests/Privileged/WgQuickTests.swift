@@ -59,7 +59,7 @@
                 let quick = try WgQuick()
                 try quick.write(
                     interface: "Address = 192.168.241.1/24, fd24::1/64", allowedIPs: "0.0.0.0/0, ::/0")
-                // Far away, beyond the peer.
+                // Distant addresses beyond the peer.
                 try quick.right.shell(
                     "ip address add 203.0.113.7/32 dev lo; ip address add 2001:db8::7/128 dev lo nodad")
                 let rules = try quick.rules()
@@ -70,7 +70,7 @@
                 #expect(try quick.left.shell("ip route get 203.0.113.7").contains("dev \(quick.name)"))
                 try quick.left.shell("ping -n -q -c 3 -i 0.02 -W 9 203.0.113.7")
                 try quick.left.shell("ping -n -q -c 3 -i 0.02 -W 9 2001:db8::7")
-                // The tunnel's own packets do not go through it.
+                // The tunnel's own packets are not routed into it.
                 #expect(try Wg.dump(quick.name).peers.first?.endpoint == quick.right.endpoint(.v4))
                 // The link's network is reached outside the tunnel.
                 try quick.left.shell("ping -n -q -c 1 -W 9 \(quick.right.outer4)")
@@ -102,7 +102,7 @@
                 }
                 let extra = StaticKeys().publicKey.base64
                 try Wg.run("set", quick.name, "peer", extra, "allowed-ips", "10.66.0.0/24")
-                // Down saves as well.
+                // `down` saves the configuration as well.
                 try quick.run("down")
                 #expect(try String(contentsOfFile: quick.file, encoding: .utf8).contains("PublicKey = \(extra)\n"))
                 try quick.expectNothingLeft()
@@ -137,7 +137,7 @@
     private final class WgQuick {
         let folder: TemporaryFolder
         let name = UniqueInterface.next()
-        /// The end whose daemon is not used; its namespace, keys and addresses are.
+        /// The left end. The test uses its namespace, keys and addresses, but not its daemon.
         let left: PairEnd
         let right: PairEnd
         private let pair: TunnelPair

@@ -67,7 +67,8 @@
                 #expect(try anonymousKilobytes() < before + 4096)
             }
 
-            /// Pages of the program's file come back from the disk at any time, so they are not counted.
+            /// Only anonymous memory is counted, because pages of the program's file may be read from the disk at any
+            /// time.
             private func anonymousKilobytes() throws -> Int {
                 let text = try #require(DaemonRemains.status("RssAnon", of: daemon.process.processID))
                 return try #require(Int(text.split(separator: " ")[0]))
@@ -115,7 +116,7 @@
             func malformed() throws {
                 let keys = StaticKeys()
                 let client = try connect()
-                // Negative numbers: what wg(8) negates once more before it looks for the words.
+                // The numbers must be negative, because wg(8) negates them before it looks up the error text.
                 for lines in [
                     "listen_port=65536", "private_key=00", "nonsense=1", "fwmark=-1", "replace_peers=false",
                     "public_key=\(peer)\nprotocol_version=2", "public_key=\(peer)\nallowed_ip=10.0.0.0/33",

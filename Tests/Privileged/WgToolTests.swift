@@ -102,7 +102,7 @@
                 }
                 try Wg.configure(daemon.name, text)
                 let shown = try Wg.run("showconf", daemon.name)
-                // Peers come in no order of note.
+                // The order of peers is not specified.
                 func blocks(_ text: String) -> Set<String> {
                     Set(
                         text.components(separatedBy: "\n\n").map { $0.trimmingCharacters(in: .newlines) }.filter {
@@ -159,7 +159,7 @@
                 #expect(Set(try peer()?.allowedIPs ?? []) == ["10.0.0.0/8", "::/0", "192.0.2.7/32"])
                 try Wg.run("set", name, "peer", key, "allowed-ips", "0.0.0.0/0")
                 #expect(try peer()?.allowedIPs == ["0.0.0.0/0"])
-                // A prefix that another peer gets is that one's.
+                // A prefix that is assigned to another peer is removed from this one.
                 let other = StaticKeys().publicKey.base64
                 try Wg.run("set", name, "peer", other, "allowed-ips", "0.0.0.0/0")
                 #expect(try Wg.dump(name).peers.first { $0.publicKey == key }?.allowedIPs == [])
@@ -200,7 +200,7 @@
                 #expect(try Wg.dump(left.name) == before)
                 try pair.ping(from: left)
                 #expect(taker.port == 7777)
-                // A change to another port takes effect immediately, and the other end follows.
+                // A change of the port takes effect immediately, and the other end updates its endpoint.
                 try Wg.run("set", left.name, "listen-port", "7778")
                 #expect(try Wg.dump(left.name).listenPort == 7778)
                 try pair.ping(from: left)
@@ -235,7 +235,7 @@
                 #expect(first[0] == 0 && first[1] > 0)
                 try Wg.run("set", left.name, "fwmark", "0x2a")
                 try pair.ping(from: left)
-                // On sockets that are bound again, too.
+                // The mark also applies to sockets that are bound again.
                 try Wg.run("set", left.name, "listen-port", "4444")
                 try pair.ping(from: left)
                 let second = try counts()

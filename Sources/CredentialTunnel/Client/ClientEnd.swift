@@ -15,7 +15,7 @@ package enum ClientEvent: Sendable, Equatable {
     case ended(EndReason)
     /// The keys were renewed, which proves that the server responds.
     case renewed
-    /// The server may have lost the session: log in again while the session continues.
+    /// The server may have lost the session: log in again, while the present session continues.
     case mayBeUnknown
 }
 
@@ -47,9 +47,9 @@ extension ClientStatistics {
     ]
 }
 
-/// The client's end of the lanes: the session in use and, during a login, the next one.
+/// The client's end of the lanes: the session in use and, during a login, the session that will replace it.
 final class ClientEnd: TunnelEnd, @unchecked Sendable {
-    // Unchecked: the transport's lock guards all of it.
+    // Unchecked: the transport's lock guards all state.
 
     /// A login and its session.
     final class Attempt {
@@ -110,7 +110,7 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
         return true
     }
 
-    /// Sends to the server's newly resolved address from now on.
+    /// Sends to the server's newly resolved address from now on, unless the present address is among the new ones.
     func move(to endpoints: [Endpoint]) {
         guard let first = endpoints.first, let active, !active.endpoints.contains(where: endpoints.contains) else {
             return
@@ -145,7 +145,7 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
                 ticket = attempt.client.ticket
                 candidate = nil
                 proofs += 1
-                // The client's own new session replaces the former one.
+                // The new session replaces the former one, so end the former one at the server.
                 if let former { perform(former.client.close(), of: former) }
                 emit(.established(assignment))
             case .mayBeUnknown: if candidate == nil { emit(.mayBeUnknown) }
@@ -156,7 +156,7 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
             case .ended(let reason):
                 guard attempt === active else { continue }
                 active = nil
-                // A login in progress determines the next event.
+                // If a login is in progress, its result is the next event.
                 if candidate == nil { emit(.ended(reason)) }
             case .deliver: break
             }

@@ -7,8 +7,8 @@ import WireGuardCore
 
 /// A running client: logins and their session, between a UDP socket and, after a login, a TUN device.
 ///
-/// The server determines the interface's settings, so there is no interface before the first login. Until then, the
-/// lanes run on an unused in-memory device.
+/// The server assigns the interface's settings, so there is no interface before the first login. Until then, the lanes
+/// run on an in-memory device that carries no packets.
 package final class CredentialClientDevice: Sendable {
     /// The options of a device.
     package struct Options: Sendable {
@@ -28,7 +28,8 @@ package final class CredentialClientDevice: Sendable {
     private let random: @Sendable () -> any RandomNumberGenerator
 
     /// Creates a device that waits for a login.
-    /// - Parameter onFailure: Called once, on a lane's thread, if the interface was removed or the system fails.
+    /// - Parameter onFailure: Called once, on a lane's thread, when the interface was removed or a system call has
+    ///   failed.
     package init(
         network: any DatagramNetwork, options: Options = Options(),
         onFailure: @escaping @Sendable (TunnelIOError) -> Void = { _ in }
@@ -111,13 +112,13 @@ package final class CredentialClientDevice: Sendable {
         return drops
     }
 
-    /// The causes of lanes. Two of them keep the names that the status of login tunnels has always used.
+    /// The drop causes of lanes. Two of them have other names here, which the status of login tunnels has always used.
     private static let laneDropCauses: [DropCause<LaneStatistics, Int>] = {
         let names = ["refused by device": "device", "refused by network": "network"]
         return LaneStatistics.dropCauses.map { (names[$0.name] ?? $0.name, $0.counter, $0.summary) }
     }()
 
-    /// Ends the session, threads and sockets, and notifies the server. Waits for the threads. Safe to repeat.
+    /// Notifies the server, ends the session, and stops threads and sockets. Waits for the threads. Safe to repeat.
     package func close() {
         transport.withEnd { end, _ in end.close() }
         lanes.stop()

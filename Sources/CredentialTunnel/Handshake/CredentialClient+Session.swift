@@ -6,10 +6,10 @@ package import WireGuardCore
 extension CredentialClient {
     // MARK: - Datagrams
 
-    /// Handles a datagram, and opens it in place. A datagram for another client, or one that is not authentic, has no
+    /// Handles a datagram, and opens it in place. A datagram that is for another client or is not authentic has no
     /// effect.
     ///
-    /// For single datagrams. For batches, a transport calls ``session(receiving:)``,
+    /// Use this for single datagrams. For batches, a transport calls ``session(receiving:)``,
     /// ``MessageDecoder/openInPlace(_:_:keys:)`` and ``commit(_:to:at:)``.
     package mutating func received(_ datagram: UnsafeMutableRawBufferPointer, at now: Instant) -> [ClientAction] {
         guard let header = try? unsafe MessageDecoder.header(of: UnsafeRawBufferPointer(datagram)) else { return [] }
@@ -51,7 +51,7 @@ extension CredentialClient {
         proofDeadline = nil
         if owedSince != nil { expectAnswer(since: nil) }
         if confirmation != nil, session === current {
-            // The server uses the new key: datagrams under the old key arrive soon or never.
+            // The server uses the new key, so datagrams under the old key arrive within the grace time or not at all.
             confirmation = nil
             graceEnd = now + timing.grace
         }
@@ -122,8 +122,8 @@ extension CredentialClient {
         return actions
     }
 
-    /// Begins to renew the keys. This informs the server of the client's address, and its response proves that packets
-    /// arrive.
+    /// Begins to renew the keys. The request informs the server of the client's address, and the response proves that
+    /// packets arrive in both directions.
     mutating func renew(at now: Instant) -> [ClientAction] {
         guard isEstablished, let current, current.isUsable(at: now) else { return [] }
         return rekey == nil ? beginRekey(current, at: now) : sendRekey(at: now)

@@ -39,11 +39,11 @@ package struct CredentialClient: ~Copyable {
 
     enum Phase { case idle, hello, login, established, over }
 
-    /// A rekey that waits for its response.
+    /// A key renewal that waits for the server's response.
     struct Rekey {
         var noise: NoiseInitiator
         var index: UInt32
-        /// The session that it continues.
+        /// The session whose keys are renewed.
         var session: TunnelSession
         var retransmission: Retransmission
     }
@@ -53,12 +53,12 @@ package struct CredentialClient: ~Copyable {
     var random: any RandomNumberGenerator
     private(set) var phase = Phase.idle
 
-    // Until the server's hello.
+    // State until the server's hello arrives.
     private var noise: NoiseInitiator?
     private var helloIndex: UInt32 = 0
     private var jar = CookieJar()
 
-    // Until the login is answered.
+    // State until the server has answered the login.
     private var login: Body.ClientAuthRequest
     private let user: String
     /// The latest ticket that the server sent.
@@ -69,7 +69,7 @@ package struct CredentialClient: ~Copyable {
     /// Whether a response arrived that cannot be opened.
     private var sawMismatch = false
 
-    // From the server's hello on.
+    // State after the server's hello.
     var current: TunnelSession?
     /// The session before the current one; its packets are still accepted.
     var previous: TunnelSession?
@@ -189,7 +189,7 @@ package struct CredentialClient: ~Copyable {
             if !hadCookie { sawMismatch = true }
             return []
         }
-        // Use another cookie at the next repetition only, so that copies of a cookie cause no extra hellos.
+        // Use a further cookie only for the next repetition, so that copies of a cookie cause no additional hellos.
         return hadCookie ? [] : sendHello(at: now)
     }
 
@@ -303,7 +303,7 @@ package struct CredentialClient: ~Copyable {
         hasPinged = false
     }
 
-    /// Overwrites the password's bytes. Copies that the language made cannot be overwritten.
+    /// Overwrites the password's bytes. Copies that Swift has made cannot be overwritten.
     private mutating func forgetLogin() {
         unsafe loginBody.withUnsafeMutableBytes { unsafe wipe($0) }
         loginBody = []

@@ -46,13 +46,13 @@ public enum CredentialError: Error, Hashable, Sendable, CustomStringConvertible 
 
 /// The reason for the end of a session.
 public enum EndReason: UInt8, Hashable, Sendable {
-    /// The other side ended it.
+    /// The other side ended the session.
     case closed = 0
     /// The server shuts down.
     case shutdown = 1
-    /// The server's administrator, or another login of the same user, ended it.
+    /// The server's administrator, or another login of the same user, ended the session.
     case removed = 2
-    /// It was not renewed in time. Never sent.
+    /// The session was not renewed in time. Never sent.
     case expired = 3
     /// The other side sent an unknown reason. Never sent.
     case unknown = 255

@@ -7,7 +7,7 @@ package import WireGuardCore
 extension CredentialServer {
     // MARK: - Datagrams
 
-    /// Handles a datagram, and opens it in place. One that is not authentic has no effect.
+    /// Handles a datagram, and opens it in place. A datagram that is not authentic has no effect.
     ///
     /// For single datagrams. For batches, a transport calls ``session(receiving:)``,
     /// ``MessageDecoder/openInPlace(_:_:keys:)`` and ``commit(_:to:byteCount:from:at:)``.
@@ -71,8 +71,8 @@ extension CredentialServer {
         _ header: Header, to session: TunnelSession, byteCount: Int, from source: Endpoint, at now: Instant
     ) -> (ServerClient, [ServerAction])? {
         guard let client = client(session.slot) else { return nil }
-        // The hello proved one address. Before the login is accepted, a datagram from another one may be an attack on
-        // that address.
+        // The hello proved one address. Before the login is accepted, a datagram from another address may be an attempt
+        // to make the server send datagrams to a victim.
         guard client.state == .established || client.endpoint == source else {
             statistics.outOfPlace += 1
             return nil
@@ -82,13 +82,14 @@ extension CredentialServer {
             return nil
         }
         var actions: [ServerAction] = []
-        // Delayed datagrams under the previous key do not move the client back to an earlier address.
+        // Ignore the address of a datagram under the previous key: it may be delayed, from an address that the client
+        // had earlier.
         if session !== client.previous {
             if client.endpoint != source, client.state == .established {
                 actions.append(.moved(client.id, to: source))
                 client.proof.move(to: source)
             }
-            // Set it even if it is equal: the local end may differ.
+            // Set the endpoint even if it is equal, because its local address may differ.
             client.endpoint = source
             client.proof.recordReceived(byteCount)
         }
@@ -110,7 +111,7 @@ extension CredentialServer {
         return [.send(datagram, to: client.endpoint)]
     }
 
-    /// Switches to the new key, which the client uses now, and confirms it with an empty packet.
+    /// Switches to the new key, because the client uses it now, and confirms the switch with an empty packet.
     private mutating func promote(
         _ session: TunnelSession, of client: ServerClient, at now: Instant
     ) -> [ServerAction] {
@@ -140,7 +141,7 @@ extension CredentialServer {
     private mutating func receivedLogin(_ body: [UInt8], _ client: ServerClient, at now: Instant) -> [ServerAction] {
         switch client.state {
         case .verifying: return []
-        // Send a response only to the address that the hello proved, since it may be larger than the request.
+        // Respond only to the address that the hello proved, because the response may be larger than the request.
         case .refused, .established:
             let isProven = client.endpoint == client.helloKey.source && client.proof.isProven
             return isProven ? respond(client) : []
@@ -181,7 +182,7 @@ extension CredentialServer {
             return false
         case .displaced(let id):
             statistics.verificationsReplaced += 1
-            // The displaced client repeats its login.
+            // The login of the displaced client waits no longer. The client will repeat it.
             guard let displaced = self.client(id) else { break }
             displaced.state = .pending
             schedule(displaced, at: now)
@@ -200,7 +201,7 @@ extension CredentialServer {
         }
     }
 
-    /// Passes as many waiting logins to the driver as it can verify.
+    /// Passes waiting logins to the driver, up to the number that it can verify at the same time.
     private mutating func nextVerifications(at now: Instant) -> [ServerAction] {
         removeExpiredLogins(at: now)
         var actions: [ServerAction] = []
@@ -298,7 +299,8 @@ extension CredentialServer {
     private mutating func receivedRekey(
         _ body: [UInt8], _ client: ServerClient, _ session: TunnelSession, at now: Instant
     ) -> [ServerAction] {
-        // Only the current session can be continued: an old one would bring back abandoned keys.
+        // Renew the keys of the current session only: the request may be delayed, and an earlier session would bring
+        // back keys that were replaced.
         guard session === client.current, body.count == Layout.Rekey.byteCount else {
             statistics.outOfPlace += 1
             return []

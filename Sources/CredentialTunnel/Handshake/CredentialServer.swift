@@ -27,8 +27,8 @@ package struct CredentialServer: ~Copyable {
     private var generations: [UInt32] = []
     private var free: [Int32] = []
     private var hellos: [ServerClient.HelloKey: Int32] = [:]
-    /// Clients without a verdict, or refused. All wait for the same time, so the earliest deadline is the oldest
-    /// client.
+    /// Clients that are pending or refused. All wait for the same time, so the client with the earliest deadline has
+    /// waited the longest.
     private var waiting = DeadlineQueue()
     private var deadlines = DeadlineQueue()
     var logins: LoginQueue
@@ -62,7 +62,7 @@ package struct CredentialServer: ~Copyable {
     package var waitingCount: Int { waiting.count }
     /// The number of logins without a verdict.
     var verifyingCount: Int { logins.count + resumptions.count }
-    /// The numbers of all clients, and of sessions.
+    /// The number of all clients, and the number of all sessions.
     package var tableCounts: (clients: Int, sessions: Int) { (clients.count - free.count, sessions.count) }
 
     // MARK: - Hello

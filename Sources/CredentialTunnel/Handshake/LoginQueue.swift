@@ -6,12 +6,13 @@ import WireGuardCore
 
 /// The logins that wait for a verdict, and those that the driver verifies. A value without a clock.
 ///
-/// Places are limited for each source, each network and each login. If there is no place, the new login replaces one of
-/// the party that has the most, if its own party has fewer: no party can block the other ones. The party of a known
-/// login is its name, from all sources; that of any other login is its network.
+/// The places are limited for each source, each network and each login. If there is no place, a new login replaces a
+/// login of the party that has the most places, but only if its own party has fewer. No party can thus block the
+/// others. The party of a known login is its name, from all sources; the party of any other login is its network.
 ///
-/// Known logins are verified first, but no more than ``mostKnownTurns`` of them in a row while another login waits. The party whose
-/// last turn is the longest ago is next. Two logins with the same name are never verified at the same time.
+/// Known logins are verified first, but at most ``mostKnownTurns`` of them in a row while another login waits. Of
+/// several parties, the one whose last turn is the longest ago is next. Two logins with the same name are never
+/// verified at the same time.
 struct LoginQueue {
     struct Login {
         let client: ClientID
@@ -19,7 +20,7 @@ struct LoginQueue {
         let source: Endpoint
         /// Whether this login has succeeded from this address recently.
         let isKnown: Bool
-        /// The time at which its client gives up.
+        /// The time at which the login's client times out.
         let deadline: Instant
         /// The content of the login's valid ticket, or `nil` to verify the password.
         var resumption: [UInt8]?
@@ -28,9 +29,9 @@ struct LoginQueue {
     /// The result of adding a login.
     enum Admission: Equatable {
         case queued
-        /// It has the place of this client's login.
+        /// The login has replaced the login of this client.
         case displaced(ClientID)
-        /// There is no place for it.
+        /// There is no place for the login.
         case full
     }
 
@@ -59,7 +60,7 @@ struct LoginQueue {
     }
 
     private let limits: ServerLimits
-    /// The oldest first.
+    /// The waiting logins, the oldest first.
     private var waiting: [Entry] = []
     /// The logins that the driver verifies, by their clients.
     private var verifying: [ClientID: String] = [:]
@@ -84,7 +85,8 @@ struct LoginQueue {
     /// Adds a login behind those that wait.
     mutating func add(_ login: Login) -> Admission {
         let entry = Entry(login)
-        // Places of known logins do not count for the others: strangers behind the same address cannot take them, or the reverse.
+        // Count known logins and other logins separately, so that strangers behind the same address cannot take the
+        // places of known logins, and known logins cannot take theirs.
         let alike = waiting.indices.filter { waiting[$0].login.isKnown == login.isKnown }
         let ofLogin = alike.filter { waiting[$0].name == entry.name }
         if login.isKnown {
@@ -103,7 +105,7 @@ struct LoginQueue {
             }
         }
         guard count < limits.verifications else {
-            // The first login of a known name has a place if any other party has one.
+            // The first login with a known name gets a place even if its party does not have fewer than the others.
             let isUrgent = login.isKnown && ofLogin.isEmpty
             return replace(Array(waiting.indices), with: entry, isUrgent: isUrgent, by: \.party)
         }
@@ -111,8 +113,9 @@ struct LoginQueue {
         return .queued
     }
 
-    /// Replaces the latest login of the party that has the most of these, and of several such parties rather one that is not known.
-    /// - Parameter isUrgent: Whether it replaces one of any other party.
+    /// Replaces the latest login of the party that has the most of the given logins. If several parties have the most,
+    /// it prefers a login that is not known.
+    /// - Parameter isUrgent: Whether the new login replaces one even if its party has as many as the others.
     private mutating func replace(
         _ indices: [Int], with entry: Entry, isUrgent: Bool = false, by party: (Entry) -> Party
     ) -> Admission {
@@ -141,7 +144,8 @@ struct LoginQueue {
     /// The names of the logins that the driver verifies.
     var names: Set<String> { Set(verifying.values) }
 
-    /// The login that the driver verifies next; `nil` if none waits, or if the driver verifies as many as it can.
+    /// Removes and returns the login that the driver must verify next; `nil` if none waits, or if the driver already
+    /// verifies as many as it can.
     /// - Parameter resuming: The logins that must wait, since the driver resumes their names.
     mutating func next(besides resuming: Set<String> = []) -> Login? {
         guard verifying.count < max(limits.verifiers, 1) else { return nil }

@@ -13,7 +13,7 @@ import WireGuardCore
 /// <- e, ee, psk
 /// ```
 ///
-/// The client knows the server's static key, and only the owner of its private key can respond. The pre-shared key is
+/// The client knows the server's static key, so only the owner of the private key can respond. The pre-shared key is
 /// mixed in last.
 enum NoiseNK {
     /// The protocol's name: the input of the first hash.
@@ -21,8 +21,8 @@ enum NoiseNK {
     /// The bytes of a message in addition to its payload: an ephemeral key and a tag.
     static let overhead = 32 + Layout.tagByteCount
 
-    /// The keys that a handshake produces: those of Split(), and a third output of the same derivation, the chain for
-    /// the next handshake of the session. The owner wipes them.
+    /// The keys that a handshake produces: the two keys of Split(), and a third output of the same derivation, the
+    /// chain for the next handshake of the session. The owner wipes them.
     struct Keys {
         var toServer: Bytes32
         var toClient: Bytes32
@@ -84,7 +84,8 @@ final class NoiseInitiator {
     }
 
     /// Opens the second message.
-    /// - Returns: Its payload and the keys, or `nil` if it is not authentic. Then another message can still be opened.
+    /// - Returns: The payload and the keys, or `nil` if the message is not authentic. After `nil`, another message can
+    ///   still be opened.
     func finish(_ message: [UInt8], presharedKey: Bytes32) -> (payload: [UInt8], keys: NoiseNK.Keys)? {
         guard message.count >= NoiseNK.overhead else { return nil }
         var state = self.state
@@ -145,7 +146,7 @@ struct NoiseResponder: ~Copyable {
         self.state = state
     }
 
-    /// Overwrites the handshake's state. A deinit would only overwrite a copy.
+    /// Overwrites the handshake's state. This is not done in a deinit, which would only overwrite a copy.
     mutating func wipe() {
         state.wipe()
     }

@@ -14,12 +14,13 @@ package struct ClientID: Hashable, Sendable {
 package enum ServerAction: Equatable {
     /// Send this datagram to the endpoint.
     case send([UInt8], to: Endpoint)
-    /// Verify this login, and call `answer` with the verdict at any later time. The sender's address is proven.
+    /// Verify this login, and call `answer` with the verdict at any later time. The hello has proven the sender's
+    /// address.
     case verify(ClientID, Body.ClientAuthRequest, from: Endpoint)
     /// Resume this login, whose ticket has this content, and call `answer` like after `verify`. No password needs to be
     /// verified.
     case resume(ClientID, Body.ClientAuthRequest, [UInt8], from: Endpoint)
-    /// The client was informed that its login was accepted.
+    /// The server has sent the client the acceptance of its login.
     case joined(ClientID)
     /// A client with an accepted login has left: release its assignment.
     case left(ClientID, EndReason)
@@ -57,7 +58,7 @@ final class ServerClient {
         var start: [UInt8]
     }
 
-    /// The last rekey and its response, so that a repetition gets the same response.
+    /// The last rekey request and the response to it, so that a repeated request gets the same response.
     struct Rekey {
         var request: [UInt8]
         var response: [UInt8]

@@ -7,18 +7,18 @@ import TunnelIO
 package struct ServerLimits: Sendable {
     /// The maximum number of clients with an accepted login.
     package var clients = 10_000
-    /// The maximum number of handshakes that wait for a login. A further one replaces the oldest.
+    /// The maximum number of handshakes that wait for a login. A further handshake replaces the oldest one.
     package var pending = 1024
     /// The maximum number of logins without a verdict. A further login is dropped, or replaces a waiting one
     /// (``LoginQueue``). The client of a dropped login repeats it.
     package var verifications = 64
-    /// The maximum number of logins of one source (an IPv4 address, or an IPv6 network of 64 bits) that wait.
+    /// The maximum number of waiting logins of one source (an IPv4 address, or an IPv6 network of 64 bits).
     package var sourceVerifications = 16
-    /// The maximum number of logins of one network (24 bits of IPv4, 48 bits of IPv6) that wait.
+    /// The maximum number of waiting logins of one network (24 bits of IPv4, 48 bits of IPv6).
     package var networkVerifications = 32
-    /// The maximum number of logins with the same name that wait, from sources where it has not succeeded recently.
+    /// The maximum number of waiting logins with the same name from sources where this name has not succeeded recently.
     package var loginVerifications = 16
-    /// The maximum number of logins with the same name that wait, from all sources where it has succeeded recently.
+    /// The maximum number of waiting logins with the same name from all sources where this name has succeeded recently.
     package var knownVerifications = 8
     /// The maximum number of logins that the driver verifies at the same time.
     package var verifiers = 1
@@ -28,7 +28,8 @@ package struct ServerLimits: Sendable {
     package var resumers = 32
     /// The minimum time between two tickets that a client gets in one session.
     package var ticketGap: Duration = .seconds(3600)
-    /// The time for which a handshake waits for its login, and a refused one is kept to repeat the refusal.
+    /// The time for which a handshake waits for its login, and for which a refused client is kept so that the server
+    /// can repeat the refusal.
     package var pendingLifetime: Duration = .seconds(10)
     /// The burst of valid client hellos above which the server requires cookies.
     package var helloBurst = 128
@@ -53,15 +54,15 @@ package struct ServerLimits: Sendable {
     package init() {}
 }
 
-/// The numbers of datagrams without another effect, by cause.
+/// The numbers of datagrams that had no effect except to be counted, by cause.
 package struct ServerStatistics: Equatable, Sendable {
-    /// Datagrams that are not a message of the protocol, or one that only servers send.
+    /// Datagrams that are not messages of the protocol, or that only servers send.
     package var malformed = 0
     /// Hellos that were not made with this server's keys.
     package var wrongKeys = 0
     /// Hellos that were answered with a cookie.
     package var cookies = 0
-    /// Hellos of a source that sends too many.
+    /// Hellos that exceeded the rate limit of their source, and rekeys too soon after the previous one.
     package var limited = 0
     /// Handshakes that newer ones replaced.
     package var evicted = 0
@@ -73,9 +74,9 @@ package struct ServerStatistics: Equatable, Sendable {
     package var replayed = 0
     /// Authentic datagrams that are not allowed yet, such as data before a login.
     package var outOfPlace = 0
-    /// Logins that found the queue of verifications full.
+    /// Logins that were dropped because the queue of verifications was full.
     package var verificationsFull = 0
-    /// Logins that lost their place in that queue to a later login.
+    /// Logins that a later login replaced in the queue of verifications.
     package var verificationsReplaced = 0
     /// Logins that were not verified, because their clients had timed out.
     package var verificationsExpired = 0

@@ -9,7 +9,7 @@ package final class SharedKeys: @unchecked Sendable {
     package let server: PublicKey
     // Written in `init` only.
     private(set) var presharedKey: Bytes32
-    /// The key of mac1. A sender without both configured keys causes at most one hash on a server.
+    /// The key of mac1. A datagram from a sender without both configured keys costs the server at most one hash.
     private(set) var mac1Key: Bytes32
     /// The key that seals cookies.
     private(set) var cookieKey: Bytes32
@@ -48,7 +48,7 @@ package final class SharedKeys: @unchecked Sendable {
         Array("Culvert credential tunnel: rekey".utf8) + littleEndian(index)
     }
 
-    /// The key that a rekey mixes in: it depends on the pre-shared key and on the continued session.
+    /// The key that a rekey mixes in. It depends on the pre-shared key and on the session whose keys are renewed.
     func rekeyKey(chain: Bytes32) -> Bytes32 {
         KDF.derive1(key: chain, input: presharedKey)
     }

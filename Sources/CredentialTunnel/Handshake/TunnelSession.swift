@@ -3,7 +3,7 @@
 
 package import WireGuardCore
 
-/// A session: its keys, for use on any thread, and its counters, for use by one state machine only.
+/// A session. Any thread may use its keys; only one state machine may use its counters.
 package final class TunnelSession {
     /// The keys of both directions.
     package let keys: SessionKeys
@@ -55,7 +55,7 @@ package final class TunnelSession {
         return (first, Int(count))
     }
 
-    /// Whether a packet may be new: the cheap check before it is opened.
+    /// Whether a packet with this counter may be new. This cheap check avoids opening replayed packets.
     @inline(__always)
     func mayAccept(_ counter: UInt64) -> Bool { replay.mayAccept(counter) }
 

@@ -47,7 +47,7 @@ public enum CredentialState: String, Codable, Hashable, Sendable, CaseIterable {
     case connecting
     /// The tunnel carries packets.
     case connected
-    /// The tunnel was connected, and logs in again or waits for the server on another network.
+    /// The tunnel was connected before. It logs in again, or waits for the server on another network.
     case reconnecting
     /// No network is available.
     case paused

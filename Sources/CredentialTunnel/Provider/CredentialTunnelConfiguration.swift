@@ -22,7 +22,7 @@ public struct CredentialTunnelConfiguration: Hashable, Sendable {
     public var presharedKeyName: String
     /// The networks to exclude from the routes that the server assigns.
     public var excludedRoutes: [IPPrefix]
-    /// Whether directly attached networks are reached directly.
+    /// Whether packets to directly attached networks bypass the tunnel.
     public var allowsLocalNetwork: Bool
     /// The traffic that may leave outside of the tunnel.
     public var leakPolicy: LeakPolicy
@@ -110,7 +110,7 @@ public struct CredentialTunnelConfiguration: Hashable, Sendable {
     ///
     /// - Parameters:
     ///   - assignment: The server's assignment to the client.
-    ///   - leakPolicy: The minimum policy; the stricter of it and the configuration's policy is used.
+    ///   - leakPolicy: The minimum policy. The stricter of this policy and the configuration's policy is applied.
     public func settings(for assignment: Body.Assignment, leakPolicy: LeakPolicy = .routeBased) -> TunnelSettings {
         TunnelSettings(
             remoteAddress: serverHost, addresses: assignment.addresses,

@@ -45,9 +45,9 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
     /// Answers ``CredentialStatusRequest``. Add an app's own messages after creating the provider.
     public nonisolated let router = MessageRouter()
     var run: Run?
-    /// Handles the events of logins and session.
+    /// The task that handles the events of logins and session.
     private var driver: Task<Void, Never>?
-    /// The next login, or the move to another network.
+    /// The task of the next login, or of the move to another network.
     private var work: Task<Void, Never>?
     /// The checks whether packets arrive.
     private var checks: Task<Void, Never>?
@@ -70,7 +70,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
     ///
     /// - Throws: `.configurationInvalid` with all problems, `.secretUnavailable`, `.networkUnavailable`,
     ///   `.nameResolutionFailed`, `.authenticationFailed` if the server refuses the login, `.serverUnreachable` if
-    ///   there is no response within 10 seconds or the server accepts no login now, `.keyMismatch` if no response can
+    ///   no response arrives within 10 seconds or the server accepts no logins now, `.keyMismatch` if no response can
     ///   be opened, `.stopped`, and the errors of applying settings.
     public func start(
         _ configuration: CredentialTunnelConfiguration, context: ProviderContext
@@ -145,7 +145,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
 
     // MARK: - Logins
 
-    /// Sends a login. The password is read for each login, and not kept.
+    /// Sends a login. Reads the password for each login, and does not keep it.
     private func logIn(_ run: Run) async throws(TunnelError) {
         let secret = try await run.context.secret(run.configuration.passwordName)
         let password = secret.withBytes { span in
@@ -173,7 +173,8 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
         return try await lookup.endpoints(of: address, on: run.path)
     }
 
-    /// Returns the bypass for name lookups: the system's lookups would use the tunnel, or a policy would block them.
+    /// Returns the bypass for name lookups; `nil` if none is needed. The system's lookups would use the tunnel, or a
+    /// policy would block them.
     private func bypass(_ run: Run) async -> TunnelBypass? {
         let policy = max(run.configuration.leakPolicy, run.context.leakPolicy)
         guard let mark = run.context.socketMark, run.assignment != nil || policy.blocksAfterFailure else { return nil }
@@ -234,8 +235,8 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
         confirmConnection()
     }
 
-    /// Handles a failed login. While a session continues, it has no effect. Otherwise the login is repeated, unless the
-    /// error is final.
+    /// Handles a failed login. While a session continues, a failure has no effect. Otherwise the login is repeated,
+    /// unless the error is final.
     private func failed(_ error: CredentialError, _ run: Run) {
         run.context.logger.warning("\(error)")
         guard !run.device.isEstablished else { return }
@@ -279,7 +280,8 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
     /// Handles the end of sleep like a change of network.
     public func wake() async { moveToNetwork() }
 
-    /// Pauses without a network. On another network the session continues, and new keys prove that packets arrive.
+    /// Pauses the tunnel while there is no network. On another network the session continues, and a key renewal proves
+    /// that packets arrive.
     public func pathChanged(_ path: NetworkPath) async {
         guard let run else { return }
         self.run?.path = path

@@ -40,7 +40,7 @@ extension CredentialClientDevice {
         }
     }
 
-    /// Closes the device on a separate thread, since closing waits for threads, which a task must not do.
+    /// Closes the device on a separate thread, because closing waits for threads, and a task must not block.
     func end() async { await LoopThread.run(name: "culvert-stop") { self.close() } }
 }
 

@@ -8,9 +8,9 @@ package import WireGuardCore
 
 /// A running server: the sessions of many clients between UDP sockets and one TUN device.
 ///
-/// A client's packets are delivered to the device if their source is the client's assigned address. Packets of the
-/// device are sent to the client that has their destination. The firewall, not this type, limits which hosts clients
-/// can reach.
+/// A client's packets are delivered to the device only if their source is the client's assigned address. Packets of the
+/// device are sent to the client whose address is their destination. The firewall, not this type, limits the hosts that
+/// clients can reach.
 package final class CredentialServerDevice: Sendable {
     /// The options of a server.
     package struct Options: Sendable {
@@ -45,7 +45,7 @@ package final class CredentialServerDevice: Sendable {
 
     /// Creates a server without starting it. The server owns `tun` from now on.
     /// - Parameters:
-    ///   - binding: The binding of the sockets; the system chooses a port instead of port 0.
+    ///   - binding: The binding of the sockets. For port 0, the system chooses the port.
     ///   - onFailure: Called once, on a lane's thread, if the interface was removed or the system fails. It must not
     ///     call the server.
     package init(
@@ -58,7 +58,7 @@ package final class CredentialServerDevice: Sendable {
         let (attempts, attemptsContinuation) = AsyncStream.makeStream(
             of: LoginAttempt.self,
             bufferingPolicy: .bufferingOldest(max(options.limits.verifiers, 1) + options.limits.resumers))
-        // Unbounded, but with at most one end for each accepted login.
+        // Use an unbounded buffer: there is at most one end for each accepted login.
         let (ends, endsContinuation) = AsyncStream.makeStream(of: End.self)
         (self.attempts, self.attemptsContinuation) = (attempts, attemptsContinuation)
         (self.ends, self.endsContinuation) = (ends, endsContinuation)
@@ -124,8 +124,8 @@ package final class CredentialServerDevice: Sendable {
     /// The bound port, or `nil` if none is bound.
     package var port: UInt16? { lanes.boundPort }
 
-    /// Ends all sessions and notifies their clients, then ends threads, sockets and the device. When it returns, the
-    /// store has received every end. Waits for threads, and for verdicts in progress. Safe to repeat.
+    /// Ends all sessions and notifies their clients, then stops threads, sockets and the device. When it returns, the
+    /// store was informed of every end. Waits for threads, and for verdicts in progress. Safe to repeat.
     package func stop() async {
         shutDown()
         for task in tasks.withLock({ $0 }) { await task.value }
@@ -136,7 +136,7 @@ package final class CredentialServerDevice: Sendable {
         transport.withEnd { end, now in end.close(at: now) }
         lanes.stop()
         tun.close()
-        // Verdicts in progress may still begin sessions: end those too.
+        // Verdicts in progress may still begin sessions. Wait for the verdicts, and end these sessions too.
         guard let verifier = tasks.withLock({ $0.first }) else { return endsContinuation.finish() }
         let (transport, ends) = (transport, endsContinuation)
         Task {

@@ -7,7 +7,7 @@ import TunnelIO
 
 /// Verifies logins and assigns addresses: for example, a file of users or a directory, with an address pool.
 ///
-/// For every accepted login, ``ended(_:_:_:)`` is called once, to release the assignment.
+/// ``ended(_:_:_:)`` is called once for each accepted login, to release the assignment.
 package protocol CredentialStore: Sendable {
     /// Verifies a login, or resumes it if it has a ``LoginAttempt/resumption``. Called for at most
     /// ``ServerLimits/verifiers`` and ``ServerLimits/resumers`` logins at the same time, and never for two with the same
@@ -49,7 +49,7 @@ package struct SessionTraffic: Hashable, Sendable {
 
 /// A login that waits for its verdict.
 package struct LoginAttempt: Sendable {
-    /// The ID of the session that it would begin. It is never reused.
+    /// The ID of the session that an accepted login begins. It is never reused.
     package let session: ClientID
     /// The user's name.
     package let login: String
@@ -77,22 +77,22 @@ package struct ServerSession: Sendable {
 
 /// The statistics of a server for all sessions.
 package struct ServerDeviceStatistics: Sendable {
-    /// The numbers of datagrams without another effect, by cause.
+    /// The numbers of datagrams that had no effect except to be counted, by cause.
     package var protocolDrops = ServerStatistics()
     /// The traffic of all sessions since the start.
     package var moved = SessionTraffic()
-    /// The numbers of sessions, and of handshakes that wait for a login or its verdict.
+    /// The number of sessions, and the number of handshakes that wait for a login or its verdict.
     package var sessions = 0
     package var handshakes = 0
-    /// Packets of the device to an address that no client has.
+    /// Packets from the TUN device to an address that no client has.
     package var noRoute = 0
     /// Packets to a client that has not answered from its new address yet.
     package var unprovenAddress = 0
-    /// Packets of clients that are not from their own address.
+    /// Packets of clients whose source is not the client's address.
     package var disallowedSource = 0
     /// Authentic packets that are not IP packets.
     package var malformedPackets = 0
-    /// Responses that exceeded the queue of messages to send.
+    /// Responses that were dropped because the queue of messages to send was full.
     package var answersDropped = 0
     /// Logins by their outcome.
     package var accepted = 0

@@ -8,7 +8,7 @@ import WireGuardCore
 
 /// The server's end of the lanes: the clients, their addresses and their traffic.
 final class ServerEnd: TunnelEnd, @unchecked Sendable {
-    // Unchecked: the transport's lock guards all of it.
+    // Unchecked: the transport's lock guards all state.
 
     /// A client whose login was accepted.
     private final class Member {
@@ -16,7 +16,7 @@ final class ServerEnd: TunnelEnd, @unchecked Sendable {
         let login: String
         let assignment: Body.Assignment
         let since: Instant
-        /// Whether the client was informed.
+        /// Whether the server has sent the client the acceptance of its login.
         var hasJoined = false
         var moved = SessionTraffic()
 
@@ -66,7 +66,7 @@ final class ServerEnd: TunnelEnd, @unchecked Sendable {
         while members.count <= slot { members.append(nil) }
         members[slot] = Member(id, attempt.login, assignment, since: now)
         perform(server.answer(id, verdict, at: now), at: now)
-        // The client has left in the meantime, or its assignment cannot be sent.
+        // The client has left before the verdict, or its assignment cannot be sent.
         if let member = members[slot], member.id == id, !member.hasJoined { forget(member, .expired) }
     }
 
@@ -155,7 +155,7 @@ final class ServerEnd: TunnelEnd, @unchecked Sendable {
         var start = 0
         var slot: Int32 = -1
         for index in 0..<plan.count {
-            // A consumed packet has no owner.
+            // An empty packet was consumed by an earlier step, and is sent to no client.
             let isEmpty = plan.byteCount(index) == 0
             let owner = isEmpty ? -1 : unsafe routes.lookupDestination(of: UnsafeRawBufferPointer(plan.bytes(index)))
             if owner != slot {

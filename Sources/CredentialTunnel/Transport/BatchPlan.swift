@@ -5,12 +5,12 @@ import NetworkAddresses
 import TunnelIO
 import WireGuardCore
 
-/// The plan of one batch between its steps: which packets are sent under which keys and counters, or which session
-/// opens which datagrams, with the results. It is created once and reused for each batch without allocating. An end
-/// fills it in under the transport's lock. Sealing and opening use only the plan, on any thread.
+/// The plan of one batch, which its steps share: the packets to send under each key and its counters, or the session
+/// that opens each datagram, and the results. A plan is created once and reused for each batch without allocation. A
+/// `TunnelEnd` fills it in under the transport's lock. Sealing and opening use only the plan, on any thread.
 @safe
 final class BatchPlan: @unchecked Sendable {
-    // Unchecked: the owner of the batch is its only user.
+    // Unchecked: only the owner of the batch uses the plan.
 
     @unsafe
     private struct View {
@@ -59,7 +59,7 @@ final class BatchPlan: @unchecked Sendable {
         unsafe lengths.deallocate()
     }
 
-    /// Starts a plan for a batch.
+    /// Clears the plan and sets its batch.
     func begin(_ batch: PacketBatch) {
         count = min(batch.count, capacity)
         seals.removeAll(keepingCapacity: true)
@@ -71,7 +71,7 @@ final class BatchPlan: @unchecked Sendable {
         }
     }
 
-    /// Returns a packet or datagram of the batch. A consumed one is empty.
+    /// Returns a packet or datagram of the batch. A consumed packet or datagram is empty.
     @inline(__always)
     func bytes(_ index: Int) -> UnsafeMutableRawBufferPointer {
         unsafe UnsafeMutableRawBufferPointer(start: views[index].base, count: views[index].count)
@@ -82,12 +82,12 @@ final class BatchPlan: @unchecked Sendable {
 
     // MARK: - Sealing
 
-    /// Plans packets to one endpoint under consecutive counters. A consumed packet leaves its counter unused.
+    /// Plans to send packets to one endpoint under consecutive counters. The counter of a consumed packet stays unused.
     func send(_ packets: Range<Int>, from firstCounter: UInt64, under keys: SessionKeys, to endpoint: Endpoint) {
         seals.append(SealRun(keys: keys, firstCounter: firstCounter, packets: packets, endpoint: endpoint))
     }
 
-    /// Seals the planned packets into `datagrams`. A packet without room there is not sent, and its counter stays
+    /// Seals the planned packets into `datagrams`. A packet that does not fit there is not sent, and its counter stays
     /// unused.
     func seal(into datagrams: PacketBatch) {
         // Never seal twice under one counter, and do not retain keys in the plan.
@@ -137,7 +137,7 @@ final class BatchPlan: @unchecked Sendable {
             }
             let start = position
             repeat {
-                // This check is cheap, and avoids opening replayed datagrams; commit counts them.
+                // Skip replayed datagrams before they are opened, because this check is cheap; commit counts them.
                 unsafe lengths[position] = found.mayAccept(counter(position)) ? 0 : Outcome.nothing
                 position &+= 1
             } while position < count && dataIndex(position) == index
@@ -145,7 +145,7 @@ final class BatchPlan: @unchecked Sendable {
         }
     }
 
-    /// Returns the index of a datagram if it has the form of data.
+    /// Returns the session index of a datagram if the datagram has the form of a data message.
     @inline(__always)
     private func dataIndex(_ position: Int) -> UInt32? {
         let view = unsafe views[position]
@@ -201,7 +201,7 @@ final class BatchPlan: @unchecked Sendable {
     /// Whether there are opened datagrams to commit.
     var hasOpened: Bool { !opens.isEmpty }
 
-    /// Narrows the datagrams to the packets to deliver.
+    /// Narrows each datagram of the batch to the packet to deliver.
     func narrow(_ datagrams: PacketBatch) {
         for index in 0..<datagrams.count {
             let offset = datagrams[index].offset

@@ -30,12 +30,12 @@ final class EndLanes: Sendable {
     private let binding: DatagramBinding
     private let dataPath: DataPathOptions
     private let onFailure: @Sendable (TunnelIOError) -> Void
-    // Held while lanes or sockets change, and never by a lane.
+    // Held while lanes or sockets are replaced. A lane must never acquire this lock.
     private let state = Mutex(State())
 
     /// - Parameters:
     ///   - binding: The binding of the sockets; the system chooses a port instead of port 0.
-    ///   - onFailure: Called on a lane's thread if the device was removed or the system fails.
+    ///   - onFailure: Called on a lane's thread when the device was removed or a system call has failed.
     init(
         _ transport: any TunnelTransport, network: any DatagramNetwork, binding: DatagramBinding,
         dataPath: DataPathOptions,
@@ -50,7 +50,7 @@ final class EndLanes: Sendable {
 
     deinit { stop() }
 
-    /// Carries packets of `device` from now on, instead of the earlier device. Waits for threads.
+    /// Carries packets of `device` from now on, instead of packets of the earlier device. Waits for threads.
     func run(on device: any TunDevice) throws(TunnelIOError) {
         try state.withLock { (state) throws(TunnelIOError) in
             guard !state.isStopped else { throw TunnelIOError(.closed) }
@@ -67,10 +67,10 @@ final class EndLanes: Sendable {
         }
     }
 
-    /// Binds new sockets: after sleep or a change of network.
+    /// Binds new sockets. Call it after sleep or a change of network.
     ///
-    /// On failure the old sockets stay. The exception is a named port: the old sockets are closed first, so that the new ones can
-    /// bind to it, and after a failure there are none until the next attempt.
+    /// On failure, the old sockets stay in use. With a fixed port, however, the old sockets are closed first, so that
+    /// the new sockets can bind to the port; after a failure, there are no sockets until the next attempt.
     func rebind() throws(TunnelIOError) {
         try state.withLock { (state) throws(TunnelIOError) in
             guard let lanes = state.lanes, !state.isStopped else { throw TunnelIOError(.closed) }
@@ -91,7 +91,7 @@ final class EndLanes: Sendable {
         state.withLock { $0.lanes?.wake() }
     }
 
-    /// Sends waiting messages, then ends threads and sockets. Waits for threads. Safe to repeat.
+    /// Stops the lanes, sends waiting messages, and closes the sockets. Waits for threads. Safe to repeat.
     func stop() {
         state.withLock { state in
             guard !state.isStopped else { return }
@@ -113,7 +113,7 @@ final class EndLanes: Sendable {
     /// The maximum time for the waiting messages at the end, in nanoseconds.
     private static let farewellLimit = 2 * LaneClock.nanosecondsPerSecond
 
-    /// Sends the waiting messages without lanes, which have ended.
+    /// Sends the waiting messages directly, because the lanes have ended.
     private func sendFarewells(through sockets: DatagramSockets?) {
         guard let sockets, transport.hasPending, let batch = try? PacketBatch() else { return }
         let deadline = LaneClock.now() + Self.farewellLimit

@@ -6,7 +6,7 @@ import Synchronization
 import TunnelIO
 import WireGuardCore
 
-/// The interface of a client or server for lanes. All calls are under the transport's lock, so they must be fast.
+/// The part of a client or server that lanes use. All calls are made under the transport's lock, so they must be fast.
 protocol TunnelEnd: AnyObject, Sendable {
     /// Plans the packets to send.
     func planSeal(_ plan: BatchPlan, at now: Instant)
@@ -24,8 +24,8 @@ protocol TunnelEnd: AnyObject, Sendable {
 
 /// Adapts an end to the interface of lanes.
 ///
-/// The lock is held for planning and committing only: once per outgoing batch, twice per incoming one. Sealing and
-/// opening run without it.
+/// The lock is held only to plan and to commit: once per outgoing batch, twice per incoming batch. Batches are sealed
+/// and opened without the lock.
 final class LaneTransport<End: TunnelEnd>: TunnelTransport {
     private let end: Mutex<End>
     private let plans: Mutex<[BatchPlan]>
@@ -41,7 +41,7 @@ final class LaneTransport<End: TunnelEnd>: TunnelTransport {
     /// The lanes' clock, which counts while the machine sleeps.
     static var now: Instant { Instant(nanoseconds: LaneClock.now()) }
 
-    /// Gives exclusive access to the end. A caller that adds messages to send must wake the lanes.
+    /// Calls `body` with exclusive access to the end. If `body` adds messages to send, the caller must wake the lanes.
     func withEnd<R: Sendable>(_ body: (End, Instant) -> R) -> R {
         end.withLock { body($0, Self.now) }
     }
@@ -81,7 +81,7 @@ final class LaneTransport<End: TunnelEnd>: TunnelTransport {
         }
     }
 
-    /// Does nothing, since no packets wait for a session.
+    /// Does nothing, because this transport keeps no packets that wait for a session.
     func drainEnded() {}
 
     var hasPending: Bool { end.withLock { !$0.outbox.isEmpty } }
@@ -114,7 +114,7 @@ final class LaneTransport<End: TunnelEnd>: TunnelTransport {
     }
 }
 
-/// The separate steps of a batch, which workers can run.
+/// Runs the steps of a batch separately, so that worker threads can seal and open.
 private final class SeparateSteps<End: TunnelEnd>: TransportSteps {
     private let transport: LaneTransport<End>
     private let plan: BatchPlan

@@ -82,7 +82,7 @@ public enum Body {
 
             /// The user does not exist, or the password is wrong. The server does not distinguish them.
             public static let credentials = Reason(rawValue: "credentials")
-            /// The server has no place, or no address, for another client.
+            /// The server has reached its limit of clients, or has no free address.
             public static let full = Reason(rawValue: "full")
             /// There were too many recent attempts; later ones may succeed.
             public static let attempts = Reason(rawValue: "attempts")
@@ -106,7 +106,7 @@ public enum Body {
 extension Body.ServerAuthResponse: Codable {
     private enum CodingKeys: String, CodingKey { case isOK }
 
-    /// Decodes a response, whose fields are next to `isOK`.
+    /// Decodes a response, whose fields are in the same object as `isOK`.
     public init(from decoder: any Decoder) throws {
         let isOK = try decoder.container(keyedBy: CodingKeys.self).decode(Bool.self, forKey: .isOK)
         self = isOK ? .accepted(try Body.Assignment(from: decoder)) : .refused(try Body.Refusal(from: decoder))
@@ -197,7 +197,7 @@ extension Body.Refusal {
 }
 
 extension IPAddress {
-    /// Whether it can be the address of one host.
+    /// Whether the address can be that of one host.
     fileprivate var isHost: Bool { !isUnspecified && !isLoopback && !isMulticast && !isBroadcast }
 }
 

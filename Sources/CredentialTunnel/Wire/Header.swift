@@ -5,7 +5,7 @@ import WireGuardCore
 
 /// The header of a datagram: 8 bytes, or 16 if it is sealed.
 ///
-/// All of it is authenticated: as associated data of sealed datagrams, and by the handshake otherwise.
+/// The whole header is authenticated: as associated data of sealed datagrams, and by the handshake otherwise.
 public struct Header: Hashable, Sendable {
     /// The number of bytes of a header without a counter.
     public static let length = 8

@@ -81,7 +81,8 @@ public enum MessageDecoder {
         context.codingPath.last.map { "'\($0.intValue.map(String.init) ?? $0.stringValue)'" } ?? "its top"
     }
 
-    /// Opens a sealed datagram with a decoded header in place: the body replaces its ciphertext. No allocation.
+    /// Opens a sealed datagram, whose header was decoded, in place: the body replaces its ciphertext. Does not
+    /// allocate.
     ///
     /// - Returns: The range of the body, or `nil` if the datagram is not authentic; its content is then undefined.
     @inline(__always)

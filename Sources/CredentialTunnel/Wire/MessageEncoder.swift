@@ -41,7 +41,7 @@ public enum MessageEncoder {
         defer { data.resetBytes(in: 0..<data.count) }
         let padded = (data.count + Body.padding - 1) / Body.padding * Body.padding
         guard padded <= Body.maximumByteCount else { throw .bodyTooLong(byteCount: data.count) }
-        // Reserve the full capacity, so that growing leaves no copy behind.
+        // Reserve the full capacity, so that the array never grows and leaves no copy of the password.
         var bytes: [UInt8] = []
         bytes.reserveCapacity(padded)
         bytes.append(contentsOf: data)
@@ -62,7 +62,7 @@ public enum MessageEncoder {
 
     /// Seals the `byteCount` bytes at offset 16 of `datagram`, and writes header and tag around them. No allocation.
     ///
-    /// The receiver's index is that of the session, not that of the header.
+    /// The receiver's index is taken from the session's keys, not from the header.
     @inline(__always)
     package static func sealInPlace(
         _ header: Header, byteCount: Int, at datagram: UnsafeMutableRawPointer, keys: SessionKeys

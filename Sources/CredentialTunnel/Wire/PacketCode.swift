@@ -13,7 +13,7 @@ public enum PacketCode: UInt8, CaseIterable, Sendable {
     case clientHello = 0x04
     /// The server's response to a client hello.
     case serverHello = 0x05
-    /// A cookie, which a server under load sends instead.
+    /// A cookie, which a server under load sends instead of a server hello.
     case cookie = 0x06
     /// A new key exchange inside a session, sealed.
     case rekeyRequest = 0x07
@@ -24,7 +24,7 @@ public enum PacketCode: UInt8, CaseIterable, Sendable {
     /// The end of a session, sealed, from either side.
     case disconnect = 0x0a
 
-    /// Whether it is sealed under a session's keys, and so has a counter in its header.
+    /// Whether the datagram is sealed under a session's keys, so that its header has a counter.
     public var isSealed: Bool {
         switch self {
         case .clientAuthRequest, .serverAuthResponse, .data, .rekeyRequest, .rekeyResponse, .disconnect: true
@@ -50,7 +50,7 @@ public enum PacketCode: UInt8, CaseIterable, Sendable {
     }
 }
 
-/// Sizes and offsets in bytes. The page on the datagram format of the documentation lists all of them.
+/// Sizes and offsets in bytes. The documentation's page on the datagram format lists all of them.
 enum Layout {
     /// The authentication tag of every AEAD in the protocol.
     static let tagByteCount = 16

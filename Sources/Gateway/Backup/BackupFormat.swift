@@ -14,8 +14,8 @@ import TunnelSystem
 ///          salt                              32 bytes
 ///          SHA-256 of the bytes above        32 bytes   detects a damaged header
 ///          HMAC-SHA256 of the bytes above    32 bytes   verifies the passphrase
-/// chunks   ChaCha20-Poly1305 of up to 1 MiB each, followed by its tag. The nonce is the chunk's number (8 bytes, little-endian),
-///          a byte that is 1 for the last chunk, and 3 zeros. The header is the additional data.
+/// chunks   ChaCha20-Poly1305 of up to 1 MiB each, followed by its tag. The nonce is the chunk's number (8 bytes,
+///          little-endian), a byte that is 1 for the last chunk, and 3 zeros. The header is the additional data.
 /// ```
 /// scrypt derives 64 bytes: the key of the chunks, followed by the key of the HMAC. The last chunk is the end marker.
 /// Decryption fails if a chunk is missing, moved, added or changed, and if the file was truncated.
@@ -32,7 +32,7 @@ enum BackupFormat {
         var r: UInt8 = 8
         var p: UInt8 = 1
 
-        /// Whether the cost is within the bounds. They limit the memory that a file can make the gateway use.
+        /// Whether the cost is within its bounds, which limit the memory that a backup file can make the gateway use.
         var isValid: Bool {
             (1...20).contains(log2N) && (1...32).contains(r) && (1...8).contains(p)
                 && 128 * (1 << Int(log2N)) * Int(r) * Int(p) <= 1 << 28

@@ -8,9 +8,9 @@ import TunnelSystem
 
 /// A backup of a gateway's whole folder in one encrypted file: database, keys and settings.
 ///
-/// With the file and its passphrase, anyone can act as the gateway. The backup key of the device API is not included.
-/// A restored gateway does not know later changes: invitations that were used since are open again, and devices that
-/// were removed since exist again.
+/// Anyone who has the file and its passphrase can act as the gateway. The backup key of the device API is not included.
+/// A restored gateway does not know changes that were made after the backup: an invitation that was used since is open
+/// again, and a device that was removed since exists again.
 package enum GatewayBackup {
     /// The shortest passphrase, in bytes.
     package static let shortestPassphrase = 12

@@ -28,7 +28,7 @@ extension GatewayDirectory: ServerKeyStore {
         guard next.count == 2, let key = PrivateKey(base64: next[0]), !key.isZero,
             let time = try? Date(String(next[1]), strategy: .iso8601)
         else { throw damaged(Name.nextServerKey) }
-        // A crash interrupted the switch after its first half, which is sufficient.
+        // A crash interrupted the switch after the next key was written as the current key, so the switch is complete.
         guard key != current else { return ServerKeys(current: current) }
         return ServerKeys(current: current, next: ServerKeys.Next(key: key, switchAt: time))
     }

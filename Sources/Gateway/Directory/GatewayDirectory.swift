@@ -49,7 +49,7 @@ package struct GatewayDirectory: Sendable {
         ]
     }
 
-    /// The keys of the device API that devices pin.
+    /// The pins of the device API's keys.
     package struct Pins: Hashable, Sendable, Codable {
         package var active: ServerKeyPin
         package var backup: ServerKeyPin
@@ -113,8 +113,8 @@ package struct GatewayDirectory: Sendable {
     /// The path of the database.
     package var database: String { "\(path)/\(Name.database)" }
 
-    /// Keeps other gateways and `restore` out of the folder until this value and all copies of it are released.
-    /// - Throws: ``GatewayDirectoryError`` of kind `.inUse`, immediately.
+    /// Locks the folder against other gateways and `restore`, until this value and all copies of it are released.
+    /// - Throws: ``GatewayDirectoryError`` of kind `.inUse` if the folder is locked; it does not wait.
     package func lock() throws(GatewayDirectoryError) {
         try holder.held.withLock { (held) throws(GatewayDirectoryError) in
             guard held == nil else { return }

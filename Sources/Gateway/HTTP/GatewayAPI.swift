@@ -12,7 +12,7 @@ import TunnelSystem
 /// All listeners of a gateway, each with separate routes: the administrators' API, the Unix socket, the device API if
 /// WireGuard is served, and `addKey` if the settings enable it.
 package final class GatewayAPI: Service, Sendable {
-    /// The parts of the API in addition to the service.
+    /// The configuration of the API, apart from the service.
     package struct Parts: Sendable {
         /// The certificate of the device API. Devices have the pins of its keys.
         package var device: GatewayCertificate
@@ -118,7 +118,7 @@ package final class GatewayAPI: Service, Sendable {
     package static func listenerCount(_ settings: GatewaySettings) -> Int {
         let device = settings.servesWireGuard ? settings.api.addresses.count : 0
         let addKey = settings.addKey.isEnabled ? settings.addKey.listener.addresses.count : 0
-        // The additional one is the socket.
+        // Plus one for the Unix socket.
         return device + settings.admin.addresses.count + addKey + 1
     }
 
@@ -144,7 +144,7 @@ package final class GatewayAPI: Service, Sendable {
                 let port = try await entry.listener.open()
                 ports.withLock { $0[entry.kind] = port }
             } catch {
-                // A host without IPv6 has no such address.
+                // A host without IPv6 cannot bind an IPv6 address.
                 guard entry.isOptional, error.isMissingFamily else { throw error }
                 missing[entry.kind] = error
                 logger.warning("\(error)")

@@ -9,7 +9,8 @@ import TunnelServer
 import TunnelSystem
 import WireGuardCore
 
-/// The folder of `culvert-credential-server`, a removed program: its settings, keys, users and the addresses that users had.
+/// The folder of `culvert-credential-server`, a removed program: its settings, its keys, its users, and the addresses
+/// that the users had.
 package struct CredentialServerFolder: Sendable {
     /// The settings of `server.json`. Missing members have their defaults.
     struct Settings: Sendable {
@@ -45,7 +46,7 @@ package struct CredentialServerFolder: Sendable {
     let settings: Settings
     let keys: LoginTunnelKeys
     let users: [ServerUser]
-    /// The addresses that sessions had, or may have had. Each has the user's login, or `nil` if it is not known.
+    /// The addresses that sessions had or may have had, each with the user's login, or `nil` if the login is not known.
     let lastAddresses: [IPAddress: String?]
 
     private static let settingsFile = "server.json"
@@ -64,8 +65,8 @@ package struct CredentialServerFolder: Sendable {
         }
         var version: Int
         var addresses: [Entry]
-        /// Whether the server has not recorded its end. If so, sessions may have had any of these addresses until its
-        /// end.
+        /// Whether the server has not recorded that it stopped. If so, sessions may have had any of these addresses
+        /// until then.
         var isRunning: Bool?
     }
 

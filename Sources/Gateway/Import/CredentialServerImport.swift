@@ -19,14 +19,14 @@ package enum CredentialServerImport {
         package internal(set) var added: [String] = []
         /// The logins of users that the gateway already had, with the same password and addresses.
         package internal(set) var present: [String] = []
-        /// The number of addresses in cooldown, because sessions of the server had them or may have had them.
+        /// The number of addresses whose cooldown starts, because sessions of the server had them or may have had them.
         package internal(set) var resting = 0
         /// The settings in which the gateway differs from the server, each with the reason.
         package internal(set) var differences: [String] = []
     }
 
     /// - Throws: `.inUse` while the gateway runs, `.unusable` for values that the gateway cannot have, and `.exists`
-    ///   if it has other keys of the login tunnel, or another user with the same login. Then nothing is changed.
+    ///   if it has other keys of the login tunnel or another user with the same login. Then nothing is changed.
     package static func run(
         _ server: CredentialServerFolder, into gateway: GatewayDirectory, now: Date = Date(),
         random: RandomSource = RandomSource()
@@ -82,7 +82,7 @@ package enum CredentialServerImport {
                     new.append(made)
                 }
             }
-            // The cooldown of an address applies even if its user was removed.
+            // An address gets a cooldown even if its user was removed.
             let resting = server.lastAddresses.mapValues { login in login.flatMap { ids[$0] } }
             let limits = DeviceLimits(
                 servers: outcome.settings.addresses,
@@ -108,7 +108,7 @@ package enum CredentialServerImport {
     ) throws(GatewayDirectoryError) {
         var (logins, addresses): (Set<String>, Set<IPAddress>) = ([], [])
         for (index, user) in users.enumerated() {
-            // The login is shown only if it has no control characters, which a terminal would execute.
+            // Check the login before an error shows it: a terminal would execute its control characters.
             do throws(ContractError) { try UserDraft(login: user.login).check(.create) } catch {
                 throw CredentialServerFolder.unusable("users.json: users[\(index)]", "\(GatewayError(error))")
             }

@@ -6,8 +6,8 @@ import Synchronization
 
 /// Collects the metrics of swift-metrics for Prometheus: counters, gauges, and histograms of durations in seconds.
 ///
-/// Labels of counters and timers are Prometheus names. Series are never removed, so the values of their labels must be
-/// from short lists, never from a request.
+/// The labels of counters and timers are Prometheus names. Series are never removed, so the values of their dimensions
+/// must be from short lists, never from a request.
 package final class MetricRegistry: MetricsFactory {
     private struct Key: Hashable {
         var name: String

@@ -48,7 +48,7 @@ package struct AuditEntry: Hashable, Sendable {
     /// The number of the entry. Later entries have higher numbers.
     package let number: Int64
     package let record: AuditRecord
-    /// The number of equal events within a minute of the first one, whose time the record has.
+    /// The number of equal events within a minute. ``record`` has the time of the first one.
     package let count: Int
 
     package init(number: Int64, record: AuditRecord, count: Int = 1) {

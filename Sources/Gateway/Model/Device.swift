@@ -16,8 +16,8 @@ package struct Device: Hashable, Sendable {
         case exported
         /// A PIA client made the key for the slot of an `addKey` token.
         case addKey
-        /// The device has no key. It serves the logins of a user, one session at a time, and is removed after some
-        /// time without a session.
+        /// The device has no key. Logins of its user use it, one session at a time. It is removed after some time
+        /// without a session.
         case login
     }
 
@@ -33,8 +33,8 @@ package struct Device: Hashable, Sendable {
     /// The time at which the key was set.
     package var keyAt: Date?
     package var credentialHash: SecretHash?
-    /// The hash of the request that set ``publicKey`` by a rotation, so that its repetition is recognised; otherwise
-    /// `nil`.
+    /// The hash of the rotation request that set ``publicKey``, by which a repetition of the request is recognised;
+    /// `nil` if no rotation has set the key.
     package var rotationHash: SecretHash?
     /// At most one address of each family. No other device has the same address.
     package var addresses: [IPAddress]
@@ -44,8 +44,8 @@ package struct Device: Hashable, Sendable {
     package var expiresAt: Date?
     /// The expiry that an administrator has set, or `nil`. A renewal cannot exceed it.
     package var expiryLimit: Date?
-    /// Whether the store has recorded the expiry. It then stays in effect if the clock is set back, until the new time
-    /// has persisted for ten minutes.
+    /// Whether the store has recorded the expiry. A recorded expiry stays in effect if the clock is set back, until the
+    /// new time has persisted for ten minutes.
     package var hasExpired = false
     /// Whether the store has this state; `false` while an end of access is in effect but not written yet.
     package var isSaved = true
@@ -97,8 +97,8 @@ package struct Device: Hashable, Sendable {
     package func isActive(at now: Date) -> Bool { isEnabled && !hasExpired && expiresAt.map { now < $0 } ?? true }
 }
 
-/// A device that an administrator makes for a stock client. Its private key stays where it was made. The user, the
-/// name and the key are required. The gateway chooses addresses that are missing.
+/// A device that an administrator makes for a stock client. The gateway never gets its private key. The user, the name
+/// and the key are required. The gateway chooses addresses that are missing.
 package typealias DeviceDraft = FieldValues<Device>
 
 /// The members of a device that can be changed.
@@ -129,7 +129,7 @@ extension Device: Declared {
         Field("platform", \.platform, .omittable(.line(1...32)))
         Field(
             "publicKey", \.publicKey, .omittable(.key), options: .required,
-            .create("The public key; the private key stays where it was made"))
+            .create("The public key; the gateway never gets the private key"))
         Field("keyAt", \.keyAt, .omittable(.time))
         Field("addresses", \.addresses, .list(of: .address, count: 0...2), options: .create, column: "addresses")
         Field(

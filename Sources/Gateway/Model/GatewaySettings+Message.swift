@@ -6,7 +6,8 @@ package import Provisioning
 import TunnelServer
 import TunnelSystem
 
-// gateway.json is a patch of the default settings: a setting that it does not contain has its default. `init` writes all settings.
+// gateway.json is a patch of the default settings: a setting that it does not contain has its default. `init` writes
+// all settings.
 
 extension GatewaySettings {
     /// The members of gateway.json and their bounds. ``problem`` checks the relations between them.
@@ -111,7 +112,7 @@ extension GatewaySettings.LoginTunnel {
         Field("port", \.port, .port, options: .patch)
         Field("interface", \.interface, .interface, options: .patch)
         Field("sessionsPerUser", \.sessionsPerUser, .integer(1...Int64(mostSessionsPerUser)), options: .patch)
-        // The minimum exceeds the time after which the runtime reports a session.
+        // The minimum must exceed the interval at which the runtime reports sessions.
         Field("leaseSeconds", \.leaseSeconds, .lifetime(from: 120), options: .patch)
         Field("sessionLifetimeSeconds", \.sessionLifetimeSeconds, .lifetime(), options: .patch)
         Field(part: "passwordCost", \.passwordCost, hashCost)

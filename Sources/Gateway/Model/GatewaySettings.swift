@@ -6,7 +6,7 @@ package import PasswordHashing
 package import TunnelServer
 package import TunnelSystem
 
-/// The settings of a gateway: `gateway.json`. A setting that the file does not contain has the value here.
+/// The settings of a gateway: `gateway.json`. A setting that the file does not contain has the default below.
 package struct GatewaySettings: Hashable, Sendable {
     package static let fileName = "gateway.json"
 
@@ -37,7 +37,7 @@ package struct GatewaySettings: Hashable, Sendable {
 
     // MARK: The tunnel
 
-    /// Whether WireGuard is served. If it is not, only the login tunnel is served: devices cannot enrol, and the
+    /// Whether the gateway serves WireGuard. If not, it serves only the login tunnel: devices cannot enrol, and the
     /// device API does not listen.
     package var servesWireGuard = true
     package var interface = "culvert-gw0"
@@ -132,8 +132,8 @@ package struct GatewaySettings: Hashable, Sendable {
         /// The largest number of concurrent sessions of a user. A further login ends the oldest session.
         package var sessionsPerUser = 5
         static let mostSessionsPerUser = 1000
-        /// The time after a session for which the next login of its user gets its addresses. Their cooldown starts
-        /// afterwards.
+        /// The time after the end of a session during which the next login of its user gets the same addresses. The
+        /// cooldown of the addresses starts afterwards.
         package var leaseSeconds = 3600
         /// The lifetime of a session, after which its client must log in again; 0 for no limit.
         package var sessionLifetimeSeconds = 0

@@ -3,7 +3,7 @@
 
 package import Provisioning
 
-// IDs are random, never row numbers. They share one type; the names say what an ID identifies.
+// IDs are random, never row numbers. All have the same type; the name of each alias says what its IDs identify.
 
 package typealias UserID = RandomID
 package typealias DeviceID = RandomID

@@ -10,7 +10,7 @@ package import WireGuardCore
 /// rules.
 package struct Peer: Equatable, Sendable {
     package var deviceID: DeviceID
-    /// The device's user; `nil` if an end of the user's access has no effect on the peer.
+    /// The device's user; `nil` for a peer that keeps its access when its user's access ends.
     package var userID: UserID?
     /// The time at which the device loses its access, or `nil`.
     package var expiresAt: Date?
@@ -18,9 +18,8 @@ package struct Peer: Equatable, Sendable {
     /// recorded.
     package var publicKey: PublicKey?
     package var presharedKey: PresharedKey?
-    /// The password of a login's device. A session lasts while this is the password with which it began. `nil` for
-    /// other devices, and if the device or its user is disabled, has expired or has no password: then there is no
-    /// session.
+    /// The password of a login's device; `nil` for other devices, and if the device or its user is disabled, has
+    /// expired or has no password. A session ends when this is no longer the password with which it began.
     package var password: StoredPassword?
     /// The addresses of the device and the networks behind it. Packets of the device with other sources are dropped.
     package var sources: [IPPrefix]

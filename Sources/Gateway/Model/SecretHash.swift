@@ -5,7 +5,7 @@ import Crypto
 import PacketTunnel
 package import Provisioning
 
-/// The SHA-256 hash of a secret, which a gateway stores instead of the secret. It is compared in constant time and
+/// The SHA-256 hash of a secret, which a gateway stores instead of the secret. Hashes are compared in constant time and
 /// never printed.
 package struct SecretHash: Hashable, Sendable {
     package let bytes: [UInt8]
@@ -35,6 +35,6 @@ extension SecretHash: CustomStringConvertible, CustomReflectable {
 }
 
 extension BearerSecret {
-    /// The first characters: enough to recognise a secret, and too few to use it.
+    /// The first 9 characters: enough to recognise a secret, and too few to use it.
     package var hint: String { String(exportedText.prefix(9)) }
 }

@@ -6,7 +6,8 @@ package import Provisioning
 
 /// A bearer secret of the API.
 package struct Token: Hashable, Sendable {
-    /// The operations that a token permits. A device's credential permits operations of the device, and no token does.
+    /// The operations that a token permits. No token permits the operations of a device, which need the device's
+    /// credential.
     package enum Scope: String, Hashable, Sendable, CaseIterable {
         case admin
         case readOnly
@@ -108,7 +109,7 @@ package struct IssuedInvitation: Hashable, Sendable {
     /// The device that the invitation made, until that device is removed.
     package var deviceID: DeviceID?
     package var revokedAt: Date?
-    /// The number of attempts to use the invitation again, other than repetitions of the request that made its device.
+    /// The number of later requests with the invitation, without repetitions of the request that made its device.
     package var misuses: Int
     /// Whether the store has this state; `false` while the revocation is in effect but not written yet.
     package var isSaved = true

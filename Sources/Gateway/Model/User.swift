@@ -13,7 +13,7 @@ package struct User: Hashable, Sendable {
     package var name: String
     package var notes: String
     package var isEnabled: Bool
-    /// When the account expires; `nil` if it never does.
+    /// The expiry of the account; `nil` if it does not expire.
     package var expiresAt: Date?
     /// The largest number of devices; `nil` for the limit in the gateway's settings.
     package var deviceLimit: Int?
@@ -21,8 +21,8 @@ package struct User: Hashable, Sendable {
     package var password: StoredPassword?
     /// The fixed addresses of the user's logins, at most one of each family. No device and no other user gets them.
     package var addresses: [IPAddress] = []
-    /// Whether the store has recorded the expiry. It then stays in effect if the clock is set back, until the new time
-    /// has persisted for ten minutes.
+    /// Whether the store has recorded the expiry. A recorded expiry stays in effect if the clock is set back, until the
+    /// new time has persisted for ten minutes.
     package var hasExpired = false
     /// Whether the store has this state; `false` while an end of access is in effect but not written yet.
     package var isSaved = true
@@ -48,8 +48,7 @@ package struct User: Hashable, Sendable {
     package func isActive(at now: Date) -> Bool { isEnabled && !hasExpired && expiresAt.map { now < $0 } ?? true }
 }
 
-/// A hashed password with the parameters for its comparison, as text that the store does not interpret. It is never
-/// printed.
+/// A hashed password with the parameters of the hash, as text that the store does not interpret. It is never printed.
 package struct StoredPassword: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
     package let text: String
 

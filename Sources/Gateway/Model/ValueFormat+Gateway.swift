@@ -23,7 +23,7 @@ extension ValueFormat where Value: Declared {
     /// A resource, which only replies contain.
     static var resource: ValueFormat {
         ValueFormat(Value.message.schema(.reply)) { (_, field) throws(ContractError) in
-            throw ContractError(field: field, problem: "there is no such member")
+            throw ContractError(field: field, problem: "is not a known member")
         } encode: {
             Value.message.encode($0)
         }
@@ -34,7 +34,7 @@ extension ValueFormat where Value == [String: String] {
     /// Texts with arbitrary names, which only replies contain.
     static var texts: ValueFormat<[String: String]> {
         ValueFormat(.texts) { (_, field) throws(ContractError) in
-            throw ContractError(field: field, problem: "there is no such member")
+            throw ContractError(field: field, problem: "is not a known member")
         } encode: {
             .object($0.mapValues { .string($0) })
         }

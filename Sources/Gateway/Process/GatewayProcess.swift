@@ -19,7 +19,7 @@ package final class GatewayProcess: Sendable {
         package var datagrams: any DatagramNetwork = SystemDatagramNetwork()
         package var limits = HTTPLimits()
         package var version = ""
-        /// The time to wait at the end for a database that does not answer, for each of three steps.
+        /// The time to wait at the end, in each of three steps, for a database that does not answer.
         package var stopLimit: Duration = .seconds(6)
         /// The user whose processes may use the socket, in addition to root.
         package var socketUser: UInt32
@@ -133,7 +133,7 @@ package final class GatewayProcess: Sendable {
         }
     }
 
-    /// The connections of the API for its own metrics. The function is set after the API was made.
+    /// The connections of the API, for the metrics that the API serves. The function is set after the API was made.
     private final class Shown: Sendable {
         static let none = MetricFamily("culvert_gateway_connections", .gauge, "Connections of the API", [])
         let connections: Mutex<(@Sendable () -> MetricFamily)?>
@@ -147,7 +147,7 @@ package final class GatewayProcess: Sendable {
     /// - Parameter ready: Called once devices can enrol and connect.
     package func run(ready: @escaping @Sendable (GatewayProcess) -> Void) async throws(GatewayProcessError) {
         do {
-            // The peers start first, so that a device that enrols can connect.
+            // Start the tunnels before the API, so that a device can connect as soon as it has enrolled.
             try await runtime?.start()
             do { try await api.open() } catch {
                 await runtime?.stop()
@@ -157,10 +157,11 @@ package final class GatewayProcess: Sendable {
             let group = ServiceGroup(
                 configuration: .init(
                     services: [
-                        // Services end in the opposite order, so that the API never reports a tunnel that has ended.
+                        // Services end in reverse order: the API ends first, so it never reports a tunnel that has
+                        // ended.
                         .init(service: Tunnel(runtime: runtime, service: service, logger: logger)), .init(service: api),
                     ], logger: logger))
-            // The value is `nil` if the services have not ended in time.
+            // `nil` means that the services did not end in time.
             let end = OneShot<Result<Void, any Error>?>()
             let serving = Task { try await group.run() }
             Task { end.finish(await serving.result) }
@@ -207,7 +208,7 @@ package final class GatewayProcess: Sendable {
         if !isClosed { logger.error("cannot close the database: it has not answered within \(stopLimit)") }
     }
 
-    /// WireGuard as a service. Without WireGuard, it runs only the store's sweeps.
+    /// The runtime as a service. Without a runtime, the service runs only the store's sweeps.
     private struct Tunnel: Service {
         var runtime: GatewayRuntime?
         var service: GatewayService

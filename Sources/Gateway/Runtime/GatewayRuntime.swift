@@ -14,9 +14,9 @@ package import WireGuardDevice
 
 /// Runs a gateway's WireGuard tunnel, its login tunnel, or both, and makes peers, firewall and routes match the store.
 ///
-/// It follows the changes in the store. Adding, removing or changing one device does not interrupt the others. It stores
-/// WireGuard's counters at intervals and when it stops. The devices in the store are the desired state. A device counts as
-/// applied only after it was applied; the runtime repeats a failed round from the desired state.
+/// The devices in the store are the desired state. The runtime follows the changes in the store, and a change of one
+/// device does not interrupt the others. It counts a device as applied only after the device was applied, and repeats a
+/// failed round from the desired state. It stores WireGuard's counters at intervals and when it stops.
 package actor GatewayRuntime {
     package struct Options: Sendable {
         package var device = WireGuardDevice.Options()
@@ -46,17 +46,18 @@ package actor GatewayRuntime {
 
     private var device: WireGuardDevice?
     private var login: CredentialServerDevice?
-    /// Whether there are tunnels, before they have started.
+    /// Whether the tunnels exist, even if they have not started yet.
     private var isMade = false
     private var isStopped = false
     private var peers: PeerReconciler
     private var logins = RuntimeLogins<ClientID>()
-    /// The address families that the network has configured; true for IPv6.
+    /// The address families that the network has configured: `true` for IPv6, `false` for IPv4.
     private var families: Set<Bool> = []
     /// The rounds that follow the store.
     private let following = SerialOperations()
     private var traffic = TrafficLedger()
-    /// The writes to the store that run now. A store that does not answer delays no end of access.
+    /// The writes to the store in progress. They run outside rounds, so that a store that does not answer delays no end
+    /// of access.
     private var (sweeping, flushing): (Task<Void, Never>?, Task<Void, Never>?)
     /// The errors that were logged in the last minute.
     private var failures = OncePerMinute<String>(capacity: 16)
@@ -64,7 +65,7 @@ package actor GatewayRuntime {
     private var sequence: Int64?
     /// The last change of the store that is applied.
     private var appliedSequence: Int64 = 0
-    /// Whether WireGuard may have another private key than the store.
+    /// Whether WireGuard's private key may differ from the gateway's current key.
     private var isKeyPending = true
     /// The errors of the last round: of the store, of WireGuard and of the network.
     private var errors = RoundErrors()
@@ -87,7 +88,7 @@ package actor GatewayRuntime {
         var readiness = Readiness(isReady: false)
         var rounds = 0
         var failedRounds = 0
-        /// The start of the round that runs now, by both clocks.
+        /// The start of the round in progress, by both clocks; `nil` if none is in progress.
         var round: (nanoseconds: Int64, date: Date)?
     }
 
@@ -115,7 +116,7 @@ package actor GatewayRuntime {
 
     // MARK: - Life
 
-    /// Brings up network and WireGuard with all peers. When it returns, devices can connect.
+    /// Sets up the network and starts the tunnels with all peers. When it returns, devices can connect.
     package func start() async throws(GatewayRuntimeError) {
         guard !isMade, !isStopped else { throw .notStarted }
         if let warning = settings.poolWarning { logger.warning("\(warning)") }
@@ -182,7 +183,8 @@ package actor GatewayRuntime {
         case loginFailed(TunnelIOError)
     }
 
-    /// Follows the store until the task is cancelled, which is not an error, or the tunnel ends. Then undoes every change.
+    /// Follows the store until the tunnel ends or the task is cancelled. Cancellation is not an error. Then undoes all
+    /// changes to the host.
     package func run() async throws(GatewayRuntimeError) {
         guard isMade, !isStopped else { throw .notStarted }
         let arrivals = arrivals
@@ -216,7 +218,7 @@ package actor GatewayRuntime {
             arrivals.finish()
         }
         for source in sources { source.cancel() }
-        // A separate task: this one may be cancelled, and the counters would not be stored.
+        // Use a separate task, because this one may be cancelled, and a cancelled task would not store the counters.
         await Task { await stop() }.value
         if let end, end != .ended(.requested) { throw end }
     }
@@ -233,12 +235,13 @@ package actor GatewayRuntime {
         }
     }
 
-    /// Stores the counters and undoes every change. You can call it more than once.
+    /// Stores the counters and undoes all changes to the host. Later calls have no effect.
     package func stop() async {
         guard !isStopped else { return }
         isStopped = true
         let isAnswered = await isDone(within: options.stopLimit) { [self, login] in
-            // It counts the traffic of the last sessions, and waits for the verdicts on logins, which need the database.
+            // Stop the login tunnel while the database is open: this counts the traffic of the last sessions, and waits
+            // for verdicts on logins, which need the database.
             await login?.stop()
             await finishWrites()
         }
@@ -277,7 +280,7 @@ package actor GatewayRuntime {
         }
     }
 
-    /// Runs a round: reads the changes of the store, and applies the differences between the desired and the applied state.
+    /// Runs a round: reads the changes of the store, and applies the differences between desired and applied state.
     ///
     /// If the store fails, the devices that were read before are still applied.
     /// - Returns: Whether there were differences.
@@ -298,7 +301,7 @@ package actor GatewayRuntime {
             sequence = feed.sequence
         }
         endSessions()
-        // Without any list of the devices, an empty one would end the connections of all of them.
+        // The devices are not known yet: applying an empty list would end the connections of all devices.
         if sequence == nil, let failure { throw failure }
         let hasChanges = !peers.isCurrent || isKeyPending
         do throws(GatewayError) { try await applyPeers() } catch { failure = failure ?? error }
@@ -307,25 +310,27 @@ package actor GatewayRuntime {
         return hasChanges
     }
 
-    /// Applies the desired peers. WireGuard loses peers first and gets peers last, so that each packet meets its device's rules.
+    /// Applies the desired peers. It removes peers from WireGuard before it changes the firewall, and adds peers to
+    /// WireGuard afterwards, so that each packet is filtered by the rules of its device.
     private func applyPeers() async throws(GatewayError) {
         guard isMade else { return }
         var failure: GatewayError?
         peers.withdraw()
         do throws(GatewayError) { try updateEngine() } catch { failure = error }
-        // A failure of WireGuard does not keep the firewall from denying traffic.
+        // Update the firewall even if WireGuard has failed, so that it denies traffic of removed devices.
         let refused = try await updateNetwork()
         peers.admit(without: refused)
         if let failure { throw failure }
         try updateEngine()
     }
 
-    /// Applies the desired clients. Removals take effect before it waits. If a device gets the address of a former device, it waits for
-    /// an attempt to end the former device's connections; later rounds and logins wait too.
+    /// Applies the desired clients. Removals take effect before the first wait. If a device gets the address of a
+    /// former device, the call waits for an attempt to end the former device's connections; later rounds and logins
+    /// wait too.
     private func updateNetwork() async throws(GatewayError) -> [IPPrefix: TunnelServerError] {
         let update = peers.network.begin()
         var refused = peers.refused
-        // The network tries excluded addresses again by itself.
+        // A call without changes makes the network try excluded addresses again.
         if !update.isEmpty || !refused.isEmpty || !network.condition.isCurrent || !peers.released.isEmpty {
             do throws(TunnelServerError) {
                 refused = try await network.apply(
@@ -362,10 +367,10 @@ package actor GatewayRuntime {
         peers.recordLeft()
     }
 
-    /// The number of peers in one update, so that none keeps packets waiting.
+    /// The largest number of peers in one update. It limits the time for which an update delays packets.
     private static let updateSize = 128
 
-    /// - Parameter leaving: The devices of removed keys, whose traffic is counted a last time.
+    /// - Parameter leaving: The devices of the keys to remove, whose traffic is counted before the removal.
     /// - Returns: The peers that WireGuard has no memory for, each with the reason.
     private func apply(
         _ update: Reconciler<PublicKey, PeerReconciler.EnginePeer>.Update, to device: WireGuardDevice,
@@ -394,7 +399,7 @@ package actor GatewayRuntime {
     }
 
     /// Adds peers, or changes them.
-    /// - Parameter refused: Gets those that WireGuard has no memory for, each with the reason.
+    /// - Parameter refused: Receives the peers that WireGuard has no memory for, each with the reason.
     private func add(
         _ part: [UAPIPeerUpdate], to device: WireGuardDevice, _ refused: inout [PublicKey: String]
     ) throws(WireGuardDeviceError) {
@@ -407,7 +412,7 @@ package actor GatewayRuntime {
     }
 
     /// Adds a peer, or removes it if WireGuard has no memory for it.
-    /// - Returns: The reason of the removal.
+    /// - Returns: The reason if the peer was removed; otherwise `nil`.
     private func problem(of peer: UAPIPeerUpdate, in device: WireGuardDevice) throws(WireGuardDeviceError) -> String? {
         do throws(WireGuardDeviceError) {
             try device.apply(UAPIDeviceUpdate([peer]))
@@ -419,14 +424,14 @@ package actor GatewayRuntime {
         }
     }
 
-    /// The reason of an error, which its text keeps from callers of the API.
+    /// The reason of an error. The error's description omits it, because callers of the API see the description.
     private static func reason(_ error: GatewayError) -> String {
         if case .unavailable(let reason) = error { reason } else { "\(error)" }
     }
 
     // MARK: - Readiness
 
-    /// Whether all devices of the store are applied, except for excluded ones.
+    /// Whether the last round had no error and has applied all devices of the store, except for excluded ones.
     private var isCurrent: Bool { sequence != nil && errors.isEmpty && peers.isCurrent && !isKeyPending }
 
     /// Publishes the result of the last round, and logs its problems once.
@@ -450,7 +455,7 @@ package actor GatewayRuntime {
         }
     }
 
-    /// The time for which a round may run before devices count as not served.
+    /// The time after which a round in progress is reported as a problem, in nanoseconds.
     private static let longestRound: Int64 = 1_000_000_000
 
     /// The state that `/ready` reports. Any thread may ask.
@@ -461,7 +466,8 @@ package actor GatewayRuntime {
         if let round = shown.round, clock.nanoseconds() - round.nanoseconds > Self.longestRound {
             readiness.problems.append(
                 NetworkProblem(
-                    what: "the last changes: they are being applied", since: round.date.timeIntervalSince1970))
+                    what: "the last changes: not in effect yet, still being applied",
+                    since: round.date.timeIntervalSince1970))
         }
         readiness.isReady = readiness.isReady && readiness.problems.isEmpty && condition.isCurrent && !condition.isHeld
         return readiness
@@ -489,7 +495,7 @@ package actor GatewayRuntime {
         do throws(GatewayError) {
             try await service.sweep(busy: logins.busy, .gateway)
         } catch {
-            let text = "cannot note expiries and delete old entries, will retry: \(Self.reason(error))"
+            let text = "cannot record expiries and delete old entries, will retry: \(Self.reason(error))"
             if failures.allows(text, at: clock.nanoseconds()) { logger.error("\(text)") }
         }
     }
@@ -502,7 +508,7 @@ package actor GatewayRuntime {
         }
     }
 
-    /// Stores what was counted since the last write.
+    /// Stores the traffic that was counted since the last write.
     private func flush() async {
         let (devices, now) = (peers.devices, clock.now())
         for peer in device?.peers ?? [] {
@@ -527,7 +533,7 @@ package actor GatewayRuntime {
 
     // MARK: - The login tunnel
 
-    /// Decides on a login. Firewall and routes admit the client before it gets its answer.
+    /// Decides on a login. The firewall and the routes admit the client before the client receives the answer.
     func verdict(on attempt: LoginAttempt) async -> LoginVerdict {
         let request = LoginRequest(
             login: attempt.login, password: attempt.password, source: attempt.source, busy: logins.busy)
@@ -542,7 +548,7 @@ package actor GatewayRuntime {
                 // The user and the device may have changed since the password was verified.
                 await applyChanges()
                 let assignment = settings.assignment(addresses, families: families)
-                // The next round may run already, for other logins.
+                // Another login may already have started the next round, so `isCurrent` may be false. Check the device.
                 guard sequence != nil, errors.isEmpty, !isStopped, peers.password(of: device) == password,
                     peers.isInNetwork(device), !assignment.addresses.isEmpty
                 else { return .refused(Body.Refusal(.unavailable)) }
@@ -563,7 +569,7 @@ package actor GatewayRuntime {
                     TicketGrant(content: new.bytes, deadline: lifetime > 0 ? verifiedAt + lifetime : nil))
             }
         } catch {
-            logger.error("the gateway cannot decide on a login: \(error)")
+            logger.error("cannot verify a login: \(error)")
             return .refused(Body.Refusal(.unavailable))
         }
     }
@@ -578,22 +584,23 @@ package actor GatewayRuntime {
             resumption, request, isOwnSession: logins.isCurrent(resumption.session, of: resumption.device), .gateway)
     }
 
-    /// Takes the end of a session.
+    /// Handles the end of a session: records its traffic and logs the reason.
     func ended(_ session: ClientID, _ reason: EndReason, _ moved: SessionTraffic) {
         guard let ended = logins.end(session) else { return }
         traffic.record(TrafficLedger.Count(moved, nil), of: .session(session), ended.device, at: clock.now())
         traffic.forget(.session(session))
-        logger.info("a session of device \(ended.device) is over: \(reason)")
+        logger.info("a session of device \(ended.device) has ended: \(reason)")
     }
 
-    /// Ends sessions whose user, password or device says that they are over.
+    /// Ends the sessions whose device was replaced, removed or disabled, or whose password has changed, and those that
+    /// exceed the session lifetime.
     private func endSessions() {
-        // While the gateway is not sure of its clients, theirs are not over for good: they may log in again.
+        // While the store cannot be read, the access may still be valid: the reason permits clients to log in again.
         let reason: EndReason = errors.store != nil ? .shutdown : .removed
         for session in logins.over({ peers.password(of: $0) }) { login?.disconnect(session, reason) }
         let lifetime = settings.loginTunnel.sessionLifetimeSeconds
         guard lifetime > 0 else { return }
-        // Their clients may log in again immediately.
+        // The reason `.closed` permits these clients to log in again immediately.
         for session in logins.began(before: clock.nanoseconds() - Int64(lifetime) * 1_000_000_000) {
             login?.disconnect(session, .closed)
         }

@@ -24,7 +24,7 @@ package enum GatewayRuntimeError: Error, Hashable, Sendable, CustomStringConvert
         case .login(let error): "the login tunnel: \(error)"
         case .service(let error): error.description
         case .ended(let reason): "the tunnel has ended: \(reason)"
-        case .notStarted: "the tunnel was started before, or has been stopped"
+        case .notStarted: "the tunnel was already started, or was stopped"
         }
     }
 }

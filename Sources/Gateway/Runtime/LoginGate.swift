@@ -42,10 +42,10 @@ extension LoginJudgement.Refusal {
 
 extension GatewaySettings {
     /// The settings that a client of the login tunnel receives.
-    /// - Parameter families: the families that the gateway has configured; true for IPv6.
+    /// - Parameter families: The address families that the gateway has configured: `true` for IPv6, `false` for IPv4.
     func assignment(_ addresses: [IPAddress], families: Set<Bool>) -> Body.Assignment {
         let own = addresses.filter { families.contains($0.isIPv6) }
-        // A route of IPv6 leads nowhere without an address of it.
+        // Routes and name servers of a family are of no use without an address of the family.
         func fits(_ isIPv6: Bool) -> Bool { own.contains { $0.isIPv6 == isIPv6 } }
         return Body.Assignment(
             addresses: own.map { InterfaceAddress(host: $0) }, routes: routes.filter { fits($0.isIPv6) },

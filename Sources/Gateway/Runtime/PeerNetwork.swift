@@ -6,17 +6,18 @@ import PacketTunnelLinux
 package import TunnelIO
 package import TunnelServer
 
-/// Where packets go that come out of the tunnel: the host with its firewall, or memory.
+/// The network behind the tunnels: the host with its firewall, or memory.
 package protocol PeerNetwork: Sendable {
     /// Sets up the network, without peers.
-    /// - Returns: the devices, which the caller closes before it stops the network.
+    /// - Returns: The TUN devices. The caller must close them before it stops the network.
     func start() async throws(TunnelServerError) -> PeerNetworkDevices
     /// Adds, changes and removes the access of peers in one transaction. The changes are in effect when it returns.
     /// - Parameters:
-    ///   - changes: The access of each address, or network behind a peer; `nil` removes it. Empty to repeat what failed.
+    ///   - changes: The access of each changed address or network behind a peer; `nil` removes it. If it is empty, the
+    ///     call repeats failed changes.
     ///   - isComplete: Whether all other addresses and networks are removed.
-    ///   - released: Addresses whose former device's connections must end. If another device has them now, the call returns
-    ///     after an attempt to end them.
+    ///   - released: The addresses whose former device's connections must end. If another device has one of them now,
+    ///     the call returns after an attempt to end the connections.
     /// - Returns: All addresses and networks that are excluded now, each with the reason.
     func apply(
         _ changes: [IPPrefix: ClientAccess?], isComplete: Bool, released: Set<IPPrefix>
@@ -24,17 +25,17 @@ package protocol PeerNetwork: Sendable {
     /// Checks networks that devices are about to get.
     /// - Throws: `.subnet` for the first that no device may get.
     func check(subnets: [IPPrefix]) async throws(TunnelServerError)
-    /// Undoes everything.
+    /// Undoes all changes of the network.
     func stop() async
-    /// The state of the network. Any thread may ask.
+    /// The state of the network. Safe to read from any thread.
     var condition: NetworkState { get }
 }
 
 /// The TUN devices that a network provides for the tunnels.
 package struct PeerNetworkDevices: Sendable {
-    /// The first tunnel's: WireGuard's or, without that, the login tunnel's.
+    /// The device of the first tunnel: WireGuard, or the login tunnel if WireGuard is not served.
     package var device: any TunDevice
-    /// The second tunnel's, which is the login tunnel; `nil` in a network with one tunnel.
+    /// The device of the login tunnel if it is the second tunnel; `nil` in a network with one tunnel.
     package var login: (any TunDevice)?
     /// The gateway's own addresses that are configured now.
     package var addresses: [InterfaceAddress]
@@ -60,7 +61,7 @@ extension ServerNetwork: PeerNetwork {
 package struct MemoryPeerNetwork: PeerNetwork {
     private let devices: PeerNetworkDevices
 
-    /// - Parameter login: the device of the login tunnel.
+    /// - Parameter login: The device of the login tunnel.
     package init(_ device: any TunDevice, login: (any TunDevice)? = nil, addresses: [InterfaceAddress]) {
         devices = PeerNetworkDevices(device, login: login, addresses: addresses)
     }

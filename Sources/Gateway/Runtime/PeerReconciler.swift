@@ -6,15 +6,17 @@ import NetworkAddresses
 import TunnelServer
 import WireGuardCore
 
-/// The devices of the store, those of them that are admitted, and those that WireGuard and the network are known to have. A value without
-/// effects.
+/// The desired and the applied state of devices: the devices of the store, which of them have access, and the peers
+/// that WireGuard and the network are known to have. A value without side effects.
 ///
-/// No device has access that has expired or is denied, even if the store cannot be read.
+/// A device that has expired or is denied has no access, even if the store cannot be read.
 ///
-/// A round is ``withdraw()``, an update of ``engine``, an update of ``network``, ``admit(without:)``, and an update of ``engine``. WireGuard
-/// thus has a source of a device only while the network has that device's access for it, and no packet meets another device's rules.
+/// A round consists of ``withdraw()``, an update of ``engine``, an update of ``network``, ``admit(without:)``, and
+/// another update of ``engine``. WireGuard thus accepts packets from a source of a device only while the network has
+/// the device's access for that source, so no packet is filtered by another device's rules.
 struct PeerReconciler: Sendable {
-    /// A peer of WireGuard. A gateway has thousands: the sources share the memory of the device's.
+    /// A peer of WireGuard. The array of sources shares its memory with that of the device, because a gateway may have
+    /// thousands of peers.
     struct EnginePeer: Equatable, Sendable {
         var presharedKey: PresharedKey?
         var sources: [IPPrefix]
@@ -38,20 +40,22 @@ struct PeerReconciler: Sendable {
     /// The devices that have a key.
     private(set) var devices: [PublicKey: DeviceID] = [:]
     var engine = Reconciler<PublicKey, EnginePeer>()
-    /// The first update is complete, since an earlier process may have left connections of clients.
+    /// The first update replaces the whole state of the network, because an earlier process may have left connections
+    /// of clients.
     var network = Reconciler<IPPrefix, NetworkPeer>(isKnown: false)
     /// The addresses and networks that the network excludes, each with the reason.
     private(set) var refused: [IPPrefix: TunnelServerError] = [:]
     /// The keys whose desired peer may have changed.
     private var touchedKeys: Set<PublicKey> = []
-    /// The keys that are no longer a peer's, while WireGuard may still have them.
+    /// The keys that their device no longer has, each with the device. WireGuard may still have them.
     private(set) var leaving: [PublicKey: DeviceID] = [:]
-    /// The addresses and networks that a device had, until the network ends their connections. Another device may have them now, with
-    /// the same access.
+    /// The addresses and networks that a device has lost, until the network ends their connections. Another device may
+    /// have them now, with the same access.
     private(set) var released: Set<IPPrefix> = []
     /// Whether a complete feed has been read.
     private var hasAllDevices = false
-    /// The interface that logins' devices are behind; `nil` for the first one.
+    /// The interface of the login tunnel, through which logins' devices send packets; `nil` if it is the first
+    /// interface.
     private let loginTunnel: String?
     private let servesWireGuard: Bool
 
@@ -62,13 +66,14 @@ struct PeerReconciler: Sendable {
 
     // MARK: - Desired
 
-    /// Replaces the devices that have changed, and those that have expired or are denied since, or no longer are.
+    /// Replaces the devices that have changed in the store, and those whose access has ended or resumed by time or
+    /// denial.
     /// - Parameters:
     ///   - feed: The changes of the store, or `nil` if it cannot be read.
-    ///   - new: The denials of before the store was read. If it cannot be read, they are added to the former ones.
+    ///   - new: The denials, as read before the store. If the store cannot be read, they are added to the earlier ones.
     mutating func update(with feed: Feed<Peer>?, denials new: AccessDenials, at now: Date) {
         if feed == nil { denials.formUnion(new) } else { denials = new }
-        // Another device may have a released key or address next, so all are released before any is assigned.
+        // Release all keys and addresses before any is assigned, because another device may get a released one.
         var changed: [DeviceID] = []
         if let feed {
             for id in feed.removed { replace(id, with: nil, at: now) }
@@ -79,8 +84,9 @@ struct PeerReconciler: Sendable {
             for peer in feed.changed where replace(peer.deviceID, with: peer, at: now) { changed.append(peer.deviceID) }
             if feed.isComplete, !hasAllDevices {
                 hasAllDevices = true
-                // The address of a device that the store has never seen may have connections of an earlier device, which lost the address
-                // while no gateway ran or only the API did. Connections that the new device began right before a kill end too.
+                // A device that was never seen may have the address of an earlier device, which lost it while no
+                // gateway or only the API ran: end that device's connections. If this process follows a killed one,
+                // this may also end connections that the new device has just begun.
                 for peer in feed.changed where !peer.hasBeenSeen { released.formUnion(peer.sources) }
             }
         }
@@ -88,10 +94,11 @@ struct PeerReconciler: Sendable {
         for id in changed { assign(id) }
     }
 
-    /// Whether a device has expired since the last update, or is valid again since the clock was set back.
+    /// Whether the access of a device has ended or resumed since the last update: it has expired, or is valid again
+    /// because the clock was set back.
     func isDue(at now: Date) -> Bool { peers.values.contains { isDue($0, at: now) } }
 
-    /// The devices that have expired or are denied since the last update, or no longer are.
+    /// The devices whose access has ended or resumed since the last update.
     private func due(at now: Date) -> [DeviceID] { peers.values.lazy.filter { isDue($0, at: now) }.map(\.deviceID) }
 
     private func isDue(_ peer: Peer, at now: Date) -> Bool {
@@ -105,13 +112,13 @@ struct PeerReconciler: Sendable {
     }
 
     /// Replaces a device, and releases its key and sources that it no longer has.
-    /// - Returns: Whether WireGuard or the network must have the device, and another state of it than before.
+    /// - Returns: Whether the device has access, in another state than before.
     @discardableResult
     private mutating func replace(_ id: DeviceID, with peer: Peer?, at now: Date) -> Bool {
         let old = served(id)
         var peer = peer
         if let present = peers[id] {
-            // Equal lists are stored once.
+            // Keep the present list if it is equal, so that it is in memory only once.
             if peer?.sources == present.sources { peer?.sources = present.sources }
             if peer?.rules == present.rules { peer?.rules = present.rules }
         }
@@ -138,7 +145,7 @@ struct PeerReconciler: Sendable {
         }
     }
 
-    /// Has WireGuard and the network have a device.
+    /// Makes a device's key and sources part of the desired state.
     private mutating func assign(_ id: DeviceID) {
         guard let peer = served(id) else { return }
         if let key = peer.publicKey {
@@ -152,19 +159,19 @@ struct PeerReconciler: Sendable {
 
     private func owner(of prefix: IPPrefix) -> DeviceID? { network.desired[prefix]?.device }
 
-    /// The access that the network must give.
+    /// The access of the peer in the form of the network.
     func access(_ peer: NetworkPeer) -> ClientAccess {
         ClientAccess(
             rules: peer.rules, tunnel: peer.isLogin ? loginTunnel : nil,
             prefixes: peer.sources.count > 1 ? peer.sources : [])
     }
 
-    /// Removes peers, and sources of peers, that are no longer desired from those of WireGuard. This precedes a change of the network,
-    /// so that no packet meets another device's rules.
+    /// Removes peers and sources that are no longer desired from WireGuard's desired state. Call it before the network
+    /// changes, so that no packet is filtered by another device's rules.
     mutating func withdraw() {
         for key in touchedKeys {
             guard var old = engine.desired[key] else { continue }
-            // A key that has left a device may be another device's peer next.
+            // Remove a key that a device has lost, even if it is already the key of another device.
             if let new = enginePeer(key), leaving[key] == nil {
                 if old.sources != new.sources { old.sources.removeAll { !new.sources.contains($0) } }
                 engine.setDesired(old, for: key)
@@ -174,21 +181,21 @@ struct PeerReconciler: Sendable {
         }
     }
 
-    /// Adds the desired peers to those of WireGuard, once the network has them.
+    /// Adds peers and sources to WireGuard's desired state. Call it after the network has their access.
     /// - Parameter refused: The addresses and networks that the network excludes. Packets from there are dropped.
     mutating func admit(without refused: [IPPrefix: TunnelServerError]) {
         let changed = Set(self.refused.keys).symmetricDifference(refused.keys)
         touchedKeys.formUnion(changed.compactMap { owner(of: $0).flatMap { peers[$0]?.publicKey } })
         self.refused = refused
-        // WireGuard may still have a key that is leaving: it is removed before it can be another device's.
+        // Skip keys that WireGuard has not removed yet: a key must be removed before it becomes another device's.
         for key in touchedKeys where leaving[key] == nil { engine.setDesired(enginePeer(key), for: key) }
         touchedKeys.formIntersection(leaving.keys)
     }
 
-    /// Records that WireGuard has none of the keys that left.
+    /// Records that WireGuard has removed all keys in ``leaving``.
     mutating func recordLeft() { leaving = [:] }
 
-    /// Records that the network ends the connections of all released addresses.
+    /// Forgets the released addresses, because the network now ends their connections.
     mutating func recordReleased() { released = [] }
 
     /// The peer with this key; `nil` if no admitted device has it.
@@ -210,13 +217,13 @@ struct PeerReconciler: Sendable {
     /// Whether WireGuard and the network have all devices, except for those that are excluded.
     var isCurrent: Bool { engine.isCurrent && network.isCurrent && touchedKeys.isEmpty }
 
-    /// Whether the network has a device's access in place. It stays true while the access of other devices is being applied.
+    /// Whether the network has applied a device's access. It stays `true` while the access of other devices is applied.
     func isInNetwork(_ id: DeviceID) -> Bool {
         guard let sources = served(id)?.sources else { return false }
         return sources.allSatisfy { refused[$0] == nil && network.isApplied($0) }
     }
 
-    /// The devices that are excluded, in whole or in part, each with the reasons.
+    /// The devices with an excluded key, address or network, each with the reasons.
     var exclusions: [(device: DeviceID, reason: String)] {
         var reasons: [DeviceID: [String]] = [:]
         for (prefix, error) in refused { if let id = owner(of: prefix) { reasons[id, default: []].append("\(error)") } }
@@ -239,7 +246,7 @@ struct PeerReconciler: Sendable {
 }
 
 extension UAPIPeerUpdate {
-    /// Adds a peer, or gives it exactly this preshared key and these sources.
+    /// Adds a peer with this pre-shared key and these sources, or replaces those of an existing peer.
     init(_ key: PublicKey, _ peer: PeerReconciler.EnginePeer) {
         self.init(publicKey: key)
         presharedKey = peer.presharedKey.map { .set($0) } ?? .clear

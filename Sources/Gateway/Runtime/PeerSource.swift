@@ -10,7 +10,7 @@ package protocol PeerSource: Sendable {
     /// Returns the peers that have changed.
     /// - Parameter sequence: The last change that the caller knows. If it is `nil` or too old, the feed has all peers.
     func peers(after sequence: Int64?, _ caller: Caller) async throws(GatewayError) -> Feed<Peer>
-    /// Decides on a login to the login tunnel, and leases addresses.
+    /// Authenticates a login to the login tunnel, and leases addresses.
     func logIn(_ request: LoginRequest, _ caller: Caller) async throws(GatewayError) -> LoginJudgement
     /// Leases addresses for a login with a ticket, whose password needs no check.
     /// - Parameter isOwnSession: Whether the device's current session is the one in which the ticket was issued.
@@ -22,7 +22,7 @@ package protocol PeerSource: Sendable {
     func isKnownLogin(_ login: String, from source: IPAddress) -> Bool
     /// The devices, users and passwords that are denied, even if the store admits them. Read it before the store.
     var denials: AccessDenials { get }
-    /// Yields when there may be new changes, and once at the start.
+    /// Returns a stream that yields once at the start, and then when there may be new changes.
     func changeSignals() -> AsyncStream<Void>
     /// Adds the traffic counted since the last call.
     func record(_ activity: [DeviceActivity], _ caller: Caller) async throws(GatewayError)

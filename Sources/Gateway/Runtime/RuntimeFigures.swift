@@ -8,20 +8,20 @@ package import TunnelServer
 
 /// A snapshot of a running gateway for `status` and the metrics.
 package struct RuntimeFigures: Sendable {
-    /// Whether WireGuard is served. Without it there are no peers, and nothing that WireGuard counts.
+    /// Whether the gateway serves WireGuard. If not, there are no peers, and WireGuard's counters are zero.
     package var servesWireGuard = true
     /// Devices that are peers.
     package var peers = 0
     /// The devices with a handshake in the last three minutes, the lifetime of a session.
     package var online = 0
-    /// Datagrams' bytes since the start.
+    /// The bytes of the current peers' datagrams, received and sent.
     package var received: UInt64 = 0
     package var sent: UInt64 = 0
     /// Handshakes since the start.
     package var handshakes: UInt64 = 0
     /// Packets and datagrams that were not passed on, by cause.
     package var drops = DropCounters()
-    /// Packets that wait for a session of their peer, plus handshake messages that wait to be sent.
+    /// The packets that wait for a session of their peer, and the handshake messages that wait to be sent.
     package var waitingPackets = 0
     package var waitingMessages = 0
     package var network = NetworkState()
@@ -30,12 +30,12 @@ package struct RuntimeFigures: Sendable {
     /// Whether all devices of the store are applied, except for excluded ones.
     package var isCurrent = false
     package var readiness = Readiness()
-    /// Rounds in which changes were applied since the start, and those that failed.
+    /// The rounds since the start, and those of them that failed.
     package var rounds = 0
     package var failedRounds = 0
     /// The UDP port; `nil` while the tunnel does not listen.
     package var port: UInt16?
-    /// The login tunnel's; nil without one.
+    /// The figures of the login tunnel; `nil` if it is not served.
     package var login: LoginFigures?
 
     package init() {}
@@ -43,13 +43,15 @@ package struct RuntimeFigures: Sendable {
 
 /// The state that `/ready` reports.
 package struct Readiness: Hashable, Sendable {
-    /// Whether the last round of changes was applied, no round has run for longer than a second, and packets are forwarded.
+    /// Whether the last round of changes was applied, no round has been in progress for more than a second, and packets
+    /// are forwarded.
     package var isReady: Bool
     /// The parts of the gateway that are not in effect.
     package var problems: [NetworkProblem]
-    /// The devices that are excluded, since the kernel or WireGuard refuses a value. The other devices are served.
+    /// The devices that are excluded because the kernel or WireGuard refuses a value. The other devices are served.
     package var exclusions: [NetworkProblem]
-    /// The ends of access that are in effect and not saved, and a database that refuses writes. Devices are served.
+    /// The ends of access that are in effect but not saved, and the failure of a database that refuses writes. Devices
+    /// are served.
     package var unsaved: [NetworkProblem] = []
 
     package init(isReady: Bool = true, problems: [NetworkProblem] = [], exclusions: [NetworkProblem] = []) {
@@ -63,7 +65,7 @@ package struct LoginFigures: Sendable {
     /// Logins since the start.
     package var accepted = 0
     package var refused = 0
-    /// IP packets' bytes since the start.
+    /// The bytes of IP packets since the start, received and sent.
     package var received = 0
     package var sent = 0
     /// Packets and datagrams that were not passed on, by cause.

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The sessions of the login tunnel, and which devices they have. A value: it does nothing itself.
+/// The sessions of the login tunnel, each with its device. A value without side effects.
 struct RuntimeLogins<ID: Hashable & Sendable>: Sendable {
     struct Session: Sendable {
         let device: DeviceID
         /// The stored password that the session's password was compared with.
         let password: StoredPassword
-        /// Later sessions have higher ones.
+        /// The number of the session. Later sessions have higher numbers.
         let number: Int
         /// The time of its beginning, or of the password check before the ticket that it began with, in nanoseconds.
         let since: Int64
@@ -25,11 +25,11 @@ struct RuntimeLogins<ID: Hashable & Sendable>: Sendable {
         sessions.values.filter { !$0.isLeaving }.sorted { $0.number < $1.number }.map(\.device)
     }
 
-    /// How many sessions there are.
+    /// The number of sessions that no other session has replaced.
     var count: Int { sessions.values.count { !$0.isLeaving } }
 
     /// Begins a session.
-    /// - Returns: those that end since it has their device.
+    /// - Returns: The sessions that must end because the new session has their device.
     mutating func begin(
         _ id: ID, _ device: DeviceID, _ password: StoredPassword, at now: Int64 = 0, ticketNumber: UInt64 = 0
     ) -> [ID] {
@@ -48,18 +48,19 @@ struct RuntimeLogins<ID: Hashable & Sendable>: Sendable {
         }
     }
 
-    /// The sessions that began before a time, and do not end for another reason.
+    /// The sessions that began before a time, except those that another session has replaced.
     func began(before time: Int64) -> [ID] {
         sessions.filter { !$0.value.isLeaving && $0.value.since < time }.map(\.key)
     }
 
-    /// Forgets a session that is over.
+    /// Removes an ended session, and returns it.
     mutating func end(_ id: ID) -> Session? { sessions.removeValue(forKey: id) }
 
-    /// The sessions that must end: another session has their device, or the device no longer accepts their password. Call
-    /// this repeatedly: a session that is asked to end before its client has its answer has not begun yet, and does not
-    /// receive the request.
-    /// - Parameter password: the password that a session of a device must have been started with; `nil` for none.
+    /// The sessions that must end, because another session has their device or the device no longer accepts their
+    /// password. Call this repeatedly: a request to end a session has no effect before the client has received the
+    /// answer to its login.
+    /// - Parameter password: Returns the password with which a session of a device must have begun; `nil` if the device
+    ///   must not have a session.
     func over(_ password: (DeviceID) -> StoredPassword?) -> [ID] {
         sessions.filter { $0.value.isLeaving || password($0.value.device) != $0.value.password }.map(\.key)
     }

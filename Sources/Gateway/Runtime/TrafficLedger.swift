@@ -14,7 +14,7 @@ struct TrafficLedger: Sendable {
         case session(ClientID)
     }
 
-    /// The counters of a key, from zero each time that it becomes a peer, or of a session.
+    /// The counters of a session, or of a key, whose counters start at zero each time that the key becomes a peer.
     struct Count: Equatable {
         var traffic = Device.Traffic()
         var lastHandshake: WallTime?
@@ -24,8 +24,8 @@ struct TrafficLedger: Sendable {
     private var seen: [Source: Count] = [:]
     private var waiting: [DeviceID: DeviceActivity] = [:]
 
-    /// Adds a device's current counters.
-    /// - Parameter isThere: whether the device is online even if it sends no data.
+    /// Adds the differences between a source's current and last counters to the activity of a device.
+    /// - Parameter isThere: Whether the device is online even if it sends no data.
     mutating func record(
         _ count: Count, of source: Source, _ device: DeviceID, at now: Date, isThere: Bool = false
     ) {
@@ -43,10 +43,10 @@ struct TrafficLedger: Sendable {
         waiting[device] = activity
     }
 
-    /// Records that a key is no longer a peer, or that a session has ended.
+    /// Forgets the counters of a key that is no longer a peer, or of a session that has ended.
     mutating func forget(_ source: Source) { seen[source] = nil }
 
-    /// Removes and returns the activity that is to be stored.
+    /// Returns the activity to store, and clears it.
     mutating func drain() -> [DeviceActivity] {
         defer { waiting = [:] }
         return Array(waiting.values)

@@ -28,9 +28,9 @@ enum AccessEnd: Hashable, Sendable {
     case disabledDevice(DeviceID)
     case disabledUser(UserID)
     case removedPassword(UserID)
-    /// The user has another password.
+    /// The user gets another password.
     case changedPassword(UserID, StoredPassword)
-    /// The token is revoked, with the device of its slot.
+    /// The token is revoked, and the device of its slot is removed.
     case revokedToken(TokenID, SecretHash, slot: DeviceID?)
     case revokedInvitation(InvitationID, SecretHash)
 
@@ -48,7 +48,7 @@ enum AccessEnd: Hashable, Sendable {
         }
     }
 
-    /// The user whose password it ends.
+    /// The user whose password this end denies; `nil` for ends of other kinds.
     fileprivate var passwordOwner: UserID? {
         switch self {
         case .removedPassword(let id), .changedPassword(let id, _): id
@@ -57,8 +57,7 @@ enum AccessEnd: Hashable, Sendable {
     }
 }
 
-/// The ends of access that are in effect and that the store does not have yet. A pure value: it performs no side
-/// effects.
+/// The ends of access that are in effect but that the store has not saved yet. A value without side effects.
 struct AccessEnds: Sendable {
     struct Entry: Sendable {
         let end: AccessEnd
@@ -66,8 +65,8 @@ struct AccessEnds: Sendable {
         /// Whether the store has refused this entry, so that `/ready` reports it as not saved.
         var isRefused = false
 
-        /// Whether this entry ends a password, and the other end is a later one of the same user's password. The store
-        /// gets the ends in the order of the requests: an entry that it has not refused yet is later.
+        /// Whether this entry ends a user's password, and `other` is a later end of the same user's password. The store
+        /// receives the ends in the order of the requests, so an entry that the store has not refused yet is later.
         fileprivate func isReplaced(by other: AccessEnd) -> Bool {
             guard let owner = other.passwordOwner else { return false }
             return isRefused && end != other && end.passwordOwner == owner

@@ -4,7 +4,7 @@
 package import CTunnelSystem
 package import NetworkAddresses
 
-/// The requester of an operation. Only ``GatewayService`` makes the callers that a secret identifies.
+/// The requester of an operation. Only ``GatewayService`` makes callers that are identified by a secret.
 package struct Caller: Hashable, Sendable {
     package enum Who: Hashable, Sendable {
         /// A token of scope `admin`.
@@ -18,7 +18,7 @@ package struct Caller: Hashable, Sendable {
         case local(uid_t)
         /// The gateway itself: timers and the runtime.
         case gateway
-        /// A request without a credential, or whose credential its route checks.
+        /// A request without a credential, or a request whose route checks the credential.
         case nobody
     }
 

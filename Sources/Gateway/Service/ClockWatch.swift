@@ -4,11 +4,11 @@
 import FoundationEssentials
 import Synchronization
 
-/// Detects jumps of the wall clock by comparing it with a clock that never jumps and counts even while the machine is
-/// suspended.
+/// Detects jumps of the wall clock. It compares the wall clock with a clock that never jumps and that counts even while
+/// the machine is suspended.
 ///
-/// After a jump or a start of the process, the time is certain once it has persisted for ten minutes. A pure value: it
-/// performs no side effects.
+/// After a jump, and after the start of the process, the time is certain once it has persisted for ten minutes. A value
+/// without side effects.
 struct ClockWatch: Sendable {
     /// A change that an observation has found.
     enum Change: Hashable, Sendable {
@@ -42,7 +42,7 @@ struct ClockWatch: Sendable {
     /// Whether the wall clock shows its accepted time. The time at the start of the process counts as accepted.
     var isSteady: Bool { Self.isNear(current, accepted) }
 
-    /// Whether the wall clock shows a time that has persisted.
+    /// Whether the wall clock shows its accepted time, and this time has persisted.
     var isCertain: Bool { isSteady && isSettled }
 
     /// Compares readings of both clocks.

@@ -20,7 +20,7 @@ package enum GatewayError: Error, Hashable, Sendable {
     case invitationUsed
     /// The caller may not do this.
     case forbidden
-    /// There were too many recent failures. Secrets are not checked before this number of seconds has passed.
+    /// There were too many recent failures. The gateway checks no secret before this number of seconds has passed.
     case tooManyFailures(retryAfterSeconds: Int)
     /// The caller's credential is valid but made too many changes. The next one is possible after this number of
     /// seconds.
@@ -48,7 +48,8 @@ package enum GatewayError: Error, Hashable, Sendable {
     case nonceUnknown
     /// The proof of a rotation is wrong.
     case proofWrong
-    /// An earlier request with the same creation key had different content, or its reply is no longer known.
+    /// An earlier request with the same creation key had different content, or the gateway no longer has the reply to
+    /// it.
     case creationConflict(subject: String?)
     /// A next server key is announced already, or no key is announced.
     case serverKeyRotation(String)

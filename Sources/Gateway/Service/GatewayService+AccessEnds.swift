@@ -8,7 +8,7 @@ import Provisioning
 import Synchronization
 import TunnelSystem
 
-// The end of access takes effect first. It is written as soon as the store accepts it.
+// An end of access takes effect in memory first. The store saves it as soon as it accepts writes.
 
 extension GatewayService {
     /// The devices, users and passwords that are denied, even if the store admits them. Read this before you read the
@@ -63,9 +63,9 @@ extension GatewayService {
                 switch saved {
                 case .success(.some):
                     self.logger.notice("saved an end of access that was already in effect: \(entry.end.text)")
-                // Each further write could wait as long for a database that another process has locked. The next call
-                // starts with other ends, so that an end whose write always fails does not delay them. The last call
-                // has no next one.
+                // Stop here: each further write could wait as long for a database that another process has locked. The
+                // next call starts with other ends, so that an end whose write always fails does not delay them. The
+                // last call has a time limit instead, because no other call follows.
                 case .success(nil): guard let end, self.nanoseconds < end else { return }
                 case .failure: break
                 }
@@ -73,8 +73,8 @@ extension GatewayService {
         }
     }
 
-    /// - Parameter isNew: Whether an error of this request cancels the end. The reply to an earlier request may have
-    ///   reported the end as in effect.
+    /// - Parameter isNew: Whether an error of this request cancels the end of access. It must be `false` if the reply
+    ///   to an earlier request may have reported the end as in effect.
     private func save<Saved: Sendable>(
         _ end: AccessEnd, _ audit: AuditRecord, isNew: Bool,
         _ operation: @Sendable () async throws(GatewayError) -> Saved
@@ -86,7 +86,7 @@ extension GatewayService {
         } catch {
             if case .unavailable(let reason) = error {
                 ends.withLock { ends in
-                    // A request that permits access may have removed it.
+                    // Add the end again, because a request that permits access may have removed it.
                     ends.add(end, audit)
                     ends.markRefused(end)
                 }
@@ -98,8 +98,8 @@ extension GatewayService {
         }
     }
 
-    /// Removes an end that the store has, or that is not valid. The store was changed before, so that a reader of the
-    /// store sees the change.
+    /// Removes an end of access that the store has saved, or that is not valid. The caller must have changed the store
+    /// before, so that readers of the store see the change.
     private func forget(_ end: AccessEnd) {
         ends.withLock { $0.remove(end) }
         signalChange()
@@ -143,7 +143,7 @@ extension GatewayService {
 
     // MARK: - Reading
 
-    /// Refuses a device whose access has ended, even if the store admits it.
+    /// Refuses a device whose access has ended, even if the store still permits the access.
     func checkEnds(_ found: DeviceOfUser) throws(GatewayError) {
         let ends = ends.withLock { $0 }
         guard !ends.removes(found.device.id), !ends.contains(.removedUser(found.user.id)) else { throw .deviceUnknown }
@@ -151,7 +151,7 @@ extension GatewayService {
         guard !ends.denials.devices.contains(found.device.id) else { throw .deviceDisabled }
     }
 
-    /// The device as it is in effect.
+    /// The device with the ends of access that are in effect but not saved.
     func inEffect(_ device: Device) -> Device {
         guard denials.devices.contains(device.id) else { return device }
         var device = device
@@ -159,7 +159,7 @@ extension GatewayService {
         return device
     }
 
-    /// The user as it is in effect.
+    /// The user with the ends of access that are in effect but not saved.
     func inEffect(_ user: User) -> User {
         let ends = ends.withLock { $0 }
         var user = user
@@ -170,7 +170,7 @@ extension GatewayService {
         return user
     }
 
-    /// The token as it is in effect.
+    /// The token, revoked if a revocation is in effect but not saved.
     func inEffect(_ token: Token) -> Token {
         guard let time = revocation(of: token.hash) else { return token }
         var token = token
@@ -178,7 +178,7 @@ extension GatewayService {
         return token
     }
 
-    /// The invitation as it is in effect.
+    /// The invitation, revoked if a revocation is in effect but not saved.
     func inEffect(_ invitation: IssuedInvitation) -> IssuedInvitation {
         guard let time = revocation(of: invitation.hash) else { return invitation }
         var invitation = invitation
@@ -191,7 +191,7 @@ extension GatewayService {
 
     // MARK: - A store that refuses writes
 
-    /// Runs an operation of the store that writes. `/ready` reports its failure.
+    /// Runs a write operation of the store. `/ready` reports a failure.
     func written<Result>(
         _ subject: String, _ operation: @autoclosure () async throws(StoreError) -> Result
     ) async throws(GatewayError) -> Result {
@@ -204,7 +204,7 @@ extension GatewayService {
         }
     }
 
-    /// Logs an error that may be frequent: each text once a minute.
+    /// Logs an error that may be frequent. Each text is logged at most once a minute.
     package func logFailure(_ text: String) {
         let time = nanoseconds
         if state.withLock({ $0.failures.allows(text, at: time) }) { logger.error("\(text)") }
@@ -244,8 +244,8 @@ extension GatewayService {
         ]
     }
 
-    /// Tries a last time to save the ends of access and the misuses of invitations, as many as the limit allows. Logs
-    /// those that are not saved.
+    /// Tries a last time to save the ends of access and the misuses of invitations, within the limit. Logs those that
+    /// are not saved.
     /// - Parameter limit: The longest wait for a database that does not answer.
     /// - Returns: Whether the database has answered.
     @discardableResult

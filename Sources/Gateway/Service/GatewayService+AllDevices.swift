@@ -31,7 +31,8 @@ extension GatewayService {
         return found
     }
 
-    /// Refuses a device of a login. Rules and subnets need a permanent device, since the next login may get another one.
+    /// Refuses a device of a login. Rules and subnets need a permanent device, because the user's next login may get
+    /// another device.
     func checkLasts(_ id: DeviceID) async throws(GatewayError) {
         guard try await find(id).device.kind != .login else {
             throw .invalid(
@@ -53,7 +54,7 @@ extension GatewayService {
         }
     }
 
-    /// Makes a device for a stock client. Its configuration file is written from the grant.
+    /// Makes a device for a stock client, whose configuration file is written from the returned grant.
     package func addDevice(
         _ draft: DeviceDraft, creationKey: String? = nil, _ caller: Caller
     ) async throws(GatewayError) -> Created<EnrolmentGrant> {
@@ -63,7 +64,7 @@ extension GatewayService {
         try check(draft, .create)
         var random = random
         let id = DeviceID(using: &random)
-        // The draft has the user: it is a required member.
+        // The user is a placeholder until the draft, which must contain the user, is applied.
         var device = Device(id: id, userID: id, kind: .exported, name: "", publicKey: nil, keyAt: now, createdAt: now)
         let text = draft.canonicalText(standard: device)
         draft.apply(to: &device)

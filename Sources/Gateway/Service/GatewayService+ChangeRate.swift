@@ -6,7 +6,7 @@ import Synchronization
 import TunnelSystem
 import WireGuardCore
 
-/// The origin of changes that share a limit.
+/// A source of changes. The changes of one source share a rate limit.
 enum ChangeSource: Hashable, Sendable {
     /// A device that changes itself, or a slot that a client changes.
     case device(DeviceID)
@@ -26,7 +26,8 @@ struct PendingMisuses: Sendable {
     var refusedAt = Int64.min
 }
 
-// A source may make two changes a second, with a burst of five, so that no valid credential can fill the disk.
+// A source may make two changes a second, with a burst of five, so that a client with a valid credential cannot fill
+// the disk.
 
 extension GatewayService {
     /// Counts a change against the rate of its source.
@@ -42,7 +43,7 @@ extension GatewayService {
 
     /// Records the misuse of an invitation. Misuses beyond the rate are counted in memory. They are recorded with a
     /// later one, a minute after the first of them (``sweep(busy:_:)``), or at the end of the process.
-    /// - Parameter isLimited: Whether the source of the request must wait.
+    /// - Parameter isLimited: Whether the source of the request must wait because it has too many failures.
     func recordMisuse(_ enrolment: Enrolment, isLimited: Bool) async {
         guard case .invitation(let hash) = enrolment.secret else { return }
         let time = nanoseconds
@@ -64,18 +65,19 @@ extension GatewayService {
             state.misuses.keys.compactMap { hash in state.misuses[hash].map { (hash, $0) } }
                 .filter { $0.1.since <= latest }
         }
-        // The latest refused one comes last, so that one that always fails does not delay the others.
+        // Start with the misuses that the store has not refused recently, so that one that always fails does not delay
+        // the others.
         for (hash, _) in due.sorted(by: { $0.1.refusedAt < $1.1.refusedAt }) {
             let pending = state.withLock { state in
                 defer { state.misuses[hash] = nil }
                 return state.misuses[hash]
             }
-            // A store that has refused one will probably refuse the rest too.
+            // Stop after a refusal, because the store will probably refuse the rest too.
             if let pending, await !write(pending, of: hash) { return }
         }
     }
 
-    /// - Returns: `false` if the store has refused it. It is then counted in memory again.
+    /// - Returns: `false` if the store has refused the write. The misuses are then counted in memory again.
     private func write(_ pending: PendingMisuses, of hash: SecretHash) async -> Bool {
         var misuse = pending.latest
         misuse.misuses = pending.count
@@ -84,7 +86,7 @@ extension GatewayService {
             _ = try await written("device", try await store.enrol(counted))
             return true
         } catch {
-            // The store has logged its failure. The request is refused either way.
+            // The failure was already logged, and the request is refused in any case.
             let time = nanoseconds
             state.withLock { state in
                 var later = state.misuses[hash] ?? pending

@@ -45,7 +45,7 @@ extension GatewayService {
             credentialHash: SecretHash(request.credential), name: request.name, platform: request.platform,
             expiresAt: lifetime > 0 ? now.addingTimeInterval(Double(lifetime)) : nil, limits: limits(at: now), now: now,
             source: source)
-        // A misuse is recorded separately.
+        // Let the store record no misuse: `recordMisuse` does, with a rate limit.
         enrolment.misuses = 0
         let wanted = enrolment
         switch try await stored("device", try await store.enrol(wanted)) {
@@ -79,7 +79,7 @@ extension GatewayService {
         let keys = state.withLock { $0.keys }
         var scalar = Bytes32(copying: keys.current.secret)
         defer { scalar.wipe() }
-        // A point of low order has no shared secret with any key (RFC 7748 section 6.1).
+        // A key that is a point of low order has no shared secret with any key (RFC 7748 section 6.1).
         guard !key.isZero, var shared = X25519.sharedSecret(secret: scalar, publicKey: Bytes32(key)) else {
             throw .invalid(field: field, problem: "must be a valid key")
         }
@@ -100,9 +100,10 @@ extension GatewayService {
     package func renew(_ caller: Caller) async throws(GatewayError) -> EnrolmentGrant {
         let found = try await own(caller)
         let lifetime = settings.deviceLifetimeSeconds
-        // A device never renews beyond the expiry that an administrator has set.
+        // A renewal must not exceed the expiry that an administrator has set.
         let end = min(now.addingTimeInterval(Double(lifetime)), found.device.expiryLimit ?? .distantFuture)
-        // Renewals within a minute get no audit entry, and none is made with a time that may be wrong.
+        // Change nothing if the expiry moves by at most a minute, which saves an audit entry, or if the time may be
+        // wrong.
         guard lifetime > 0, let before = found.device.expiresAt, end.timeIntervalSince(before) > 60,
             observeClock().isSteady
         else { return try grant(found) }
@@ -169,7 +170,7 @@ extension GatewayService {
         }
         let hash = SecretHash(secret)
         let token = try await stored("token", try await store.token(hash))
-        // Other secrets are refused here, because the addresses of requests appear in logs.
+        // Refuse other secrets: the token is in the request's query, and queries may be logged.
         guard let token, token.scope == .addKey else { throw failure(.unauthorized, bearer, source) }
         guard inEffect(token).revokedAt == nil, !token.isExpired(at: now), let slot = token.deviceID else {
             throw .tokenExpired

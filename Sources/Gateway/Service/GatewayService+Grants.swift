@@ -27,7 +27,7 @@ extension GatewayService {
             // An IPv6 route is useless without an IPv6 address.
             routes: settings.routes.filter { families.contains($0.isIPv6) }, mtu: settings.mtu,
             keepaliveSeconds: settings.keepaliveSeconds, presharedKey: presharedKey(of: device),
-            // Early enough for two attempts before the expiry.
+            // At most half of the remaining lifetime, so that there is time for a second attempt.
             renewAfterSeconds: max(min(Int64(settings.renewAfterSeconds), (expiresIn ?? .max) / 2), 1), serverTime: now,
             pins: pins)
     }
@@ -50,8 +50,8 @@ extension GatewayService {
         ]
     }
 
-    /// The pre-shared key of this device and the gateway. It is derived from a key in the gateway's folder, and is in
-    /// no database. PIA's clients have none.
+    /// The pre-shared key of the device and the gateway; `nil` for PIA's clients, or if the settings disable these
+    /// keys. It is derived from a key in the gateway's folder, and never stored in the database.
     func presharedKey(of device: Device) -> PresharedKey? {
         guard settings.usesPresharedKeys, device.kind != .addKey else { return nil }
         let key = unsafe presharedMaster.secret.withBytes { bytes in

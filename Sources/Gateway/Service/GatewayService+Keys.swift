@@ -6,8 +6,8 @@ import Logging
 import Synchronization
 import WireGuardCore
 
-// The gateway has one active key, because an interface has one. Grants announce the next key with the time of the
-// switch. Devices try it when the old key no longer answers.
+// The gateway has one active key, because a WireGuard interface has one private key. Grants announce the next key and
+// the time of the switch. Devices try the next key when the old key no longer answers.
 
 extension GatewayService {
     package var serverKeys: ServerKeys { state.withLock { $0.keys } }
@@ -50,8 +50,8 @@ extension GatewayService {
         try await recordKeyChange(record(.serverKeyRotationCancelled, "gateway", caller))
     }
 
-    /// Makes the next key the active key if its time has passed and is certain. If this process announced the key, it
-    /// has measured the time since then, unless the clock has jumped.
+    /// Makes the next key the active key if the time of the switch has passed and the time is certain. If this process
+    /// announced the key, it measures the time since then itself, unless the clock has jumped.
     func switchServerKey(_ watch: ClockWatch) async throws(GatewayError) {
         let now = now
         let isDue = state.withLock { state in
@@ -68,7 +68,7 @@ extension GatewayService {
             record(.serverKeySwitched, "gateway", .gateway, ["key": keys.current.publicKey.base64]))
     }
 
-    /// Changes the keys, on disk first, so that the runtime uses the same keys after a restart.
+    /// Changes the keys, on disk first, so that the same keys are in use after a restart.
     private func change(
         _ body: (inout ServerKeys) throws(GatewayError) -> Void
     ) throws(GatewayError) -> ServerKeys {

@@ -28,14 +28,15 @@ package struct LoginRequest: Sendable {
 
 /// The result of a login.
 package enum LoginJudgement: Equatable, Sendable {
-    /// A session of this device, which lasts while the user has this password.
+    /// The login was accepted: a session of this device with these addresses. It lasts while the user has this
+    /// password.
     case accepted(DeviceID, StoredPassword, [IPAddress])
     case refused(Refusal)
 
     package enum Refusal: Equatable, Sendable {
         /// A wrong password or an unknown login; the two are indistinguishable.
         case wrong
-        /// There were too many failures or logins recently. Attempts are refused for this time.
+        /// There were too many failures or logins recently. Attempts are refused for this number of seconds.
         case tooEarly(seconds: Int)
         /// The password was right, but the user is disabled or has expired.
         case disabled, expired
@@ -47,15 +48,15 @@ package enum LoginJudgement: Equatable, Sendable {
 }
 
 extension GatewayService {
-    /// Sets or removes the password with which a user logs in to the login tunnel. Sessions that began with the old password end.
+    /// Sets or removes a user's password for the login tunnel. Sessions that began with the old password end.
     ///
-    /// Even if the database refuses writes, the old password ends. A new one permits logins once it is saved.
+    /// The old password is denied even if the database refuses writes. A new password permits logins once it is saved.
     /// - Throws: `.unavailable` if the database refuses the first password of a user, who then has none.
     package func setPassword(
         of id: UserID, _ password: [UInt8]?, _ caller: Caller
     ) async throws(GatewayError) -> User {
         try caller.check(.manage)
-        // A login reads the user again if this happens during its comparison.
+        // The counter makes a login that is being compared read its user again.
         defer { passwordChanges.add(1, ordering: .sequentiallyConsistent) }
         let audit = record(.userChanged, "user:\(id)", caller, ["password": "changed"])
         guard let password else {
@@ -69,7 +70,8 @@ extension GatewayService {
                     "must have at least \(PasswordHash.fewestCharacters) characters and at most \(PasswordHash.mostBytes) bytes"
             )
         }
-        // The protocol of the login tunnel limits a login's bytes; characters may have several bytes.
+        // The login tunnel's protocol limits a login to 128 bytes. A login within the limit of characters may have
+        // more.
         let user = try await user(id, caller)
         guard user.login.utf8.count <= 128 else {
             throw .invalid(
@@ -126,11 +128,11 @@ extension GatewayService {
         _ request: LoginRequest, _ user: User?, _ changes: Int
     ) async throws(GatewayError) -> LoginJudgement? {
         let source = request.source.address
-        // This is read for known logins too, so that both take the same time.
+        // Read this for known logins too, so that known and unknown logins take the same time.
         let other = try await password(forUnknown: request.login)
         let isRight = try await passwords.matches(user?.password, orAsCostlyAs: other, request.password)
         guard let user, let password = user.password, isRight else {
-            // Read the store again only after a change, because guesses are frequent.
+            // Read the user again only after a password has changed, because wrong guesses are frequent.
             if changes != passwordChanges.load(ordering: .sequentiallyConsistent),
                 try await self.user(of: request)?.password != user?.password
             {
@@ -143,7 +145,7 @@ extension GatewayService {
         if denials.passwords.contains(user.id) {
             // The password was changed or removed during the comparison.
             guard inEffect(user).password == password else { return nil }
-            // The store still has another password, so it would refuse the lease.
+            // The store still has the previous password, so it would refuse the lease.
             recordSuccess(request)
             return try await refuse(.changed, user, source, "the new password is not saved yet")
         }
@@ -158,7 +160,7 @@ extension GatewayService {
             default: throw error
             }
         }
-        // The password was replaced, so the caller compares it again.
+        // The password was replaced: `nil` makes the caller compare again.
         if case .changed = outcome { return nil }
         recordSuccess(request)
         switch outcome {
@@ -224,8 +226,9 @@ extension GatewayService {
         return .accepted(given.device.id, password, given.device.addresses)
     }
 
-    /// The password of a user whom a secret hash of the login selects; `nil` if no user has a password. An unknown
-    /// login takes as long as this user's login, so an attacker cannot detect unknown logins by their time.
+    /// The password with which an unknown login is compared; `nil` if no user has a password. A secret hash of the
+    /// login selects the user. An unknown login thus takes as long as the login of this user, so its time does not
+    /// reveal that it is unknown.
     func password(forUnknown login: String) async throws(GatewayError) -> StoredPassword? {
         let hash = SecretHash(of: unknownLogins.bytes + Array(login.utf8))
         var random = SeedBytes(hash)
@@ -233,7 +236,7 @@ extension GatewayService {
         return try await stored("user", try await store.password(near: near))
     }
 
-    /// Records a login with the right password, and counts it against the limit.
+    /// Records a login with the correct password, and counts it against the rate limit.
     private func recordSuccess(_ request: LoginRequest) {
         let time = nanoseconds
         logins.withLock { logins in
@@ -242,7 +245,7 @@ extension GatewayService {
         }
     }
 
-    /// Logs and audits a refusal at a bounded rate. The login is included only if a user has it, because people type
+    /// Logs and audits a refusal at a bounded rate. Includes the login only if a user has it, because people type
     /// passwords into the wrong field.
     private func refuse(
         _ refusal: LoginJudgement.Refusal, _ user: User?, _ source: IPAddress, _ why: String
@@ -263,7 +266,7 @@ extension GatewayService {
     }
 }
 
-/// Uses the bytes of a hash as random numbers.
+/// A generator whose random numbers are the bytes of a hash.
 private struct SeedBytes: RandomNumberGenerator {
     private var bytes: ArraySlice<UInt8>
 

@@ -22,7 +22,7 @@ extension GatewayService {
     /// The largest number of nonces of a device at the same time.
     private static let nonces = 4
 
-    /// Issues a nonce, with which the device proves once, within a minute, that it has its old key.
+    /// Issues a nonce. The device can use it once, within a minute, to prove that it has its old key.
     package func rotationNonce(_ caller: Caller) async throws(GatewayError) -> RotationNonce {
         let found = try await own(caller)
         let nonce = random.bytes(32)
@@ -65,7 +65,7 @@ extension GatewayService {
                     "device",
                     try await store.change(device: id, .rotation(from: old, to: request.publicKey, by: hash), audit)))
         } catch {
-            // The same request may have been faster on another connection.
+            // The same request may already have succeeded on another connection.
             guard case .notFound = error else { throw error }
             let again = try await own(caller)
             guard again.device.publicKey == request.publicKey, again.device.rotationHash == hash else {
@@ -75,7 +75,7 @@ extension GatewayService {
         }
     }
 
-    /// Audits a failed proof, at most once a minute for each device, so that no device can fill the disk.
+    /// Audits a failed proof, at most once a minute for each device, so that a device cannot fill the disk.
     private func auditRefusal(_ id: DeviceID, _ caller: Caller) async throws(GatewayError) {
         logRateLimited("device \(id) did not prove its old key")
         let time = nanoseconds
@@ -84,7 +84,8 @@ extension GatewayService {
         try await stored("device", try await store.append(audit, change: nil))
     }
 
-    /// The key that a nonce was issued for, if this request is the first to use the nonce.
+    /// Marks a nonce as used by a request, and returns the gateway's key of the nonce; `nil` if the nonce is unknown,
+    /// has expired, or was used by another request.
     private func use(_ nonce: SecretHash, of device: DeviceID, by request: SecretHash) -> PrivateKey? {
         let time = nanoseconds
         return state.withLock { state in

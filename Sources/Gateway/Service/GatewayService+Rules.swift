@@ -12,7 +12,7 @@ extension GatewayService {
         return try await stored(owner.kind, try await store.rules(of: owner))
     }
 
-    /// Adds a rule to the rules of the owner. Concurrent additions are all kept.
+    /// Adds a rule to the rules of the owner. Concurrent changes of other rules are kept.
     /// - Returns: All rules of the owner, in their order.
     package func addRule(
         to owner: Rule.Owner, _ addition: RuleAddition, creationKey: String? = nil, _ caller: Caller
@@ -70,7 +70,7 @@ extension GatewayService {
             nextServerKeyAt: keys.next?.switchAt, now: now)
     }
 
-    /// The latest entries first.
+    /// Returns a page of the audit log, the latest entries first.
     package func audit(
         _ filter: AuditFilter = AuditFilter(), _ page: PageRequest, _ caller: Caller
     ) async throws(GatewayError) -> Page<AuditEntry> {

@@ -8,7 +8,7 @@ import Provisioning
 import Synchronization
 import WireGuardCore
 
-// The operations with which the runtime keeps WireGuard, firewall and routes equal to the store.
+// The operations by which the runtime makes WireGuard, firewall and routes match the store.
 
 extension GatewayService {
     /// The time for which a creation is remembered, in seconds.
@@ -23,7 +23,7 @@ extension GatewayService {
 
     private func peer(_ record: PeerRecord) -> Peer {
         let (device, user) = (record.device, record.user)
-        // The runtime enforces expiries that were not recorded yet.
+        // Ignore expiries that were not recorded yet: the runtime enforces them by `expiresAt`.
         let isActive = device.isActive(at: .distantPast) && user.isActive(at: .distantPast)
         let key = isActive ? device.publicKey : nil
         var former: FormerEndpoint?
@@ -86,7 +86,7 @@ extension GatewayService {
         logger.info(
             """
             expired: \(outcome.devices.count) devices, \(outcome.users.count) users, \(outcome.keys.count) idle keys, \
-            \(outcome.leases.count) devices of logins; readmitted, since the clock was wrong: \(outcome.readmitted)
+            \(outcome.leases.count) devices of logins; readmitted because the clock was wrong: \(outcome.readmitted)
             """)
         signalChange()
     }

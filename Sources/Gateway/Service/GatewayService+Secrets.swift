@@ -8,8 +8,8 @@ import Synchronization
 import TunnelSystem
 
 // Failures are counted for each source (an IPv4 address or an IPv6 /64 network) and for the first characters of each
-// secret. A valid secret never waits, because it is looked up before the failures are counted. An invalid secret gets
-// the same answer for the whole wait, so that guessing is slow. Each wait ends by itself.
+// secret. A valid secret never waits, because it is looked up before the failures are counted. During a wait, all
+// invalid secrets get the same answer, which makes guessing slow. A wait ends without any action.
 
 extension GatewayService {
     /// Identifies the caller by an API token or a device's credential. Failures are counted for the source and for the
@@ -35,7 +35,7 @@ extension GatewayService {
             try check(found)
             return Caller(.device(found.device.id, found.user.id), from: source)
         case .invitation:
-            // An invitation can only make a device.
+            // An invitation permits only an enrolment.
             throw .forbidden
         }
     }
@@ -48,12 +48,12 @@ extension GatewayService {
         case .enrol:
             guard let user = token.userID else { throw .forbidden }
             return Caller(.enroller(token.id, user), from: source)
-        // This token belongs to another listener, where it is part of an address that may be logged.
+        // This token is for the `addKey` listener only, where it is part of a URL that may be logged.
         case .addKey: throw .forbidden
         }
     }
 
-    /// Checks that a device and its user are admitted.
+    /// Checks that a device and its user have access.
     func check(_ found: DeviceOfUser) throws(GatewayError) {
         try checkEnds(found)
         let now = now
@@ -93,7 +93,7 @@ extension GatewayService {
         let time = nanoseconds
         guard state.withLock({ $0.uses.allows(token.id, at: time) }) else { return }
         let now = now
-        // A store that refuses writes must not lock out administrators. It logs the error.
+        // Ignore a failed write, which was already logged: it must not lock out administrators.
         _ = try? await written("token", try await store.recordUse(of: token.id, at: now))
     }
 }

@@ -53,8 +53,8 @@ extension GatewayService {
             Created(item: inEffect(made.item), isRepetition: made.isRepetition), secret, creation, made.item.id)
     }
 
-    /// Revokes a token, and removes the device of its slot. If the database refuses writes, the revocation is in
-    /// effect all the same.
+    /// Revokes a token, and removes the device of its slot. The revocation is in effect even if the database refuses
+    /// writes.
     package func revokeToken(_ id: TokenID, _ caller: Caller) async throws(GatewayError) -> Token {
         try caller.check(.manage)
         let found = try await stored("token", try await store.token(id))
@@ -98,7 +98,7 @@ extension GatewayService {
             Created(item: inEffect(made.item), isRepetition: made.isRepetition), secret, creation, made.item.id)
     }
 
-    /// Revokes an invitation. If the database refuses writes, the revocation is in effect all the same.
+    /// Revokes an invitation. The revocation is in effect even if the database refuses writes.
     package func revokeInvitation(
         _ id: InvitationID, _ caller: Caller
     ) async throws(GatewayError) -> IssuedInvitation {
@@ -112,8 +112,8 @@ extension GatewayService {
         return inEffect(saved ?? found)
     }
 
-    /// Returns a new item with its secret. The store has no secrets: for a repeated request, the secret is in memory
-    /// for ten minutes, and unavailable afterwards.
+    /// Returns a new item with its secret. The store contains no secrets. For a repeated request, the secret is kept in
+    /// memory for ten minutes, and is unavailable afterwards.
     private func issued<Item>(
         _ made: Created<Item>, _ secret: BearerSecret, _ creation: Creation?, _ id: RandomID
     ) throws(GatewayError) -> Issued<Item> {

@@ -79,17 +79,17 @@ extension GatewayService {
         return try await user(id, caller)
     }
 
-    /// Checks values that are not from a request, by the declaration of their type.
+    /// Checks values that are not from a request against the declaration of their type.
     func check<Root: Declared>(_ values: FieldValues<Root>, _ form: MessageForm) throws(GatewayError) {
         do throws(ContractError) { try values.check(form) } catch { throw GatewayError(error) }
     }
 
-    /// Checks a draft of this program as if a client had sent it.
+    /// Checks a draft that this program made as if a client had sent it.
     func check<Draft>(_ draft: Draft, _ message: CompleteMessage<Draft>) throws(GatewayError) {
         do throws(ContractError) { try message.check(draft) } catch { throw GatewayError(error) }
     }
 
-    /// Adds the login to an error about a login in use.
+    /// Runs an operation, and adds the login to an error about a login in use.
     private func named<Result>(
         _ login: String, _ operation: () async throws(GatewayError) -> Result
     ) async throws(GatewayError) -> Result {

@@ -10,10 +10,11 @@ import Synchronization
 import TunnelSystem
 import WireGuardCore
 
-/// The operations of a gateway. The API, the socket and the command line call it, and nothing else accesses the store.
+/// The operations of a gateway. The API, the Unix socket and the command line call this type. In a running gateway,
+/// only this type accesses the store, except to copy it for a backup.
 ///
-/// Each call has a ``Caller``, whose permission is checked in one place (`Caller.check`). The service is independent
-/// of HTTP. All times are UTC, all IDs random.
+/// Each call has a ``Caller``, whose permission is checked in one place (`Caller.check`). The service does not depend
+/// on HTTP. All times are UTC, and all IDs are random.
 package final class GatewayService: Sendable {
     package let settings: GatewaySettings
     let store: GatewayStore
@@ -26,13 +27,13 @@ package final class GatewayService: Sendable {
     /// The pins of the device API's keys, which grants announce.
     let pins: [ServerKeyPin]?
     let passwords: PasswordWork
-    /// The secret that selects the user whose password cost an unknown login gets.
+    /// The secret key of the hash that selects, for an unknown login, the user whose password cost the login gets.
     let unknownLogins: SecretHash
     /// The number of requests that have set or removed a password.
     let passwordChanges = Atomic(0)
     let state: Mutex<State>
-    /// The limits of the login tunnel's logins. The login server acquires this lock while it holds its own, so no
-    /// other work is done under it.
+    /// The rate limits of logins. The login server acquires this lock while it holds its own, so nothing else may be
+    /// done under this lock.
     let logins: Mutex<LoginLimiter>
     let clockWatch: Mutex<ClockWatch>
     let ends = Mutex(AccessEnds())
@@ -45,10 +46,10 @@ package final class GatewayService: Sendable {
         var keys: ServerKeys
         var limiter: LoginLimiter
         var log = BoundedLog()
-        /// The refused logins that are in the audit log.
+        /// Limits the audit entries for refused logins.
         var refusals = BoundedLog()
         var nonces = BoundedTable<DeviceID, [RotationChallenge]>(capacity: 20_000)
-        /// Secrets of items made recently, for a request that is repeated because its answer was lost.
+        /// Secrets of recently made items, for clients that repeat a request because they did not receive the answer.
         var secrets = BoundedTable<SecretHash, RememberedSecret>(capacity: 256)
         /// The last audited failure of each device to prove its old key.
         var proofs = OncePerMinute<DeviceID>(capacity: 1024)
@@ -56,7 +57,7 @@ package final class GatewayService: Sendable {
         var failures = OncePerMinute<String>(capacity: 64)
         /// The next server key that this process has announced.
         var announcedKey: PublicKey?
-        /// Whether times that a wrong clock has recorded were corrected since the time has been certain.
+        /// Whether times that were recorded by a wrong clock were corrected since the time became certain.
         var hasCorrectedTimes = false
         /// The rates of changes by valid credentials.
         var changes = TokenBuckets<ChangeSource>(capacity: 20_000, perSecond: 2, burst: 5)
@@ -185,9 +186,9 @@ package final class GatewayService: Sendable {
             devicesPerUser: settings.devicesPerUser, devices: settings.devices)
     }
 
-    /// The time since which released addresses are in cooldown. While the time is not certain, all released addresses
-    /// count as in cooldown. For an address whose cooldown an administrator has ended, the store has 1970 as the time
-    /// of release.
+    /// The start of the period in which released addresses are still in cooldown. While the time is not certain, it is
+    /// 1970, so that all released addresses count as in cooldown. An address whose cooldown an administrator has ended
+    /// never does, because the store has 1970 as its time of release.
     func restSince(at now: Date) -> Date {
         guard observeClock().isCertain else { return Date(timeIntervalSince1970: 0) }
         return now.addingTimeInterval(-Double(settings.addressRestSeconds))
@@ -204,7 +205,8 @@ package final class GatewayService: Sendable {
 
     // MARK: - Followers of changes
 
-    /// Yields immediately, and then when there may be new changes. Each call returns a separate stream.
+    /// Returns a stream that yields immediately, and then when there may be new changes. Each call returns a separate
+    /// stream.
     package func changeSignals() -> AsyncStream<Void> {
         let (stream, continuation) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
         var random = random

@@ -14,7 +14,7 @@ struct OncePerMinute<Key: Hashable & Sendable>: Sendable {
     init(capacity: Int) { times = BoundedTable(capacity: capacity) }
 
     /// Records an event if it is allowed.
-    /// - Returns: Whether a minute has passed since the last event that was allowed.
+    /// - Returns: Whether the event is allowed: a minute has passed since the key's last allowed event.
     mutating func allows(_ key: Key, at now: Int64) -> Bool {
         if let last = times[key], now - last < nanosecondsPerMinute { return false }
         times[key] = now

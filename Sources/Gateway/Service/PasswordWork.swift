@@ -32,9 +32,9 @@ final class PasswordWork: Sendable {
         return stored
     }
 
-    /// The hash that a password is compared with.
-    /// - Parameter other: The password of another user. If `stored` is `nil` or cannot be read, no password matches,
-    ///   and the comparison costs as much as with `other`.
+    /// The hash with which a password is compared.
+    /// - Parameter other: The password of another user. If `stored` is `nil` or cannot be read, no password matches the
+    ///   returned hash, and the comparison costs as much as with `other`.
     func reference(_ stored: StoredPassword?, orAsCostlyAs other: StoredPassword?) -> PasswordHash {
         stored.flatMap(PasswordHash.init) ?? .dummy(other.flatMap(PasswordHash.init)?.cost ?? cost)
     }

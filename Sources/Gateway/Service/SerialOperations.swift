@@ -3,7 +3,7 @@
 
 import Synchronization
 
-/// Operations that run one after another, in the order of the calls. A cancelled caller does not end its operation.
+/// Runs operations one after another, in the order of the calls. Cancelling the caller does not cancel its operation.
 final class SerialOperations: Sendable {
     private let last = Mutex<Task<Void, Never>?>(nil)
 

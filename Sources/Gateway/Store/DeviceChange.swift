@@ -18,7 +18,7 @@ package enum DeviceChange: Sendable {
     case key(PublicKey, DeviceLimits)
 
     /// - Parameter time: The time of the change.
-    /// - Throws: `.notFound` if the device has another key than the old one, or is not a slot.
+    /// - Throws: `.notFound` if the device no longer has the old key, or is not a slot.
     func apply(to device: inout Device, at time: Date) throws(StoreError) {
         switch self {
         case .update(let update, _):

@@ -6,7 +6,7 @@ package import NetworkAddresses
 import Provisioning
 import TunnelServer
 
-// Each address has one row, which names its device. The first device that inserts the row has the address.
+// Each address has at most one row, which contains its device. The first device that inserts the row gets the address.
 
 extension GatewayStore {
     /// Assigns a device one address of each network. Addresses in `wanted` are preferred.
@@ -32,7 +32,7 @@ extension GatewayStore {
             return try ownAtRest(db, range, for: device, limits)
                 ?? rested(db, range, for: device, until: limits.restSince)
                 ?? unused(db, range, for: device)
-                // A short cooldown is better than a refused device.
+                // Shorten a cooldown rather than refuse the device.
                 ?? rested(db, range, for: device, until: .distantFuture)
                 ?? { throw try full(db, range, restSince: limits.restSince) }()
         }
@@ -63,7 +63,7 @@ extension GatewayStore {
     private static func rested(
         _ db: any SQLSession, _ range: AddressRange, for device: DeviceID, until latest: Date, _ condition: SQL = "TRUE"
     ) throws -> IPAddress? {
-        // The network may have changed since the release.
+        // Exclude the gateway's own address, which may have changed since the release.
         let row = try db.row(
             """
             UPDATE addresses SET device_id = \(device), released_at = NULL, user_id = NULL
@@ -78,8 +78,9 @@ extension GatewayStore {
         return try row.map { try $0["address"] }
     }
 
-    /// Claims the address that the device's user released first, if the number of the user's devices and addresses in
-    /// cooldown exceeds the limit of devices. So a user who enrols and revokes in a loop occupies no more of the pool.
+    /// Claims the address that the device's user released first, if the user's devices and addresses in cooldown
+    /// together exceed the limit of devices. A user who repeatedly enrols and revokes devices thus occupies no more of
+    /// the pool.
     private static func ownAtRest(
         _ db: any SQLSession, _ range: AddressRange, for device: DeviceID, _ limits: DeviceLimits
     ) throws -> IPAddress? {
@@ -156,6 +157,7 @@ extension GatewayStore {
             """)
     }
 
+    /// Returns the use of the pool of each network.
     /// - Parameter restSince: Addresses that were released after this time are in cooldown.
     package func pools(
         _ servers: [InterfaceAddress], restSince: Date

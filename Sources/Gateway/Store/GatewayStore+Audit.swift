@@ -25,7 +25,7 @@ extension GatewayStore {
         }
     }
 
-    /// Adds an entry for something that is not in the store, and records a change if there is one.
+    /// Adds an audit entry for an event outside the store, and records a change if there is one.
     package func append(_ audit: AuditRecord, change: Change.Subject?) async throws(StoreError) {
         try await database.write { db in
             if let change { try Self.recordChange(db, change, at: audit.at) }

@@ -7,9 +7,11 @@ import Provisioning
 import TunnelServer
 
 extension GatewayStore {
-    /// - Parameter sequence: The last change that the caller knows. If it is `nil` or too old, all devices are returned.
+    /// Returns the devices that have changed, with the data for their peers.
+    /// - Parameter sequence: The last change that the caller knows. If it is `nil` or too old, the feed has all
+    ///   devices.
     package func peers(after sequence: Int64?) async throws(StoreError) -> Feed<PeerRecord> {
-        // The transaction sees all tables at one moment.
+        // Read everything in one transaction, so that all tables are from the same moment.
         try await database.read { db in
             let (first, last) = try Self.span(db)
             guard let sequence, sequence >= first - 1, sequence <= last else {

@@ -29,7 +29,7 @@ extension GatewayStore {
         _ filter: CooldownFilter, restSince: Date, _ audit: AuditRecord
     ) async throws(StoreError) -> Int {
         try await database.write { db in
-            // The row stays: without it, the address would never be assigned again.
+            // Keep the row: without it, the address would never be assigned again.
             let count = try db.execute(
                 "UPDATE addresses SET released_at = 0 WHERE \(Self.condition(filter, restSince))")
             guard count > 0 else { return 0 }

@@ -37,10 +37,10 @@ extension GatewayStore {
         return DeviceOfUser(device: devices[0], user: user)
     }
 
-    /// Adds addresses and subnets, which have other tables.
+    /// Reads the addresses and subnets of devices, which are in other tables.
     static func attach(_ db: any SQLSession, to devices: inout [Device], areAll: Bool = false) throws {
         let ids = devices.map(\.id)
-        // A statement without a list is prepared only once.
+        // Avoid a list where possible: only a statement without a list is prepared once and reused.
         let condition: SQL =
             areAll ? "device_id IS NOT NULL" : ids.count == 1 ? "device_id = \(ids[0])" : "device_id IN \(ids)"
         var addresses: [DeviceID: [IPAddress]] = [:]
@@ -124,7 +124,7 @@ extension GatewayStore {
         }
     }
 
-    /// Removes a device. Its traffic stays in the totals.
+    /// Removes a device. The totals keep its traffic.
     static func removeDevice(_ db: any SQLSession, _ id: DeviceID, at time: Date) throws {
         try releaseAddresses(db, of: id, at: time)
         for (total, column) in [("received", "received"), ("sent", "sent")] {
@@ -135,7 +135,7 @@ extension GatewayStore {
                 WHERE name = \(total)
                 """)
         }
-        // The token of a slot cannot be used without the slot.
+        // Revoke the token of the slot, which has no use without the slot.
         try db.execute(
             """
             UPDATE tokens SET revoked_at = COALESCE(revoked_at, \(time))
@@ -155,7 +155,7 @@ extension GatewayStore {
             guard let found = try Self.device(db, "id = \(id)") else { throw StoreError.notFound }
             var device = found.device
             try change.apply(to: &device, at: audit.at)
-            // A new expiry is recorded again when it is reached.
+            // A changed expiry is recorded again when it is reached.
             if device.expiresAt?.milliseconds != found.device.expiresAt?.milliseconds { device.hasExpired = false }
             try db.execute(
                 """
@@ -181,7 +181,7 @@ extension GatewayStore {
 }
 
 extension Device {
-    /// Reads a device without addresses and subnets, which have other tables.
+    /// Reads a device without addresses and subnets, which are in other tables.
     init(_ row: SQLRow) throws {
         try self.init(
             id: row["id"], userID: row["user_id"], kind: row["kind"], name: row["name"], notes: row["notes"],

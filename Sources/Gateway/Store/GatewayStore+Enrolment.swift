@@ -7,12 +7,12 @@ import Provisioning
 import WireGuardCore
 
 extension GatewayStore {
-    /// The number of misuses of an invitation that get an audit entry each. Later misuses are only counted, so that an
+    /// The number of misuses of an invitation that each get an audit entry. Later misuses are only counted, so that an
     /// attacker cannot fill the disk.
     private static let loggedMisuses = 20
 
-    /// Makes a device with an invitation or a token: checks the secret and the limits, assigns addresses, inserts the
-    /// device, records the change and adds an audit entry. All of it happens, or nothing.
+    /// Makes a device with an invitation or a token, in one transaction: checks the secret and the limits, assigns
+    /// addresses, inserts the device, records the change and adds an audit entry.
     /// - Throws: `.poolFull`, `.deviceLimit`, `.gatewayFull`, `.exists(.key)`, `.exists(.credential)`. The secret can
     ///   then be used again.
     package func enrol(_ enrolment: Enrolment) async throws(StoreError) -> EnrolmentOutcome {

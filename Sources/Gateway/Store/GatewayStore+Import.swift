@@ -16,7 +16,7 @@ extension GatewayStore {
         }
     }
 
-    /// Adds the users of a credential server, all or none, with their passwords and addresses.
+    /// Adds the users of a credential server with their passwords and addresses. On an error, no user is added.
     /// - Parameter resting: Addresses whose cooldown starts now, with the users who had them, or `nil` for an unknown
     ///   user. Addresses that the store already has, or that are outside the networks, are ignored.
     /// - Returns: The number of addresses in cooldown.

@@ -7,8 +7,8 @@ import Provisioning
 import TunnelServer
 
 extension GatewayStore {
-    /// Assigns a login a device of its user: a device without a session, which keeps its addresses; a new device, if
-    /// the limits allow it; or the device with the oldest session.
+    /// Assigns a device of its user to a login. In order of preference, this is a device without a session, which keeps
+    /// its addresses; a new device, if the limits permit one; or the device with the oldest session.
     /// - Throws: `.poolFull`, `.deviceLimit`, `.gatewayFull`.
     package func lease(_ lease: LoginLease) async throws(StoreError) -> LoginLeaseOutcome {
         try await database.write { db in
@@ -56,14 +56,15 @@ extension GatewayStore {
             return isNear == otherIsNear
                 ? one.lastSeenAt ?? .distantPast < other.lastSeenAt ?? .distantPast : otherIsNear
         }
-        // The limit of sessions may have been reduced.
+        // Compare the number of sessions, because the limit may have been reduced since they began.
         let held = usable.count { lease.busy.contains($0.id) }
         // Only one session can have the fixed addresses of a user.
         let most = user.addresses.isEmpty ? lease.sessionsPerUser : 1
         if held < most, let free { return try keep(db, free, of: user, lease) }
         let oldest = lease.busy.lazy.compactMap { id in usable.first { $0.id == id } }.first
         if !user.addresses.isEmpty {
-            // A device that no login can use would occupy the only place and the addresses.
+            // Remove devices that no login can use: such a device would keep the fixed addresses, which only one device
+            // can have.
             for device in devices where !device.isActive(at: lease.now) {
                 try removeDevice(db, device.id, at: lease.now)
             }
@@ -73,7 +74,7 @@ extension GatewayStore {
             guard devices.count < most else { throw StoreError.deviceLimit(most) }
             try checkRoom(db, for: user, lease.limits)
         } catch let error as StoreError {
-            // No device has been added yet.
+            // The failed attempt has added no device, so the oldest session's device can be used instead.
             guard let oldest else { throw error }
             return try keep(db, oldest, of: user, lease)
         }
@@ -91,7 +92,8 @@ extension GatewayStore {
         _ = try assignAddresses(db, to: device, wanted: addresses(of: user, limits), of: user.id, limits)
     }
 
-    /// Keeps the addresses of a device, unless the gateway's networks or the user's fixed addresses have changed.
+    /// Returns a device with its addresses, which are assigned again if the gateway's networks or the user's fixed
+    /// addresses have changed.
     private static func keep(
         _ db: any SQLSession, _ device: Device, of user: User, _ lease: LoginLease
     ) throws -> DeviceID {
@@ -108,6 +110,6 @@ extension GatewayStore {
 }
 
 extension Device {
-    /// Whether the device's last connection came from this address.
+    /// Whether the device's last known endpoint has the address of `endpoint`.
     fileprivate func isNear(_ endpoint: Endpoint) -> Bool { lastEndpoint?.address == endpoint.address }
 }

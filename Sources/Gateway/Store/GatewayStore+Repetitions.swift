@@ -5,14 +5,14 @@ import FoundationEssentials
 import NetworkAddresses
 
 extension AuditRecord.Action {
-    /// Whether devices cause the action without an administrator, so that it can happen often.
+    /// Whether a device can cause the action by itself, so that the action may be frequent.
     fileprivate var isRepeatable: Bool { self == .deviceKeyRotated || self == .deviceRenewed }
 }
 
 extension GatewayStore {
     /// The time after an entry in which equal events are added to it, in milliseconds.
     private static let repetitionTime: Int64 = 60_000
-    /// The number of latest entries of a subject that are compared. A subject may have a very large number.
+    /// The number of latest entries of a subject that are compared, because a subject may have very many.
     private static let comparedEntries = 8
 
     /// Adds an event to a recent entry that has the same action, subject, actor and source.
@@ -29,7 +29,7 @@ extension GatewayStore {
             ORDER BY number DESC LIMIT 1
             """)
         guard let entry = try row.map(AuditEntry.init) else { return false }
-        // The merged entry keeps the first `from` and the latest other values.
+        // The merged entry has the earlier entry's `from`, and the latest value of each other detail.
         let details = entry.record.details.merging(audit.details) { $1 }
             .merging(entry.record.details.filter { $0.key == "from" }) { $1 }
         try db.execute(

@@ -76,7 +76,7 @@ extension GatewayStore {
         }
     }
 
-    /// Corrects records that were written while the clock was wrong.
+    /// Corrects expiries and times that were recorded while the clock was wrong.
     private static func correct(_ db: any SQLSession, _ sweep: Sweep, _ outcome: inout SweepOutcome) throws {
         if sweep.isTimeCertain {
             let isTooEarly: SQL = "expiry_noted = 1 AND expires_at > \(sweep.now)"
@@ -87,8 +87,8 @@ extension GatewayStore {
             }
         }
         if sweep.correctsTimes {
-            // Otherwise an idle key would never expire, and an address would stay in cooldown for as long as the clock
-            // had jumped.
+            // Without the correction, an idle key would never expire, and the cooldown of an address would last longer
+            // by the size of the clock's jump.
             for (table, column) in [
                 ("devices", "last_seen_at"), ("devices", "key_at"), ("tokens", "last_used_at"),
                 ("addresses", "released_at"),
@@ -100,7 +100,7 @@ extension GatewayStore {
                     """)
             }
         }
-        // A transaction that changes no byte succeeds even on a full disk.
+        // Change a value and restore it, because a transaction that changes nothing succeeds even on a full disk.
         if sweep.isProbe {
             for change in ["+ 1", "- 1"] {
                 try db.execute("UPDATE totals SET value = value \(sql: change) WHERE name = 'sent'")

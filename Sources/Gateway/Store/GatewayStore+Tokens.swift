@@ -7,7 +7,8 @@ import Provisioning
 extension GatewayStore {
     // MARK: - Tokens
 
-    /// - Parameter slot: The device whose key a token of scope `addKey` sets. It is added with the token and removed with it.
+    /// - Parameter slot: The device whose key a token of scope `addKey` sets. The device is added and removed together
+    ///   with the token.
     package func add(
         _ token: Token, slot: Device?, _ limits: DeviceLimits, _ creation: Creation?, _ audit: AuditRecord
     ) async throws(StoreError) -> Created<Token> {

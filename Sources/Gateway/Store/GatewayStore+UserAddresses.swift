@@ -9,9 +9,9 @@ import TunnelServer
 // A user's fixed addresses are rows of `addresses` with an owner. Only logins of this user get them.
 
 extension GatewayStore {
-    /// Replaces the fixed addresses of a user. Devices of the user's logins without these addresses are removed.
-    /// - Throws: `.exists(.address)` if a device or another user has an address, if the address is in cooldown, or if
-    ///   no device can have it.
+    /// Replaces the fixed addresses of a user. Removes devices of the user's logins that do not have the new addresses.
+    /// - Throws: `.exists(.address)` if a device or another user has one of the addresses, if one is in cooldown, or if
+    ///   no device can have one.
     static func setAddresses(
         _ db: any SQLSession, of user: UserID, _ addresses: [IPAddress], _ limits: DeviceLimits, at time: Date
     ) throws {

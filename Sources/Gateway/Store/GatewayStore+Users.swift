@@ -40,7 +40,8 @@ extension GatewayStore {
         try log(db, audit)
     }
 
-    /// Changes a user. If the fixed addresses change, devices of the user's logins without them are removed.
+    /// Changes a user. If the fixed addresses change, removes devices of the user's logins that do not have the new
+    /// addresses.
     /// - Throws: `.exists(.login)`, `.exists(.address)`.
     package func update(
         user id: UserID, _ update: UserUpdate, _ limits: DeviceLimits, _ audit: AuditRecord
@@ -49,7 +50,7 @@ extension GatewayStore {
             guard var user = try Self.user(db, id) else { throw StoreError.notFound }
             let end = user.expiresAt
             update.apply(to: &user)
-            // A new expiry is recorded again when it is reached.
+            // A changed expiry is recorded again when it is reached.
             if user.expiresAt?.milliseconds != end?.milliseconds { user.hasExpired = false }
             try db.execute(
                 """
@@ -65,7 +66,7 @@ extension GatewayStore {
     }
 
     /// Removes the user with devices, tokens, invitations and rules. The cooldown of the devices' addresses starts. A
-    /// fixed address without a device is available when the cooldown since its last use has ended.
+    /// fixed address without a device becomes available when the cooldown after its last use has ended.
     package func remove(user id: UserID, _ audit: AuditRecord) async throws(StoreError) {
         try await database.write { db in
             guard try Self.user(db, id) != nil else { throw StoreError.notFound }
@@ -81,8 +82,7 @@ extension GatewayStore {
         try await database.read { db in try Self.user(db, id) }
     }
 
-    /// The password of the first user with a password whose ID is at least this one; otherwise that of the first user
-    /// with a password.
+    /// The password of the first user who has one, in the order of IDs from this ID on, and then from the lowest ID.
     package func password(near id: UserID) async throws(StoreError) -> StoredPassword? {
         try await database.read { db in
             let query: SQL = "SELECT password FROM users WHERE password IS NOT NULL"

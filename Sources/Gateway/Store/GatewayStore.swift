@@ -6,11 +6,12 @@ import NetworkAddresses
 import Provisioning
 
 /// Stores a gateway's users, devices, hashes of secrets, rules and audit log.
-/// \ Each operation is one transaction: when it returns, all of it is durable, even through a crash; if it throws,
+///
+/// Each operation is one transaction. When it returns, all of it is durable, even through a crash; if it throws,
 /// nothing is changed. Constraints of the database enforce uniqueness. In the same transaction, an operation that the
 /// runtime must follow records a ``Change`` with the next sequence number, and an operation that was requested adds
-/// its ``AuditRecord``. The caller supplies times, IDs and hashes: a store has neither a clock nor randomness. It is
-/// independent of its database.
+/// its ``AuditRecord``. The caller supplies times, IDs and hashes, because a store has neither a clock nor randomness.
+/// It does not depend on the kind of database.
 package struct GatewayStore: Sendable {
     let database: any SQLDatabase
 
@@ -23,7 +24,7 @@ package struct GatewayStore: Sendable {
     /// A store in memory.
     package static func inMemory() throws(StoreError) -> GatewayStore { GatewayStore(try SQLiteDatabase(path: nil)) }
 
-    /// Copies the database as it is at one moment, even while it is in use.
+    /// Copies the state of the database at one moment, even while the database is in use.
     package func copy(to path: String) throws(StoreError) { try database.copy(to: path) }
     /// Checks the integrity of the database.
     package func check() async throws(StoreError) { try await database.check() }

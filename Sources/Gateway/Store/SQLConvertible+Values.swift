@@ -65,7 +65,7 @@ extension SQLConvertible {
     }
 }
 
-// Numbers out of range become the nearest bound.
+// A number out of range is converted to the nearest bound.
 
 extension Int: SQLConvertible {
     init?(sql value: SQLValue) { self.init(value) { (number: Int64) in Int(clamping: number) } }

@@ -14,7 +14,7 @@ package enum StoreError: Error, Hashable, Sendable {
     case gatewayFull(Int)
     /// The list does not have the version that the caller expects.
     case changed
-    /// The user or device has the largest number of rules.
+    /// The user or device already has the largest allowed number of rules.
     case ruleLimit(Int)
     /// An earlier request with this creation key had different content.
     case creationConflict(subject: String)

@@ -36,7 +36,7 @@ package struct DeviceLimits: Hashable, Sendable {
     package var servers: [InterfaceAddress]
     /// Addresses that were released after this time are in cooldown.
     package var restSince: Date
-    /// The largest number of devices of a user without an own limit.
+    /// The largest number of devices of a user who has no individual limit.
     package var devicesPerUser: Int
     package var devices: Int
 
@@ -69,7 +69,7 @@ package struct Enrolment: Sendable {
     package var limits: DeviceLimits
     package var now: Date
     package var source: IPAddress?
-    /// The number of misuses to record if the invitation was used by another request. If it is 0, nothing is written then.
+    /// The number of misuses to record if another request has used the invitation. If it is 0, a misuse writes nothing.
     package var misuses = 1
 
     package init(
@@ -172,7 +172,7 @@ package struct Sweep: Hashable, Sendable {
     package var idleKeysBefore: Date
     /// Devices of logins that had no session since this time are removed, and the cooldown of their addresses starts.
     package var idleLeasesBefore: Date
-    /// The devices that have a session now. They are kept even if the clock says that they have expired.
+    /// The devices that have a session now. They are kept even if their idle time has passed by the clock.
     package var busy: [DeviceID]
     /// Audit entries before this time are deleted; `nil` to keep all.
     package var auditBefore: Date?
@@ -184,7 +184,7 @@ package struct Sweep: Hashable, Sendable {
     package var isTimeCertain = false
     /// Whether times that are later than now are corrected.
     package var correctsTimes = false
-    /// Whether to write even if nothing has changed, to find out whether the store accepts writes.
+    /// Whether to write even if nothing has changed, to test whether the store accepts writes.
     package var isProbe = false
 
     package init(

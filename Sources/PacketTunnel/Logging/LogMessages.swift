@@ -4,7 +4,7 @@
 public import Logging
 import TunnelSystem
 
-/// Asks a tunnel's host for lines of its log. The host answers itself, with any provider, even while the tunnel
+/// Asks a tunnel's host for lines of its log. The host itself answers, whatever the provider is, even while the tunnel
 /// starts or fails.
 ///
 /// ```swift
@@ -25,7 +25,7 @@ public struct LogRequest: TunnelMessage {
 
     /// The ``LogPage/position`` of the page before; 0 begins with the oldest line.
     public var after: UInt64
-    /// The least level that is wanted.
+    /// The lowest level to return.
     public var minimumLevel: Logger.Level
 
     /// A request.
@@ -35,7 +35,8 @@ public struct LogRequest: TunnelMessage {
     }
 }
 
-/// Asks a tunnel's host for the lines of its log as they are written, some at a time. It answers as for ``LogRequest``.
+/// Asks a tunnel's host for the lines of its log as they are written, in batches. As with ``LogRequest``, the host
+/// itself answers.
 ///
 /// ```swift
 /// for try await page in try await client.subscribe(to: LogSubscription()) { show(page.records) }
@@ -49,7 +50,7 @@ public struct LogSubscription: TunnelSubscription {
 
     /// The ``LogPage/position`` to continue from; 0 begins with the oldest line.
     public var after: UInt64
-    /// The least level that is wanted.
+    /// The lowest level to return.
     public var minimumLevel: Logger.Level
 
     /// A subscription.
@@ -65,7 +66,7 @@ public struct LogPage: Codable, Hashable, Sendable {
     public var records: [LogRecord]
     /// The position of the next page.
     public var position: UInt64
-    /// Whether there is more already.
+    /// Whether further lines are available now.
     public var hasMore: Bool
 
     /// A page.
@@ -77,15 +78,15 @@ public struct LogPage: Codable, Hashable, Sendable {
 }
 
 extension LogPage {
-    /// The most bytes of text in a page, which is far below what any channel carries.
+    /// The limit on the text of a page, in bytes. It is far below the limit of every channel.
     static let maximumByteCount = 64 << 10
 
-    /// As many of `records` as fit, which are those after `after`.
+    /// Creates a page with as many of `records` as fit. They are the records after position `after`.
     init(_ records: ArraySlice<LogRecord>, after: UInt64) {
         var (count, byteCount) = (0, 0)
         for record in records {
             byteCount += record.textByteCount
-            // One always fits.
+            // A page always contains at least one record.
             guard count == 0 || byteCount <= Self.maximumByteCount else { break }
             count += 1
         }
@@ -100,7 +101,7 @@ extension RingLogFile {
         let after = position > content.lastSequence ? 0 : position
         let new = records().filter { $0.sequence > after }
         var page = LogPage(new.filter { $0.level >= minimumLevel }[...], after: after)
-        // Lines of lower levels are not read again.
+        // Skip the lines of lower levels at the next request.
         if !page.hasMore { page.position = max(after, new.last?.sequence ?? 0) }
         return page
     }
@@ -138,7 +139,7 @@ extension LogRecord: Codable {
         case sequence, time, level, origin, pid, label, message, metadata, cut
     }
 
-    /// About how many bytes it takes.
+    /// The approximate number of bytes that the record takes in a page.
     fileprivate var textByteCount: Int {
         fields.reduce(128 + label.utf8.count + message.utf8.count) { $0 + 16 + $1.key.utf8.count + $1.value.utf8.count }
     }

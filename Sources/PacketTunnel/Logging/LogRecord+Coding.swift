@@ -10,7 +10,7 @@ import Logging
 /// | 1 | version: 1 |
 /// | 1 | level, 0 (trace) to 6 (critical) |
 /// | 1 | origin |
-/// | 1 | 1 when something was cut |
+/// | 1 | 1 if the label, the message or a field was cut |
 /// | 8 | time |
 /// | 4 | process |
 /// | 2, n | label |
@@ -20,12 +20,13 @@ import Logging
 extension LogRecord {
     private static let fixedByteCount = 24
 
-    /// The record in at most `limit` bytes: text that is too long is cut at its end, which the message states.
+    /// Encodes the record in at most `limit` bytes. Text that is too long is cut at its end, and the message states the
+    /// cut.
     func encoded(limit: Int) -> [UInt8] {
         let label = Self.prefix(of: label, byteCount: min(255, max(0, (limit - Self.fixedByteCount) / 4)))
         let fieldsByteCount = fields.reduce(0) { $0 + 4 + $1.key.utf8.count + $1.value.utf8.count }
         let room = max(0, limit - Self.fixedByteCount - label.count)
-        // Fields may use a quarter, and the bytes that the message leaves.
+        // Fields may use a quarter of the space, and whatever the message leaves free.
         let messageRoom = max(room - min(fieldsByteCount, room / 4), 0)
         var isCut = isCut || label.count < self.label.utf8.count
         var text = Array(message.utf8)
@@ -94,11 +95,11 @@ extension LogRecord {
         self.isCut = isCut != 0
     }
 
-    /// As many whole characters of `text` as fit, as UTF-8.
+    /// The UTF-8 bytes of as many whole characters of `text` as fit.
     private static func prefix(of text: String, byteCount: Int) -> [UInt8] {
         guard text.utf8.count > byteCount else { return Array(text.utf8) }
         var bytes = Array(text.utf8.prefix(byteCount + 1))
-        // The first byte that is left out must begin a character.
+        // Cut before a byte that begins a character.
         while let last = bytes.last, last & 0xc0 == 0x80 { bytes.removeLast() }
         return Array(bytes.dropLast())
     }

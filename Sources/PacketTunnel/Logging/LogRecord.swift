@@ -12,7 +12,7 @@ import TunnelSystem
 
 /// The kind of the process that wrote a line of the log.
 public enum LogOrigin: UInt8, Hashable, Sendable, CaseIterable {
-    /// Another one.
+    /// Any other process.
     case other = 0
     /// The app.
     case app = 1
@@ -35,7 +35,7 @@ public enum LogOrigin: UInt8, Hashable, Sendable, CaseIterable {
     }
 }
 
-/// One line of the log, as the ring file keeps it.
+/// One line of the log, as it is stored in the ring file.
 public struct LogRecord: Hashable, Sendable {
     /// A value of the message's metadata.
     public struct Field: Hashable, Sendable {
@@ -51,11 +51,11 @@ public struct LogRecord: Hashable, Sendable {
         }
     }
 
-    /// The position in the log, counted from 1 over all processes; later lines have greater ones, with gaps.
+    /// The position in the log, counted from 1 across all processes. Numbers increase, with gaps.
     public internal(set) var sequence: UInt64 = 0
     /// The time of writing: nanoseconds since 1970-01-01 00:00:00 UTC.
     public var time: Int64
-    /// How much it matters.
+    /// The severity.
     public var level: Logger.Level
     /// The kind of the process that wrote it.
     public var origin: LogOrigin
@@ -70,7 +70,7 @@ public struct LogRecord: Hashable, Sendable {
     /// Whether the message or the fields were too long to be kept whole.
     public internal(set) var isCut = false
 
-    /// A record that is not in a log yet.
+    /// Creates a record that no log contains yet.
     public init(
         time: Int64, level: Logger.Level, origin: LogOrigin, processID: Int32, label: String, message: String,
         fields: [Field] = []
@@ -100,8 +100,8 @@ extension LogRecord: CustomStringConvertible {
     /// The message and its fields: `message key=value`. It may contain control characters.
     package var messageAndFields: String { fields.reduce(message) { "\($0) \($1.key)=\($1.value)" } }
 
-    /// One line of JSON, with the keys `sequence`, `time`, `level`, `origin`, `pid`, `label`, `message`, and where it
-    /// applies `metadata` and `cut`.
+    /// One line of JSON with the keys `sequence`, `time`, `level`, `origin`, `pid`, `label` and `message`, and, if
+    /// there is something to report, `metadata` and `cut`.
     public var json: String {
         var members: [(String, JSON)] = [
             ("sequence", .integer(sequence)), ("time", .string(Timestamp.text(time))),
@@ -116,7 +116,7 @@ extension LogRecord: CustomStringConvertible {
 
 /// Text that is safe to print.
 package enum LogText {
-    /// `text` with control characters as `\u{1b}`, and with line breaks that are followed by spaces.
+    /// Returns `text` with control characters escaped, as in `\u{1b}`, and with spaces after each line break.
     package static func visible(_ text: String) -> String {
         guard text.unicodeScalars.contains(where: \.isControl) else { return text }
         var visible = ""

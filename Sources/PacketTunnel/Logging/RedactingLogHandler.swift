@@ -53,8 +53,10 @@ public struct RedactingLogHandler: LogHandler {
         self.now = now
     }
 
-    /// A handler that writes to standard error, from the level that `CULVERT_LOG` names: trace, debug, info, notice, warning, error
-    /// or critical. The default is info.
+    /// Creates a handler that writes to standard error.
+    ///
+    /// The environment variable `CULVERT_LOG` names its lowest level: trace, debug, info, notice, warning, error or
+    /// critical. The default is info.
     public static func standardError(label: String) -> RedactingLogHandler {
         RedactingLogHandler(label: label, logLevel: StandardErrorSink.level, sinks: [StandardErrorSink()])
     }
@@ -81,7 +83,7 @@ public struct RedactingLogHandler: LogHandler {
 
 /// A destination of log lines.
 public protocol LogSink: Sendable {
-    /// Writes a line, from which secrets were removed. Any thread may call it, also concurrently. A failure is not reported.
+    /// Writes a line whose secrets were removed. Any thread may call it, also concurrently. Failures are not reported.
     func write(_ record: LogRecord)
 }
 

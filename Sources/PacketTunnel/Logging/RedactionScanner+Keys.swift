@@ -4,10 +4,10 @@
 extension RedactionScanner {
     /// The digits of 32 bytes in base64, without padding.
     private static let keyDigits = 43
-    /// Of 42 places between digits of random base64, about 25 are between capitals, small letters and numbers, and 12 is
-    /// four standard deviations below; paths and words have fewer.
+    /// The number of changes of character class (capital, small letter, digit) that marks random base64. Among the 42
+    /// gaps of 43 random digits there are about 25; 12 is four standard deviations below. Paths and words have fewer.
     private static let fewestChanges = 12
-    /// Text that has exactly as many digits as a key is rare enough to be taken for one more readily.
+    /// Text with exactly the length of a key is rare, so fewer changes suffice.
     private static let fewestChangesOfExactLength = 8
 
     private enum Digit {
@@ -42,13 +42,13 @@ extension RedactionScanner {
         }
     }
 
-    /// Whether digits that no padding follows may be a key.
+    /// Whether unpadded base64 digits may be a key.
     private func isKey(_ kinds: [Digit]) -> Bool {
         let fewest = kinds.count == Self.keyDigits ? Self.fewestChangesOfExactLength : Self.fewestChanges
         var changes = 0
         for position in 1..<kinds.count {
             if isChange(kinds[position - 1], kinds[position]) { changes += 1 }
-            // Only those within the last 43 digits count.
+            // Count only changes within the last 43 digits.
             let left = position - Self.keyDigits + 1
             if left >= 1, isChange(kinds[left - 1], kinds[left]) { changes -= 1 }
             if changes >= fewest { return true }

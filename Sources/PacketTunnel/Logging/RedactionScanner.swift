@@ -58,7 +58,7 @@ struct RedactionScanner {
     /// The beginning of the value after a name, or `nil` if there is no value.
     private func valueStart(after end: Int, name: ArraySlice<UInt8>) -> Int? {
         let isOption = name.starts(with: Array("--".utf8))
-        // A name may be in quotes itself, and those may be escaped.
+        // The name may be in quotes, which may be escaped.
         var index = skip(end) { $0 == UInt8(ascii: "\\") }
         if index < bytes.count, isQuote(bytes[index]) { index += 1 } else { index = end }
         let separator = skip(index, while: isBlank)
@@ -91,7 +91,7 @@ struct RedactionScanner {
         skip(start) { $0 > 0x20 && !"&,;)]}>\"'".utf8.contains($0) }
     }
 
-    /// The end of a quoted value: the quote that is escaped as the first one was, or the end of the line.
+    /// Returns the end of a quoted value: the closing quote, escaped like the opening one, or the end of the line.
     private func quotedEnd(_ start: Int, quote: UInt8, isEscaped: Bool) -> Int {
         var index = start
         while index < bytes.count, bytes[index] != 0x0a {

@@ -5,13 +5,13 @@ public import Logging
 
 /// Removes keys, tokens and passwords from text before it is stored.
 ///
-/// It looks for:
-/// - keys: 32 bytes as base64, padded or not, standard or URL-safe, with `%2B`, `%2F` and `\/` too; 64 hexadecimal digits or
-///   more; and PEM blocks with a private key. Public keys look the same and are removed as well.
-/// - values of names such as `PrivateKey`, `preshared_key`, `token`, `pt`, `password` and `Authorization`, after `=`, `:` or
-///   as the argument of an option, in any form.
+/// It finds:
+/// - keys: 32 bytes as base64, padded or not, standard or URL-safe, also with `%2B`, `%2F` and `\/`; 64 or more
+///   hexadecimal digits; and PEM blocks with a private key. Public keys look the same, so it removes them too.
+/// - values of names such as `PrivateKey`, `preshared_key`, `token`, `pt`, `password` and `Authorization`, after `=` or
+///   `:` or as the argument of an option, in any form.
 /// - the text after `Bearer`.
-/// - the user's part of a URL: `https://user:password@host`.
+/// - the user part of a URL, as in `https://user:password@host`.
 ///
 /// It removes too much rather than too little: text that only resembles a key is removed too.
 public enum Redactor {
@@ -26,7 +26,8 @@ public enum Redactor {
         return scanner.redacted() ?? text
     }
 
-    /// `metadata` without secrets: every value is redacted, and that of a name such as `token` is removed.
+    /// Returns `metadata` without secrets: it redacts every value, and replaces the whole value of a name such as
+    /// `token`.
     public static func redact(_ metadata: Logger.Metadata) -> Logger.Metadata {
         var redacted: Logger.Metadata = [:]
         for (key, value) in metadata { redacted[redact(key)] = redact(value, named: key) }
@@ -55,13 +56,13 @@ enum SensitiveName {
         ]
     private static let exact = ["pt", "auth", "pwd", "pass", "cookie"]
 
-    /// Whether the value of `name` is a secret; case, `_` and `-` do not count, nor does a plural.
+    /// Whether the value of `name` is a secret. Case, `_`, `-` and a plural ending are ignored.
     static func isSensitive(_ name: ArraySlice<UInt8>) -> Bool {
         let letters = normalize(name)
         return letters.map { matches($0, endings) || exact.contains($0) } ?? false
     }
 
-    /// Whether the secret is everything up to the end of the line.
+    /// Whether the secret extends to the end of the line.
     static func takesWholeLine(_ name: ArraySlice<UInt8>) -> Bool {
         normalize(name).map { matches($0, wholeLine) } ?? false
     }

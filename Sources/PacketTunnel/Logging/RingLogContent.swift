@@ -5,13 +5,13 @@ import CTunnelSystem
 import Synchronization
 import TunnelSystem
 
-/// The bytes of an open log file, which several processes change at the same time.
+/// The bytes of an open log file that several processes change at the same time.
 ///
 /// The file is read and written by system calls and never mapped. Another program may truncate it at any time, like
 /// logrotate's `copytruncate`, and an access to a mapped page behind the new end of the file would kill the process with
 /// SIGBUS. A writer that finds the file truncated restores its size before its next record.
 final class RingLogContent: Sendable {
-    /// The numbers in the header that change.
+    /// The header fields that change.
     struct Counters: Equatable {
         /// The last sequence number handed out.
         var last: UInt64
@@ -22,7 +22,7 @@ final class RingLogContent: Sendable {
     private struct State {
         /// The last sequence number that this process handed out or found.
         var last: UInt64 = 0
-        /// Whether the file's lock was not free for ``patience``; its holder may be a stopped process.
+        /// Whether another process held the file's lock for longer than ``patience``. It may be a stopped process.
         var isLockStuck = false
     }
 
@@ -92,8 +92,8 @@ final class RingLogContent: Sendable {
 
     /// Takes the file's lock, which each process holds for microseconds while it hands out numbers.
     ///
-    /// A writer does not wait for long: a process that was stopped while it had the lock would stop each of them. Without
-    /// the lock two writers may take the same number, which costs one of their records.
+    /// A writer does not wait for long, because a process that was stopped while it holds the lock would block every
+    /// writer. Two writers without the lock may take the same number, which costs one of their records.
     /// - Returns: whether this process has the lock.
     private func lock(_ state: inout State) -> Bool {
         let reason = FileLock.acquire(file.number, within: state.isLockStuck ? .zero : Self.patience)
@@ -103,21 +103,21 @@ final class RingLogContent: Sendable {
 
     // MARK: - Truncation
 
-    /// The counters of a file that has its size and its header; nil of one that was truncated.
+    /// The counters of a file with the right size and a header; `nil` if the file was truncated.
     private var intactCounters: Counters? {
         guard FileStatus(of: file.number)?.size == geometry.fileByteCount else { return nil }
         return RingLogStorage.counters(file.number)
     }
 
-    /// Gives the file its size and its header again. Numbers continue behind the last one that this process knows, so that readers
-    /// that follow the log find the next record.
+    /// Restores the size and the header of the file. Numbers continue after the last one that this process knows, so
+    /// that readers that follow the log find the next record.
     /// - Returns: the counters; `nil` if the system refused a step.
     private func restore(_ state: State) -> Counters? {
         let size = FileStatus(of: file.number)?.size ?? 0
         var counters = Counters(last: state.last, cleared: state.last)
         if let present = RingLogStorage.counters(file.number) {
             counters.last = max(state.last, present.last)
-            // Extra bytes at the end damage nothing. A follower would wait for each slot that is missing.
+            // Extra bytes at the end are harmless. A follower would wait for each missing slot, so hide those.
             counters.cleared = size > geometry.fileByteCount ? present.cleared : counters.last
         }
         guard RingLogStorage.format(file.number, geometry, counters) == nil else { return nil }
@@ -126,7 +126,7 @@ final class RingLogContent: Sendable {
 }
 
 extension RingLogContent.Counters {
-    /// The counters as they are in the header.
+    /// The counters as stored in the header.
     var bytes: [UInt8] {
         var bytes: [UInt8] = []
         bytes.appendLittleEndian(last)

@@ -5,7 +5,7 @@ import TunnelSystem
 
 /// The error of an unusable log file.
 public enum RingLogError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// There is something else than a file.
+    /// The path names something other than a regular file.
     case notAFile(path: String)
     /// The file is not a log: it has another header.
     case foreign(path: String)
@@ -13,10 +13,10 @@ public enum RingLogError: Error, Hashable, Sendable, CustomStringConvertible {
     case corrupt(path: String, reason: String)
     /// The file is a log of a later version.
     case unsupportedVersion(path: String, version: UInt32)
-    /// The system refused a step.
+    /// A system call failed.
     case system(path: String, operation: String, errno: Int32)
 
-    /// The error, with the file.
+    /// The description of the error, with the path.
     public var description: String {
         switch self {
         case .notAFile(let path): "\(path) is not a file"

@@ -4,10 +4,11 @@
 extension RingLogFile {
     /// Returns the records of the log as they are written, by any process.
     ///
-    /// It polls the log, which costs one read of memory if there is nothing new. A reader that is slower than the ring misses
-    /// records, and continues with the oldest that remains. The sequence ends when its task is cancelled.
+    /// It polls the log; a poll without new records costs one read of memory. A reader that is slower than the writers
+    /// misses records, and continues with the oldest one that remains. The sequence ends when its task is cancelled.
     /// - Parameters:
-    ///   - includesPast: Whether it begins with the present records, or with the next.
+    ///   - includesPast: Whether the sequence begins with the records that the log contains now. If not, it begins with
+    ///     the next one.
     ///   - interval: The polling interval.
     ///   - clock: The clock of the interval.
     public func follow(
@@ -54,7 +55,7 @@ public struct RingLogRecords: AsyncSequence, Sendable {
             return Task.isCancelled ? nil : ready.popFirst()
         }
 
-        /// All records that are new, at least one; `nil` when the task is cancelled.
+        /// All new records, at least one; `nil` if the task is cancelled.
         mutating func nextRecords() async -> ArraySlice<LogRecord>? {
             while !Task.isCancelled {
                 let records = cursor.read()
@@ -73,11 +74,11 @@ public struct RingLogRecords: AsyncSequence, Sendable {
 
 /// The position of a reader of the log.
 struct RingLogCursor {
-    /// How often a number that was handed out is waited for. Its writer is about to write, or has died.
+    /// The number of polls for which the cursor waits for a reserved number. Its writer is about to write, or has died.
     private static let patience = 5
 
     private let file: RingLogFile
-    /// The last sequence number that was dealt with.
+    /// The last sequence number that the cursor read or skipped.
     private var position: UInt64
     private var assembly = RingLogAssembly()
     private var misses = 0
@@ -87,13 +88,13 @@ struct RingLogCursor {
         self.position = position
     }
 
-    /// Returns the new complete records; at most the content of the log.
+    /// Returns the new complete records, at most all records of the log.
     mutating func read() -> [LogRecord] {
-        // Without counters the file is truncated, until the next record is written.
+        // Without counters the file is truncated until the next record is written.
         guard let counters = file.content.counters else { return [] }
         let (last, cleared) = (counters.last, counters.cleared)
         let count = UInt64(file.geometry.slotCount)
-        // The header may have been repaired, or the log cleared.
+        // The header may have been repaired or the log cleared, so adjust the position.
         if position > last { position = last }
         position = Swift.max(position, cleared > last ? 0 : cleared)
         if last - position > count { position = last - count }
@@ -104,7 +105,7 @@ struct RingLogCursor {
             if let slot, slot.sequence == sequence {
                 if let record = assembly.add(slot) { records.append(record) }
             } else if (slot?.sequence ?? 0) <= sequence {
-                // Not there yet, or torn.
+                // The slot is not written yet, or is torn.
                 misses += 1
                 guard misses > Self.patience else { return records }
             }

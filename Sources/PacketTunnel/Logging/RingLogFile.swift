@@ -5,10 +5,10 @@ import Synchronization
 
 /// A log of bounded size in a file that several processes write and read at the same time.
 ///
-/// New records replace the oldest. If a process dies in the middle of a record, or a page never reaches the disk, only the
-/// affected records are lost: they are omitted, and never read as other text. The file has mode 0600 and its full size from
-/// the beginning. A file that another program truncates gets its size again with the next record, and loses the records
-/// before.
+/// New records replace the oldest. If a process dies while it writes a record, or a page never reaches the disk, only
+/// the affected records are lost: readers omit them, and never read them as other text. The file has mode 0600, and its
+/// full size from the beginning. If another program truncates the file, the next record restores its size, and the
+/// earlier records are lost.
 ///
 /// Records are appended unchanged. ``RedactingLogHandler`` removes secrets from its records.
 public final class RingLogFile: Sendable {
@@ -22,7 +22,7 @@ public final class RingLogFile: Sendable {
 
     /// The file.
     public let path: String
-    /// Its size. An existing file keeps its size, whatever was requested.
+    /// The layout of the file. An existing file keeps its layout, whatever the caller requested.
     public let geometry: RingLogGeometry
     /// Whether records can be appended.
     public let isWritable: Bool
@@ -35,7 +35,7 @@ public final class RingLogFile: Sendable {
     ///   - path: The path of the file.
     ///   - geometry: The size of a new file.
     ///   - policy: The treatment of an unusable file.
-    /// - Throws: The error in the file, or of the system.
+    /// - Throws: ``RingLogError`` if the file is not usable or a system call fails.
     public init(
         path: String, geometry: RingLogGeometry = .standard, ifInvalid policy: InvalidFilePolicy = .fail
     ) throws(RingLogError) {
@@ -52,17 +52,18 @@ public final class RingLogFile: Sendable {
         repair()
     }
 
-    /// Opens the log at `path` for reading only. An empty file, as after a truncation, is a log of the standard size without
-    /// records.
-    /// - Throws: The error in the file, or of the system, such as `ENOENT`.
+    /// Opens the log at `path` for reading only. An empty file, such as one that was truncated, is a log of the
+    /// standard size without records.
+    /// - Throws: ``RingLogError`` if the file is not usable or a system call fails, for example with `ENOENT`.
     public init(readingFrom path: String) throws(RingLogError) {
         self.path = path
         (content, geometry) = try RingLogStorage.openForReading(path)
         isWritable = false
     }
 
-    /// Appends a record; of one that is too long the end is cut, which it says.
-    /// - Returns: its sequence number; `nil` if the log is open for reading only, or the file was truncated and cannot be restored.
+    /// Appends a record. The end of a record that is too long is cut, and the record states this.
+    /// - Returns: The sequence number of the record; `nil` if the log is open for reading only, or if the file was
+    ///   truncated and cannot be restored.
     @discardableResult
     public func append(_ record: LogRecord) -> UInt64? {
         guard isWritable else { return nil }
@@ -81,7 +82,7 @@ public final class RingLogFile: Sendable {
         }
     }
 
-    /// All records that are whole, oldest first.
+    /// All complete records, oldest first.
     public func records() -> [LogRecord] {
         let cleared = content.counters?.cleared ?? 0
         var slots: [RingLogSlot] = []
@@ -97,7 +98,7 @@ public final class RingLogFile: Sendable {
         content.setCleared(content.lastSequence)
     }
 
-    /// All records as text, one line each; of a message with several lines those after the first are indented.
+    /// All records as text, one line each. Further lines of a message are indented.
     public func exportText() -> String {
         records().map { "\($0)\n" }.joined()
     }
@@ -114,10 +115,10 @@ public final class RingLogFile: Sendable {
         RingLogSlot(decoding: content.read(geometry.slotByteCount, at: geometry.slotOffset(sequence)))
     }
 
-    /// The slots that are read by one system call.
+    /// The number of slots that one system call reads.
     private static let slotsPerRead = 256
 
-    /// Visits each slot that is whole and where it belongs, in the order of the file.
+    /// Visits each complete slot that is at its place, in file order.
     private func forEachSlot(_ body: (RingLogSlot) -> Void) {
         let (size, count) = (geometry.slotByteCount, geometry.slotCount)
         for start in stride(from: 0, to: count, by: Self.slotsPerRead) {
@@ -132,13 +133,13 @@ public final class RingLogFile: Sendable {
         }
     }
 
-    /// Makes new records follow the present ones, even if the header was damaged.
+    /// Makes new numbers continue after those of the present records, even if the header was damaged.
     private func repair() {
         var last: UInt64 = 0
         forEachSlot { last = max(last, $0.sequence) }
         guard var counters = content.counters else { return }
         let before = counters
-        // A number that is far ahead does no harm, unless it could overflow.
+        // A number that is far ahead is harmless unless it could overflow.
         if counters.last < last || counters.last > last + (1 << 48) { counters.last = last }
         if counters.cleared > counters.last { counters.cleared = 0 }
         if counters != before { content.setCounters(counters) }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// How large a log file is, and where things are in it.
+/// The size and the layout of a log file.
 ///
-/// The file is a header of 4096 bytes and then slots of one size. A record takes one slot or several in a row, with
-/// consecutive sequence numbers; slot `(sequence - 1) % slotCount` is the one of a sequence number. Nothing in a slot is
-/// believed unless its checksum, which covers the sequence number too, is right.
+/// The file is a header of 4096 bytes, followed by slots of equal size. A record occupies one slot or several
+/// consecutive ones, with consecutive sequence numbers. The slot of a sequence number is `(sequence - 1) % slotCount`.
+/// A reader ignores each slot whose checksum, which also covers the sequence number, is wrong.
 ///
 /// Header, little-endian:
 ///
@@ -23,11 +23,11 @@
 ///
 /// | Offset | Bytes | Field |
 /// |---|---|---|
-/// | 0 | 8 | checksum of the rest that is used |
+/// | 0 | 8 | checksum of the other bytes that are used |
 /// | 8 | 8 | sequence number, from 1 |
 /// | 16 | 2 | bytes of the record in this slot |
-/// | 18 | 1 | which slot of the record this is, from 0 |
-/// | 19 | 1 | how many slots the record has |
+/// | 18 | 1 | position of this slot in the record, from 0 |
+/// | 19 | 1 | number of slots of the record |
 /// | 24 | | the bytes |
 public struct RingLogGeometry: Hashable, Sendable {
     /// Bytes of a slot: 64 to 4096, a multiple of 8.
@@ -55,7 +55,7 @@ public struct RingLogGeometry: Hashable, Sendable {
     var slotCapacity: Int { slotByteCount - Self.slotHeaderByteCount }
     /// A record takes at most an eighth of the file.
     var maximumParts: Int { min(32, slotCount / 8) }
-    /// The largest record that is kept whole.
+    /// The maximum size of a record that is not cut, in bytes.
     public var maximumRecordByteCount: Int { slotCapacity * maximumParts }
 
     func slotOffset(_ sequence: UInt64) -> Int {
@@ -64,7 +64,8 @@ public struct RingLogGeometry: Hashable, Sendable {
 
     // MARK: - The header
 
-    /// Whether a header is empty or zero, as in a file that was truncated or whose maker died before it wrote the header.
+    /// Whether a header is empty or zero, as in a file that was truncated or whose creator died before it wrote the
+    /// header.
     static func isBlank(_ header: [UInt8]) -> Bool { header.allSatisfy { $0 == 0 } }
 
     var headerBytes: [UInt8] {
@@ -98,7 +99,7 @@ public struct RingLogGeometry: Hashable, Sendable {
 
 /// The checksum that detects torn records. It does not protect against a writer of the file.
 enum RingLogChecksum {
-    /// Eight bytes at a time, each mixed into all 64 bits.
+    /// Returns the checksum. It mixes eight bytes at a time into all 64 bits.
     static func of(_ bytes: ArraySlice<UInt8>) -> UInt64 {
         var hash: UInt64 = 0x9e37_79b9_7f4a_7c15 ^ UInt64(bytes.count)
         var (word, shift): (UInt64, UInt64) = (0, 0)

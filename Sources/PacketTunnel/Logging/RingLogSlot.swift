@@ -6,11 +6,11 @@ struct RingLogSlot {
     var sequence: UInt64
     /// The position of the slot in its record.
     var part: UInt8
-    /// How many parts that record has.
+    /// The number of parts of the record.
     var parts: UInt8
     var payload: ArraySlice<UInt8>
 
-    /// No log comes this far, and sums with it do not overflow.
+    /// An upper bound for sequence numbers that no log reaches; sums with it do not overflow.
     private static let lastPossibleSequence: UInt64 = 1 << 62
 
     init(sequence: UInt64, part: UInt8, parts: UInt8, payload: ArraySlice<UInt8>) {
@@ -50,14 +50,14 @@ struct RingLogSlot {
     }
 }
 
-/// Puts records together from slots that come in order of their sequence numbers.
+/// Assembles records from slots in the order of their sequence numbers.
 struct RingLogAssembly {
     private var first: UInt64 = 0
     private var parts: UInt8 = 0
     private var next: UInt8 = 0
     private var bytes: [UInt8] = []
 
-    /// Takes a slot; returns the record that it completes. A record of which a slot is missing is left out.
+    /// Adds a slot and returns the record that it completes, or `nil`. A record with a missing slot is dropped.
     mutating func add(_ slot: RingLogSlot) -> LogRecord? {
         if slot.part == 0 {
             (first, parts, next, bytes) = (slot.sequence, slot.parts, 0, [])

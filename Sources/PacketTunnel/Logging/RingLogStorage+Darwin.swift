@@ -4,7 +4,7 @@
 #if canImport(Darwin)
     import Darwin
 
-    /// Gives a file its size with all its blocks, so that no later write finds the disk full; zero or errno.
+    /// Allocates all blocks of a file, so that no later write finds the disk full. Returns 0 or an `errno` value.
     func allocateBlocks(_ descriptor: Int32, byteCount: Int) -> Int32 {
         var request = fstore_t(
             fst_flags: UInt32(F_ALLOCATEALL), fst_posmode: F_PEOFPOSMODE, fst_offset: 0, fst_length: off_t(byteCount),

@@ -4,7 +4,7 @@
 #if os(Linux)
     import CTunnelSystem
 
-    /// Gives a file its size with all its blocks, so that no later write finds the disk full; zero or errno.
+    /// Allocates all blocks of a file, so that no later write finds the disk full. Returns 0 or an `errno` value.
     func allocateBlocks(_ descriptor: Int32, byteCount: Int) -> Int32 {
         let result = posix_fallocate(descriptor, 0, off_t(byteCount))
         guard result == EOPNOTSUPP || result == EINVAL || result == ENOSYS else { return result }

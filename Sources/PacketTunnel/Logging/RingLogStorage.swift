@@ -5,26 +5,26 @@ import CTunnelSystem
 import TunnelIO
 import TunnelSystem
 
-/// Opens and makes log files.
+/// Opens and creates log files.
 enum RingLogStorage {
     /// The time to wait for the lock of a file.
     private static let lockLimit = Duration.seconds(5)
 
-    /// Opens the file, or creates it, under its lock: of two concurrent processes, one creates it.
+    /// Opens the file, or creates it, under its lock, so that only one of two concurrent processes creates it.
     static func open(
         _ path: String, _ geometry: RingLogGeometry
     ) throws(RingLogError) -> (RingLogContent, RingLogGeometry) {
         let file = try descriptor(path, O_RDWR | O_CREAT)
-        // It may have come from an archive or another program with a wider mode.
+        // The file may come from an archive or another program and have a wider mode.
         if try status(file.number, path).mode & 0o077 != 0, fchmod(file.number, 0o600) != 0 {
             throw .system(path: path, operation: "fchmod", errno: errno)
         }
-        // The descriptor stays open, and would keep the lock.
+        // The descriptor stays open and would keep the lock, so unlock it explicitly.
         let number = file.number
         let lockResult = FileLock.acquire(number, within: lockLimit)
         defer { if lockResult == 0 { _ = flock(number, LOCK_UN) } }
         let present = try presentGeometry(number, path)
-        // A file that is complete needs no lock. A process that was stopped may have it.
+        // A complete file needs no lock, and the process that holds the lock may be stopped.
         guard lockResult == 0 || present != nil else {
             throw .system(path: path, operation: "flock", errno: lockResult)
         }
@@ -43,7 +43,7 @@ enum RingLogStorage {
     static func replace(
         _ path: String, _ geometry: RingLogGeometry
     ) throws(RingLogError) -> (RingLogContent, RingLogGeometry) {
-        // Another process that found it unusable waits here, and then finds the new file.
+        // Another process that found the file unusable waits here, and then finds the new file.
         let old = try descriptor(path, O_RDWR)
         let lockResult = FileLock.acquire(old.number, within: lockLimit)
         guard lockResult == 0 else { throw .system(path: path, operation: "flock", errno: lockResult) }
@@ -87,16 +87,17 @@ enum RingLogStorage {
         return status
     }
 
-    /// The geometry of a log; nil of a file without one: it is empty, or its maker died before it wrote the header.
+    /// Returns the geometry of a log; `nil` if the file has no header because it is empty or its creator died before it
+    /// wrote one.
     private static func presentGeometry(_ descriptor: Int32, _ path: String) throws(RingLogError) -> RingLogGeometry? {
         let byteCount = try status(descriptor, path).size
         let header = read(descriptor, 24, at: 0)
-        // A header that cannot be read is refused as a foreign one.
+        // A header that cannot be read counts as foreign.
         if byteCount == 0 || (!header.isEmpty && RingLogGeometry.isBlank(header)) { return nil }
         return try RingLogGeometry(header: header, fileByteCount: byteCount, path: path)
     }
 
-    /// Makes a file an empty log.
+    /// Makes the file an empty log.
     private static func make(
         _ descriptor: Int32, _ geometry: RingLogGeometry, _ path: String
     ) throws(RingLogError) {
@@ -105,8 +106,9 @@ enum RingLogStorage {
         }
     }
 
-    /// Gives a file the size of a log and then its header, so that a reader finds either no header or a whole log.
-    /// - Returns: the step that the system refused; `nil` if all went well.
+    /// Sets the size of a log file and then writes its header, so that a reader finds either no header or a complete
+    /// log.
+    /// - Returns: The step that failed; `nil` on success.
     static func format(
         _ descriptor: Int32, _ geometry: RingLogGeometry, _ counters: RingLogContent.Counters
     ) -> SystemError? {
@@ -131,7 +133,8 @@ enum RingLogStorage {
         }
     }
 
-    /// The counters in the header; `nil` if the header is not one of a log: another program has truncated or overwritten the file.
+    /// The counters in the header; `nil` if another program truncated or overwrote the file, so that the header is not
+    /// that of a log.
     static func counters(_ descriptor: Int32) -> RingLogContent.Counters? {
         let byteCount = RingLogGeometry.clearedOffset + 8
         return unsafe withUnsafeTemporaryAllocation(byteCount: byteCount, alignment: 8) { header in
@@ -145,7 +148,7 @@ enum RingLogStorage {
         }
     }
 
-    /// Writes a counter, in one step for readers.
+    /// Writes a counter in one system call, so that readers never see half of it.
     static func write(_ descriptor: Int32, _ word: UInt64, at offset: Int) -> Bool {
         unsafe withUnsafeBytes(of: word.littleEndian) { raw in
             SystemCall.retry { unsafe pwrite(descriptor, raw.baseAddress, raw.count, off_t(offset)) } == raw.count

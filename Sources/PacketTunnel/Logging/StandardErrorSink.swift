@@ -7,10 +7,10 @@ import TunnelSystem
 
 /// Writes log lines to standard error, for services and commands.
 ///
-/// If systemd passes standard error to its journal, each line begins with the priority that the journal reads, such as `<3>` for an
-/// error. Otherwise it begins with the level's name. Control characters are shown and not sent.
+/// If systemd passes standard error to its journal, each line begins with a priority that the journal reads, such as
+/// `<3>` for an error. Otherwise it begins with the name of the level. Control characters are escaped.
 public struct StandardErrorSink: LogSink {
-    /// The variable of the environment that names the least level that is written.
+    /// The environment variable that names the lowest level to write.
     public static let levelVariable = "CULVERT_LOG"
 
     private let isJournal: Bool
@@ -39,7 +39,7 @@ public struct StandardErrorSink: LogSink {
     public func write(_ record: LogRecord) {
         let text = LogText.visible("\(record.label): \(record.messageAndFields)")
         guard isJournal else { return output(Array("\(record.level.rawValue): \(text)\n".utf8)) }
-        // The journal makes an entry of each line, and each has its own priority.
+        // The journal makes a separate entry of each line, so each line needs its priority.
         let priority = "<\(Self.priority(of: record.level))>"
         output(Array(text.split(separator: "\n").map { "\(priority)\($0)\n" }.joined().utf8))
     }

@@ -9,7 +9,7 @@ import TunnelSystem
     import Foundation
 #endif
 
-/// Profiles as JSON files in a directory, one for each, named after its id. There is no secret in them.
+/// Profiles as JSON files in a directory, one file per profile, named after its ID. The files contain no secrets.
 public final class FileProfileStore: ProfileStore {
     private static let suffix = ".json"
 
@@ -53,7 +53,7 @@ public final class FileProfileStore: ProfileStore {
         return profile
     }
 
-    /// Keeps a profile, instead of the one with its id.
+    /// Saves a profile, and replaces the one with the same ID.
     public func save(_ profile: TunnelProfile) async throws(TunnelError) {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
@@ -66,7 +66,7 @@ public final class FileProfileStore: ProfileStore {
         try directory.write(bytes, to: profile.id + Self.suffix)
     }
 
-    /// Forgets a profile; none is fine.
+    /// Removes a profile, if it exists.
     public func remove(_ id: String) async throws(TunnelError) {
         guard TunnelProfile.isID(id) else { throw .noProfile(id) }
         try directory.remove(id + Self.suffix)

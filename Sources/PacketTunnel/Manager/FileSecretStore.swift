@@ -3,10 +3,10 @@
 
 import TunnelSystem
 
-/// Secrets in files that only their owner, usually root, can read: a directory for each profile, a file for each secret.
+/// Secrets in files that only their owner, usually root, can read: a directory per profile, a file per secret.
 ///
-/// Directories have mode 0700 and files 0600. A file that other users could read, or that belongs to another user, is
-/// refused.
+/// Directories have mode 0700 and files 0600. The store refuses a file that other users could read, or that belongs to
+/// another user.
 public final class FileSecretStore: SecretStore {
     private let directory: PrivateDirectory<TunnelError>
 
@@ -25,7 +25,7 @@ public final class FileSecretStore: SecretStore {
         return SecretBytes(bytes)
     }
 
-    /// Keeps a secret, instead of the one before.
+    /// Saves a secret, and replaces the previous one.
     public func write(_ secret: SecretBytes, _ name: String, of profile: String) async throws(TunnelError) {
         guard let inner = try directory.directory(profile, makingIt: true) else {
             throw TunnelError(.storage, "the directory of profile '\(profile)' was removed", fix: "try again")
@@ -35,12 +35,12 @@ public final class FileSecretStore: SecretStore {
         try inner.write(bytes, to: name)
     }
 
-    /// Forgets a secret; none is fine.
+    /// Removes a secret, if it exists.
     public func remove(_ name: String, of profile: String) async throws(TunnelError) {
         try directory.directory(profile, makingIt: false)?.remove(name)
     }
 
-    /// Forgets all secrets of a profile; none is fine.
+    /// Removes all secrets of a profile, if there are any.
     public func removeAll(of profile: String) async throws(TunnelError) {
         try directory.removeDirectory(profile)
     }

@@ -11,8 +11,8 @@ package import TunnelSystem
 
 /// Any JSON, so that a profile can hold the configuration of a provider that this process does not know.
 ///
-/// Apps match its cases, and two objects are equal if their members are, in any order. The package's own reader and messages use another
-/// type, which keeps the order of members and the digits of numbers.
+/// Apps switch over its cases. Two objects are equal if their members are, in any order. The package's own reader and
+/// messages use another type, which keeps the order of members and the digits of numbers.
 public enum JSONValue: Codable, Hashable, Sendable {
     /// `null`.
     case null
@@ -20,7 +20,7 @@ public enum JSONValue: Codable, Hashable, Sendable {
     case bool(Bool)
     /// A number without fraction.
     case integer(Int64)
-    /// Another number.
+    /// A number with a fraction, or out of the range of `Int64`.
     case number(Double)
     /// A text.
     case string(String)
@@ -85,7 +85,7 @@ public enum JSONValue: Codable, Hashable, Sendable {
         }
     }
 
-    /// This as a value of a type.
+    /// Decodes the value as a type.
     /// - Throws: `.configurationInvalid`.
     public func decode<Value: Decodable>(_ type: Value.Type = Value.self) throws(TunnelError) -> Value {
         let bytes = try text()
@@ -100,7 +100,7 @@ public enum JSONValue: Codable, Hashable, Sendable {
 }
 
 extension JSONValue {
-    /// The value without the order of its members.
+    /// Creates a value. The order of members is lost.
     package init(_ json: JSON) {
         switch json {
         case .null: self = .null

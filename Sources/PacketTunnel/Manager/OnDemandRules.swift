@@ -9,7 +9,7 @@ public struct OnDemandRules: Codable, Hashable, Sendable {
     public enum Action: String, Codable, Hashable, Sendable, CaseIterable {
         /// Bring the tunnel up.
         case connect
-        /// Take it down.
+        /// Take the tunnel down.
         case disconnect
         /// Leave the tunnel unchanged.
         case ignore
@@ -17,13 +17,13 @@ public struct OnDemandRules: Codable, Hashable, Sendable {
 
     /// The networks of a rule.
     public enum Interface: String, Codable, Hashable, Sendable, CaseIterable {
-        /// All of them.
+        /// Every network.
         case any
         /// IEEE 802.11.
         case wifi
-        /// Mobile networks.
+        /// Mobile data.
         case cellular
-        /// A cable.
+        /// Wired networks.
         case ethernet
     }
 
@@ -33,8 +33,8 @@ public struct OnDemandRules: Codable, Hashable, Sendable {
         public var action: Action
         /// The networks.
         public var interface: Interface
-        /// Names of Wi-Fi networks, one of which must match, byte by byte; empty for any. A network whose name the system
-        /// does not report matches no name.
+        /// The names of Wi-Fi networks, compared byte by byte; one of them must match. Empty matches any network. If
+        /// the system does not report the name of a network, no name matches it.
         public var ssids: [String]
 
         /// A rule.
@@ -52,7 +52,7 @@ public struct OnDemandRules: Codable, Hashable, Sendable {
                 }
             guard matchesInterface, !ssids.isEmpty else { return matchesInterface }
             guard path.primaryKind == .wifi, let ssid = path.ssid else { return false }
-            // Not as text: two spellings of an accent are two networks.
+            // Compare bytes, not text: two spellings of an accented name are two networks.
             return ssids.contains { $0.utf8.elementsEqual(ssid.utf8) }
         }
     }
@@ -68,25 +68,27 @@ public struct OnDemandRules: Codable, Hashable, Sendable {
     /// Up whenever there is a network.
     public static let always = OnDemandRules([Rule(.connect)])
 
-    /// Up on Wi-Fi, or on these Wi-Fi networks only; down elsewhere.
+    /// Up on Wi-Fi, or only on the Wi-Fi networks with these names; down on all other networks.
     public static func wifiOnly(ssids: [String] = []) -> OnDemandRules {
         OnDemandRules([Rule(.connect, on: .wifi, ssids: ssids), Rule(.disconnect)])
     }
 
-    /// Down on these Wi-Fi networks, up elsewhere.
+    /// Down on the Wi-Fi networks with these names, up on all other networks.
     public static func except(ssids: [String]) -> OnDemandRules {
-        // Without a name the rule would match every Wi-Fi network.
+        // A rule without names would match every Wi-Fi network.
         OnDemandRules((ssids.isEmpty ? [] : [Rule(.disconnect, on: .wifi, ssids: ssids)]) + [Rule(.connect)])
     }
 
-    /// Returns the action for this network path. Without a network, nothing changes: nothing could connect, and a tunnel that
-    /// is up should wait for the network rather than restart.
+    /// Returns the action for this network path.
+    ///
+    /// Without a network the action is `.ignore`: nothing could connect, and a tunnel that is up should wait for the
+    /// network rather than restart.
     public func decision(for path: NetworkPath) -> Action {
         guard path.status != .unsatisfied else { return .ignore }
         return rules.first { $0.matches(path) }?.action ?? .ignore
     }
 
-    /// Everything that is wrong with these rules.
+    /// Returns every problem of these rules.
     public func validate() -> [SettingsProblem] {
         rules.enumerated().flatMap { index, rule -> [SettingsProblem] in
             let field = "onDemand.rules[\(index)].ssids"

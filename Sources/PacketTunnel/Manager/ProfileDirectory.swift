@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The folder of profiles and their secrets that the programs use: only its owner can read it.
+/// The folder in which the programs keep profiles and their secrets. Only its owner can read it.
 package struct ProfileDirectory: Sendable {
     /// The default folder.
     package static let standard = "/etc/culvert"
@@ -10,13 +10,14 @@ package struct ProfileDirectory: Sendable {
 
     package init(path: String = standard) { self.path = path }
 
-    /// The secrets, in a folder of mode 0700. Made first: with it the outer folder is made as private.
+    /// Opens the store of secrets, a folder of mode 0700. Call it first: it also creates the outer folder with that
+    /// mode.
     package func secrets() throws(TunnelError) -> FileSecretStore { try FileSecretStore(path: path + "/secrets") }
 
     /// The profiles.
     package func profiles() throws(TunnelError) -> FileProfileStore { try FileProfileStore(path: path + "/profiles") }
 
-    /// Returns a manager with the profiles, which were read, and the errors of those that cannot be.
+    /// Returns a manager of the profiles, after reading them, and the errors of profiles that cannot be read.
     package func manager() async throws(TunnelError) -> (manager: TunnelManager, errors: [TunnelError]) {
         let secrets = try secrets()
         let manager = TunnelManager(store: try profiles(), secrets: secrets, runsOneAtATime: false) {
@@ -26,7 +27,7 @@ package struct ProfileDirectory: Sendable {
     }
 }
 
-/// For profiles that are kept here and run elsewhere, perhaps under another name.
+/// The tunnel of a manager that only stores profiles. They run elsewhere, perhaps under another name.
 private struct NoTunnel: Tunnel {
     var status: TunnelStatusUpdate { TunnelStatusUpdate(.disconnected) }
 

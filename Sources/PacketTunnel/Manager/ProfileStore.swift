@@ -5,39 +5,39 @@ import Synchronization
 
 /// A store of profiles.
 public protocol ProfileStore: Sendable {
-    /// Returns all profiles, and the errors of those that cannot be read: one of them does not hide the others.
+    /// Returns all profiles that can be read, and the errors of the others.
     func loadAll() async throws(TunnelError) -> LoadedProfiles
 
-    /// Keeps a profile, instead of the one with its id.
+    /// Saves a profile, and replaces the one with the same ID.
     func save(_ profile: TunnelProfile) async throws(TunnelError)
 
-    /// Keeps a profile that was edited, instead of the one with its id. `before` is the profile that was edited; nil: unknown. A
-    /// store can keep newer values of other processes, which the edit did not change.
+    /// Saves an edited profile, and replaces the one with the same ID. `before` is the profile before the edit; `nil`
+    /// if it is not known. A store can keep newer values that other processes wrote and the edit did not change.
     func save(_ profile: TunnelProfile, replacing before: TunnelProfile?) async throws(TunnelError)
 
-    /// Forgets a profile; none is fine.
+    /// Removes a profile, if it exists.
     func remove(_ id: String) async throws(TunnelError)
 
-    /// Removes the private data of profiles that were removed elsewhere.
-    /// - Returns: the ids of those profiles.
+    /// Removes the private data of profiles that another program removed.
+    /// - Returns: The IDs of those profiles.
     func removeOrphans() async throws(TunnelError) -> [String]
 }
 
 extension ProfileStore {
-    /// Saves the profile: no other process changes profiles of the store.
+    /// Saves the profile. Correct for stores that no other process changes.
     public func save(_ profile: TunnelProfile, replacing before: TunnelProfile?) async throws(TunnelError) {
         try await save(profile)
     }
 
-    /// Returns an empty list: no other process removes profiles from the store.
+    /// Returns an empty list. Correct for stores from which no other process removes profiles.
     public func removeOrphans() async throws(TunnelError) -> [String] { [] }
 }
 
-/// A profile that exists and that cannot be read now.
+/// A profile that exists but cannot be read now.
 public struct UnreadableProfile: Hashable, Sendable, Identifiable {
     /// The profile's id.
     public var id: String
-    /// The profile's name, as far as it is known.
+    /// The profile's name, if it is known.
     public var name: String
     /// The error of reading it.
     public var error: TunnelError
@@ -54,11 +54,12 @@ public struct UnreadableProfile: Hashable, Sendable, Identifiable {
 public struct LoadedProfiles: Hashable, Sendable {
     /// The profiles, in no particular order.
     public var profiles: [TunnelProfile]
-    /// The errors of the others.
+    /// The errors of the profiles that cannot be read.
     public var errors: [TunnelError]
-    /// The profiles that exist and cannot be read; ``errors`` has an error for each.
+    /// The profiles that exist but cannot be read; ``errors`` has an error for each.
     public var unreadable: [UnreadableProfile] = []
-    /// The ids of profiles that were removed elsewhere and whose private data is left; ``errors`` has an error for each.
+    /// The IDs of profiles that another program removed and whose private data remains; ``errors`` has an error for
+    /// each.
     public var orphans: [String] = []
 
     /// Profiles and errors.
@@ -82,12 +83,12 @@ public final class MemoryProfileStore: ProfileStore {
         LoadedProfiles(profiles: profiles.withLock { Array($0.values) })
     }
 
-    /// Keeps a profile, instead of the one with its id.
+    /// Saves a profile, and replaces the one with the same ID.
     public func save(_ profile: TunnelProfile) async throws(TunnelError) {
         profiles.withLock { $0[profile.id] = profile }
     }
 
-    /// Forgets a profile; none is fine.
+    /// Removes a profile, if it exists.
     public func remove(_ id: String) async throws(TunnelError) {
         _ = profiles.withLock { $0.removeValue(forKey: id) }
     }

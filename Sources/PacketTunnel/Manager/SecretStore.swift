@@ -3,19 +3,19 @@
 
 import Synchronization
 
-/// Where the secrets of profiles are kept: keys, passwords, tokens. Profiles hold their names only.
+/// A store of the secrets of profiles: keys, passwords, tokens. Profiles contain only the names of their secrets.
 public protocol SecretStore: Sendable {
-    /// The secret `name` of a profile.
-    /// - Throws: `.secretUnavailable` when there is none, or it is not kept safely.
+    /// Returns the secret `name` of a profile.
+    /// - Throws: `.secretUnavailable` if the secret does not exist or is not stored safely.
     func read(_ name: String, of profile: String) async throws(TunnelError) -> SecretBytes
 
-    /// Keeps a secret, instead of the one before.
+    /// Saves a secret, and replaces the previous one.
     func write(_ secret: SecretBytes, _ name: String, of profile: String) async throws(TunnelError)
 
-    /// Forgets a secret; none is fine.
+    /// Removes a secret, if it exists.
     func remove(_ name: String, of profile: String) async throws(TunnelError)
 
-    /// Forgets all secrets of a profile; none is fine.
+    /// Removes all secrets of a profile, if there are any.
     func removeAll(of profile: String) async throws(TunnelError)
 
     /// The names of a profile's secrets, sorted.
@@ -35,17 +35,17 @@ public final class MemorySecretStore: SecretStore {
         return secret
     }
 
-    /// Keeps a secret, instead of the one before.
+    /// Saves a secret, and replaces the previous one.
     public func write(_ secret: SecretBytes, _ name: String, of profile: String) async throws(TunnelError) {
         secrets.withLock { $0[profile, default: [:]][name] = secret }
     }
 
-    /// Forgets a secret; none is fine.
+    /// Removes a secret, if it exists.
     public func remove(_ name: String, of profile: String) async throws(TunnelError) {
         secrets.withLock { $0[profile]?[name] = nil }
     }
 
-    /// Forgets all secrets of a profile; none is fine.
+    /// Removes all secrets of a profile, if there are any.
     public func removeAll(of profile: String) async throws(TunnelError) {
         secrets.withLock { $0[profile] = nil }
     }

@@ -3,10 +3,10 @@
 
 // Typed messages to the providers of a manager's tunnels.
 extension TunnelManager {
-    /// Returns a client of the provider of a profile's tunnel, to be kept for several messages.
+    /// Returns a client for the provider of a profile's tunnel. The caller can reuse it for several messages.
     ///
-    /// While the tunnel is not up, a message fails with ``MessageError/closed``; without such a profile with
-    /// `.channelFailed`.
+    /// A message fails with ``MessageError/closed`` while the tunnel is not up, and with `.channelFailed` if the
+    /// profile does not exist.
     /// - Parameters:
     ///   - id: The profile's ID.
     ///   - timeout: The time limit of a message.
@@ -24,7 +24,7 @@ extension TunnelManager {
     ///   - message: The message.
     ///   - id: The profile's ID.
     ///   - timeout: The time limit.
-    /// - Throws: The reason for a missing reply: ``MessageError/closed`` if the tunnel is not up.
+    /// - Throws: The error of a missing reply: ``MessageError/closed`` if the tunnel is not up.
     public nonisolated func send<Message: TunnelMessage>(
         _ message: Message, to id: String, timeout: Duration = MessageClient.defaultTimeout
     ) async throws(MessageError) -> Message.Reply {

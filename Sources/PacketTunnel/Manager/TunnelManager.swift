@@ -3,9 +3,9 @@
 
 public import Logging
 
-/// The app's side of tunnels: profiles, and what to do with them.
+/// An app's tunnels: their profiles, secrets and status.
 ///
-/// It adds profiles and their secrets to tunnels, and has one interface for all kinds of ``Tunnel``.
+/// A manager stores profiles and their secrets, and controls tunnels of every kind through the ``Tunnel`` interface.
 public actor TunnelManager {
     /// Makes the tunnel of a profile.
     public typealias MakeTunnel = @Sendable (TunnelProfile) throws(TunnelError) -> any Tunnel
@@ -15,15 +15,16 @@ public actor TunnelManager {
         let tunnel: any Tunnel
         let status: Broadcast<TunnelStatusUpdate>
         let relay: Task<Void, Never>
-        /// Nothing more begins.
+        /// Whether the profile is being removed. No new operation may begin then.
         var isRemoving = false
-        /// The error of reading the profile, when it could not be read last; `profile` is then the one before, if any.
+        /// The error of the last attempt to read the profile, or `nil`. After an error `profile` has the previous
+        /// value, if any.
         var problem: TunnelError?
-        /// Whether the profile was never read: then `profile` has its id and its name only.
+        /// Whether the profile was never read. Then `profile` has only an ID and a name.
         var isPlaceholder = false
         /// The number of starts of the tunnel that have not returned.
         var launches = 0
-        /// The number of stops so far. A start that sees it change does not begin.
+        /// The number of stops so far. A start that finds it changed does not begin.
         var stops = 0
 
         init(_ profile: TunnelProfile, _ tunnel: any Tunnel, _ logger: Logger) {
@@ -34,7 +35,7 @@ public actor TunnelManager {
             self.status = status
             let id = profile.id
             relay = Task {
-                // The first one is usually the one there is.
+                // The first update usually repeats the current status.
                 for await update in updates where update != status.current {
                     status.send(update)
                     let error = update.error.map { ": \($0)" } ?? ""
@@ -62,16 +63,16 @@ public actor TunnelManager {
     private var loads: [LoadRun] = []
     private var loadCount = 0
     private var lastLoad = 0
-    /// The number of starts so far. Where one tunnel runs at a time, only the latest start has an effect.
+    /// The number of starts so far. If only one tunnel may run, only the latest start has an effect.
     private var launchCount = 0
 
-    /// A load under way, and the profiles that changed since it began. The values it reads of them may be old.
+    /// A load in progress, and the profiles that changed since it began, for which it may read old values.
     private final class LoadRun {
         var changed: Set<String>
         init(_ changed: Set<String>) { self.changed = changed }
     }
 
-    /// Creates a manager without profiles until ``load()`` or ``create(_:secrets:)``.
+    /// Creates a manager. It has no profiles before ``load()`` or ``create(_:secrets:)``.
     ///
     /// - Parameters:
     ///   - store: The store of profiles.
@@ -91,11 +92,12 @@ public actor TunnelManager {
         self.makeTunnel = makeTunnel
     }
 
-    /// Creates a manager for one tunnel in this process: for tests, previews and simulators. Nothing is stored, and every
-    /// profile starts in `host`, one at a time.
+    /// Creates a manager for one tunnel in this process: for tests, previews and simulators. It stores profiles in
+    /// memory only, and runs every profile in `host`, one at a time.
     /// - Parameters:
     ///   - host: The tunnel.
-    ///   - secrets: The store of the profiles' secrets. `nil`: the host's store, so that the provider finds them.
+    ///   - secrets: The store of the profiles' secrets. `nil` selects the host's store, so that the provider finds
+    ///     them.
     public init(_ host: any TunnelHost, secrets: (any SecretStore)? = nil) {
         self.init(store: MemoryProfileStore(), secrets: secrets ?? host.secrets ?? MemorySecretStore()) { _ in host }
     }
@@ -118,17 +120,19 @@ public actor TunnelManager {
         return entry.profile
     }
 
-    /// The profiles that exist and that could not be read last. Their tunnels can be followed and stopped, and they can be removed.
+    /// The profiles that exist but could not be read at the last attempt. Their tunnels can be observed and stopped,
+    /// and they can be removed.
     public var unreadableProfiles: [UnreadableProfile] {
         entries.values.compactMap { entry in
             entry.problem.map { UnreadableProfile(id: entry.profile.id, name: entry.profile.name, error: $0) }
         }.sorted { ($0.name, $0.id) < ($1.name, $1.id) }
     }
 
-    /// Reads the stored profiles. Profiles that were removed from the store are forgotten, without stopping their tunnels.
+    /// Reads the stored profiles. The manager drops profiles that are no longer in the store, without stopping their
+    /// tunnels.
     ///
-    /// A profile that cannot be read keeps its last value, and is among ``unreadableProfiles``. A load does not change a
-    /// profile that is created, changed or removed while it runs.
+    /// A profile that cannot be read keeps its last value and is listed in ``unreadableProfiles``. A load does not
+    /// affect a profile that is created, changed or removed meanwhile.
     /// - Returns: The errors of the profiles that cannot be read, and other problems of the store.
     @discardableResult
     public func load() async throws(TunnelError) -> [TunnelError] {
@@ -142,7 +146,7 @@ public actor TunnelManager {
         }
         for error in loaded.errors { logger.warning("a profile cannot be read: \(error)") }
         logger.debug("\(loaded.profiles.count) profiles were read")
-        // A later load has read newer values.
+        // A later load has already read newer values.
         guard number > lastLoad else { return loaded.errors }
         lastLoad = number
         try apply(loaded, except: run.changed)
@@ -167,7 +171,7 @@ public actor TunnelManager {
         }
     }
 
-    /// The entry of a profile, which is made if there is none.
+    /// Returns the entry of a profile, and creates it if it does not exist.
     private func entry(of profile: TunnelProfile) throws(TunnelError) -> Entry {
         if let entry = entries[profile.id] { return entry }
         let entry = Entry(profile, try makeTunnel(profile), logger)
@@ -175,7 +179,7 @@ public actor TunnelManager {
         return entry
     }
 
-    /// Makes a change of a profile, which loads that are under way must not undo.
+    /// Runs a change of a profile. Loads in progress must not undo it.
     private func changing(_ id: String, _ body: () async throws(TunnelError) -> Void) async throws(TunnelError) {
         changing[id, default: 0] += 1
         for run in loads { run.changed.insert(id) }
@@ -186,8 +190,8 @@ public actor TunnelManager {
         try await body()
     }
 
-    /// Removes the private data of profiles that were removed elsewhere, such as in the system's settings.
-    /// - Returns: the ids of those profiles.
+    /// Removes the private data of profiles that another program removed, such as the system's settings.
+    /// - Returns: The IDs of those profiles.
     @discardableResult
     public func removeOrphans() async throws(TunnelError) -> [String] {
         let ids = try await noting("private data was not removed", nil) { () throws(TunnelError) in
@@ -200,7 +204,7 @@ public actor TunnelManager {
     }
 
     /// Adds a profile. It can be started when this returns.
-    /// - Throws: `.settingsInvalid` with all problems; the errors of the stores. Then nothing is stored.
+    /// - Throws: `.settingsInvalid` with all problems, or the errors of the stores. After an error nothing is stored.
     public func create(
         _ profile: TunnelProfile, secrets new: [String: SecretBytes] = [:]
     ) async throws(TunnelError) {
@@ -213,7 +217,7 @@ public actor TunnelManager {
     private func add(_ profile: TunnelProfile, _ new: [String: SecretBytes]) async throws(TunnelError) {
         try check(profile, isNew: true)
         let tunnel = try makeTunnel(profile)
-        // Its name is taken from here on.
+        // From here on the entry reserves the name.
         entries[profile.id] = Entry(profile, tunnel, logger)
         do throws(TunnelError) {
             for (name, secret) in new.sorted(by: { $0.key < $1.key }) {
@@ -225,7 +229,7 @@ public actor TunnelManager {
             do throws(TunnelError) {
                 try await secrets.removeAll(of: profile.id)
             } catch {
-                // The caller needs the first error.
+                // Ignore errors of the cleanup: the caller needs the first error.
             }
             throw error
         }
@@ -237,7 +241,8 @@ public actor TunnelManager {
     /// - Parameters:
     ///   - profile: The replacement of the profile with the same ID.
     ///   - changes: Secrets to change; a `nil` value removes one. The others stay.
-    /// - Throws: `.profileNotFound`, `.settingsInvalid`; the errors of the stores. Then nothing changes, including secrets.
+    /// - Throws: `.profileNotFound`, `.settingsInvalid`, or the errors of the stores. After an error nothing has
+    ///   changed, including secrets.
     public func update(
         _ profile: TunnelProfile, secrets changes: [String: SecretBytes?] = [:]
     ) async throws(TunnelError) {
@@ -269,7 +274,7 @@ public actor TunnelManager {
                 do throws(TunnelError) {
                     try await set(secret, name, of: profile.id)
                 } catch {
-                    // The caller needs the first error.
+                    // Ignore errors of the cleanup: the caller needs the first error.
                 }
             }
             throw error
@@ -277,9 +282,10 @@ public actor TunnelManager {
         publish()
     }
 
-    /// Removes a profile, and its secrets with it. Its tunnel is stopped before; its status ends with
+    /// Removes a profile and its secrets, after stopping its tunnel. The tunnel's status ends with
     /// ``TunnelStatus/invalid``.
-    /// - Throws: `.profileNotFound`; the errors of the stores. Then a part may be removed already: call it again for the rest.
+    /// - Throws: `.profileNotFound`, or the errors of the stores. After an error a part may be removed already: call
+    ///   again to remove the rest.
     public func remove(_ id: String) async throws(TunnelError) {
         try await noting("the profile was not removed", id) { () throws(TunnelError) in
             try await changing(id) { () throws(TunnelError) in try await delete(id) }
@@ -296,7 +302,7 @@ public actor TunnelManager {
                 try await entry.tunnel.stop(.configurationRemoved)
             }
             try await store.remove(id)
-            // Before it is forgotten: after a failure the next call removes the rest.
+            // Remove the secrets before the entry, so that after a failure another call removes the rest.
             try await secrets.removeAll(of: id)
         } catch {
             entry.isRemoving = false
@@ -351,7 +357,7 @@ public actor TunnelManager {
     // MARK: - Tunnels
 
     /// Starts the tunnel of a profile; returns once it is up.
-    /// - Throws: `.profileNotFound`, `.profileDisabled`; what ``Tunnel/start(_:)`` throws.
+    /// - Throws: `.profileNotFound`, `.profileDisabled`, or the errors of ``Tunnel/start(_:)``.
     public func start(_ id: String) async throws(TunnelError) {
         logger.info("starting the tunnel", metadata: ["profile": "\(id)"])
         try await noting("the tunnel did not start", id) { () throws(TunnelError) in try await launch(id) }
@@ -373,13 +379,14 @@ public actor TunnelManager {
             where other !== entry && (other.tunnel.status.status.isActive || other.launches > 0) {
                 other.stops += 1
                 try await other.tunnel.stop(.superseded)
-                // A later start stops the other tunnels itself, and its own tunnel must stay up.
+                // A later start stops the other tunnels itself. Stopping more here could stop the tunnel that it
+                // starts.
                 guard number == launchCount else {
                     throw TunnelError(.stopped, "another tunnel was started instead")
                 }
             }
         }
-        // It may have been removed or stopped since.
+        // The profile may have been removed, or its tunnel stopped, meanwhile.
         guard try self.entry(id) === entry, entry.stops == stops else {
             throw TunnelError(.stopped, "the tunnel was stopped before it started")
         }
@@ -399,7 +406,7 @@ public actor TunnelManager {
         }
     }
 
-    /// Does something, and writes down that it failed.
+    /// Runs an operation, and logs its failure.
     private func noting<Value>(
         _ failure: String, _ id: String?, _ body: () async throws(TunnelError) -> Value
     ) async throws(TunnelError) -> Value {
@@ -411,13 +418,13 @@ public actor TunnelManager {
         }
     }
 
-    /// The status of a profile's tunnel; ``TunnelStatus/invalid`` when there is no such profile.
+    /// The status of a profile's tunnel; ``TunnelStatus/invalid`` if the profile does not exist.
     public func status(_ id: String) -> TunnelStatusUpdate {
         entries[id]?.tunnel.status ?? TunnelStatusUpdate(.invalid)
     }
 
-    /// The status of a profile's tunnel and every change from now on. It ends with ``TunnelStatus/invalid`` when the profile
-    /// is removed; for a profile that does not exist that is all.
+    /// The status of a profile's tunnel and every later change. The stream ends with ``TunnelStatus/invalid`` when the
+    /// profile is removed. For a profile that does not exist, it has only this element.
     public func statusUpdates(_ id: String) -> AsyncStream<TunnelStatusUpdate> {
         if let entry = entries[id] { return entry.status.follow() }
         return AsyncStream { continuation in
@@ -426,20 +433,20 @@ public actor TunnelManager {
         }
     }
 
-    /// Sends a message to the provider of a profile's tunnel; returns its answer, `nil` if it has none.
-    /// - Throws: `.profileNotFound`; what ``Tunnel/sendMessage(_:)`` throws.
+    /// Sends a message to the provider of a profile's tunnel; returns its answer, or `nil` if it has none.
+    /// - Throws: `.profileNotFound`, or the errors of ``Tunnel/sendMessage(_:)``.
     public func sendMessage(_ message: [UInt8], to id: String) async throws(TunnelError) -> [UInt8]? {
         try await entry(id).tunnel.sendMessage(message)
     }
 
-    /// Delivers a request to the provider of a profile's tunnel, as the tunnel does.
+    /// Delivers a request to the provider of a profile's tunnel, and returns its reply.
     func exchange(_ request: [UInt8], with id: String) async throws -> [UInt8]? {
         try await entry(id).tunnel.exchange(request)
     }
 
-    /// Starts and stops tunnels by their on-demand rules for this network path. A profile whose tunnel is up keeps it while
-    /// its rules agree; otherwise the first one, by name, that wants to connect does.
-    /// - Returns: The errors, by profile.
+    /// Applies the on-demand rules to this network path: starts and stops tunnels. If the rules of a tunnel that is up
+    /// agree, it stays up. Otherwise the first profile by name whose rules ask for a connection starts.
+    /// - Returns: The errors, by profile ID.
     @discardableResult
     public func followPath(_ path: NetworkPath) async -> [String: TunnelError] {
         var errors: [String: TunnelError] = [:]
@@ -452,11 +459,11 @@ public actor TunnelManager {
                 errors[profile.id] = error
             }
         }
-        // Tunnels that fail below are stopping and do not block others.
+        // A tunnel that fails below is stopping and does not block another.
         let active = Set(entries.filter { $0.value.tunnel.status.status.isActive }.keys)
         for profile in candidates where profile.onDemand.decision(for: path) == .connect {
             let status = status(profile.id).status
-            // A blocked tunnel may connect on another network. Another profile's guard is not removed for it.
+            // A blocked tunnel may start on another network. The guard of another profile is not removed for it.
             guard !status.isActive || status == .blocked else { continue }
             if runsOneAtATime, !active.subtracting([profile.id]).isEmpty { continue }
             do throws(TunnelError) {

@@ -3,25 +3,25 @@
 
 import TunnelSystem
 
-/// A tunnel as the user has set it up. Secrets are not in it: they are in a ``SecretStore``, under the profile's id.
+/// The user's settings of a tunnel. Its secrets are in a ``SecretStore``, under the profile's ID.
 public struct TunnelProfile: Hashable, Sendable, Identifiable {
     /// The permanent ID: 32 hexadecimal digits.
     public let id: String
-    /// The user's name for it, unique within a manager.
+    /// The name that the user gave it, unique within a manager.
     public var name: String
-    /// The provider, by a word that app and service agree on.
+    /// The type of provider, as a word that the app and the service agree on.
     public var provider: String
-    /// The server, as it is shown to the user.
+    /// The server's address, for display.
     public var serverAddress: String
     /// The provider's configuration.
     public var configuration: JSONValue
     /// The least strict leak policy that applies; the provider may apply a stricter one.
     public var leakPolicy: LeakPolicy
-    /// Whether it can be started.
+    /// Whether the tunnel can be started.
     public var isEnabled: Bool
     /// The rules for automatic starts and stops.
     public var onDemand: OnDemandRules
-    /// Whether it does.
+    /// Whether ``onDemand`` is in effect.
     public var isOnDemandEnabled: Bool
     /// The names of the users, besides root, who may query the tunnel and stop it, on hosts with users.
     public var permittedUsers: [String] = []
@@ -38,8 +38,8 @@ public struct TunnelProfile: Hashable, Sendable, Identifiable {
             isOnDemandEnabled: isOnDemandEnabled)
     }
 
-    /// Creates a profile with a new ID, and a provider's configuration as a value. Set the rest afterwards.
-    /// - Throws: `.configurationInvalid` if it does not encode.
+    /// Creates a profile with a new ID and a provider's configuration as a value. Set the other properties afterwards.
+    /// - Throws: `.configurationInvalid` if `configuration` cannot be encoded.
     public init(
         name: String, provider: String, serverAddress: String = "", encoding configuration: some Encodable
     ) throws(TunnelError) {
@@ -63,7 +63,7 @@ public struct TunnelProfile: Hashable, Sendable, Identifiable {
         self.isOnDemandEnabled = isOnDemandEnabled
     }
 
-    /// In place of a profile that cannot be read: it has an id and a name, and nothing to start.
+    /// Returns the stand-in for a profile that cannot be read. It has an ID and a name, and cannot be started.
     static func placeholder(_ unreadable: UnreadableProfile) -> TunnelProfile {
         TunnelProfile(
             id: unreadable.id, name: unreadable.name, provider: "", serverAddress: "", configuration: .object([:]),
@@ -82,7 +82,7 @@ public struct TunnelProfile: Hashable, Sendable, Identifiable {
             && text.utf8.allSatisfy { (48...57).contains($0) || (97...102).contains($0) }
     }
 
-    /// Everything that is wrong with this profile, but for the configuration, which only its provider knows.
+    /// Returns every problem of this profile, except those of the configuration, which only its provider can check.
     public func validate() -> [SettingsProblem] {
         var problems: [SettingsProblem] = []
         let isBlank = name.utf8.allSatisfy { $0 == 0x20 }

@@ -4,10 +4,11 @@
 import Synchronization
 import TunnelSystem
 
-/// The frames of a subscription over a channel with one answer to each request: every frame is requested.
+/// The frames of a subscription over a channel with one answer per request. It fetches each frame with a separate
+/// request.
 final class FetchedFrames: MessageFrames {
     private struct State {
-        /// The answer to the opening, if it was an error.
+        /// The answer to the opening request, if it was an error.
         var first: [UInt8]?
         /// The number of the next frame.
         var next: UInt64 = 1
@@ -16,7 +17,7 @@ final class FetchedFrames: MessageFrames {
         var work: Task<Void, Never>?
     }
 
-    /// The other side answers sooner than this, even without an element.
+    /// The time limit of a fetch. The other side answers sooner, even if it has no element.
     private static let limit = FetchedSubscriptions.patience * 3
 
     private let channel: any MessageChannel
@@ -33,7 +34,7 @@ final class FetchedFrames: MessageFrames {
         request = try MessageContainer(decoding: bytes, limit: limit)
         (self.channel, byteLimit, self.clock) = (channel, limit, clock)
         guard let answer = try await channel.exchange(bytes) else { throw MessageError.subscriptionsUnsupported }
-        // The decoder of frames handles everything that is not a reply.
+        // Any answer but a reply, such as an error, is the first frame: the decoder of frames handles it.
         state = Mutex(State(first: Self.isReply(answer, limit) ? nil : answer))
     }
 
@@ -51,7 +52,7 @@ final class FetchedFrames: MessageFrames {
         if let first { return first }
         guard !isOver else { return nil }
         while let frame = try await fetch() {
-            // There was none in time.
+            // The other side had no element in time, so fetch again.
             guard !Self.isReply(frame, byteLimit) else { continue }
             state.withLock { $0.next += 1 }
             return frame
@@ -59,7 +60,7 @@ final class FetchedFrames: MessageFrames {
         return nil
     }
 
-    /// One request and its answer; nil once it was cancelled.
+    /// Makes one request and returns its answer, or `nil` after a cancellation.
     private func fetch() async throws -> [UInt8]? {
         let answer = OneShot<Result<[UInt8]?, any Error>>()
         let number = state.withLock { state -> UInt64? in
@@ -89,7 +90,7 @@ final class FetchedFrames: MessageFrames {
         return try await answer.value.get()
     }
 
-    /// Ends it, and tells the other side, which would notice after a while.
+    /// Ends the subscription and informs the other side, which would otherwise notice only after its idle limit.
     func cancel() {
         let (wasOver, waiting, work) = state.withLock { state in
             defer { (state.isOver, state.waiting, state.work) = (true, nil, nil) }

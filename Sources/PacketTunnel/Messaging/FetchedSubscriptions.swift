@@ -4,15 +4,15 @@
 import Synchronization
 import TunnelSystem
 
-/// The subscriptions of those who cannot be called back, such as an app whose tunnel is in an extension: they fetch each
-/// element with a request, which is held until there is one.
+/// The subscriptions of clients that the router cannot call back, such as an app whose tunnel is in an extension. The
+/// client fetches each element with a request, and the router holds the request until there is an element.
 final class FetchedSubscriptions: Sendable {
     struct Key: Hashable {
         var name: String
         var correlation: UInt64
     }
 
-    /// How long a request for an element is held.
+    /// The longest time that the router holds a request for an element.
     static let patience: Duration = .seconds(10)
     /// The time after which a subscription without fetches ends.
     static let idleLimit: Duration = .seconds(60)
@@ -26,7 +26,7 @@ final class FetchedSubscriptions: Sendable {
 
     func entry(_ key: Key) -> Entry? { state.withLock { $0.entries[key] } }
 
-    /// Keeps a new subscription; false when it cannot be.
+    /// Adds a subscription; returns `false` if it cannot be added.
     func add(_ entry: Entry, _ key: Key) -> Bool {
         state.withLock { state in
             guard !state.isClosed, state.entries[key] == nil else { return false }
@@ -46,13 +46,13 @@ final class FetchedSubscriptions: Sendable {
         for entry in entries.values { entry.end() }
     }
 
-    /// One subscription: the last fetched element is kept, because its answer may have been lost.
+    /// One subscription. It keeps the last fetched element, because the answer with it may have been lost.
     final class Entry: Sendable {
         private struct State {
             var count: UInt64 = 0
             var last: [UInt8]?
             var pending: Task<[UInt8]?, Never>?
-            /// Requests so far, and those under way.
+            /// The number of requests so far, and of those in progress.
             var requests = 0
             var waiting = 0
             var timer: Task<Void, Never>?
@@ -61,8 +61,9 @@ final class FetchedSubscriptions: Sendable {
         let frames = MemoryFrames()
         private let state = Mutex(State())
 
-        /// The frame with this number, counted from 1: the last one again, or the next one; `nil` if no frame comes in time.
-        /// - Throws: `.undecodableMessage` for any other number, `.closed` once there is nothing more.
+        /// Returns the frame with this number, counted from 1. It is either the last frame again or the next one; `nil`
+        /// if no frame arrives in time.
+        /// - Throws: `.undecodableMessage` for any other number; `.closed` after the end of the subscription.
         func frame(_ number: UInt64, _ clock: any Clock<Duration>) async throws(MessageError) -> [UInt8]? {
             let step = state.withLock { state -> (last: [UInt8]?, pending: Task<[UInt8]?, Never>?) in
                 if number == state.count, let last = state.last { return (last, nil) }
@@ -79,7 +80,7 @@ final class FetchedSubscriptions: Sendable {
             guard case .finished(let frame) = outcome else { return nil }
             guard let frame else { throw .closed }
             state.withLock { state in
-                // Two may have waited for the same one.
+                // Two requests may have waited for the same frame.
                 guard state.count + 1 == number else { return }
                 (state.count, state.last, state.pending) = (number, frame, nil)
             }
@@ -96,7 +97,7 @@ final class FetchedSubscriptions: Sendable {
             }
         }
 
-        /// Records the end of a fetch. If no other follows, `expire` is called.
+        /// Records the end of a fetch. Calls `expire` if no other fetch follows within the idle limit.
         func leave(_ clock: any Clock<Duration>, expire: @escaping @Sendable () -> Void) {
             state.withLock { state in
                 state.waiting -= 1
@@ -120,7 +121,7 @@ final class FetchedSubscriptions: Sendable {
 extension MessageRouter {
     private struct Take: Codable { var number: UInt64 }
 
-    /// Begins a subscription whose elements are fetched; an empty reply says that it has begun.
+    /// Begins a subscription whose elements are fetched. An empty reply reports that it has begun.
     func begin(_ request: MessageContainer) -> [UInt8] {
         let key = FetchedSubscriptions.Key(name: request.name, correlation: request.correlation)
         let entry = FetchedSubscriptions.Entry()
@@ -137,7 +138,7 @@ extension MessageRouter {
         return empty(.reply, request)
     }
 
-    /// Returns the next element, or its replacement.
+    /// Returns the next element, or the error, end or empty reply in its place.
     func take(_ request: MessageContainer) async -> [UInt8] {
         let key = FetchedSubscriptions.Key(name: request.name, correlation: request.correlation)
         guard let entry = fetched.entry(key) else { return refuse(.closed, request) }

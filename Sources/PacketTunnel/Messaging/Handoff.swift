@@ -3,7 +3,7 @@
 
 import Synchronization
 
-/// Passes elements from producers to one consumer; a producer with one more element waits.
+/// Passes elements from producers to one consumer. It stores one element; a producer with another one waits.
 package final class Handoff<Element: Sendable>: Sendable {
     private struct State {
         var element: Element?
@@ -27,7 +27,7 @@ package final class Handoff<Element: Sendable>: Sendable {
 
     private let state = Mutex(State())
 
-    /// An empty one.
+    /// Creates an empty handoff.
     package init() {}
 
     /// Adds an element; returns when there is room for another.
@@ -63,7 +63,7 @@ package final class Handoff<Element: Sendable>: Sendable {
         }
     }
 
-    /// Returns the next element, or `nil` if none is left and none will be added. One task at a time.
+    /// Returns the next element, or `nil` if none is left and none will be added. Only one task may call it at a time.
     package func next() async -> Element? {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in

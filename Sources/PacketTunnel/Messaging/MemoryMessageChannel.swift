@@ -21,7 +21,7 @@ public final class MemoryMessageChannel: SubscribableChannel {
     }
 
     /// Sends a request to the router.
-    /// - Throws: ``MessageError/closed`` after the channel was closed, even during the call.
+    /// - Throws: ``MessageError/closed`` if the channel is closed before or during the call.
     public func exchange(_ request: [UInt8]) async throws -> [UInt8]? {
         let reply = OneShot<[UInt8]?>()
         let key = try enter { reply.finish(nil) }
@@ -82,7 +82,7 @@ public final class MemoryMessageChannel: SubscribableChannel {
     }
 }
 
-/// Frames that a task of this process makes, as fast as they are taken.
+/// The frames that a task of this process produces, at the speed at which they are consumed.
 final class MemoryFrames: MessageFrames {
     private let handoff = Handoff<[UInt8]>()
     private let task = Mutex<Task<Void, Never>?>(nil)

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Carries the bytes of a request to another process, or another part of this one, and the bytes of the reply back.
+/// Carries the bytes of a request to another process, or to another part of this one, and returns the bytes of the
+/// reply.
 ///
-/// Several requests may be under way. A channel need not know time-outs: a ``MessageClient`` cancels the task that waits.
+/// Several requests may be in progress. A channel needs no timeouts: a ``MessageClient`` cancels the waiting task.
 public protocol MessageChannel: Sendable {
     /// Delivers a request and waits for the reply; returns `nil` if there is none.
-    /// - Throws: A ``MessageError``, which the sender gets unchanged, or any other error, which becomes `.channelFailed`.
+    /// - Throws: A ``MessageError``, which the sender receives unchanged, or any other error, which the sender receives
+    ///   as `.channelFailed`.
     func exchange(_ request: [UInt8]) async throws -> [UInt8]?
 }
 
@@ -17,17 +19,17 @@ public protocol SubscribableChannel: MessageChannel {
     func open(_ request: [UInt8]) async throws -> any MessageFrames
 }
 
-/// The frames that answer a subscription, taken one at a time. The other side waits while they are not taken.
+/// The frames that answer a subscription, read one at a time. The other side waits while this side does not read.
 public protocol MessageFrames: AnyObject, Sendable {
     /// The next frame, or `nil` if the other side has closed.
     func next() async throws -> [UInt8]?
 
-    /// Ends it: the other side stops sending, and ``next()`` gives nil. Safe to repeat.
+    /// Ends the subscription: the other side stops sending, and ``next()`` returns `nil`. It may be called repeatedly.
     func cancel()
 }
 
 extension MessageError {
-    /// Converts any error of a channel for the sender.
+    /// Converts any error of a channel to the error that the sender receives.
     init(ofChannel error: any Error) {
         switch error {
         case let error as MessageError: self = error
@@ -47,7 +49,8 @@ extension MessageError {
         }
     }
 
-    /// Converts the error of a tunnel that refused a message, the same for each channel: ``closed`` if no provider runs.
+    /// Converts the error of a tunnel that refused a message, in the same way for every channel: ``closed`` if no
+    /// provider runs.
     package init(_ error: TunnelError) {
         self =
             switch error.code {

@@ -5,10 +5,10 @@ public import Logging
 import Synchronization
 import TunnelSystem
 
-/// Sends messages over a channel and returns their replies, or the exact reason for a missing reply.
+/// Sends messages over a channel, and returns each reply or the exact reason why there is none.
 ///
-/// Each request ends once: with its reply, at its timeout or when the sending task is cancelled. Later deliveries of the
-/// channel are dropped.
+/// Each request ends once: with its reply, at its timeout, or when the sending task is cancelled. A reply that the
+/// channel delivers later is dropped.
 public final class MessageClient: Sendable {
     /// The default timeout of a request.
     public static let defaultTimeout: Duration = .seconds(10)
@@ -80,17 +80,17 @@ public final class MessageClient: Sendable {
 
     /// Subscribes to elements until either side ends the subscription.
     ///
-    /// The sequence throws the other side's errors. The other side waits while no elements are consumed. If the channel has
-    /// only one answer to a request, each element is fetched with a separate request, which waits at the other side until
-    /// there is one.
-    /// - Throws: `.subscriptionsUnsupported` if the other side does not support it, or the reason that the request could not
-    ///   be sent.
+    /// The sequence throws the errors of the other side. The other side waits while this side reads no elements. If the
+    /// channel has only one answer per request, the client fetches each element with a separate request, which the
+    /// other side holds until there is an element.
+    /// - Throws: `.subscriptionsUnsupported` if the other side does not support subscriptions, or the reason that the
+    ///   request could not be sent.
     public func subscribe<Subscription: TunnelSubscription>(
         to subscription: Subscription
     ) async throws(MessageError) -> MessageStream<Subscription.Element> {
         let request = try request(.subscribe, subscription, name: Subscription.name, version: Subscription.version)
         let (bytes, channel) = (request.bytes, channel)
-        // Opening takes as long as a request may; the elements take as long as they like.
+        // The timeout applies to the opening of the subscription, not to its elements.
         let outcome = await withDeadline(timeout, clock: clock) {
             [self] () async -> Result<any MessageFrames, MessageError> in
             do {
@@ -132,7 +132,7 @@ public final class MessageClient: Sendable {
         }
     }
 
-    /// The container in `bytes` if it answers our request; an error that it carries is thrown.
+    /// Decodes the container in `bytes`, which must answer our request, and throws the error that it carries, if any.
     private func container(
         _ bytes: [UInt8], answering correlation: UInt64, name: String
     ) throws(MessageError) -> MessageContainer {
@@ -161,8 +161,8 @@ public final class MessageClient: Sendable {
 
 /// The elements of a subscription.
 ///
-/// It ends when the other side ends it, and throws if that side closes without an end. One task may iterate it, once; when
-/// that task is cancelled or the sequence is released, the other side is told to stop.
+/// It ends when the other side ends it, and throws if that side closes without an end. One task may iterate it, once.
+/// If that task is cancelled or the sequence is released, the client tells the other side to stop.
 public struct MessageStream<Element: Sendable>: AsyncSequence, Sendable {
     private let source: Source
 
@@ -176,8 +176,8 @@ public struct MessageStream<Element: Sendable>: AsyncSequence, Sendable {
     public struct AsyncIterator: AsyncIteratorProtocol {
         fileprivate let source: Source
 
-        /// The next element, or `nil` if the other side ended it or the task is cancelled.
-        /// - Throws: `.closed` if the other side closed, or its error.
+        /// The next element, or `nil` if the other side ended the subscription or the task is cancelled.
+        /// - Throws: `.closed` if the other side closed without an end, or the error that it sent.
         public mutating func next() async throws(MessageError) -> Element? {
             try await source.next()
         }
@@ -188,7 +188,7 @@ public struct MessageStream<Element: Sendable>: AsyncSequence, Sendable {
         AsyncIterator(source: source)
     }
 
-    /// Tells the other side to stop. Safe to repeat.
+    /// Tells the other side to stop. It may be called repeatedly.
     public func cancel() {
         source.frames.cancel()
     }
@@ -237,7 +237,7 @@ public struct MessageStream<Element: Sendable>: AsyncSequence, Sendable {
 }
 
 extension DeadlineOutcome {
-    /// Returns the value of a result that came in time.
+    /// Returns the value of a result that arrived in time.
     func get<Success: Sendable>(onTimeout error: MessageError) throws(MessageError) -> Success
     where Value == Result<Success, MessageError> {
         switch self {
@@ -249,7 +249,7 @@ extension DeadlineOutcome {
 }
 
 extension DeadlineOutcome<Result<any MessageFrames, MessageError>> {
-    /// The result, for the log.
+    /// A word for the result, for the log.
     fileprivate var word: String {
         switch self {
         case .timedOut: "no answer in time"

@@ -17,14 +17,14 @@
 /// | 4 | 1 | version of this format: 1 |
 /// | 5 | 1 | ``Kind-swift.enum`` |
 /// | 6 | 2 | version of the message |
-/// | 8 | 8 | correlation: the reply has that of its request |
+/// | 8 | 8 | correlation: the number of the request, repeated in its reply |
 /// | 16 | 2 | length of the name, 1 to 255 |
 /// | 18 | 4 | length of the payload |
 /// | 22 | | name, then payload, and nothing after it |
 public struct MessageContainer: Hashable, Sendable {
     /// The content of a container.
     public enum Kind: UInt8, Sendable, CaseIterable {
-        /// A message that wants one reply.
+        /// A message that requires one reply.
         case request = 1
         /// The reply.
         case reply = 2
@@ -34,16 +34,16 @@ public struct MessageContainer: Hashable, Sendable {
         case subscribe = 4
         /// One element.
         case element = 5
-        /// There are no more of them.
+        /// The end of the elements.
         case end = 6
-        /// A request for the next element, over a channel with single answers. It has the number of the subscription's
-        /// request, and so has the answer: an element, the end, an error, or a reply without payload if there is no element
-        /// yet.
+        /// A request for the next element, over a channel with one answer per request. The request and its answer have
+        /// the number of the subscription's request. The answer is an element, the end, an error, or a reply without
+        /// payload if there is no element yet.
         case take = 7
         /// The subscriber ends the subscription.
         case leave = 8
 
-        /// Whether it must be answered.
+        /// Whether the container must be answered.
         var isAnswered: Bool {
             switch self {
             case .request, .subscribe, .take, .leave: true
@@ -58,7 +58,7 @@ public struct MessageContainer: Hashable, Sendable {
     public var name: String
     /// The version of the message.
     public var version: UInt16
-    /// The number of the request, chosen by the one who asks; 0 in an error about a request that could not be read.
+    /// The number of the request, chosen by its sender; 0 in an error about a request that could not be decoded.
     public var correlation: UInt64
     /// The message, reply, element or error as JSON; empty at the end of a subscription.
     public var payload: [UInt8]
@@ -70,7 +70,8 @@ public struct MessageContainer: Hashable, Sendable {
     /// The default size limit of both sides: 1 MiB, with header and name.
     public static let defaultMaximumByteCount = 1 << 20
 
-    /// The size of messages between the processes of one machine's tunnel: 32 MiB, enough for 20,000 peers with 130,000 networks.
+    /// The size limit of messages between the processes of one machine's tunnel: 32 MiB, enough for 20,000 peers with
+    /// 130,000 networks.
     package static let localMaximumByteCount = 32 << 20
 
     private static let magic: [UInt8] = [0x43, 0x56, 0x54, 0x4d]
@@ -106,7 +107,7 @@ public struct MessageContainer: Hashable, Sendable {
         return bytes
     }
 
-    /// Decodes a container; every byte sequence results in one or an error.
+    /// Decodes a container. It handles every byte sequence: the result is a container or an error.
     /// - Throws: The error in `bytes`.
     public init(decoding bytes: [UInt8], limit: Int = defaultMaximumByteCount) throws(MessageContainerError) {
         guard bytes.count <= limit else { throw .tooLarge(byteCount: bytes.count, limit: limit) }
@@ -126,7 +127,8 @@ public struct MessageContainer: Hashable, Sendable {
             correlation: bytes.bigEndian(UInt64.self, at: 8), payload: Array(bytes[nameEnd...]))
     }
 
-    /// The name in bytes with a container's header, without a check of the rest; `nil` for others.
+    /// Returns the name in bytes that begin with a container's header, without checking the rest; `nil` for other
+    /// bytes.
     static func name(in bytes: [UInt8]) -> String? {
         guard bytes.count > headerByteCount, bytes.starts(with: magic), bytes[4] == formatVersion else { return nil }
         let end = headerByteCount + Int(bytes.bigEndian(UInt16.self, at: 16))
@@ -150,22 +152,22 @@ public struct MessageContainer: Hashable, Sendable {
 
 /// The error of bytes that are not a ``MessageContainer``, or of a container that cannot be sent.
 public enum MessageContainerError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// They end within the header.
+    /// The bytes end within the header.
     case truncated(byteCount: Int)
-    /// They begin with something else.
+    /// The bytes do not begin with `CVTM`.
     case notAMessage
     /// The version of the format is not supported.
     case unsupportedFormat(UInt8)
     /// The kind is unknown.
     case unknownKind(UInt8)
-    /// The name is empty, too long or has a character that names do not have.
+    /// The name is empty, too long, or contains a character that is not permitted.
     case invalidName
     /// The lengths in the header do not match the number of bytes.
     case lengthMismatch(stated: Int, actual: Int)
-    /// There are more bytes than agreed.
+    /// The container exceeds the size limit.
     case tooLarge(byteCount: Int, limit: Int)
 
-    /// The error, with figures.
+    /// The description of the error, with its numbers.
     public var description: String {
         switch self {
         case .truncated(let byteCount): "\(byteCount) bytes are too few for a message"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The reason for a missing reply, as its sender gets it.
+/// The reason for a missing reply, as the sender of the request receives it.
 public enum MessageError: Error, Hashable, Sendable {
-    /// The message that was too large.
+    /// The direction of the message that was too large.
     public enum Direction: String, Hashable, Sendable {
         /// The request's.
         case request
@@ -13,33 +13,33 @@ public enum MessageError: Error, Hashable, Sendable {
 
     /// No reply arrived in time. A later reply is dropped.
     case timeout
-    /// The other side's handler took longer than that side allows.
+    /// The other side's handler exceeded that side's time limit.
     case handlerTimeout
     /// The sending task was cancelled.
     case cancelled
     /// The tunnel, or the process that serves it, does not exist or has ended.
     case closed
-    /// The channel delivered the message and gave nothing back.
+    /// The channel delivered the message but returned nothing.
     case noReply
-    /// The other side has as many requests or clients as it takes.
+    /// The other side has reached its limit of requests or clients.
     case busy
     /// There is no handler for messages of this name.
     case noHandler(name: String)
-    /// Messages of this name are answered, but not in this version.
+    /// There is a handler for messages of this name, but not for this version.
     case unsupportedVersion(name: String, version: UInt16, supported: [UInt16])
     /// The handler threw.
     case handlerFailed(HandlerFailure)
-    /// The other side could not read the message.
+    /// The other side could not decode the message.
     case undecodableMessage(String)
-    /// The reply does not have the message's reply type.
+    /// The reply could not be decoded as the message's reply type.
     case undecodableReply(String)
-    /// The message cannot be written as JSON.
+    /// The message cannot be encoded as JSON.
     case unencodableMessage(String)
     /// The request or its reply has more bytes than is allowed.
     case tooLarge(Direction, byteCount: Int, limit: Int)
-    /// The other side, or the system, does not let this process talk to it.
+    /// The other side, or the system, does not permit this process to send messages to it.
     case notPermitted(String)
-    /// The other side answers single messages only.
+    /// The other side supports only single messages.
     case subscriptionsUnsupported
     /// The channel failed in another way.
     case channelFailed(String)
@@ -47,7 +47,7 @@ public enum MessageError: Error, Hashable, Sendable {
 
 /// A handler's error, in a form for other processes.
 public struct HandlerFailure: Error, Hashable, Sendable, Codable {
-    /// A code for programs; `failed` when the handler's error has none.
+    /// A code for programs; `failed` if the handler's error has no code.
     public var code: String
     /// A text for people, without secrets.
     public var message: String
@@ -55,7 +55,7 @@ public struct HandlerFailure: Error, Hashable, Sendable, Codable {
     /// The code of errors that have none.
     public static let unspecifiedCode = "failed"
 
-    /// A failure. A handler may throw it itself.
+    /// Creates a failure. A handler may throw it.
     public init(code: String = unspecifiedCode, message: String) {
         self.code = code
         self.message = message
@@ -64,7 +64,7 @@ public struct HandlerFailure: Error, Hashable, Sendable, Codable {
 
 /// An error with a code that the other process can act on.
 public protocol HandlerFailureConvertible: Error {
-    /// The error for the other process.
+    /// The failure to send to the other process.
     var handlerFailure: HandlerFailure { get }
 }
 
@@ -72,7 +72,7 @@ extension HandlerFailure: HandlerFailureConvertible {
     /// Itself.
     public var handlerFailure: HandlerFailure { self }
 
-    /// Describes any error. Keys and tokens in its text are removed.
+    /// Describes any error, without the keys and tokens in its text.
     init(of error: any Error) {
         let told =
             (error as? any HandlerFailureConvertible)?.handlerFailure
@@ -82,7 +82,7 @@ extension HandlerFailure: HandlerFailureConvertible {
 }
 
 extension MessageError: CustomStringConvertible {
-    /// The error, with the message's name.
+    /// The description of the error, with the message's name.
     public var description: String {
         switch self {
         case .timeout: "no reply came in time"
@@ -110,9 +110,9 @@ extension MessageError: CustomStringConvertible {
 
 // MARK: - In the payload of a container
 
-/// Encodes for the other process: an error that only a sender can have becomes a handler's failure, and
-/// ``MessageError/cancelled`` becomes ``MessageError/closed``. An unknown code of a later version becomes a handler's failure
-/// with that code.
+/// The form for the other process. An error that only a sender can have is encoded as a handler's failure, and
+/// ``MessageError/cancelled`` as ``MessageError/closed``. An unknown code, from a later version, is decoded as a
+/// handler's failure with that code.
 extension MessageError: Codable {
     private enum CodingKeys: String, CodingKey { case code, message, name, version, supported, byteCount, limit }
 

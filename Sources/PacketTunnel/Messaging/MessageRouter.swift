@@ -5,22 +5,23 @@ public import Logging
 import Synchronization
 import TunnelSystem
 
-/// Answers messages with the handler that is registered for their name and version.
+/// Answers each message with the handler that is registered for its name and version.
 ///
-/// Every request gets exactly one answer: the reply, or an error with the reason. Any thread may register handlers and pass
-/// requests; handlers run concurrently, each in its own task.
+/// Every request gets exactly one answer: the reply, or an error with the reason. Any thread may register handlers and
+/// pass in requests. Handlers run concurrently, each in its own task.
 public final class MessageRouter: Sendable {
     /// The limits of a router.
     public struct Limits: Sendable {
         /// The largest request that is read and the largest reply that is sent.
         public var maximumByteCount: Int
-        /// The largest reply that is sent, where a reply may be larger than a request.
+        /// The largest reply that is sent, if it differs from the largest request.
         package var maximumReplyByteCount: Int?
-        /// The time limit of a handler. A slower one is cancelled, and its reply dropped; `nil` for no limit.
+        /// The time limit of a handler; `nil` for no limit. A slower handler is cancelled and its reply dropped.
         public var handlerTimeout: Duration?
-        /// The largest number of concurrent handlers, including those beyond their time limit that continue; more get `busy`.
+        /// The largest number of concurrent handlers. It includes those that continue after their time limit. Further
+        /// requests get `busy`.
         public var maximumRequests: Int
-        /// How many subscriptions there may be at a time.
+        /// The largest number of concurrent subscriptions.
         public var maximumSubscriptions: Int
 
         /// Limits; by default 1 MiB, 30 s, 64 requests and 32 subscriptions.
@@ -35,7 +36,7 @@ public final class MessageRouter: Sendable {
         }
     }
 
-    /// A name and version that is answered.
+    /// A name and version with a handler.
     public struct Registration: Hashable, Sendable {
         /// The name.
         public let name: String
@@ -61,7 +62,7 @@ public final class MessageRouter: Sendable {
 
     let limits: Limits
     let clock: any Clock<Duration>
-    /// The subscriptions of those who fetch each element.
+    /// The subscriptions of clients that fetch each element.
     let fetched = FetchedSubscriptions()
     private let state: Mutex<State>
     private let requests: Admission
@@ -85,17 +86,19 @@ public final class MessageRouter: Sendable {
 
     // MARK: - Handlers
 
-    /// Answers messages of this type with `handler`, in place of an earlier handler; `nil` removes it. Handlers that run continue.
+    /// Answers messages of this type with `handler`, and replaces an earlier handler; `nil` removes it. Running
+    /// handlers continue.
     ///
-    /// A handler whose message has an invalid name is never called: its sender gets ``MessageError/unencodableMessage(_:)``.
+    /// If the name of the message type is not valid, the handler is never called: the sender gets
+    /// ``MessageError/unencodableMessage(_:)``.
     public func on<Message: TunnelMessage>(
         _ type: Message.Type, _ handler: (@Sendable (Message) async throws -> Message.Reply)?
     ) {
         set(Message.name, Message.version, handler.map { Handler.request(Self.erase($0)) })
     }
 
-    /// Answers subscriptions of this type with the elements that `handler` sends to the sink, until it returns or throws;
-    /// replaces an earlier handler. `nil` removes it. Present subscriptions continue.
+    /// Answers subscriptions of this type with the elements that `handler` sends to the sink until it returns or
+    /// throws. Replaces an earlier handler; `nil` removes it. Present subscriptions continue.
     ///
     /// The handler's task is cancelled when the subscriber closes.
     public func on<Subscription: TunnelSubscription>(
@@ -105,8 +108,8 @@ public final class MessageRouter: Sendable {
         set(Subscription.name, Subscription.version, handler.map { Handler.subscription(erase($0)) })
     }
 
-    /// Passes bytes to `handler` that are not a message, and messages whose name has no handler; `nil` refuses them. Its answer is
-    /// sent unchanged; an answer of `nil` and an error become a ``MessageError``.
+    /// Passes bytes that are not a message, and messages whose name has no handler, to `handler`; `nil` refuses them.
+    /// The router sends the answer of `handler` unchanged, but replaces `nil` and errors by a ``MessageError``.
     public func otherwise(_ handler: (@Sendable ([UInt8]) async throws -> [UInt8]?)?) {
         let pass = handler.map { Self.erase($0) }
         state.withLock { state in if !state.isClosed { state.otherwise = pass } }
@@ -115,7 +118,7 @@ public final class MessageRouter: Sendable {
     /// Whether messages of this name have a handler, in any version.
     func hasHandler(for name: String) -> Bool { state.withLock { $0.handlers[name] != nil } }
 
-    /// Whether the router has no handler. A closed router does not count as unused: it answers.
+    /// Whether the router has no handler. A closed router is not unused, because it still answers.
     var isUnused: Bool { state.withLock { $0.handlers.isEmpty && $0.otherwise == nil && !$0.isClosed } }
 
     /// The registered messages, in order of name and version.
@@ -125,7 +128,7 @@ public final class MessageRouter: Sendable {
             .sorted { ($0.name, $0.version) < ($1.name, $1.version) }
     }
 
-    /// Answers every later request with "closed", and releases the handlers.
+    /// Answers every later request with ``MessageError/closed``, and releases the handlers.
     public func close() {
         state.withLock { state in
             state.isClosed = true
@@ -142,17 +145,17 @@ public final class MessageRouter: Sendable {
 
     // MARK: - Answering
 
-    /// Answers a request: always once, even bytes that are not a request.
+    /// Answers a request. Every byte sequence gets exactly one answer, even if it is not a request.
     ///
-    /// A subscription can be requested in this way too: each of its elements is then the answer to a separate request, which
-    /// a ``MessageClient`` makes if its channel has only single answers.
+    /// This also works for subscriptions: each element is then the answer to a separate request. A ``MessageClient``
+    /// makes these requests if its channel has only one answer per request.
     ///
-    /// When the calling task is cancelled, so is the handler, and the answer is immediate.
+    /// If the calling task is cancelled, the handler is cancelled too, and the answer is immediate.
     public func respond(to bytes: [UInt8]) async -> [UInt8] { await answer(bytes) { begin($0) } }
 
-    /// Answers a request or a subscription with calls of `send`, which returns when there is room for more.
+    /// Answers a request or a subscription with calls of `send`, which must return when there is room for more.
     ///
-    /// It returns when everything was sent, and before that when `send` throws or the calling task is cancelled.
+    /// It returns when everything was sent, when `send` throws, or when the calling task is cancelled.
     public func serve(_ bytes: [UInt8], send: @escaping @Sendable ([UInt8]) async throws -> Void) async {
         let answer = await answer(bytes) { await serve(subscription: $0, send: send) }
         // The subscriber no longer accepts answers.
@@ -197,14 +200,14 @@ public final class MessageRouter: Sendable {
         guard let slot = requests.enter() else { throw .busy }
         let outcome = await withDeadline(limits.handlerTimeout, clock: clock) {
             () async -> Result<[UInt8], MessageError> in
-            // Held until the handler has ended, even after the deadline.
+            // Keep the slot until the handler has ended, even after the deadline.
             defer { withExtendedLifetime(slot) {} }
             do throws(MessageError) { return .success(try await handler(bytes)) } catch { return .failure(error) }
         }
         return try outcome.get(onTimeout: .handlerTimeout)
     }
 
-    /// The handler of ``otherwise(_:)``, unless the name has a handler.
+    /// Returns the handler of ``otherwise(_:)``, or `nil` if `name` has a handler in some version.
     private func fallback(for name: String? = nil) -> RequestHandler? {
         state.withLock { state in
             if let name, state.handlers[name] != nil { return nil }
@@ -225,7 +228,7 @@ public final class MessageRouter: Sendable {
         }
     }
 
-    /// An error as the answer, which the log has too.
+    /// Logs an error and encodes it as the answer.
     func refuse(_ error: MessageError, _ request: MessageContainer?) -> [UInt8] {
         let what = request.map { "'\($0.name)', version \($0.version)," } ?? "a message"
         logger.log(level: error == .closed || error == .cancelled ? .debug : .warning, "\(what) has no reply: \(error)")
@@ -290,7 +293,7 @@ public final class MessageRouter: Sendable {
         MessageRouter.failure(error, of: request)
     }
 
-    /// The answer to a request without a provider, or `nil` for bytes that are not a request.
+    /// Returns the answer to a request if no provider runs, or `nil` for bytes that are not a request.
     package static func refusal(_ error: TunnelError, of bytes: [UInt8]) -> [UInt8]? {
         do throws(MessageContainerError) {
             let request = try MessageContainer(decoding: bytes, limit: .max)
@@ -395,7 +398,7 @@ public struct SubscriptionSink<Element: Codable & Sendable>: Sendable {
     }
 }
 
-/// Lets a number of things happen at a time.
+/// Limits how many operations run at the same time.
 final class Admission: Sendable {
     private let limit: Int
     private let count = Mutex(0)
@@ -404,7 +407,7 @@ final class Admission: Sendable {
         self.limit = limit
     }
 
-    /// Occupies a place, which is free when its last reference is released; returns `nil` if all are occupied.
+    /// Occupies a slot and returns it, or `nil` if all are occupied. Releasing the last reference frees the slot.
     func enter() -> Slot? {
         let isAdmitted = count.withLock { count in
             guard count < limit else { return false }

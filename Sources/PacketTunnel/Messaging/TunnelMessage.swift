@@ -3,9 +3,9 @@
 
 /// A request to the other process, with the type of its answer.
 ///
-/// A message travels under a name that its author chose, never under the name of its Swift type: two types of the same
-/// name stay apart, and a type can be renamed. When a message changes so that the other side could misunderstand it,
-/// give it a new ``version``; a router may answer several versions of a name.
+/// The author of a message chooses its name. It is not the name of its Swift type, so two types of the same name do not
+/// collide, and a type can be renamed. If a change of the message could make the other side misunderstand it, give it a
+/// new ``version``; a router may answer several versions of a name.
 ///
 /// ```swift
 /// struct StatusRequest: TunnelMessage {
@@ -20,7 +20,7 @@ public protocol TunnelMessage: Codable, Sendable {
     /// The name that it is registered under: 1 to 255 of the characters `A-Z a-z 0-9 . _ -`.
     static var name: String { get }
 
-    /// The version of the message and its reply; 1 unless stated.
+    /// The version of the message and its reply; the default is 1.
     static var version: UInt16 { get }
 }
 
@@ -31,7 +31,7 @@ extension TunnelMessage {
 
 /// A request for elements that the other process sends until one of the two ends it, such as the lines of a log.
 ///
-/// It is registered and found like a ``TunnelMessage``.
+/// Define and register it like a ``TunnelMessage``.
 public protocol TunnelSubscription: Codable, Sendable {
     /// The type of the elements.
     associatedtype Element: Codable & Sendable
@@ -39,7 +39,7 @@ public protocol TunnelSubscription: Codable, Sendable {
     /// The name that it is registered under: 1 to 255 of the characters `A-Z a-z 0-9 . _ -`.
     static var name: String { get }
 
-    /// The version of the request and its elements; 1 unless stated.
+    /// The version of the request and its elements; the default is 1.
     static var version: UInt16 { get }
 }
 

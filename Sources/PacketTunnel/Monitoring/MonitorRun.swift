@@ -7,15 +7,15 @@ import Synchronization
 final class MonitorRun<Status: Equatable & Sendable, Reply: Sendable>: Sendable {
     typealias Event = TunnelMonitorEvent<Status, Reply>
 
-    /// Undelivered statuses beyond this many push out the oldest.
+    /// The limit of undelivered statuses; beyond it the oldest are dropped.
     private static var maximumStatuses: Int { 64 }
 
     private struct State {
-        /// In order, with at most one answer, the last.
+        /// The undelivered events, in order. At most one is an answer, and it is the last.
         var events: [Event] = []
         var reader: CheckedContinuation<Event?, Never>?
         var isFinished = false
-        /// Counts the times that polling began; answers of an earlier time are dropped.
+        /// The number of times that polling began. Answers to polls of earlier times are dropped.
         var generation = 0
         var follower: Task<Void, Never>?
         var poller: Task<Void, Never>?
@@ -23,7 +23,7 @@ final class MonitorRun<Status: Equatable & Sendable, Reply: Sendable>: Sendable 
 
     private let state = Mutex(State())
 
-    /// Runs the body that feeds this.
+    /// Starts the task that produces the events.
     func start(_ body: @escaping @Sendable () async -> Void) {
         let task = Task { await body() }
         let isFinished = state.withLock { state in
@@ -65,7 +65,7 @@ final class MonitorRun<Status: Equatable & Sendable, Reply: Sendable>: Sendable 
 
     // MARK: - Following and polling
 
-    /// Follows the statuses until their end or one that is the end.
+    /// Follows the statuses until the sequence ends or a status ends the monitoring.
     func follow<Statuses: AsyncSequence<Status, Never> & Sendable, C: Clock<Duration>>(
         _ statuses: Statuses, every interval: Duration, clock: C, phase: @Sendable (Status) -> MonitoringPhase,
         poll: @escaping @Sendable () async throws -> Reply
@@ -96,7 +96,7 @@ final class MonitorRun<Status: Equatable & Sendable, Reply: Sendable>: Sendable 
             guard !state.isFinished else { return }
             let (previous, generation) = (state.poller, state.generation)
             state.poller = Task {
-                // A poll that does not heed its cancellation still ends before the next begins.
+                // A poll that ignores its cancellation still ends before the next one begins.
                 await previous?.value
                 await self.poll(generation, every: interval, clock: clock, poll)
             }
@@ -125,7 +125,7 @@ final class MonitorRun<Status: Equatable & Sendable, Reply: Sendable>: Sendable 
         }
     }
 
-    /// Tells an event, unless it is an answer from before polling was stopped.
+    /// Delivers an event, unless it is an answer to a poll from before polling was stopped.
     private func push(_ event: Event, of generation: Int? = nil) {
         let reader = state.withLock { state -> CheckedContinuation<Event?, Never>? in
             guard !state.isFinished, generation == nil || generation == state.generation else { return nil }

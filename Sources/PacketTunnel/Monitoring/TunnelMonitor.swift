@@ -14,8 +14,8 @@ public enum MonitoringPhase: Hashable, Sendable {
 }
 
 extension MonitoringPhase {
-    /// The activity in a tunnel's status: poll while it is up, with or without a connection; end when its profile was
-    /// removed; otherwise wait.
+    /// The activity for a tunnel's status: polling while the tunnel is up, even without a connection; ended when its
+    /// profile was removed; otherwise waiting.
     public init(_ update: TunnelStatusUpdate) {
         self =
             switch update.status {
@@ -32,19 +32,19 @@ public enum TunnelMonitorEvent<Status: Sendable, Reply: Sendable>: Sendable {
     case status(Status)
     /// A poll was answered.
     case reply(Reply)
-    /// A poll failed. The next one is made all the same.
+    /// A poll failed. The next poll is made as usual.
     case failure(any Error)
 }
 
 /// Polls a tunnel while it is connected, and follows its status.
 ///
-/// The first poll starts when the tunnel is connected; the others follow at the interval, from the beginning of one to that
-/// of the next. Polls never overlap: one that takes longer than the interval delays the next to its place in the rhythm. In
-/// other statuses polling pauses, and the poll in progress is cancelled and its answer dropped; it starts again immediately
-/// when the tunnel is back.
+/// The first poll starts when the tunnel is connected. The interval is measured from the start of one poll to the start
+/// of the next. Polls never overlap: if one takes longer than the interval, the next one starts at the next multiple of
+/// the interval. In other statuses polling pauses: the poll in progress is cancelled and its answer dropped. Polling
+/// resumes immediately when the tunnel is up again.
 ///
-/// A slow reader gets every status, but only the latest answer. The sequence ends after a final status, after the last
-/// status, or when the iterating task is cancelled. Each iteration polls separately.
+/// A slow reader gets every status, but only the latest answer. The sequence ends after a status that ends the
+/// monitoring, when the statuses end, or when the iterating task is cancelled. Each iteration polls separately.
 public struct TunnelMonitor<Status: Equatable & Sendable, Reply: Sendable>: AsyncSequence, Sendable {
     /// The events of the sequence.
     public typealias Element = TunnelMonitorEvent<Status, Reply>
@@ -93,16 +93,16 @@ public struct TunnelMonitor<Status: Equatable & Sendable, Reply: Sendable>: Asyn
 }
 
 extension TunnelMonitor where Status == TunnelStatusUpdate {
-    /// Creates a monitor of a profile's tunnel, which sends its provider a message repeatedly while the tunnel is up, across
-    /// stops and starts. It ends when the profile is removed.
+    /// Creates a monitor of a profile's tunnel. It sends a message to the provider repeatedly while the tunnel is up,
+    /// across stops and starts. It ends when the profile is removed.
     ///
-    /// A message without a reply is a ``TunnelMonitorEvent/failure(_:)`` with a ``MessageError``.
+    /// A message without a reply results in a ``TunnelMonitorEvent/failure(_:)`` with a ``MessageError``.
     /// - Parameters:
     ///   - manager: The manager of the tunnel.
     ///   - id: The profile's ID.
     ///   - interval: The polling interval; at least a millisecond.
     ///   - timeout: The time limit of an answer.
-    ///   - clock: The clock of both.
+    ///   - clock: The clock of the interval and of the time limit.
     ///   - message: The message.
     public init<Message: TunnelMessage, C: Clock<Duration>>(
         _ manager: TunnelManager, _ id: String, every interval: Duration = .seconds(1),
@@ -121,7 +121,7 @@ extension TunnelMonitor where Status == TunnelStatusUpdate {
     }
 }
 
-/// Ends a run when it is no longer iterated. The run's own tasks refer only to the run.
+/// Ends a run when it is no longer iterated. The tasks of the run refer only to the run, not to this object.
 private final class MonitorLifetime<Status: Equatable & Sendable, Reply: Sendable>: Sendable {
     let run: MonitorRun<Status, Reply>
 

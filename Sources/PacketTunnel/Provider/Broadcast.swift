@@ -3,9 +3,9 @@
 
 import Synchronization
 
-/// A value that changes and that any number of tasks follow: each gets the present value and every later one.
+/// A value that changes and that any number of tasks follow. Each follower gets the present value and every later one.
 ///
-/// Unread values of a follower are kept, 1024 at most; then the oldest are dropped.
+/// At most 1024 unread values are kept for a follower; beyond that the oldest are dropped.
 package final class Broadcast<Value: Sendable>: Sendable {
     private struct State {
         var current: Value
@@ -15,8 +15,8 @@ package final class Broadcast<Value: Sendable>: Sendable {
     }
 
     private let state: Mutex<State>
-    /// Followers that have ended. They are reported with locks of the runtime held, which passing a value to a follower takes
-    /// too: so this lock is taken last, and nothing is called under it.
+    /// The followers that have ended. The runtime reports them while it holds locks that passing a value to a follower
+    /// takes too. So this lock is always taken last, and no code is called while it is held.
     private let departed = Mutex<[UInt64]>([])
 
     /// A broadcast of `value`.
@@ -35,12 +35,13 @@ package final class Broadcast<Value: Sendable>: Sendable {
             guard !state.isFinished else { return }
             removeDeparted(&state)
             state.current = value
-            // Under the lock, so that all get the same order. It only queues.
+            // Pass the value on under the lock, so that all followers get the same order. This only enqueues it.
             for follower in state.followers.values { follower.yield(value) }
         }
     }
 
-    /// Ends all sequences, with `last` where it is given; those made later have the last value only.
+    /// Ends all sequences, with `last` if it is not `nil`. Sequences that are created later contain only the last
+    /// value.
     package func finish(with last: Value? = nil) {
         let followers = state.withLock { state in
             if let last, !state.isFinished {
@@ -75,7 +76,7 @@ package final class Broadcast<Value: Sendable>: Sendable {
         return stream
     }
 
-    /// How many follow.
+    /// The number of followers.
     package var followerCount: Int {
         state.withLock { state in
             removeDeparted(&state)

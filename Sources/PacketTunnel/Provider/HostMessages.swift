@@ -3,11 +3,12 @@
 
 import Logging
 
-/// The messages that a host answers itself, with any provider, running or not: those about its log.
+/// Answers the messages that the host handles itself, whatever the provider is and whether it runs or not: those about
+/// its log.
 final class HostMessages: Sendable {
     private let router: MessageRouter
 
-    /// - Parameter log: The log for requests; with `nil`, they fail with the error that the host has no log.
+    /// - Parameter log: The log to read. If it is `nil`, requests fail with an error that the host has no log.
     init(log: RingLogFile?, clock: any Clock<Duration>, logger: Logger) {
         router = MessageRouter(clock: clock, logger: logger)
         if let log {
@@ -23,7 +24,7 @@ final class HostMessages: Sendable {
     private static let noLog = HandlerFailure(
         code: "no-log", message: "the tunnel has no log file; give its host one")
 
-    /// The answer to a message that is the host's own; `nil` for the provider's.
+    /// Returns the answer to a message for the host; `nil` if the message is for the provider.
     func answer(_ message: [UInt8]) async -> [UInt8]? {
         guard let name = MessageContainer.name(in: message), router.hasHandler(for: name) else { return nil }
         return await router.respond(to: message)

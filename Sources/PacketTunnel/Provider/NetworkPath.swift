@@ -3,27 +3,27 @@
 
 public import NetworkAddresses
 
-/// The machine's way to the network, outside of the tunnel, at one moment.
+/// A snapshot of the machine's network connection outside the tunnel.
 public struct NetworkPath: Codable, Hashable, Sendable {
     /// The state of the network path.
     public enum Status: String, Codable, Hashable, Sendable, CaseIterable {
-        /// Yes.
+        /// Packets can be sent.
         case satisfied
-        /// No.
+        /// Packets cannot be sent.
         case unsatisfied
-        /// Not yet, but using it may bring it up.
+        /// Packets cannot be sent yet, but using the path may bring it up.
         case requiresConnection
     }
 
     /// The kind of an interface.
     public enum InterfaceKind: String, Codable, Hashable, Sendable, CaseIterable {
-        /// IEEE 802.11.
+        /// Wi-Fi (IEEE 802.11).
         case wifi
         /// A mobile network.
         case cellular
-        /// A cable.
+        /// A wired network.
         case ethernet
-        /// The machine itself.
+        /// The loopback interface.
         case loopback
         /// Another tunnel, or an unknown kind.
         case other
@@ -31,11 +31,11 @@ public struct NetworkPath: Codable, Hashable, Sendable {
 
     /// An interface.
     public struct Interface: Codable, Hashable, Sendable {
-        /// The system's name for it.
+        /// The system's name of the interface.
         public var name: String
         /// The kind.
         public var kind: InterfaceKind
-        /// The system's number; zero if unknown.
+        /// The system's index of the interface; 0 if it is not known.
         public var index: UInt32
 
         /// An interface.
@@ -50,29 +50,29 @@ public struct NetworkPath: Codable, Hashable, Sendable {
     public var status: Status
     /// The interfaces in use, the preferred one first.
     public var interfaces: [Interface]
-    /// The name of the Wi-Fi network, where the system tells.
+    /// The name of the Wi-Fi network, if the system reports it.
     public var ssid: String?
-    /// Whether there is a way to IPv4 addresses.
+    /// Whether IPv4 addresses can be reached.
     public var supportsIPv4: Bool
-    /// Whether there is a way to IPv6 addresses.
+    /// Whether IPv6 addresses can be reached.
     public var supportsIPv6: Bool
-    /// The servers that the network gave for name lookups.
+    /// The name servers that the network provides.
     public var dnsServers: [IPAddress]
-    /// The domains that the network gave to complete names.
+    /// The search domains that the network provides.
     public var dnsSearchDomains: [String]
     /// Whether traffic costs money.
     public var isExpensive: Bool
     /// Whether the user asked to save data.
     public var isConstrained: Bool
-    /// The networks that can be reached in a family without a default route, those with the shortest prefixes first: on an
-    /// isolated network, or next to another tunnel. If they are many, not all of them. Empty if both families have a default
-    /// route, or the system does not list the networks.
+    /// The networks that can be reached in an address family without a default route, such as an isolated network or
+    /// one next to another tunnel. Those with the shortest prefixes are first; a long list is cut. Empty if both
+    /// families have a default route, or if the system does not list the networks.
     public var attachedNetworks: [IPPrefix]
-    /// The machine's own addresses on the interfaces in use, and the routers there, sorted: a change of either is another
-    /// path, though the interfaces are the same. Empty if the system does not report them.
+    /// The machine's own addresses on the interfaces in use, and the routers there, sorted. If either changes, the path
+    /// is a different one, even on the same interfaces. Empty if the system does not report them.
     public var endsOfWay: [IPAddress]
-    /// The number of changes to another network that the host has seen, where nothing else in the path differs: one Wi-Fi
-    /// network after another on the same interface. It is not encoded.
+    /// The number of changes to another network that the host has seen and that no other property shows, such as from
+    /// one Wi-Fi network to another on the same interface. It is not encoded.
     package var unnamedChanges: UInt64 = 0
 
     /// A path.
@@ -123,16 +123,17 @@ public struct NetworkPath: Codable, Hashable, Sendable {
     /// The kind of the preferred interface, or `nil` if there is none.
     public var primaryKind: InterfaceKind? { interfaces.first?.kind }
 
-    /// Whether there is no way to anything.
+    /// Whether no address can be reached.
     public var isCutOff: Bool { status == .unsatisfied && attachedNetworks.isEmpty }
 
-    /// Whether there may be a way to one of these addresses: to everywhere, or to a network that has one of them.
+    /// Whether one of these addresses may be reachable: through a default route, or in an attached network.
     public func mayReach(_ addresses: some Sequence<IPAddress>) -> Bool {
         status != .unsatisfied
             || addresses.contains { address in attachedNetworks.contains { $0.contains(address) } }
     }
 
-    /// Whether a host may be reachable: the address of a name is unknown.
+    /// Whether a host may be reachable. A host name counts as reachable while there is any network, because its address
+    /// is not known.
     package func mayReach(host: String) -> Bool {
         guard let address = try? IPAddress(host) else { return !isCutOff }
         return mayReach([address])
@@ -140,12 +141,12 @@ public struct NetworkPath: Codable, Hashable, Sendable {
 }
 
 extension NetworkPath {
-    /// Whether packets leave over the same interfaces, network, families, addresses and routers as on `other`.
+    /// Whether packets use the same interfaces, network, families, addresses and routers as on `other`.
     package func isSameWay(as other: NetworkPath) -> Bool {
         interfaces == other.interfaces && ssid == other.ssid && supportsIPv4 == other.supportsIPv4
             && supportsIPv6 == other.supportsIPv6 && endsOfWay == other.endsOfWay
             && unnamedChanges == other.unnamedChanges
-            // With a default route they are not the way.
+            // With a default route the attached networks do not matter.
             && (status != .unsatisfied || attachedNetworks == other.attachedNetworks)
     }
 }

@@ -4,8 +4,8 @@
 import TunnelIO
 
 extension PacketFlow {
-    /// The packets that the system sends into the tunnel, one at a time, until the tunnel ends, the task is cancelled or a
-    /// data plane takes the interface.
+    /// The packets that the system sends into the tunnel, one at a time. The sequence ends when the tunnel ends, when
+    /// the task is cancelled or when a data plane leases the interface.
     ///
     /// Several tasks may iterate it; each packet is returned to one of them. Unread packets stay in the interface's own
     /// queue.
@@ -18,13 +18,14 @@ extension PacketFlow {
         /// Takes packets one at a time.
         public struct AsyncIterator: AsyncIteratorProtocol {
             let flow: PacketFlow
-            /// A batch of one packet: further packets stay with the interface, so that releasing an iterator loses none.
+            /// A batch of one packet. Further packets stay in the interface's queue, so that releasing an iterator
+            /// loses none.
             private var batch: PacketBatch?
 
             init(flow: PacketFlow) { self.flow = flow }
 
             /// The next packet; nil at the end.
-            /// - Throws: `.hostFailed` where the system has no memory to read into.
+            /// - Throws: `.hostFailed` if there is no memory to read into.
             public mutating func next() async throws(TunnelError) -> [UInt8]? {
                 let batch = if let batch { batch } else { try PacketFlow.makeBatch(PacketBatch.minimumReadBytes) }
                 self.batch = batch

@@ -4,15 +4,17 @@
 import Synchronization
 public import TunnelIO
 
-/// The packets of a tunnel: packets that the system sends into it are read here, and packets that leave it are written here.
+/// The packets of a tunnel. A provider reads the packets that the system sends into the tunnel, and writes the packets
+/// that it delivers to the system.
 ///
 /// A provider uses it in one of three ways. ``packets`` and ``write(_:)-([UInt8])`` transfer single packets in tasks, which
 /// is the simplest. ``read(into:)`` and ``write(_:)-(PacketBatch)`` transfer batches, which is faster. ``leaseDevice()``
 /// returns the interface itself, for a `PacketPort` or a data plane with its own threads such as a `Lane` or a
 /// `WireGuardDevice`.
 ///
-/// All need applied settings: before, reading waits and the others throw `.settingsMissing`. The flow has no queue: unread
-/// packets stay in the interface's own bounded queue, and a batch is written as far as there is room.
+/// All of them need applied settings. Before that, reading waits and the others throw `.settingsMissing`. The flow has
+/// no queue of its own: unread packets stay in the interface's bounded queue, and a write accepts as much of a batch as
+/// there is room for.
 public final class PacketFlow: Sendable {
     private struct State {
         var device: (any TunDevice)?
@@ -33,7 +35,7 @@ public final class PacketFlow: Sendable {
     /// A flow without an interface yet.
     package init() {}
 
-    /// A flow over `device`, which it closes when it is closed.
+    /// A flow over `device`. Closing the flow closes the device.
     package convenience init(device: any TunDevice) {
         self.init()
         attach(device)
@@ -43,8 +45,8 @@ public final class PacketFlow: Sendable {
 
     // MARK: - For hosts
 
-    /// Attaches the interface, which the flow closes when it is closed. A second call, or a call on a closed flow, has no
-    /// effect and the caller still owns the device.
+    /// Attaches the interface. Closing the flow closes it. If the flow has an interface already or is closed, the call
+    /// has no effect and the caller still owns the device.
     package func attach(_ device: any TunDevice) {
         let isAttached = state.withLock { state in
             guard !state.isClosed, state.device == nil else { return false }
@@ -56,7 +58,8 @@ public final class PacketFlow: Sendable {
         waiters.watch([device.readiness])
     }
 
-    /// Ends the flow and closes its interface: waiting readers and a data plane get `.closed`. It may be called repeatedly.
+    /// Ends the flow and closes its interface. Waiting readers and a data plane get `.closed`. It may be called
+    /// repeatedly.
     package func close() {
         let (device, lease) = state.withLock { state in
             defer { (state.isClosed, state.device, state.lease) = (true, nil, nil) }
@@ -72,21 +75,22 @@ public final class PacketFlow: Sendable {
     /// Whether the tunnel has ended.
     public var isClosed: Bool { state.withLock { $0.isClosed } }
 
-    /// The most bytes of one packet.
+    /// The largest packet size in bytes.
     /// - Throws: `.settingsMissing`, `.closed`.
     public func currentMTU() throws(TunnelError) -> Int {
         let device = try requireDevice()
         return try carryOut { () throws(TunnelIOError) in try device.currentMTU() }
     }
 
-    /// Packets that were written and that the interface refused: malformed, too long, or it was down.
+    /// The number of written packets that the interface refused, because they were malformed or too long or the
+    /// interface was down.
     public var droppedCount: Int { state.withLock { $0.dropped } }
 
-    /// Fills `batch`, which is emptied first; waits until there is at least one packet.
-    /// - Parameter batch: one of at least `PacketBatch.minimumReadBytes` (128 KiB), on every host: the MTU may be
-    ///   raised while the tunnel is up. `try PacketBatch()` makes one that suits.
-    /// - Returns: the number of packets.
-    /// - Throws: `.closed` once the tunnel has ended, or when the task is cancelled or a data plane has the device;
+    /// Replaces the contents of `batch` with packets that the system sent, and waits until there is at least one.
+    /// - Parameter batch: A batch of at least `PacketBatch.minimumReadBytes` (128 KiB), on every host, because the MTU
+    ///   may be raised while the tunnel is up. `try PacketBatch()` creates a suitable one.
+    /// - Returns: The number of packets.
+    /// - Throws: `.closed` if the tunnel has ended, the task is cancelled or a data plane has leased the interface;
     ///   `.batchTooSmall`.
     public func read(into batch: PacketBatch) async throws(TunnelError) -> Int {
         do throws(TunnelIOError) {
@@ -102,9 +106,9 @@ public final class PacketFlow: Sendable {
         }
     }
 
-    /// Writes packets to the system, from the front of the batch while there is room. Does not wait.
+    /// Writes packets to the system, from the front of the batch, while there is room. It does not wait.
     ///
-    /// Written and dropped packets have length zero afterwards; write the batch again for the rest.
+    /// Afterwards written and dropped packets have length zero. Write the batch again to write the others.
     /// - Returns: The number of packets that were accepted.
     /// - Throws: `.settingsMissing`, `.closed`.
     @discardableResult
@@ -124,16 +128,16 @@ public final class PacketFlow: Sendable {
         }
     }
 
-    /// Writes one packet to the system, and waits while there is no room. A packet that the system refuses, such as one
-    /// longer than the MTU, is dropped and counted.
-    /// - Throws: `.settingsMissing`; `.closed`, for a cancelled task too.
+    /// Writes one packet to the system, and waits until there is room. A packet that the system refuses, such as one
+    /// that is longer than the MTU, is dropped and counted.
+    /// - Throws: `.settingsMissing`; `.closed` if the tunnel has ended or the task is cancelled.
     public func write(_ packet: [UInt8]) async throws(TunnelError) {
         try await waiters.next(isReader: false, unless: mayHaveRoom) { () throws(TunnelError) -> Void? in
             try writeNow(packet) ? () : nil
         }
     }
 
-    /// - Returns: whether the packet was taken, or dropped.
+    /// - Returns: `false` if there was no room; `true` if the packet was accepted or dropped.
     private func writeNow(_ packet: [UInt8]) throws(TunnelError) -> Bool {
         try outbox.withLock { (outbox) throws(TunnelError) in
             let batch: PacketBatch
@@ -152,8 +156,8 @@ public final class PacketFlow: Sendable {
         }
     }
 
-    /// Writes all packets to the system, and waits while there is no room.
-    /// - Throws: `.settingsMissing`; `.closed`, for a cancelled task too.
+    /// Writes all packets to the system, and waits whenever there is no room.
+    /// - Throws: `.settingsMissing`; `.closed` if the tunnel has ended or the task is cancelled.
     public func writeAll(_ batch: PacketBatch) async throws(TunnelError) {
         var next = 0
         try await waiters.next(isReader: false, unless: mayHaveRoom) { () throws(TunnelError) -> Void? in
@@ -163,9 +167,9 @@ public final class PacketFlow: Sendable {
         }
     }
 
-    /// The interface, for a data plane to run on. While it has it, reading and writing here throws `.closed`; it gives it
-    /// back with `close()`, which leaves the interface open for the next.
-    /// - Throws: `.settingsMissing`, `.closed`; `.alreadyRunning` while another data plane has it.
+    /// Lends the interface to a data plane. Meanwhile reading and writing here throws `.closed`. The data plane returns
+    /// the interface with `close()`, which leaves it open for the next one.
+    /// - Throws: `.settingsMissing`, `.closed`; `.alreadyRunning` while another data plane has the interface.
     public func leaseDevice() throws(TunnelError) -> any TunDevice {
         let lease = try state.withLock { (state) throws(TunnelError) -> TapTun in
             if state.isClosed { throw Self.ended }
@@ -178,7 +182,7 @@ public final class PacketFlow: Sendable {
             state.lease = lease
             return lease
         }
-        // Tasks that read would wait forever.
+        // Without this, waiting readers would wait forever.
         waiters.wakeAll()
         return lease
     }

@@ -4,19 +4,19 @@
 public import Logging
 public import NetworkAddresses
 
-/// The services of a host for one start of a provider. All of it may be used from any task, and does nothing, or throws
-/// `.notRunning`, after the tunnel ends.
+/// The host's services for one start of a provider. Any task may use them. After the tunnel has ended, they do nothing
+/// or throw `.notRunning`.
 public struct ProviderContext: Sendable {
-    /// The packets of the tunnel, after settings were applied.
+    /// The packets of the tunnel. It is usable once settings are applied.
     public let packetFlow: PacketFlow
     /// The log of the provider, which must never contain a secret.
     public let logger: Logger
-    /// The time. Deadlines and intervals are slept on it, so that tests decide when they pass.
+    /// The clock for deadlines and intervals. A test can control it.
     public let clock: any Clock<Duration>
-    /// The way to the network when the tunnel started; later ones arrive through
-    /// ``PacketTunnelProvider/pathChanged(_:)``.
+    /// The network path when the tunnel started. Later paths are passed to ``PacketTunnelProvider/pathChanged(_:)``.
     public let path: NetworkPath
-    /// The least that the tunnel's profile demands; the host applies the stricter of this and the settings'.
+    /// The least strict leak policy that the profile permits. The host applies the stricter one of this and the
+    /// settings' policy.
     public let leakPolicy: LeakPolicy
     /// The mark that the provider's own sockets need (`SO_MARK` on Linux) to bypass the tunnel's routes and leak guard; `nil`
     /// if they need none.
@@ -38,48 +38,48 @@ public struct ProviderContext: Sendable {
         self.host = host
     }
 
-    /// The context with another host in between: for a provider that runs another one.
+    /// Returns a copy of the context with another host, for a provider that runs another provider.
     package func passing(through host: any ProviderHost) -> ProviderContext {
         ProviderContext(
             packetFlow: packetFlow, logger: logger, clock: clock, path: path, leakPolicy: leakPolicy,
             socketMark: socketMark, host: host)
     }
 
-    /// Applies settings in place of the previous ones. Returns when they are in effect.
+    /// Applies settings and replaces the previous ones. Returns when they are in effect.
     ///
-    /// Calls are carried out one after the other.
+    /// Calls are executed one after the other.
     /// - Throws: `.settingsInvalid`, `.settingsFailed`, `.settingsTimedOut`, `.notRunning`. After `.settingsFailed` the
-    ///   previous settings are in effect as far as the host could keep them; after `.settingsTimedOut` that is unknown, and
-    ///   the provider must apply settings again or fail.
+    ///   previous settings are in effect as far as the host could keep them. After `.settingsTimedOut` the settings in
+    ///   effect are not known, and the provider must apply settings again or fail.
     public func apply(_ settings: TunnelSettings) async throws(TunnelError) {
         try await host.apply(settings)
     }
 
-    /// Says whether the tunnel carries nothing for the present and is working on that. Before the start succeeded it
-    /// decides which status comes after.
+    /// Reports whether the tunnel currently carries nothing while the provider tries to restore it. Before the start
+    /// has succeeded, this determines the status after the start.
     public func setReasserting(_ isReasserting: Bool) {
         host.setReasserting(isReasserting)
     }
 
-    /// Ends the tunnel because of a failure that the provider cannot mend. The host then stops the provider.
+    /// Ends the tunnel because of an error that the provider cannot recover from. The host then stops the provider.
     public func cancel(_ error: TunnelError) {
         host.cancel(error)
     }
 
-    /// Returns the present name servers of the network outside the tunnel, for resolving the name of the tunnel's own server,
-    /// over sockets with ``socketMark``. Empty if the host does not know them.
+    /// Returns the current name servers of the network outside the tunnel, or an empty list if the host does not know
+    /// them. The provider resolves the name of the tunnel's server with them, over sockets with ``socketMark``.
     public func outsideNameServers() async -> [IPAddress] {
         await host.outsideNameServers()
     }
 
-    /// A secret of the tunnel's profile.
+    /// Returns a secret of the tunnel's profile.
     /// - Throws: `.secretUnavailable`.
     public func secret(_ name: String) async throws(TunnelError) -> SecretBytes {
         try await host.secret(name)
     }
 
-    /// Stores a secret of the tunnel's profile, in place of the previous one: for example an assignment of a server, or a
-    /// generated key, for later starts.
+    /// Stores a secret of the tunnel's profile for later starts, such as a server's assignment or a generated key, and
+    /// replaces the previous one.
     /// - Throws: `.secretUnavailable`, `.storage`.
     public func keepSecret(_ secret: SecretBytes, _ name: String) async throws(TunnelError) {
         try await host.keepSecret(secret, name)

@@ -3,15 +3,15 @@
 
 /// The activity and the counters of a running provider, in the same form for all kinds of tunnels.
 ///
-/// The host has the state that the user sees, such as `.connected`: ``TunnelStatus``.
+/// The status that the user sees, such as `.connected`, is the host's: ``TunnelStatus``.
 public struct ProviderStatus: Hashable, Sendable {
-    /// The activity, as a word of the kind of tunnel, such as "connected" or "probing".
+    /// The activity, as a word that the type of tunnel defines, such as "connected" or "probing".
     public var activity: String
-    /// Whether the provider has no connection to its server or its peers, and tries to get one.
+    /// Whether the provider has no connection to its server or its peers and tries to establish one.
     public var isTrying: Bool
     /// The user's name at the server; `nil` for tunnels without logins.
     public var login: String?
-    /// The UDP port that is bound; `nil` if none is, or if the kind of tunnel does not report it.
+    /// The bound UDP port; `nil` if none is bound or if the type of tunnel does not report it.
     public var listenPort: UInt16?
     /// The endpoint of the server, or of the peer with the latest handshake; `nil` if it is not known.
     public var endpoint: String?
@@ -21,7 +21,7 @@ public struct ProviderStatus: Hashable, Sendable {
     public var receivedBytes: UInt64
     /// The bytes sent since the start.
     public var sentBytes: UInt64
-    /// The number of dropped packets and datagrams by cause, without those that are zero.
+    /// The numbers of dropped packets and datagrams by cause, without zeros.
     public var drops: [String: UInt64]
     /// The peers; empty for tunnels without peers.
     public var peers: [PeerStatus]
@@ -35,7 +35,7 @@ public struct ProviderStatus: Hashable, Sendable {
         peers = []
     }
 
-    /// The status of a provider with peers, which have the bytes and the handshakes.
+    /// Creates the status of a provider with peers. The bytes and handshakes are those of the peers.
     public init(activity: String, isTrying: Bool, peers: [PeerStatus], drops: [String: UInt64]) {
         self.init(
             activity: activity, isTrying: isTrying, receivedBytes: peers.reduce(0) { $0 &+ $1.receivedBytes },
@@ -60,7 +60,7 @@ public struct PeerStatus: Codable, Hashable, Sendable {
     public var receivedBytes: UInt64
     /// The bytes sent to the peer.
     public var sentBytes: UInt64
-    /// Whether the peer has owed an answer for longer than the connectivity monitor allows.
+    /// Whether the peer has not answered for longer than the connectivity monitor permits.
     public var isSilent: Bool?
 
     /// The state of a peer.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// A host that is a ``TunnelRunner`` on its own platform: the runner implements all functions of a ``TunnelHost``.
+/// A host that consists of a ``TunnelRunner`` and a platform. The runner implements all functions of ``TunnelHost``.
 public protocol RunnerHost: TunnelHost {
     /// The provider in the host.
     associatedtype Provider: PacketTunnelProvider
@@ -17,18 +17,18 @@ extension RunnerHost {
     /// Starts the tunnel; returns once it is up. Cancelling the task stops the tunnel.
     public func start(_ request: TunnelStartRequest) async throws(TunnelError) { try await runner.start(request) }
 
-    /// Starts the tunnel with a configuration of this process; returns once it is up.
+    /// Starts the tunnel with a configuration from this process; returns once it is up.
     public func start(
         _ configuration: Provider.Configuration, leakPolicy: LeakPolicy = .routeBased, profileID: String? = nil
     ) async throws(TunnelError) {
         try await runner.start(configuration, leakPolicy: leakPolicy, profileID: profileID)
     }
 
-    /// Runs the tunnel for its whole life: starts it with a configuration of this process, and returns when it has ended and
-    /// everything is undone. Cancelling the task stops it, which is not an error.
+    /// Runs the tunnel from start to end. Starts it with a configuration from this process, and returns when it has
+    /// ended and everything is undone. Cancelling the task stops the tunnel without an error.
     ///
-    /// A tunnel that fails under a leak policy that blocks stays blocked until the task is cancelled.
-    /// - Throws: The errors of the start; the error that ended the tunnel, unless the user did.
+    /// If the tunnel fails under a leak policy that blocks, it stays blocked until the task is cancelled.
+    /// - Throws: The error of the start, or the error that ended the tunnel. A stop by the user is not an error.
     public func run(
         _ configuration: Provider.Configuration, leakPolicy: LeakPolicy = .routeBased, profileID: String? = nil
     ) async throws(TunnelError) {
@@ -42,8 +42,8 @@ extension RunnerHost {
         } catch {
             if !Task.isCancelled || error.code != .stopped { failure = error }
         }
-        // A failed start reports its error before everything is undone, which is when this returns. This task is never
-        // cancelled.
+        // A failed start reports its error before everything is undone. `stop` returns when everything is undone. The
+        // new task is never cancelled.
         await Task { await self.stop(.userInitiated) }.value
         if let failure { throw failure }
     }
@@ -54,7 +54,7 @@ extension RunnerHost {
     /// The status now.
     public var status: TunnelStatusUpdate { runner.status }
 
-    /// The status now and every change from now on.
+    /// The status now and every later change.
     public func statusUpdates() -> AsyncStream<TunnelStatusUpdate> { runner.statusUpdates() }
 
     /// Sends a message to the provider; returns its answer, `nil` if it has none.
@@ -62,12 +62,12 @@ extension RunnerHost {
         try await runner.sendMessage(message)
     }
 
-    /// Tells the provider that the device is about to sleep; returns when it is ready, or the deadline has passed.
+    /// Notifies the provider that the device is about to sleep. Returns when the provider is ready, or at the deadline.
     public func sleep() async { await runner.sleep() }
 
-    /// Tells the provider that the device woke up.
+    /// Notifies the provider that the device woke up.
     public func wake() { runner.wake() }
 
-    /// Tells the provider of another way to the network than the host sees.
+    /// Notifies the provider of a network path other than the one that the host sees.
     public func pathChanged(_ path: NetworkPath) { runner.pathChanged(path) }
 }

@@ -3,11 +3,11 @@
 
 import TunnelSystem
 
-/// Secret bytes: zeroed when they are released, and never in a description. ``bytes`` is a copy; ``withBytes(_:)`` lends
-/// them.
+/// Secret bytes. They are zeroed when released, and never appear in a description. ``bytes`` returns a copy;
+/// ``withBytes(_:)`` gives temporary access.
 @safe
 public final class SecretBytes: @unchecked Sendable, CustomStringConvertible {
-    // Written at init and deinit only, so sharing it is safe.
+    // The storage is written only in `init` and `deinit`, so sharing it between threads is safe.
     private let storage: UnsafeMutableRawBufferPointer
 
     /// Copies `bytes`. The caller must wipe its own copy.
@@ -34,11 +34,11 @@ public final class SecretBytes: @unchecked Sendable, CustomStringConvertible {
         return unsafe try body(bytes.span)
     }
 
-    /// A copy of the bytes, for what needs an array.
+    /// A copy of the bytes, for functions that require an array.
     public var bytes: [UInt8] {
         withBytes { span in span.indices.map { span[$0] } }
     }
 
-    /// How many bytes there are.
+    /// The number of bytes, without the bytes.
     public var description: String { "SecretBytes(\(count) bytes)" }
 }

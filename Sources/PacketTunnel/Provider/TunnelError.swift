@@ -3,13 +3,13 @@
 
 package import TunnelSystem
 
-/// An error of a tunnel, for decisions of a program and for actions of a person. It can be sent between processes.
+/// An error of a tunnel, with a code for programs and a text for people. It can be sent between processes.
 public struct TunnelError: Error, Codable, Hashable, Sendable {
     /// The kinds of failure. A kind that this version does not know decodes as ``unknown``.
     public enum Code: String, Codable, Hashable, Sendable, CaseIterable {
         /// The tunnel is starting or up already.
         case alreadyRunning
-        /// The tunnel is not up, so it cannot do this.
+        /// The operation needs a tunnel that is up.
         case notRunning
         /// The tunnel was stopped while it was starting.
         case stopped
@@ -17,7 +17,7 @@ public struct TunnelError: Error, Codable, Hashable, Sendable {
         case startTimedOut
         /// The configuration is missing, or the provider cannot use it.
         case configurationInvalid
-        /// The provider's settings are wrong; ``TunnelError/problems`` has all of it.
+        /// The provider's settings are not valid; ``TunnelError/problems`` lists every problem.
         case settingsInvalid
         /// The host could not apply the settings.
         case settingsFailed
@@ -33,21 +33,21 @@ public struct TunnelError: Error, Codable, Hashable, Sendable {
         case profileNotFound
         /// The profile is disabled.
         case profileDisabled
-        /// The system does not permit it.
+        /// The system does not permit the operation.
         case permissionDenied
         /// The server's name has no address.
         case nameResolutionFailed
         /// The server does not answer.
         case serverUnreachable
-        /// Something answers, but a key does not match: the server's or the one that is shared with it.
+        /// A server answers, but a key does not match: the server's public key or the preshared key.
         case keyMismatch
         /// The server refused the credentials.
         case authenticationFailed
         /// There is no network.
         case networkUnavailable
-        /// No data arrives through the tunnel, and healing did not help.
+        /// No data arrives through the tunnel, and reconnecting did not help.
         case connectivityLost
-        /// A batch to read packets into has no room for a packet of any size.
+        /// The batch for reading packets is too small for some packets.
         case batchTooSmall
         /// The packet flow, or its owner, is closed.
         case closed
@@ -57,7 +57,7 @@ public struct TunnelError: Error, Codable, Hashable, Sendable {
         case hostFailed
         /// The system's tunnel service does not answer.
         case channelFailed
-        /// The server has ended the session on purpose. A new session could end the one that the server prefers.
+        /// The server ended the session deliberately. A new session could end another one that the server prefers.
         case sessionTerminated
         /// A kind that this version does not know.
         case unknown
@@ -65,7 +65,7 @@ public struct TunnelError: Error, Codable, Hashable, Sendable {
 
     /// The kind of failure.
     public var code: Code
-    /// The failure and its input, as a sentence without a full stop. Never a secret.
+    /// The failure and its input, as a sentence without a full stop. It never contains a secret.
     public var message: String
     /// The remedy, in the same form; empty if there is none.
     public var fix: String
@@ -74,7 +74,7 @@ public struct TunnelError: Error, Codable, Hashable, Sendable {
     /// The stop reason of a tunnel that this error ends.
     public var stopReason: StopReason
 
-    /// Creates an error. Without a stop reason, it ends a tunnel with the one that matches `code`.
+    /// Creates an error. Without a stop reason, it uses the one that corresponds to `code`.
     public init(
         _ code: Code, _ message: String, fix: String = "", problems: [SettingsProblem] = [],
         stopReason: StopReason? = nil
@@ -115,7 +115,7 @@ extension TunnelError: StorageFailure {
 }
 
 extension TunnelError.Code {
-    /// A code from its word; ``unknown`` for one of a later version.
+    /// Decodes a code from its word. A word of a later version results in ``unknown``.
     public init(from decoder: any Decoder) throws {
         self = Self(rawValue: try decoder.singleValueContainer().decode(String.self)) ?? .unknown
     }

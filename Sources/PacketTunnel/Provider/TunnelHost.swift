@@ -3,19 +3,19 @@
 
 /// A tunnel whose provider runs in this process, on any platform.
 public protocol TunnelHost: Tunnel, AnyObject {
-    /// Stops the tunnel; returns once it is down, and immediately if it is. Also ends blocking.
+    /// Stops the tunnel and ends any blocking. Returns once it is down, or immediately if it is down already.
     func stop(_ reason: StopReason) async
 
     /// The store of the profiles' secrets, or `nil` if the host has none.
     var secrets: (any SecretStore)? { get }
 
-    /// Tells the provider that the device is about to sleep; returns when it is ready, or the deadline has passed.
+    /// Notifies the provider that the device is about to sleep. Returns when the provider is ready, or at the deadline.
     func sleep() async
 
-    /// Tells the provider that the device woke up.
+    /// Notifies the provider that the device woke up.
     func wake()
 
-    /// Tells the provider that the way to the network changed.
+    /// Notifies the provider that the network path changed.
     func pathChanged(_ path: NetworkPath)
 }
 
@@ -23,7 +23,7 @@ public protocol TunnelHost: Tunnel, AnyObject {
 public struct TunnelStartRequest: Codable, Hashable, Sendable {
     /// The provider's configuration as JSON.
     public var configuration: [UInt8]
-    /// The minimum policy; the stricter of this and the settings' policy is in effect.
+    /// The least strict leak policy to use. The stricter one of this and the settings' policy is in effect.
     public var leakPolicy: LeakPolicy
     /// The profile whose secrets the provider may read; `nil` if it needs none.
     public var profileID: String?

@@ -1,44 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The life cycle of a tunnel as a value: events in, effects out. It has no clock, task or lock, so that every host has the
-/// same life cycle and a table can test all of it.
+/// The life cycle of a tunnel as a state machine: it turns events into effects. It has no clock, task or lock, so that
+/// every host behaves the same and a table of states and events can test it completely.
 ///
-/// Each call of start has a number, its run. A start ends once, with ``Effect/endStart(_:_:)``. Events of an ended run are
-/// ignored. The documentation's "Life of a tunnel" has the table of states and events.
+/// Each call of start has a number, its run. A start ends once, with ``Effect/endStart(_:_:)``. Events of a run that
+/// has ended are ignored. The table is in the documentation under "Life of a tunnel".
 package struct TunnelLifecycle: Sendable {
     /// The number of a start.
     package typealias Run = UInt64
 
     /// The operations with a deadline.
     package enum Deadline: Hashable, Sendable, CaseIterable {
-        /// Until the start succeeded.
+        /// The time until the start has succeeded.
         case start
-        /// The provider's stop, with the wait for a cancelled start.
+        /// The time for the provider's stop, and for a cancelled start to return.
         case stop
-        /// Until everything is undone.
+        /// The time until everything is undone.
         case tearDown
     }
 
     /// The events.
     package enum Event: Hashable, Sendable {
-        /// A caller wants the tunnel up, under this policy at least.
+        /// A caller starts the tunnel, with this minimum policy.
         case start(Run, LeakPolicy)
-        /// The provider's start returned, with success or an error; or it could not be called.
+        /// The provider's start returned, with success or an error, or could not be called.
         case startReturned(Run, TunnelError?)
         /// Settings with this policy are in effect.
         case settingsInForce(Run, LeakPolicy)
-        /// The provider says whether it is carrying nothing for the present.
+        /// The provider reports whether the tunnel currently carries nothing.
         case reasserting(Run, Bool)
-        /// The provider gives up.
+        /// The provider ends the tunnel with an error.
         case cancel(Run, TunnelError)
-        /// A caller wants the tunnel down.
+        /// A caller stops the tunnel.
         case stop(StopReason)
         /// The provider's stop returned.
         case stopReturned(Run)
         /// The platform has undone everything.
         case tornDown(Run)
-        /// Time is up.
+        /// A deadline has passed.
         case deadline(Run, Deadline)
     }
 
@@ -46,29 +46,29 @@ package struct TunnelLifecycle: Sendable {
     package enum Effect: Hashable, Sendable {
         /// Prepare the platform, make a provider and start it.
         case begin(Run, LeakPolicy)
-        /// Let the provider have events: its start succeeded.
+        /// Begin to deliver events to the provider, because its start succeeded.
         case deliverEvents(Run)
         /// Cancel the task of the provider's start.
         case cancelStart(Run)
-        /// Let no more messages and events reach the provider, and end those that wait.
+        /// Pass no more messages and events to the provider, and end the pending ones.
         case endMessages(Run)
         /// Call the provider's stop.
         case stopProvider(Run, StopReason)
-        /// Leave the provider to itself.
+        /// Stop waiting for the provider.
         case abandon(Run)
         /// Close the packet flow and undo everything, except the leak guard if requested.
         case tearDown(Run, leavingBlocked: Bool)
-        /// Begin to wait for a deadline.
+        /// Start the timer of a deadline.
         case arm(Run, Deadline)
-        /// Stop waiting for it.
+        /// Stop the timer of a deadline.
         case disarm(Run, Deadline)
         /// Publish the status.
         case publish(TunnelStatusUpdate)
-        /// Tell who started this run how it ended; nil is success.
+        /// Report the result of this run's start to its caller; `nil` means success.
         case endStart(Run, TunnelError?)
-        /// Tell all who wait for the end.
+        /// Report the end of the tunnel to all callers that wait for it.
         case endStops
-        /// Forget the run.
+        /// Release the run.
         case forget(Run)
     }
 
@@ -92,14 +92,14 @@ package struct TunnelLifecycle: Sendable {
     }
 
     private var state = State.down
-    /// The run that the state is about; the last one while down or blocked.
+    /// The run that the state belongs to. While the tunnel is down or blocked, it is the last one.
     private var run: Run = 0
     private var lastRun: Run = 0
     /// The strictest policy that this run has had.
     private var policy = LeakPolicy.routeBased
     private var hasSettings = false
     private var isReasserting = false
-    /// Whether this run began blocked: the packets of an earlier one are blocked until there are new settings.
+    /// Whether this run began blocked: the guard of an earlier run blocks packets until there are new settings.
     private var beganBlocked = false
     private var blocksWhenEnded = false
     /// The error that ended the run, or `nil` if the user stopped it.
@@ -110,7 +110,7 @@ package struct TunnelLifecycle: Sendable {
     /// A tunnel that is down.
     package init() {}
 
-    /// A number for the next start.
+    /// Returns the number of the next start.
     package mutating func makeRun() -> Run {
         lastRun += 1
         return lastRun
@@ -132,25 +132,26 @@ package struct TunnelLifecycle: Sendable {
     /// The status, and the tunnel's error.
     package var update: TunnelStatusUpdate { TunnelStatusUpdate(status, error: error) }
 
-    /// The row of the leak policy's table that holds.
+    /// The row of the leak policy's table that applies.
     package var leakPhase: LeakPolicy.Phase {
         switch state {
         case .down: .off
         case .starting: hasSettings ? .up : beganBlocked ? .blocked : .connecting
         case .up: isReasserting ? .reasserting : .up
-        // Before there were settings the tunnel's networks were unknown, except to a policy that blocks everything.
+        // Before there were settings, the tunnel's networks were not known, and only a policy that blocks everything
+        // blocks.
         case .ending, .blocked: hasSettings || beganBlocked || policy.holdsBeforeSettings ? .blocked : .connecting
         }
     }
 
-    /// The policy that holds; meaningless while down.
+    /// The policy that applies. It has no meaning while the tunnel is down.
     package var leakPolicy: LeakPolicy { policy }
 
-    /// Whether `run` is the one at work and may apply settings.
+    /// Whether `run` is the current run and may apply settings.
     package func isRunning(_ run: Run) -> Bool { run == self.run && (state == .starting || state == .up) }
 
-    /// Whether it matters how the provider's start of `run` returns. Later, success is a provider to be stopped on the
-    /// side, so that nothing leaks.
+    /// Whether the result of the provider's start in `run` still matters. If it does not and the start succeeds, the
+    /// host must stop that provider, so that nothing leaks.
     package func awaitsReturn(of run: Run) -> Bool {
         run == self.run && (state == .starting || state == .ending(.awaitingStart))
     }
@@ -160,7 +161,7 @@ package struct TunnelLifecycle: Sendable {
 
     // MARK: - Events
 
-    /// Takes an event and says what to do.
+    /// Handles an event and returns its effects.
     package mutating func handle(_ event: Event) -> [Effect] {
         switch event {
         case .start(let run, let policy): return start(run, policy)
@@ -203,7 +204,7 @@ package struct TunnelLifecycle: Sendable {
 
     private mutating func begin(_ run: Run, _ policy: LeakPolicy) -> [Effect] {
         beganBlocked = state == .blocked
-        // A loaded guard is not relaxed before the user does so.
+        // Only the user may relax a loaded guard.
         self.policy = beganBlocked ? max(policy, self.policy) : policy
         self.run = run
         (hasSettings, isReasserting, error, blocksWhenEnded) = (false, false, nil, false)
@@ -220,14 +221,14 @@ package struct TunnelLifecycle: Sendable {
                 return leave() + [.disarm(run, .start), .endStart(run, error)] + tearDown()
             }
             guard hasSettings else {
-                // Without settings no packet passes, whatever the provider reports.
+                // Without settings no packet can pass, whatever the provider reports.
                 return fail(Self.noSettings, blocks: policy.blocksAfterFailure)
                     + [.endStart(run, Self.noSettings), .arm(run, .stop)] + stopProvider()
             }
             state = .up
             return [.disarm(run, .start), .publish(update), .deliverEvents(run), .endStart(run, nil)]
         case .ending(.awaitingStart):
-            // It threw, so it has cleaned up; or it did not notice its cancellation.
+            // Either the start threw, so the provider has cleaned up, or it ignored its cancellation.
             if error != nil { return [.disarm(run, .stop)] + tearDown() }
             return stopProvider()
         default: return []
@@ -279,7 +280,7 @@ package struct TunnelLifecycle: Sendable {
 
     private mutating func tornDown() -> [Effect] {
         guard case .ending(.tearingDown(let leftBlocked)) = state else { return [] }
-        // The user stopped it meanwhile: the guard is removed as well.
+        // The user stopped the tunnel meanwhile, so remove the guard too.
         if leftBlocked, !blocksWhenEnded {
             state = .ending(.tearingDown(leavingBlocked: false))
             return [.tearDown(run, leavingBlocked: false)]
@@ -289,7 +290,7 @@ package struct TunnelLifecycle: Sendable {
 
     // MARK: - Steps
 
-    /// Goes from running to ending.
+    /// Changes the state from running to ending.
     private mutating func leave() -> [Effect] {
         state = .ending(.stopping)
         return [.publish(update), .endMessages(run)]
@@ -302,7 +303,7 @@ package struct TunnelLifecycle: Sendable {
         return leave() + [.disarm(run, .start)]
     }
 
-    /// The caller's start has ended; the provider may take until the stop's deadline to notice.
+    /// Ends the caller's start. The provider may take until the stop's deadline to react.
     private mutating func giveUpStart(_ error: TunnelError, recorded: TunnelError?, blocks: Bool) -> [Effect] {
         self.error = recorded
         stopReason = error.stopReason

@@ -4,33 +4,35 @@
 public import NetworkAddresses
 public import TunnelIO
 
-/// The operations of a platform for a tunnel. ``TunnelRunner`` implements the rest of a host, which is the same everywhere.
+/// The operations of a platform for a tunnel. ``TunnelRunner`` implements the rest of a host, which is the same on
+/// every platform.
 ///
-/// Calls are sequential, with one exception: if ``apply(_:)`` does not return, its task is cancelled, and
-/// ``tearDown(leavingBlocked:)`` may be called while it still runs. Each call has a deadline; a call that does not return by
-/// then is abandoned, and the next start waits for it.
+/// Calls are sequential, with one exception. If ``apply(_:)`` does not return, the runner cancels its task and may call
+/// ``tearDown(leavingBlocked:)`` while it still runs. Each call has a deadline. After the deadline the runner no longer
+/// waits for the call, but the next start does.
 public protocol TunnelPlatform: AnyObject, Sendable {
-    /// Prepares for a tunnel: undoes the changes of a crash and, under a policy that holds from the start
-    /// (``LeakPolicy/everything``), loads the leak guard. A guard that was left in place stays.
+    /// Prepares for a tunnel: undoes the changes of a crashed process, and loads the leak guard if the policy blocks
+    /// from the start (``LeakPolicy/everything``). A guard that was left in place stays.
     func prepare(_ policy: LeakPolicy) async throws(TunnelError)
 
-    /// Applies valid settings in place of the previous ones: as a whole or not at all.
+    /// Applies valid settings and replaces the previous ones, completely or not at all.
     /// - Returns: The tunnel's interface; the same object each time.
     func apply(_ settings: TunnelSettings) async throws(TunnelError) -> any TunDevice
 
-    /// Undoes everything, except the leak guard if `leavingBlocked`. Does nothing if there is nothing to undo. The packet
-    /// flow, and with it the interface, is closed by then.
+    /// Undoes everything, except the leak guard if `leavingBlocked` is set. Does nothing if there is nothing to undo.
+    /// The runner closes the packet flow, and with it the interface, before this call.
     func tearDown(leavingBlocked: Bool) async
 
     /// The mark that the provider's own sockets need to bypass the tunnel's routes and leak guard; `nil` if they need none.
     /// It is known after ``prepare(_:)`` has returned.
     var socketMark: UInt32? { get }
 
-    /// Returns the present name servers of the network outside the tunnel, the preferred one first; empty if unknown.
+    /// Returns the current name servers of the network outside the tunnel, the preferred one first; empty if they are
+    /// not known.
     func outsideNameServers() async -> [IPAddress]
 }
 
-/// How long the parts of a tunnel's life may take.
+/// The time limits of a tunnel's operations.
 public struct TunnelDeadlines: Hashable, Sendable {
     /// The time from a start to its success.
     public var start: Duration
@@ -38,9 +40,9 @@ public struct TunnelDeadlines: Hashable, Sendable {
     public var stop: Duration
     /// The time for the host to apply settings.
     public var settings: Duration
-    /// For the host to undo everything.
+    /// The time for the host to undo everything.
     public var tearDown: Duration
-    /// For the provider to get ready for sleep.
+    /// The time for the provider to prepare for sleep.
     public var sleep: Duration
 
     /// Deadlines.

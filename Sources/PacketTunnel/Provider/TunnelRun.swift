@@ -14,18 +14,18 @@ final class TunnelRun<Provider: PacketTunnelProvider>: Sendable {
     }
 
     struct State {
-        /// The runner until the tunnel is down. A context that is kept longer keeps the run alone, and not the host's threads and
-        /// descriptors.
+        /// The runner, until the tunnel is down. So a context that is kept longer retains only the run, not the host's
+        /// threads and descriptors.
         var runner: TunnelRunner<Provider>?
         var provider: Provider?
         var startTask: Task<Void, Never>?
         var isStartCancelled = false
         var hasEnded = false
-        /// The platform's work on settings, one after the other.
+        /// Whether the platform is applying settings. Further settings wait in `applyQueue`.
         var isApplying = false
         var applyQueue: [OneShot<Void>] = []
         var applyWork: Task<Void, Never>?
-        /// The calls and messages that the provider has not answered, each with the function that ends it with an error.
+        /// The unanswered calls and messages to the provider, each with the function that ends it with an error.
         var calls: [UInt64: @Sendable (TunnelError) -> Void] = [:]
         var nextCall: UInt64 = 0
         var events: [Event] = []
@@ -41,7 +41,7 @@ final class TunnelRun<Provider: PacketTunnelProvider>: Sendable {
     let started = OneShot<TunnelError?>()
     let state: Mutex<State>
 
-    /// Events that wait while the provider is busy; beyond this the oldest go.
+    /// The number of events that can wait for a busy provider. Beyond it the oldest are dropped.
     private static var eventCapacity: Int { 64 }
 
     init(
@@ -83,8 +83,8 @@ final class TunnelRun<Provider: PacketTunnelProvider>: Sendable {
 
     // MARK: - Calls
 
-    /// The provider, while it may be called, and the number of the call.
-    /// - Parameter fail: ends the call with an error, if the tunnel ends first.
+    /// Returns the provider, if it may be called, and the number of the call.
+    /// - Parameter fail: Ends the call with an error if the tunnel ends before the call returns.
     func beginCall(_ fail: @escaping @Sendable (TunnelError) -> Void) -> (Provider, UInt64)? {
         state.withLock { state in
             guard !state.hasEnded, let provider = state.provider else { return nil }
@@ -98,7 +98,7 @@ final class TunnelRun<Provider: PacketTunnelProvider>: Sendable {
         _ = state.withLock { $0.calls.removeValue(forKey: number) }
     }
 
-    /// Ends calls and events: the provider is about to stop.
+    /// Ends calls and events, because the provider is about to be stopped.
     func end() {
         let (calls, events) = state.withLock { state in
             state.hasEnded = true
@@ -114,7 +114,7 @@ final class TunnelRun<Provider: PacketTunnelProvider>: Sendable {
     func post(_ event: Event) {
         let discarded = state.withLock { state -> Event? in
             guard !state.hasEnded else { return event }
-            // Of paths in a row only the last one matters.
+            // Of consecutive path changes only the last one matters.
             if case .path = event, case .path? = state.events.last { state.events.removeLast() }
             state.events.append(event)
             return state.events.count > Self.eventCapacity ? state.events.removeFirst() : nil
@@ -123,8 +123,8 @@ final class TunnelRun<Provider: PacketTunnelProvider>: Sendable {
         deliver()
     }
 
-    /// Delivers events from now on.
-    /// - Parameter isAsleep: whether the device is asleep. Then the provider receives `sleep()`, once.
+    /// Begins to deliver events.
+    /// - Parameter isAsleep: Whether the device is asleep. If it is, the provider receives one `sleep()`.
     func allowEvents(isAsleep: Bool) {
         state.withLock { state in
             state.deliversEvents = true

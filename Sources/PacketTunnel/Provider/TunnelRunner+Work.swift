@@ -6,7 +6,7 @@ import Synchronization
 import TunnelIO
 import TunnelSystem
 
-// The slow operations: the work of platform and provider.
+// The slow operations of the platform and the provider.
 extension TunnelRunner {
     /// Prepares the platform, makes the provider and starts it.
     func begin(_ run: Run, _ policy: LeakPolicy) {
@@ -14,7 +14,7 @@ extension TunnelRunner {
             let result = await self.start(run, policy)
             let error: TunnelError? = if case .failure(let error) = result { error } else { nil }
             let isAwaited = self.handle(.startReturned(run.number, error)) { $0.awaitsReturn(of: run.number) }
-            // Its caller has abandoned it.
+            // The life cycle no longer waits for this start.
             if !isAwaited, case .success(let provider) = result { await provider.stop(.connectionFailed) }
         }
         let isCancelled = run.state.withLock { state in
@@ -33,7 +33,7 @@ extension TunnelRunner {
             try Self.checkCancelled()
             let provider = makeProvider()
             provider.router.logger = logger
-            // A run that is forgotten keeps nothing.
+            // A released run must not retain its provider.
             run.state.withLock { state in if state.runner != nil { state.provider = provider } }
             let context = ProviderContext(
                 packetFlow: run.flow, logger: logger, clock: clock, path: state.withLock { $0.path },
@@ -41,7 +41,7 @@ extension TunnelRunner {
             do throws(TunnelError) {
                 try await provider.start(configuration, context: context)
             } catch {
-                // It has cleaned up; it gets no more calls.
+                // The provider has cleaned up and gets no more calls.
                 run.state.withLock { $0.provider = nil }
                 throw error
             }
@@ -76,7 +76,7 @@ extension TunnelRunner {
         }
     }
 
-    /// Waits for work on the platform that was left to itself.
+    /// Waits for the platform's operations that exceeded their deadline.
     private func finishLingering() async {
         let tasks = state.withLock { $0.lingering }
         for task in tasks { await task.value }
@@ -86,7 +86,7 @@ extension TunnelRunner {
     /// Applies a provider's settings.
     func apply(_ settings: TunnelSettings, _ run: Run) async throws(TunnelError) {
         var settings = settings
-        // Stricter is possible at any time, laxer is not before the tunnel ends.
+        // A stricter policy is possible at any time, a less strict one only after the tunnel has ended.
         settings.leakPolicy = max(settings.leakPolicy, state.withLock { $0.lifecycle.leakPolicy })
         let problems = settings.validate()
         guard problems.isEmpty else { throw .invalidSettings(problems) }
@@ -98,7 +98,7 @@ extension TunnelRunner {
         let outcome = await withDeadline(
             deadlines.settings, clock: clock, started: { task in run.state.withLock { $0.applyWork = task } }
         ) { () async -> Result<any TunDevice, TunnelError> in
-            // A call that timed out may still run.
+            // A call that exceeded its deadline may still run.
             await before?.value
             if Task.isCancelled { return .failure(Self.notRunning) }
             do throws(TunnelError) {
@@ -117,7 +117,7 @@ extension TunnelRunner {
             throw error
         case .timedOut:
             throw TunnelError(
-                .settingsTimedOut, "the system did not take the tunnel's settings in time", fix: "try again")
+                .settingsTimedOut, "the system did not apply the tunnel's settings in time", fix: "try again")
         case .cancelled: throw TunnelError(.closed, "the task was cancelled")
         }
     }
@@ -125,10 +125,10 @@ extension TunnelRunner {
     static var notRunning: TunnelError { TunnelError(.notRunning, "the tunnel has ended") }
 }
 
-/// The host's side of a provider's context. It keeps the runner no longer than the run does: until the tunnel is down.
+/// The host's side of a provider's context. Like the run, it retains the runner only until the tunnel is down.
 private struct RunContext<Provider: PacketTunnelProvider>: ProviderHost {
     let run: TunnelRun<Provider>
-    /// The store outlives the run, so that a secret that a server issued late is stored.
+    /// The store is available after the run too, so that a secret that a server issues late can be stored.
     let secrets: (any SecretStore)?
 
     private var runner: TunnelRunner<Provider>? { run.state.withLock { $0.runner } }
@@ -174,7 +174,7 @@ private struct RunContext<Provider: PacketTunnelProvider>: ProviderHost {
 }
 
 extension TunnelLifecycle.Effect {
-    /// The run that it is about.
+    /// The run that the event or effect belongs to.
     var run: TunnelLifecycle.Run? {
         switch self {
         case .begin(let run, _), .deliverEvents(let run), .cancelStart(let run), .endMessages(let run),

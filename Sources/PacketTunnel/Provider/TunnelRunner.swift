@@ -11,10 +11,10 @@ import TunnelSystem
     import Foundation
 #endif
 
-/// Runs providers on a platform: the common part of all hosts.
+/// Runs providers on a platform. All hosts share it.
 ///
-/// It carries out the decisions of `TunnelLifecycle`, with a task and a deadline for each slow operation. Any task may use
-/// it. A tunnel that is not down keeps its runner.
+/// It executes the effects of `TunnelLifecycle`, with a task and a deadline for each slow operation. Any task may use
+/// it. A tunnel that is not down retains its runner.
 public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
     typealias Run = TunnelRun<Provider>
 
@@ -30,7 +30,7 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
         var runs: [TunnelLifecycle.Run: Run] = [:]
         var timers: [Timer: Task<Void, Never>] = [:]
         var stopWaiters: [OneShot<Void>] = []
-        /// Work on the platform that did not end in time: nothing new begins before it.
+        /// The platform's operations that exceeded their deadline. Nothing new begins before they end.
         var lingering: [Task<Void, Never>] = []
         var path: NetworkPath
         /// Whether the device is asleep: `sleep()` was called, and `wake()` was not called since.
@@ -55,7 +55,7 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
     ///   - path: The present network path.
     ///   - secrets: The store of the profiles' secrets.
     ///   - deadlines: The time limits.
-    ///   - clock: The clock of deadlines. It should continue while the machine sleeps.
+    ///   - clock: The clock of the deadlines. It should also advance while the machine sleeps.
     ///   - logger: The log of the runner and its providers.
     ///   - log: The file that `logger` writes to, for apps that ask for its lines (``LogRequest``, ``LogSubscription``).
     ///   - makeProvider: Makes a provider, once for each start.
@@ -82,14 +82,15 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
         try await end(of: begin(request))
     }
 
-    /// Begins a start before it returns, so that a stop that is begun later comes after it.
-    /// - Returns: waits for the end of the start, for one caller, and returns its error; `nil` if the tunnel is up.
+    /// Begins a start before it returns, so that a later stop is handled after it.
+    /// - Returns: A function that waits for the end of the start, for one caller, and returns its error; `nil` if the
+    ///   tunnel is up.
     package func beginStart(_ request: TunnelStartRequest) -> @Sendable () async -> TunnelError? {
         let run = begin(request)
         return { await run.started.value }
     }
 
-    /// Begins a start by another process, whose configuration is JSON. The run decodes it.
+    /// Begins a start for another process, with the configuration as JSON, which the run decodes.
     private func begin(_ request: TunnelStartRequest) -> Run {
         begin(request.leakPolicy, profileID: request.profileID) { () throws(TunnelError) in
             do {
@@ -104,8 +105,8 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
         }
     }
 
-    /// Starts the tunnel with a configuration that this process has made, and returns once the tunnel is up. Cancelling
-    /// the task stops the tunnel.
+    /// Starts the tunnel with a configuration from this process; returns once the tunnel is up. Cancelling the task
+    /// stops the tunnel.
     public func start(
         _ configuration: Provider.Configuration, leakPolicy: LeakPolicy = .routeBased, profileID: String? = nil
     ) async throws(TunnelError) {
@@ -138,8 +139,8 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
     /// Stops the tunnel; returns once it is down.
     public func stop(_ reason: StopReason) async { await beginStop(reason)() }
 
-    /// Begins a stop before it returns, so that a start that is begun later comes after it.
-    /// - Returns: waits until the tunnel is down, for one caller.
+    /// Begins a stop before it returns, so that a later start is handled after it.
+    /// - Returns: A function that waits until the tunnel is down, for one caller.
     package func beginStop(_ reason: StopReason) -> @Sendable () async -> Void {
         let done = OneShot<Void>()
         state.withLock { $0.stopWaiters.append(done) }
@@ -150,7 +151,7 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
     /// The status now.
     public var status: TunnelStatusUpdate { updates.current }
 
-    /// The status now and every change from now on.
+    /// The status now and every later change.
     public func statusUpdates() -> AsyncStream<TunnelStatusUpdate> { updates.follow() }
 
     /// The policy and its phase in the leak policy's table, or `nil` while there is no tunnel.
@@ -161,17 +162,19 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
         }
     }
 
-    /// Sends a message to the provider; returns its answer, `nil` if it has none. Messages about the log (``LogRequest``,
-    /// ``LogSubscription``) the host answers itself, whether or not the tunnel is up.
+    /// Sends a message to the provider; returns its answer, or `nil` if it has none. The host itself answers messages
+    /// about the log (``LogRequest``, ``LogSubscription``), whether the tunnel is up or not.
     public func sendMessage(_ message: [UInt8]) async throws(TunnelError) -> [UInt8]? {
         if let answer = await messages.answer(message) { return answer }
         return try await withProvider { provider in await provider.handleAppMessage(message) }
     }
 
-    /// Calls the provider of this process without a message. As with a message, the provider may still be starting.
-    /// - Parameter limit: the most time for the call; `nil` for no limit.
-    /// - Throws: the error of `call`; `.notRunning` if the tunnel is down, or ends before the call returns; `.closed` if the task is
-    ///   cancelled, and `.providerFailed` after `limit`. Then the call is cancelled but not awaited, so it may still take effect.
+    /// Calls the provider in this process directly, without a message. As with a message, the provider may still be
+    /// starting.
+    /// - Parameter limit: The time limit of the call; `nil` for no limit.
+    /// - Throws: The error of `call`; `.notRunning` if the tunnel is down or ends before the call returns; `.closed` if
+    ///   the task is cancelled; `.providerFailed` after `limit`. After the last two the call is cancelled but not
+    ///   awaited, so it may still have an effect.
     package func withProvider<Value: Sendable>(
         within limit: Duration? = nil, _ call: @escaping @Sendable (Provider) async throws(TunnelError) -> Value
     ) async throws(TunnelError) -> Value {
@@ -200,12 +203,12 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
         }
     }
 
-    /// Tells the provider that the device is about to sleep; returns when it is ready, or the deadline has passed. A provider that
-    /// starts while the device sleeps receives the sleep once its start has succeeded.
+    /// Notifies the provider that the device is about to sleep. Returns when the provider is ready, or at the deadline.
+    /// A provider that starts while the device sleeps is notified once its start has succeeded.
     public func sleep() async { await beginSleep()() }
 
-    /// Queues the sleep event before it returns, so that ``wake()`` is handled after it.
-    /// - Returns: waits until the provider is ready, or the deadline has passed; for one caller.
+    /// Queues the sleep event before it returns, so that a later ``wake()`` is handled after it.
+    /// - Returns: A function that waits, for one caller, until the provider is ready or the deadline has passed.
     package func beginSleep() -> @Sendable () async -> Void {
         let done = OneShot<Void>()
         let isTold = state.withLock { state in
@@ -218,7 +221,7 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
         return { if isTold { _ = await withDeadline(limit, clock: clock) { await done.value } } }
     }
 
-    /// Tells the provider that the device woke up.
+    /// Notifies the provider that the device woke up.
     public func wake() {
         state.withLock { state in
             state.isAsleep = false
@@ -226,18 +229,18 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
         }
     }
 
-    /// Tells the provider that the way to the network changed.
+    /// Notifies the provider that the network path changed.
     public func pathChanged(_ path: NetworkPath) {
         state.withLock { $0.path = path }
         runningRun?.post(.path(path))
     }
 
-    /// Ends the tunnel, starting or up, with an error of its host.
+    /// Ends a tunnel that is starting or up, with an error of its host.
     package func fail(_ error: TunnelError) {
         if let run = runningRun { handle(.cancel(run.number, error)) }
     }
 
-    /// The run at work, starting or up.
+    /// The current run, if it is starting or up.
     var runningRun: Run? {
         state.withLock { state in state.runs.values.first { state.lifecycle.isRunning($0.number) } }
     }
@@ -247,7 +250,7 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
         return state.runs.values.first { state.lifecycle.isRunning($0.number) }
     }
 
-    /// The task that waits for this start was cancelled.
+    /// Handles the cancellation of the task that waits for this start.
     private func cancelStart(_ number: TunnelLifecycle.Run) {
         let isWaiting = state.withLock { $0.lifecycle.isStarting(number) }
         if isWaiting { handle(.stop(.userInitiated)) }
@@ -255,9 +258,9 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
 
     // MARK: - Events and effects
 
-    /// Handles an event and carries out its effects. Effects are carried out in order, by one thread at a time, and without
-    /// the lock: a cancelled task may call back immediately.
-    /// - Returns: The value of `check` right before the event.
+    /// Handles an event and executes its effects in order, by one thread at a time. It does not hold the lock
+    /// meanwhile, because a cancelled task may call back immediately.
+    /// - Returns: The value of `check` immediately before the event.
     @discardableResult
     func handle(
         _ event: TunnelLifecycle.Event, check: (TunnelLifecycle) -> Bool = { _ in true }
@@ -289,7 +292,7 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
     private func carryOut(_ effect: TunnelLifecycle.Effect, _ run: Run?) {
         switch effect {
         case .begin(_, let policy): if let run { begin(run, policy) }
-        // Under the lock, so that a wake comes before this or after it.
+        // Hold the lock, so that a wake is either before this or after it.
         case .deliverEvents: state.withLock { run?.allowEvents(isAsleep: $0.isAsleep) }
         case .cancelStart:
             let task = run?.state.withLock { state in
@@ -353,8 +356,8 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
         for timer in timers { timer.cancel() }
         run?.end()
         run?.flow.close()
-        // The provider has the context, which has the run; an app may keep the context. They are released after the lock, which a
-        // provider's deinitializer takes if it calls its context.
+        // Break the cycle: the provider has the context, which has the run, and an app may keep the context. Release
+        // the objects after the lock, because a provider's deinitializer may call its context, which takes the lock.
         let kept = run?.state.withLock { state in
             defer { (state.runner, state.provider, state.startTask, state.applyWork) = (nil, nil, nil, nil) }
             return (state.runner, state.provider, state.startTask, state.applyWork)
@@ -363,7 +366,7 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
     }
 }
 
-/// Describes the problem of a configuration, with its place.
+/// Describes the error of a configuration, with its place.
 private func describe(_ error: any Error) -> String {
     guard let (place, reason) = (error as? DecodingError)?.problem() else { return String(describing: error) }
     return place.isEmpty ? reason : "\(place): \(reason)"

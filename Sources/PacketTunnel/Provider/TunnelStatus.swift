@@ -3,25 +3,26 @@
 
 /// The status of a tunnel.
 public enum TunnelStatus: String, Codable, Hashable, Sendable, CaseIterable {
-    /// There is no such tunnel: its profile is missing or was removed.
+    /// The tunnel does not exist: its profile is missing or was removed.
     case invalid
     /// Down.
     case disconnected
     /// Starting.
     case connecting
-    /// Up, and proven to be: its provider's start succeeded.
+    /// Up: the provider's start succeeded, which proves that the tunnel works.
     case connected
-    /// Up, but without a connection until it has reconnected. The leak policy's packets stay blocked.
+    /// Up, but reconnecting. Packets that the leak policy blocks stay blocked.
     case reasserting
     /// Stopping.
     case disconnecting
-    /// Failed under a leak policy that blocks: down, and its packets are blocked until the user stops or starts it.
+    /// Down after a failure, under a leak policy that blocks: packets stay blocked until the user stops or starts the
+    /// tunnel.
     case blocked
 
-    /// Whether there is a tunnel that can be stopped.
+    /// Whether the tunnel can be stopped.
     public var isActive: Bool { self != .invalid && self != .disconnected }
 
-    /// Whether a provider is at work that messages can be sent to.
+    /// Whether a provider runs and can receive messages.
     public var isRunning: Bool { self == .connecting || self == .connected || self == .reasserting }
 }
 
@@ -30,7 +31,7 @@ public struct TunnelStatusUpdate: Codable, Hashable, Sendable {
     /// The status.
     public var status: TunnelStatus
     /// The error that ended the tunnel, for ``TunnelStatus/disconnected``, ``TunnelStatus/disconnecting`` and
-    /// ``TunnelStatus/blocked``; `nil` if the user ended it, or there was none.
+    /// ``TunnelStatus/blocked``; `nil` if the user stopped it or nothing failed.
     public var error: TunnelError?
 
     /// An update.

@@ -5,16 +5,16 @@ import CTunnelSystem
 public import NetworkAddresses
 public import TunnelIO
 
-/// A way past a tunnel that is up, or that holds everything back, for the lookups of its server's name.
+/// The means to look up a server's name while a tunnel is up or blocks everything.
 public struct TunnelBypass: Sendable {
     /// The network that opens the sockets.
     public var network: any DatagramNetwork
-    /// The mark that their datagrams need (`ProviderContext.socketMark`).
+    /// The socket mark that their datagrams need (`ProviderContext.socketMark`).
     public var mark: UInt32
     /// The name servers of the network outside of the tunnel, the preferred one first.
     public var servers: [IPAddress]
 
-    /// A way past a tunnel.
+    /// Creates a bypass.
     public init(network: any DatagramNetwork, mark: UInt32, servers: [IPAddress]) {
         self.network = network
         self.mark = mark
@@ -22,9 +22,11 @@ public struct TunnelBypass: Sendable {
     }
 }
 
-/// Queries name servers for a name's addresses, over sockets that bypass the tunnel. It blocks, so it needs its own thread.
+/// Queries name servers for the addresses of a name, over sockets that bypass the tunnel. It blocks, so it needs its
+/// own thread.
 ///
-/// The servers are queried one after the other, each for ``patience``, and a late answer still counts.
+/// It queries the servers one after the other and waits for ``patience`` after each. It also accepts the late answer of
+/// an earlier server.
 struct BypassLookup {
     let name: String
     let bypass: TunnelBypass
@@ -37,17 +39,17 @@ struct BypassLookup {
     private struct Progress {
         var questions: [DNSMessage]
         var asked: Set<IPAddress> = []
-        /// By question; `nil` without an answer.
+        /// The answers, in the order of the questions; `nil` if there is no answer yet.
         var answers: [[IPAddress]?]
         var hasNoSuchName = false
-        /// The refusal of the last queried server.
+        /// The response code of the last refusal.
         var lastCode: UInt8?
 
         var isDone: Bool { hasNoSuchName || answers.allSatisfy { $0 != nil } }
         var found: [IPAddress] { answers.flatMap { $0 ?? [] } }
     }
 
-    /// The addresses, those of IPv4 first.
+    /// Returns the addresses, IPv4 first.
     func run() throws(TunnelError) -> [IPAddress] {
         var random = SystemRandomNumberGenerator()
         let questions = [false, true].compactMap { DNSMessage(name: name, wantsIPv6: $0, using: &random) }
@@ -68,7 +70,7 @@ struct BypassLookup {
         let batch = try PacketBatch(packetCapacity: 8, byteCapacity: 1 << 16)
         for _ in 0..<rounds {
             for server in bypass.servers {
-                // Some servers never answer for one of the families: that is not a reason to query others.
+                // Some servers never answer for one of the families; that is not a reason to query other servers.
                 guard !progress.isDone, progress.found.isEmpty else { return }
                 ask(server, sockets, batch, &progress)
                 wait(for: server, sockets, batch, &progress)
@@ -100,12 +102,12 @@ struct BypassLookup {
         for (question, answer) in zip(progress.questions, progress.answers) where answer == nil {
             batch.append(copying: question.query, endpoint: Endpoint(address: server, port: DNSMessage.port))
         }
-        // An unsent query has no answer, and is sent again.
+        // A query that cannot be sent gets no answer, and the next round repeats it.
         _ = try? socket.send(batch, in: 0..<batch.count)
     }
 
-    /// Reads answers until all have arrived, this server refuses, or patience ends. A late refusal of another server does not
-    /// end the wait.
+    /// Reads answers until all have arrived, the server refuses or ``patience`` ends. A late refusal of another server
+    /// does not end the wait.
     private func wait(
         for server: IPAddress, _ sockets: DatagramSockets, _ batch: PacketBatch, _ progress: inout Progress
     ) {
@@ -119,7 +121,7 @@ struct BypassLookup {
             guard count > 0 else { continue }
             for socket in sockets.all {
                 batch.removeAll()
-                // A refusal by ICMP is an error of the socket, and does not concern other servers.
+                // An ICMP refusal is reported as an error of the socket, and says nothing about other servers.
                 guard (try? socket.receive(into: batch)) ?? 0 > 0 else { continue }
                 for index in 0..<batch.count {
                     receive(batch.copy(of: index), batch[endpoint: index], asking: server, &progress)

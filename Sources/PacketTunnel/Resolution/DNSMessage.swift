@@ -3,15 +3,15 @@
 
 package import NetworkAddresses
 
-/// One question for a name's addresses of one family, and its answer, as they are on the wire (RFC 1035).
+/// A DNS question for the addresses of a name in one family, and its answer, in wire format (RFC 1035).
 package struct DNSMessage: Hashable, Sendable {
     /// The answer of a server.
     package enum Answer: Hashable, Sendable {
-        /// The addresses; none when the name has none of this family.
+        /// The addresses; empty if the name has no address of this family.
         case addresses([IPAddress])
         /// There is no such name.
         case noSuchName
-        /// The server cannot answer: another one may.
+        /// The server cannot answer, but another one may.
         case refused(code: UInt8)
     }
 
@@ -43,7 +43,7 @@ package struct DNSMessage: Hashable, Sendable {
         return bytes + [0, 0, type, 0, 1]
     }
 
-    /// The message that asks, with recursion.
+    /// The query message, with recursion desired.
     package var query: [UInt8] {
         [UInt8(identifier >> 8), UInt8(identifier & 0xff), 1, 0, 0, 1, 0, 0, 0, 0, 0, 0] + question
     }
@@ -61,12 +61,13 @@ package struct DNSMessage: Hashable, Sendable {
         }
     }
 
-    /// Names are compared without regard to case. No other byte of a question is a letter that matters.
+    /// Converts letters to lower case, because names are compared without regard to case. The other bytes of a question
+    /// are not affected.
     private static func lowercased(_ bytes: ArraySlice<UInt8>) -> [UInt8] {
         bytes.map { (0x41...0x5a).contains($0) ? $0 | 0x20 : $0 }
     }
 
-    /// The addresses of all records of the type, for any name that an alias leads to.
+    /// Returns the addresses of all records of the type, under any name, because an alias may lead to another name.
     private func addresses(in reader: Reader, from start: Int) -> [IPAddress] {
         guard let answers = reader.word(6) else { return [] }
         var found: [IPAddress] = []
@@ -85,7 +86,7 @@ package struct DNSMessage: Hashable, Sendable {
         return found
     }
 
-    /// Bytes that may end anywhere.
+    /// A reader of bytes that may end anywhere.
     private struct Reader {
         var bytes: [UInt8]
 
@@ -99,7 +100,7 @@ package struct DNSMessage: Hashable, Sendable {
             return bytes[offset..<(offset + count)]
         }
 
-        /// Where a name ends that begins at `offset`: behind its zero byte, or behind its first pointer.
+        /// Returns the offset after the name at `offset`: after its zero byte or its first pointer.
         func endOfName(_ offset: Int) -> Int? {
             var offset = offset
             while offset < bytes.count {

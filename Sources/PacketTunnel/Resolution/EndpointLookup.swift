@@ -4,7 +4,7 @@
 package import NetworkAddresses
 import TunnelSystem
 
-/// Finds the addresses of a peer on a path: resolves names, and maps IPv4 addresses if there is only IPv6.
+/// Finds the addresses of a peer for a network path: resolves names, and maps IPv4 addresses if there is only IPv6.
 package struct EndpointLookup: Sendable {
     var resolver: any EndpointResolver
     var clock: any Clock<Duration>
@@ -22,7 +22,7 @@ package struct EndpointLookup: Sendable {
     }
 
     /// The endpoints to try, the preferred one first; never empty.
-    /// - Throws: `.nameResolutionFailed`, `.networkUnavailable` when the path has no family that the peer has.
+    /// - Throws: `.nameResolutionFailed`; `.networkUnavailable` if the path supports no address family of the peer.
     package func endpoints(of address: EndpointAddress, on path: NetworkPath) async throws(TunnelError) -> [Endpoint] {
         if let literal = address.endpoint, literal.isIPv6 { return [literal] }
         let found: [IPAddress]
@@ -77,7 +77,7 @@ package struct EndpointLookup: Sendable {
     static func order(
         _ addresses: [IPAddress], on path: NetworkPath, prefixes: () async -> [NAT64Prefix]
     ) async -> [IPAddress] {
-        // A network that is attached directly is reached without a default route of its family.
+        // Addresses in an attached network can be reached without a default route of their family.
         let attached = addresses.filter { address in path.attachedNetworks.contains { $0.contains(address) } }
         let v4 = addresses.filter { !$0.isIPv6 }
         let v6 = addresses.filter(\.isIPv6)
@@ -86,7 +86,7 @@ package struct EndpointLookup: Sendable {
         case (true, true), (false, false): return v4 + v6
         case (true, false): return v4 + other
         case (false, true):
-            // A resolver with DNS64 has mapped them already.
+            // If there are IPv6 addresses, a resolver with DNS64 has already mapped the others.
             guard v6.isEmpty, !v4.isEmpty, other.isEmpty else { return v6 + other }
             let prefixes = await prefixes()
             return v4.flatMap { address in prefixes.map { $0.embed(UInt32(truncatingIfNeeded: address.low)) } }

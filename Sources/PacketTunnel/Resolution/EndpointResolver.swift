@@ -7,19 +7,20 @@ import TunnelIO
 
 /// Turns host names into addresses.
 public protocol EndpointResolver: Sendable {
-    /// Returns the addresses of `name` in both families, the preferred ones first. The caller bounds the time, and abandons a
-    /// slow lookup.
+    /// Returns the addresses of `name` in both families, the preferred ones first. The caller applies a time limit, and
+    /// abandons a slow lookup.
     /// - Throws: `.nameResolutionFailed`.
     func resolve(_ name: String) async throws(TunnelError) -> [IPAddress]
 
-    /// Resolves while a tunnel is up or blocks everything, with `bypass`. A resolver that does not use the system's may
-    /// answer like ``resolve(_:)``; the system's would ask through the tunnel.
+    /// Resolves a name with `bypass` while a tunnel is up or blocks everything. The system's resolver would send its
+    /// queries through the tunnel. A resolver that does not use the system's may return the same as ``resolve(_:)``.
     func resolve(_ name: String, around bypass: TunnelBypass) async throws(TunnelError) -> [IPAddress]
 }
 
-/// Asks the system, with `getaddrinfo`, on a thread for each lookup: one that hangs holds up nothing else.
+/// Resolves names with `getaddrinfo`, on a separate thread for each lookup, so that a lookup that hangs blocks no
+/// other.
 public struct SystemEndpointResolver: EndpointResolver {
-    /// Lookups that have not returned, abandoned ones among them.
+    /// The number of lookups that have not returned, including abandoned ones.
     private static let pending = Atomic<Int>(0)
     private static let mostPending = 32
 
@@ -31,12 +32,13 @@ public struct SystemEndpointResolver: EndpointResolver {
         try await onThread(name) { Self.lookUp(name) }
     }
 
-    /// The addresses of `name` by the machine's own table of names, or by the name servers of the network outside of the
-    /// tunnel, asked over sockets that get past it. The system's own resolver would ask through the tunnel, or be held back.
+    /// Returns the addresses of `name` from the hosts file, or else from the name servers of the network outside the
+    /// tunnel, over sockets that bypass the tunnel. The system's resolver would send its queries through the tunnel, or
+    /// be blocked.
     public func resolve(_ name: String, around bypass: TunnelBypass) async throws(TunnelError) -> [IPAddress] {
         let own = HostsFile.addresses(of: name, in: HostsFile.text)
         guard own.isEmpty else { return own }
-        // Then it is the system that may know a way.
+        // Without name servers, only the system may be able to resolve the name.
         guard !bypass.servers.isEmpty else { return try await resolve(name) }
         return try await onThread(name) {
             do throws(TunnelError) {
@@ -49,7 +51,7 @@ public struct SystemEndpointResolver: EndpointResolver {
 
     private typealias Answer = Result<[IPAddress], TunnelError>
 
-    /// Runs a lookup on a separate thread, which it may block.
+    /// Runs a lookup, which may block, on a separate thread.
     private func onThread(
         _ name: String, _ lookUp: @escaping @Sendable () -> Answer
     ) async throws(TunnelError) -> [IPAddress] {

@@ -9,14 +9,14 @@ import NetworkAddresses
     import Foundation
 #endif
 
-/// The machine's own table of names (hosts(5)), which comes before any name server.
+/// The machine's hosts file (hosts(5)), which takes precedence over name servers.
 enum HostsFile {
-    /// The table's text; empty if there is none.
+    /// The text of the file; empty if it cannot be read.
     static var text: String {
         do { return try String(contentsOfFile: "/etc/hosts", encoding: .utf8) } catch { return "" }
     }
 
-    /// The addresses of `name` in the table's text.
+    /// Returns the addresses of `name` in the text of a hosts file.
     static func addresses(of name: String, in text: String) -> [IPAddress] {
         let wanted = name.lowercased()
         var found: [IPAddress] = []

@@ -3,22 +3,22 @@
 
 package import NetworkAddresses
 
-/// A prefix under which a network maps IPv4 addresses into IPv6 (RFC 6052), as found by asking for `ipv4only.arpa`
-/// (RFC 7050).
+/// A prefix under which a network maps IPv4 addresses to IPv6 (RFC 6052). It is found by resolving `ipv4only.arpa` (RFC
+/// 7050).
 package struct NAT64Prefix: Hashable, Sendable {
-    /// The name whose only addresses are ``wellKnown``, so that an IPv6 answer shows the prefix.
+    /// The name whose only real addresses are ``wellKnown``, so that an IPv6 address in the answer contains the prefix.
     package static let discoveryName = "ipv4only.arpa"
     /// The IPv4 addresses of that name.
     package static let wellKnown: [UInt32] = [0xc000_00aa, 0xc000_00ab]
-    /// The possible lengths (RFC 6052 section 2.2), the most usual first.
+    /// The permitted lengths in bits (RFC 6052 section 2.2), the most common first.
     package static let lengths = [96, 64, 56, 48, 40, 32]
 
-    /// The address with the bits behind the prefix zero.
+    /// The address bits of the prefix; the bits after it are zero.
     package let value: UInt128
     /// The number of bits.
     package let length: Int
 
-    /// A prefix; `nil` unless it has one of the lengths of RFC 6052.
+    /// Creates a prefix; `nil` unless the length is one of RFC 6052.
     package init?(value: UInt128, length: Int) {
         guard Self.lengths.contains(length) else { return nil }
         self.value = (value >> UInt128(128 - length)) << UInt128(128 - length)
@@ -28,14 +28,15 @@ package struct NAT64Prefix: Hashable, Sendable {
     /// 64:ff9b::/96, the well-known prefix.
     package static let standard = NAT64Prefix(value: 0x64_ff9b << 96, length: 96)
 
-    /// The IPv6 address for `address`: its bits follow the prefix, but skip bits 64 to 71, which are zero.
+    /// Returns the IPv6 address for the IPv4 address `address`. Its bits follow the prefix but skip bits 64 to 71,
+    /// which are zero.
     package func embed(_ address: UInt32) -> IPAddress {
         let bits = UInt128(address)
         let mapped: UInt128
         if length == 96 {
             mapped = bits
         } else {
-            // The bytes before and after the skipped one.
+            // Place the bits before and after the skipped byte separately.
             let before = min(32, 64 - length)
             let high = before == 0 ? 0 : (bits >> UInt128(32 - before)) << UInt128(128 - length - before)
             let rest = 32 - before
@@ -45,7 +46,7 @@ package struct NAT64Prefix: Hashable, Sendable {
         return IPAddress(isIPv6: true, value: value | mapped)
     }
 
-    /// The prefixes that the answers to ``discoveryName`` show, without repetition, in their order.
+    /// Returns the prefixes in the answers to ``discoveryName``, without duplicates, in the order of the answers.
     package static func discover(from answers: [IPAddress]) -> [NAT64Prefix] {
         var found: [NAT64Prefix] = []
         for address in answers where address.isIPv6 {

@@ -3,13 +3,13 @@
 
 public import NetworkAddresses
 
-/// The name servers while the tunnel is up, and the names that they answer.
+/// The name servers to use while the tunnel is up, and the names that they resolve.
 public struct DNSSettings: Hashable, Sendable {
     /// The servers, the preferred one first.
     public var servers: [IPAddress]
-    /// Domains that complete names of one label.
+    /// The domains to complete names of one label with.
     public var searchDomains: [String]
-    /// Split DNS: the servers get queries for names in these domains only. Empty: for every name.
+    /// Split DNS: the servers get queries only for names in these domains. If empty, they get all queries.
     public var matchDomains: [String]
     /// Whether ``matchDomains`` complete names as well.
     public var searchesMatchDomains: Bool
@@ -25,7 +25,7 @@ public struct DNSSettings: Hashable, Sendable {
         self.searchesMatchDomains = searchesMatchDomains
     }
 
-    /// Whether the servers get queries for `name`. Case and a final dot do not matter.
+    /// Whether the servers get queries for `name`. Case and a final dot are ignored.
     public func answers(_ name: String) -> Bool {
         guard !servers.isEmpty else { return false }
         guard !matchDomains.isEmpty else { return true }

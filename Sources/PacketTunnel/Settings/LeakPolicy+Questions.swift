@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The questions that hosts and providers ask a policy.
+/// The properties of a policy that hosts and providers need.
 ///
-/// Other code asks them instead of comparing a policy with a case; `dev/check layering` refuses comparisons. Each switch
-/// here names all cases, so that a new case does not compile until it has an answer to each question.
+/// Other code uses them instead of comparing a policy with a case; `dev/check layering` refuses comparisons. Each
+/// switch names all cases, so that a new case does not compile until every property handles it.
 extension LeakPolicy {
-    /// Whether a tunnel that fails leaves its leak guard in place until the user ends it.
+    /// Whether a tunnel that fails keeps its leak guard until the user ends it.
     public var blocksAfterFailure: Bool {
         switch self {
         case .routeBased: false
@@ -14,8 +14,8 @@ extension LeakPolicy {
         }
     }
 
-    /// Whether the routing table alone decides: no firewall refuses packets, and a program that binds to another interface gets
-    /// around the tunnel.
+    /// Whether only the routing table decides. No firewall blocks packets, and a program that binds to another
+    /// interface bypasses the tunnel.
     package var leavesDecisionToRoutes: Bool {
         switch self {
         case .routeBased: true
@@ -23,7 +23,7 @@ extension LeakPolicy {
         }
     }
 
-    /// Whether packets are held back from the start of a tunnel, before its provider's settings are known.
+    /// Whether packets are blocked from the start of a tunnel, before the provider's settings are known.
     package var holdsBeforeSettings: Bool {
         switch self {
         case .routeBased, .enforcedRoutes: false
@@ -39,7 +39,7 @@ extension LeakPolicy {
         }
     }
 
-    /// Whether packets to excluded routes pass outside of the tunnel.
+    /// Whether packets to excluded routes may bypass the tunnel.
     package var allowsExcludedRoutes: Bool {
         switch self {
         case .routeBased, .enforcedRoutes: true
@@ -47,7 +47,7 @@ extension LeakPolicy {
         }
     }
 
-    /// Whether a firewall refuses only packets to the tunnel's networks, and lets the rest pass.
+    /// Whether a firewall blocks only packets to the tunnel's networks, and allows the rest.
     package var refusesTunnelledOnly: Bool {
         switch self {
         case .routeBased, .everything: false
@@ -55,7 +55,7 @@ extension LeakPolicy {
         }
     }
 
-    /// Whether every name lookup outside of the tunnel is refused, even one that the tunnel's servers would not answer.
+    /// Whether every DNS query outside the tunnel is blocked, even for names that the tunnel's servers do not resolve.
     package var refusesAllLookups: Bool {
         switch self {
         case .routeBased, .enforcedRoutes: false

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Proxies for programs that ask the system for them, while the tunnel is up.
+/// The proxies that programs use while the tunnel is up, if they use the system's proxy settings.
 public struct ProxySettings: Hashable, Sendable {
     /// The address of a proxy.
     public struct Server: Codable, Hashable, Sendable {
@@ -17,11 +17,11 @@ public struct ProxySettings: Hashable, Sendable {
         }
     }
 
-    /// For `http:` URLs.
+    /// The proxy for `http:` URLs.
     public var http: Server?
-    /// For `https:` URLs.
+    /// The proxy for `https:` URLs.
     public var https: Server?
-    /// The address of the script that selects a proxy for each URL (PAC); `http:` or `https:`.
+    /// The URL of the script that selects a proxy for each URL (PAC): `http:` or `https:`.
     public var autoConfigurationURL: String?
     /// Hosts that are reached without a proxy: names, addresses, or `*.` and a domain.
     public var exceptions: [String]

@@ -4,7 +4,7 @@
 import NetworkAddresses
 
 extension TunnelSettings {
-    /// Everything that is wrong with these settings, in the order of their fields; empty when they can be applied.
+    /// Returns every problem of these settings, in the order of their fields; empty if they can be applied.
     public func validate() -> [SettingsProblem] {
         var report = Report()
         checkRemoteAddress(&report)
@@ -24,7 +24,7 @@ extension TunnelSettings {
             problems.append(SettingsProblem(field: field, value: value.description, problem: problem, fix: fix))
         }
 
-        /// Reports every element that came before.
+        /// Reports every element that repeats an earlier one.
         mutating func addRepeats<Element: Hashable & CustomStringConvertible>(_ field: String, of elements: [Element]) {
             var seen: [Element: Int] = [:]
             for (index, element) in elements.enumerated() {
@@ -99,7 +99,7 @@ extension TunnelSettings {
         for (index, network) in allowedNetworks.enumerated() {
             let field = "allowedNetworks[\(index)]"
             guard network.length > 1 else {
-                // Two halves are everything too.
+                // A half of the address space is too large as well.
                 report.add(
                     field, network, "lets everything pass outside the tunnel",
                     fix: "name the networks that are meant, such as \(network.isIPv6 ? "fd00::/8" : "192.168.0.0/16")")

@@ -3,39 +3,40 @@
 
 public import NetworkAddresses
 
-/// The settings that a tunnel requests from the system: addresses, routes, DNS, MTU, proxies, and the packets that may leave
-/// outside it.
+/// The settings that a tunnel requests from the system: addresses, routes, DNS, MTU, proxies, and the packets that may
+/// bypass the tunnel.
 ///
-/// A plain value that a provider makes and a host applies. In JSON, members with a default may be omitted.
+/// A provider creates this value, and a host applies it. In JSON, members with a default may be omitted.
 public struct TunnelSettings: Hashable, Sendable {
-    /// The server, as it is shown to the user; the end that listens uses its own name.
+    /// The server's address, for display. A tunnel's server uses its own name.
     public var remoteAddress: String
     /// The interface's addresses, each with the length of its on-link network.
     public var addresses: [InterfaceAddress]
-    /// The networks that are reached through the tunnel.
+    /// The networks that are routed into the tunnel.
     public var includedRoutes: [IPPrefix]
-    /// The networks that are not routed into it, although an included route contains them. They concern routes only. Settings
-    /// with excluded routes and the policy ``LeakPolicy/everything`` are invalid. For exceptions under every policy use
-    /// ``allowedNetworks``.
+    /// The networks that are not routed into the tunnel although an included route contains them. They affect only
+    /// routes. Settings with excluded routes are invalid under ``LeakPolicy/everything``. For exceptions under every
+    /// policy use ``allowedNetworks``.
     public var excludedRoutes: [IPPrefix]
     /// Whether attached networks are reached directly, regardless of the routes and the leak policy.
     public var allowsLocalNetwork: Bool
     /// The name servers; `nil` keeps the system's.
     public var dns: DNSSettings?
-    /// The most bytes of one IP packet in the tunnel; nil makes it the path's less ``overhead``.
+    /// The largest IP packet in the tunnel, in bytes. `nil` computes it from the path's MTU and ``overhead``.
     public var mtu: Int?
-    /// The bytes that the tunnel adds to a packet, outer IP and UDP headers included, for an automatic MTU.
+    /// The bytes that the tunnel adds to a packet, including the outer IP and UDP headers. Used to compute an automatic
+    /// MTU.
     public var overhead: Int
-    /// Proxies for programs that ask the system for them; nil leaves the system's.
+    /// The proxies for programs that use the system's settings; `nil` leaves the system's proxies unchanged.
     public var proxy: ProxySettings?
-    /// The packets that may leave outside the tunnel.
+    /// The policy for packets that could bypass the tunnel.
     public var leakPolicy: LeakPolicy
-    /// The networks that are reached outside the tunnel, regardless of the routes and the leak policy, on the local network
-    /// or behind a router. No included route may be inside one. Name lookups that the tunnel should answer do not pass to
-    /// them either.
+    /// The networks that are reached outside the tunnel, on the local network or behind a router, regardless of the
+    /// routes and the leak policy. No included route may be inside one of them. DNS queries that the tunnel's servers
+    /// should answer are not sent to them.
     public var allowedNetworks: [IPPrefix]
-    /// Where the tunnel's servers are, as far as the provider knows. A host whose routes would lead a server's own packets into the
-    /// tunnel has them go around it.
+    /// The addresses of the tunnel's servers that the provider knows. If the routes would send the packets for a server
+    /// into the tunnel, the host routes these packets around it.
     public var serverAddresses: [IPAddress]
 
     /// Creates settings. ``validate()`` returns their problems.
@@ -62,24 +63,25 @@ public struct TunnelSettings: Hashable, Sendable {
     /// WireGuard's overhead over IPv6: 40 bytes of IP, 8 of UDP, 32 of its own.
     public static let defaultOverhead = 80
 
-    /// The MTU for a path that takes IP packets of `pathMTU` bytes: ``mtu``, or what ``overhead`` leaves, but at least what IP
-    /// demands: 1280 bytes with an IPv6 address (RFC 8200 section 5), else 576.
+    /// Returns the MTU for a path that carries IP packets of `pathMTU` bytes: ``mtu`` if it is set, otherwise `pathMTU`
+    /// less ``overhead``. An automatic MTU is at least the minimum of IP: 1280 bytes with an IPv6 address (RFC 8200
+    /// section 5), otherwise 576.
     public func effectiveMTU(pathMTU: Int = 1500) -> Int {
         mtu ?? max(pathMTU - overhead, leastMTU)
     }
 
     var leastMTU: Int { addresses.contains(where: \.isIPv6) ? 1280 : 576 }
 
-    /// The networks that a host routes into the tunnel: all of both families under ``LeakPolicy/everything``, else the
-    /// included routes.
+    /// The networks that a host routes into the tunnel: all addresses of both families under ``LeakPolicy/everything``,
+    /// otherwise the included routes.
     public var effectiveRoutes: [IPPrefix] {
         leakPolicy.routesEverything ? [.allIPv4, .allIPv6] : includedRoutes
     }
 
-    /// The routes that hold one of these addresses, other than everything and its halves.
+    /// Returns the routes that contain one of these addresses, except routes to all addresses or to half of them.
     package func routes(holding addresses: some Sequence<IPAddress>) -> Set<IPPrefix> {
         let routes = Set(effectiveRoutes.filter { $0.length > 1 })
-        // With any number of both, each address is looked up once for each length.
+        // Look up each address once per prefix length, which is fast for any number of routes and addresses.
         let lengths = [false, true].map { isIPv6 in Set(routes.lazy.filter { $0.isIPv6 == isIPv6 }.map(\.length)) }
         var found: Set<IPPrefix> = []
         for address in addresses {
@@ -90,8 +92,9 @@ public struct TunnelSettings: Hashable, Sendable {
         return found
     }
 
-    /// The class of a packet to `destination`, except the provider's own, the link's own and name lookups. The local network
-    /// and allowed networks precede all routes; of these, the most specific one counts, and of equal ones the excluded.
+    /// Returns the class of a packet to `destination`, except for the provider's own packets, the link's own packets
+    /// and DNS queries. The local network and allowed networks take precedence over all routes. Of the routes, the most
+    /// specific one counts; of equal routes, the excluded one.
     ///
     /// - Parameters:
     ///   - destination: The packet's destination.
@@ -112,7 +115,7 @@ public struct TunnelSettings: Hashable, Sendable {
         return isBoundElsewhere ? .includedBoundElsewhere : .included
     }
 
-    /// The class of a lookup of `name`.
+    /// Returns the class of a DNS query for `name`.
     public func trafficClass(ofLookup name: String) -> LeakPolicy.TrafficClass {
         dns?.answers(name) == true ? .tunnelDNS : .otherDNS
     }
@@ -142,7 +145,8 @@ extension TunnelSettings: Codable {
             serverAddresses: try container.decodeIfPresent([IPAddress].self, forKey: .serverAddresses) ?? [])
     }
 
-    /// Networks without bits behind their prefixes: nothing says whether the network or the one address was meant.
+    /// Decodes networks, which must have no bits after their prefixes: it would not be clear whether the network or the
+    /// one address was meant.
     private static func routes(
         in container: KeyedDecodingContainer<CodingKeys>, _ key: CodingKeys
     ) throws -> [IPPrefix] {

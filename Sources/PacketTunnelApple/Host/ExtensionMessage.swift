@@ -4,22 +4,23 @@
 import NetworkExtension
 import PacketTunnel
 
-/// The messages between app and extension around the provider's own.
+/// The messages between app and extension, which also carry the provider's own messages.
 ///
-/// The system provides one call in each direction, a message and an optional answer. To distinguish an error of the host from
-/// a missing answer, and to query the full status, messages of a ``NetworkExtensionChannel`` begin with a mark. Others reach
-/// the provider unchanged, and so do its answers.
+/// The system provides one call in each direction: a message and an optional answer. Messages of a
+/// ``NetworkExtensionChannel`` begin with a mark, so that the channel can distinguish an error of the host from a
+/// missing answer, and can request the full status. All other messages reach the provider unchanged, and its answers
+/// are returned unchanged.
 enum ExtensionMessage {
     /// The first bytes of a marked message. No text and no JSON begins with them.
     static let mark: [UInt8] = [0x00, 0x63, 0x76, 0x74]
 
     /// The app's request.
     enum Request: Hashable, Sendable {
-        /// The provider's answer to a message.
+        /// Pass a message to the provider and return its answer.
         case message([UInt8])
-        /// The status, with the error.
+        /// Return the status, with the error.
         case status
-        /// Another start from ``TunnelStatus/blocked``, which the system does not see.
+        /// Start again from ``TunnelStatus/blocked``. The system does not notice this start.
         case restart
     }
 
@@ -64,12 +65,12 @@ enum ExtensionMessage {
         Data(mark + [kind.rawValue] + payload)
     }
 
-    /// Encodes a value, which always succeeds for these types; the other side refuses an empty text.
+    /// Encodes a value. This always succeeds for these types; the other side would refuse an empty text.
     private static func json(_ value: some Encodable) -> [UInt8] {
         (try? JSONEncoder().encode(value)).map(Array.init) ?? []
     }
 
-    /// The request; `nil` for a message that is the provider's own.
+    /// Decodes a request; `nil` for a message to the provider.
     static func request(_ data: Data) -> Request? {
         guard let (kind, payload) = parts(data) else { return nil }
         return switch kind {
@@ -80,8 +81,8 @@ enum ExtensionMessage {
         }
     }
 
-    /// The reply.
-    /// - Throws: `.channelFailed` for anything else, and nothing.
+    /// Decodes a reply.
+    /// - Throws: `.channelFailed` for any other data, and for no data.
     static func reply(_ data: Data?) throws(TunnelError) -> Reply {
         guard let data, let (kind, payload) = parts(data) else { throw noReply }
         switch kind {

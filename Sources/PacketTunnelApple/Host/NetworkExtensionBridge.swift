@@ -7,20 +7,21 @@ public import PacketTunnel
 import Synchronization
 import TunnelSystem
 
-/// Connects the system's tunnel provider with a ``TunnelRunner``.
+/// Connects the system's tunnel provider to a ``TunnelRunner``.
 ///
-/// ``NetworkExtensionHost`` has one and forwards to it. A tunnel provider with another superclass can have one as well. Each
-/// completion handler is called exactly once, even if the runner abandons a provider that does not answer.
+/// ``NetworkExtensionHost`` has a bridge and forwards to it. A tunnel provider with another superclass can do the same.
+/// Each completion handler is called exactly once, even if the runner no longer waits for a provider that does not
+/// answer.
 public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unchecked Sendable {
-    /// A start of the system, until the system stops it or the bridge reports its end.
+    /// A start by the system, until the system stops it or the bridge reports its end.
     private struct Session {
         /// The number of the start; later ones have higher numbers.
         let number: UInt64
         let request: TunnelStartRequest
-        /// Whether the runner has the start. Before that it waits for the network path.
+        /// Whether the start was passed to the runner. Before that it waits for the network path.
         var isBegun = false
-        /// Whether the start's completion handler was called without an error. Before that the system ignores `reasserting` and
-        /// an end from the provider.
+        /// Whether the start's completion handler was called without an error. Before that the system ignores
+        /// `reasserting`, and ignores an end that the provider reports.
         var isUp = false
     }
 
@@ -36,7 +37,7 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
 
     /// The runner of the provider.
     public let runner: TunnelRunner<Provider>
-    // "Instances of this class are thread safe", says the system's documentation. It has the bridge.
+    // The system's documentation states: "Instances of this class are thread safe". The provider owns the bridge.
     private weak let provider: NEPacketTunnelProvider?
     private let options: NetworkExtensionOptions
     private let startSecrets: StartSecrets
@@ -72,7 +73,7 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
         let (stream, looks) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         self.looks = looks
         let watching = Task { for await _ in updates { looks.yield() } }
-        // One task calls `follow`, so that the system receives the statuses in their order.
+        // Only one task calls `follow`, so that the system receives the statuses in order.
         let following = Task { [weak self] in
             for await _ in stream { self?.follow() }
         }
@@ -87,8 +88,8 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
 
     // MARK: - Starting and stopping
 
-    /// Starts the tunnel with the profile in the options, or else in the system's configuration. The first start of a process
-    /// waits for the network path, which the system reports a little later.
+    /// Starts the tunnel with the profile in the options or, if there is none, in the system's configuration. The first
+    /// start of a process waits for the network path, which the system reports a little later.
     public func startTunnel(options: [String: NSObject]?, completionHandler: @escaping ((any Error)?) -> Void) {
         let completion = OnceCompletion(completionHandler)
         let start: NetworkExtensionStart
@@ -99,7 +100,7 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
             return completion.call(error.nsError)
         }
         let update = paths?.firstUpdate
-        // Under the lock, so that the starts and stops of the system reach the runner in their order.
+        // Hold the lock, so that the system's starts and stops reach the runner in order.
         let number = state.withLock { state -> UInt64? in
             guard !hasRunningSession(state) else { return nil }
             state.starts += 1
@@ -117,8 +118,8 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
         }
     }
 
-    /// Whether a start is at work, or the tunnel is up. A session whose tunnel has failed is over, even before the bridge has
-    /// reported it.
+    /// Whether a start is in progress or the tunnel is up. A session whose tunnel has failed has ended, even before the
+    /// bridge has reported it.
     private func hasRunningSession(_ state: State) -> Bool {
         guard let session = state.session else { return false }
         return !session.isUp || [.connecting, .connected, .reasserting].contains(runner.status.status)
@@ -131,7 +132,7 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
         options.logger.warning("the system did not report a network path in time; starting without it")
     }
 
-    /// Hands a start to the runner; `nil` if the system has stopped it.
+    /// Passes a start to the runner; returns `nil` if the system has stopped it.
     private func begin(_ number: UInt64) -> (@Sendable () async -> TunnelError?)? {
         state.withLock { state in
             guard let session = state.session, session.number == number else { return nil }
@@ -141,7 +142,7 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
         }
     }
 
-    /// Tells the system how a start ends.
+    /// Reports the result of a start to the system.
     private func finish(
         _ number: UInt64, _ begun: (@Sendable () async -> TunnelError?)?, _ completion: OnceCompletion<(any Error)?>
     ) {
@@ -154,7 +155,7 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
             }
             completion.call(nil)
             self.state.withLock { if $0.session?.number == number { $0.session?.isUp = true } }
-            // Before this, `follow` ignored the tunnel's statuses.
+            // Until now `follow` ignored the tunnel's statuses.
             self.looks.yield()
         }
     }
@@ -169,7 +170,7 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
         }
         Task {
             await stopped()
-            // Keeps the secrets of a start that the system requested during this stop.
+            // This keeps the secrets of a start that the system requested during this stop.
             self.startSecrets.forget(start: number)
             completion.call(())
         }
@@ -183,10 +184,10 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
         TunnelError(.stopped, "the tunnel was stopped while it was starting")
     }
 
-    /// Reports to the system that the tunnel has no connection at present, or that it has ended by itself.
+    /// Reports to the system that the tunnel currently has no connection, or that it ended without a request.
     private func follow() {
         let update = state.withLock { state -> TunnelStatusUpdate? in
-            // Not while it starts or stops: then the system waits for a completion handler.
+            // While the tunnel starts or stops, the system waits for a completion handler, so report nothing.
             guard state.session?.isUp == true else { return nil }
             let update = runner.status
             if update.status == .disconnected {
@@ -234,7 +235,7 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
         }
     }
 
-    /// Begins the start of the system's session again, for a tunnel that failed and is blocked.
+    /// Restarts the system's session for a tunnel that failed and is blocked.
     /// - Throws: `.notRunning` if the system has ended the tunnel.
     private func restart() throws(TunnelError) -> @Sendable () async -> TunnelError? {
         let begun = state.withLock { state -> (@Sendable () async -> TunnelError?)? in
@@ -248,8 +249,8 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
         return begun
     }
 
-    /// Answers a message that does not come from a channel, with the provider's bytes or nothing. A `MessageClient` without
-    /// an answer gets the reason.
+    /// Answers a message that does not come from a channel: returns the provider's answer, or nothing. A
+    /// `MessageClient` gets the reason for a missing answer.
     private func answerPlain(_ data: Data) async -> Data? {
         do throws(TunnelError) {
             return try await runner.sendMessage(Array(data)).map { Data($0) }
@@ -261,10 +262,10 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
 
     // MARK: - Sleep and wake
 
-    /// Tells the provider that the device is about to sleep.
+    /// Notifies the provider that the device is about to sleep.
     public func sleep(completionHandler: @escaping () -> Void) {
         let completion = OnceCompletion<Void> { _ in completionHandler() }
-        // Queued before this returns: the system may call `wake` directly afterwards.
+        // Queue the event before this returns, because the system may call `wake` immediately afterwards.
         let ready = runner.beginSleep()
         Task {
             await ready()
@@ -272,7 +273,7 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
         }
     }
 
-    /// Tells the provider that the device woke up.
+    /// Notifies the provider that the device woke up.
     public func wake() { runner.wake() }
 }
 

@@ -6,9 +6,9 @@ public import NetworkExtension
 public import PacketTunnel
 import Synchronization
 
-/// Runs a provider as a packet-tunnel extension: it forwards everything to a ``NetworkExtensionBridge``.
+/// Runs a provider as a packet-tunnel extension. It forwards all calls to a ``NetworkExtensionBridge``.
 ///
-/// The principal class of the extension is a subclass, which needs no more than this:
+/// The principal class of the extension is a subclass, which needs only this:
 ///
 /// ```swift
 /// final class Tunnel: NetworkExtensionHost<WireGuardTunnelProvider>, @unchecked Sendable {
@@ -16,7 +16,7 @@ import Synchronization
 /// }
 /// ```
 open class NetworkExtensionHost<Provider: PacketTunnelProvider>: NEPacketTunnelProvider, @unchecked Sendable {
-    // Everything here is guarded by it, or the system's and thread safe by its documentation.
+    // The mutex guards this state. The rest belongs to the system and is thread safe according to its documentation.
     private let shared = Mutex<NetworkExtensionBridge<Provider>?>(nil)
 
     /// A host whose tunnel is down.
@@ -55,27 +55,27 @@ open class NetworkExtensionHost<Provider: PacketTunnelProvider>: NEPacketTunnelP
         bridge.stopTunnel(with: reason, completionHandler: completionHandler)
     }
 
-    /// Passes a message of the app on.
+    /// Passes on a message of the app.
     open override func handleAppMessage(
         _ messageData: Data, completionHandler: (@Sendable (Data?) -> Void)?
     ) {
         bridge.handleAppMessage(messageData, completionHandler: completionHandler)
     }
 
-    /// Tells the provider that the device is about to sleep.
+    /// Notifies the provider that the device is about to sleep.
     open override func sleep(completionHandler: @escaping @Sendable () -> Void) {
         bridge.sleep(completionHandler: completionHandler)
     }
 
-    /// Tells the provider that the device woke up.
+    /// Notifies the provider that the device woke up.
     open override func wake() { bridge.wake() }
 }
 
 extension MessageRouter {
-    /// Answers a message of the app in a provider that no ``NetworkExtensionHost`` runs: an `NEAppProxyProvider`, or a packet tunnel of
-    /// another ancestry. Its method of the same name calls this one.
+    /// Answers a message of the app in a provider without ``NetworkExtensionHost``: an `NEAppProxyProvider`, or a
+    /// packet tunnel with another superclass. The provider calls it from its method of the same name.
     ///
-    /// Every message gets exactly one answer, which a `MessageClient` over a ``ProviderSessionChannel`` reads.
+    /// Every message gets exactly one answer, for a `MessageClient` over a ``ProviderSessionChannel``.
     public func handleAppMessage(_ messageData: Data, completionHandler: ((Data?) -> Void)?) {
         let completion = OnceCompletion<Data?> { completionHandler?($0) }
         Task { completion.call(Data(await respond(to: Array(messageData)))) }

@@ -12,8 +12,8 @@ import TunnelSystem
 
 /// Applies settings through the system's tunnel provider.
 ///
-/// The system undoes everything when the tunnel ends, after a crash too. It blocks packets by the profile's own switches,
-/// which a running tunnel cannot change: so a policy that the profile does not contain is refused.
+/// The system undoes everything when the tunnel ends, even after a crash. It blocks packets according to the profile's
+/// switches, which a running tunnel cannot change. So the platform refuses a policy that the profile does not contain.
 @safe
 final class NetworkExtensionPlatform: TunnelPlatform, @unchecked Sendable {
     private struct State {
@@ -22,7 +22,7 @@ final class NetworkExtensionPlatform: TunnelPlatform, @unchecked Sendable {
         var reader: PacketFlowReader?
     }
 
-    // "Instances of this class are thread safe", says the system's documentation. It outlives its tunnels.
+    // The system's documentation states: "Instances of this class are thread safe". The provider outlives its tunnels.
     private weak let provider: NEPacketTunnelProvider?
     private let options: NetworkExtensionOptions
     private let state = Mutex(State())
@@ -32,13 +32,13 @@ final class NetworkExtensionPlatform: TunnelPlatform, @unchecked Sendable {
         self.options = options
     }
 
-    /// The name of the interface, after settings were applied.
+    /// The name of the interface; it is known once settings are applied.
     var interfaceName: String? { provider?.virtualInterface?.name }
 
-    /// The system keeps the tunnel's own sockets out of it.
+    /// `nil`: the system keeps the tunnel's own sockets out of the tunnel.
     var socketMark: UInt32? { nil }
 
-    /// Unknown.
+    /// Empty, because they are not known.
     func outsideNameServers() async -> [IPAddress] { [] }
 
     func prepare(_ policy: LeakPolicy) async throws(TunnelError) {
@@ -81,7 +81,7 @@ final class NetworkExtensionPlatform: TunnelPlatform, @unchecked Sendable {
 
     private static let cancelled = TunnelError(.closed, "the task was cancelled")
 
-    /// Returns when the system completes, or when the task is cancelled: the system may never complete.
+    /// Returns when the system has completed or the task is cancelled, because the system may never complete.
     private func set(_ settings: TunnelSettings) async throws(TunnelError) {
         let provider = try requireProvider()
         let done = OneShot<TunnelError?>()
@@ -124,7 +124,8 @@ final class NetworkExtensionPlatform: TunnelPlatform, @unchecked Sendable {
         }
     }
 
-    /// Releases the interface. Settings stay in effect until the system ends the tunnel: packets routed into it are dropped.
+    /// Releases the interface. The settings stay in effect until the system ends the tunnel; meanwhile packets into it
+    /// are dropped.
     func tearDown(leavingBlocked: Bool) async {
         let (tun, other) = state.withLock { state in
             defer { (state.tun, state.other) = (nil, nil) }
@@ -145,8 +146,8 @@ extension NEVPNProtocol {
         } ?? .everything
     }
 
-    /// Makes the system hold back what `policy` says.
-    /// - Parameter allowsLocalNetwork: whether networks that are attached directly are reached directly.
+    /// Makes the system block packets according to `policy`.
+    /// - Parameter allowsLocalNetwork: Whether attached networks are reached directly.
     func hold(_ policy: LeakPolicy, allowsLocalNetwork: Bool) {
         includeAllNetworks = policy.routesEverything
         enforceRoutes = policy.refusesTunnelledOnly

@@ -8,13 +8,17 @@ public import PacketTunnel
 extension TunnelSettings {
     /// Returns these settings for `setTunnelNetworkSettings(_:completionHandler:)`.
     ///
-    /// - `remoteAddress` must be an address there, so a name becomes the loopback address; nothing depends on it.
-    /// - The network of each address is routed into the tunnel, like an interface's network elsewhere.
-    /// - Routes of a family without an address get one (``NetworkExtensionSettings/placeholderIPv4`` and the like): without
-    ///   it the system installs no routes, and their packets would leave outside the tunnel.
-    /// - The interface's IPv6 prefix is at most 120: the system ignores longer ones. Routes are unchanged.
-    /// - Allowed networks become excluded routes, under every leak policy. With a profile that includes all networks the
-    ///   system decides whether to respect them.
+    /// - The system requires an address as `remoteAddress`, so a name is replaced by the loopback address. This has no
+    ///   effect.
+    /// - The network of each address is routed into the tunnel, as on other interfaces.
+    /// - If a family has routes but no address, it gets one (``NetworkExtensionSettings/placeholderIPv4`` or
+    ///   ``NetworkExtensionSettings/placeholderIPv6``). Without an address the system would install no routes, and the
+    ///   packets would bypass the tunnel.
+    /// - The prefix of an IPv6 address is limited to 120 bits, because the system ignores longer ones. Routes are not
+    ///   changed.
+    /// - Allowed networks become excluded routes, under every leak policy. With a profile that includes all networks,
+    ///   the system decides whether to respect them.
+    /// - Without `mtu` the system gets the overhead and derives the MTU from the path's MTU.
     /// - Without `mtu` the system gets the overhead and derives the MTU from the path's.
     public func makeNetworkExtensionSettings() -> NEPacketTunnelNetworkSettings {
         NetworkExtensionSettings(self).make()
@@ -23,11 +27,11 @@ extension TunnelSettings {
 
 /// Translates settings.
 struct NetworkExtensionSettings {
-    /// The address of an interface whose settings have routes of IPv4 but no address (RFC 5737).
+    /// The address of an interface with IPv4 routes but no IPv4 address (RFC 5737).
     static let placeholderIPv4 = InterfaceAddress(host: .v4(192, 0, 2, 1))
     /// The placeholder for IPv6: an unused local address (RFC 4193).
     static let placeholderIPv6 = InterfaceAddress(host: .v6(0xfd63_756c_7665_7274, 1))
-    /// The longest prefix of an interface's IPv6 address that has an effect.
+    /// The longest prefix of an interface's IPv6 address that the system respects.
     static let longestIPv6Prefix = 120
 
     let settings: TunnelSettings
@@ -58,7 +62,8 @@ struct NetworkExtensionSettings {
         let own = settings.addresses.filter { $0.isIPv6 == isIPv6 && $0.prefixLength < $0.address.bitWidth }
         let included = settings.effectiveRoutes.filter { $0.isIPv6 == isIPv6 }
         let ownNetworks = own.filter { !included.contains($0.network) }
-        // Under this policy only allowed networks are excluded, and validation has refused other excluded routes.
+        // A policy without excluded routes excludes only allowed networks, and validation has refused other excluded
+        // routes.
         let excluded =
             (settings.leakPolicy.allowsExcludedRoutes ? settings.excludedRoutes : []) + settings.allowedNetworks
         return (ownNetworks, included, excluded.filter { $0.isIPv6 == isIPv6 })
@@ -112,7 +117,7 @@ struct NetworkExtensionSettings {
         let result = NEDNSSettings(servers: dns.servers.map(\.description))
         if !dns.searchDomains.isEmpty { result.searchDomains = dns.searchDomains }
         if !dns.servers.isEmpty {
-            // The empty domain matches every name; without it the servers are only added to the system's.
+            // The empty domain matches every name. Without it the system would only add the servers to its own.
             result.matchDomains = dns.matchDomains.isEmpty ? [""] : dns.matchDomains
             result.matchDomainsNoSearch = !dns.searchesMatchDomains
         }

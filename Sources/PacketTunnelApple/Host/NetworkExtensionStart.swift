@@ -5,16 +5,16 @@ import NetworkExtension
 import PacketTunnel
 import Synchronization
 
-/// The parameters of a start: from the app in the start options, or from the system's configuration if it starts on demand or
-/// from the system's settings.
+/// The parameters of a start. They come from the app's start options, or from the system's configuration if the tunnel
+/// starts on demand or from the system's settings.
 struct NetworkExtensionStart {
     /// The request as JSON, in start options.
     static let requestKey = "CulvertRequest"
-    /// Secrets by name, in start options, which stay in memory.
+    /// The key of the secrets by name, in the start options, which are kept in memory only.
     static let secretsKey = "CulvertSecrets"
-    /// The id of the profile, in the provider's configuration.
+    /// The key of the profile's ID in the provider's configuration.
     static let idKey = "CulvertProfileID"
-    /// The profile as JSON, in the provider's configuration, where it is not in the keychain.
+    /// The key of the profile as JSON in the provider's configuration, if it is not in the keychain.
     static let profileKey = "CulvertProfile"
 
     var request: TunnelStartRequest
@@ -32,7 +32,7 @@ struct NetworkExtensionStart {
         return options
     }
 
-    /// - Throws: `.configurationInvalid`, and what `profiles` throws.
+    /// - Throws: `.configurationInvalid`, or the errors of `profiles`.
     init(
         _ options: [String: NSObject]?, _ configuration: NEVPNProtocol?, _ profiles: (any ReferencedProfiles)?
     ) throws(TunnelError) {

@@ -5,10 +5,10 @@ import NetworkExtension
 import PacketTunnel
 import Synchronization
 
-/// Requests packets from a packet flow, one request at a time, for the device that reads now.
+/// Requests packets from a packet flow, one request at a time, for the device that currently reads.
 ///
-/// A request cannot be withdrawn, and outlives its device: its packets go to the device that reads then, or are dropped if
-/// there is none.
+/// A request cannot be withdrawn, so it may outlast its device. Its packets are passed to the device that reads then,
+/// or dropped if there is none.
 @safe
 final class PacketFlowReader: @unchecked Sendable {
     private struct State {
@@ -16,7 +16,7 @@ final class PacketFlowReader: @unchecked Sendable {
         var isAsking = false
     }
 
-    // "Instances of this class are thread safe", says the system's documentation.
+    // The system's documentation states: "Instances of this class are thread safe".
     let flow: NEPacketTunnelFlow
     private let state = Mutex(State())
 
@@ -24,7 +24,7 @@ final class PacketFlowReader: @unchecked Sendable {
         self.flow = flow
     }
 
-    /// Asks for packets for `device`, unless that has been done already.
+    /// Requests packets for `device`, unless a request is pending.
     func ask(for device: PacketFlowTun) {
         let isNew = state.withLock { state in
             state.sink = device
@@ -33,7 +33,7 @@ final class PacketFlowReader: @unchecked Sendable {
         }
         guard isNew else { return }
         flow.readPackets { [weak self] packets, _ in
-            // Packets may arrive for hours: each callback releases its own objects.
+            // Packets may arrive for hours, so each callback releases its own objects.
             autoreleasepool { self?.deliver(packets) }
         }
     }

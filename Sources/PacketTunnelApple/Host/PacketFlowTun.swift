@@ -9,9 +9,10 @@ import TunnelSystem
 
 /// The system's packet flow as an interface.
 ///
-/// Packets wait here in the form in which the system gave them, and are copied once, into the reader's batch. The next ones are
-/// requested when all have been read: until then the system keeps them, and drops those that its queue has no room for. The system
-/// decides how many packets it delivers; more than the capacity are read in pieces, and each piece is released after its read.
+/// Packets wait in the form in which the system passed them, and are copied once, into the reader's batch. The next
+/// packets are requested when all have been read. Until then the system keeps further packets, and drops those that do
+/// not fit into its queue. The system decides how many packets it delivers. If there are more than the capacity,
+/// several reads return them, and each read releases its packets.
 final class PacketFlowTun: TunDevice {
     private struct State {
         var packets: [Data] = []
@@ -33,13 +34,13 @@ final class PacketFlowTun: TunDevice {
     private let report: @Sendable (String) -> Void
     private let arrived: WakeSignal
     private let links: WakeSignal
-    /// The number of packets in one call of the system; this many are copied and wait for it.
+    /// The number of packets that are copied and passed to the system in one call.
     private static let writeCount = 64
 
     /// - Parameters:
-    ///   - packetCapacity: the most packets that one ``receive(into:)`` reads.
-    ///   - byteCapacity: the most bytes of those packets, at least 65,536.
-    ///   - report: called with a warning, at most three times a minute.
+    ///   - packetCapacity: The maximum number of packets of one ``receive(into:)``.
+    ///   - byteCapacity: The maximum number of bytes of those packets, at least 65,536.
+    ///   - report: Called with a warning, at most three times a minute.
     /// - Throws: `.eventLoop` when the system has no more descriptors.
     init(
         _ reader: PacketFlowReader, name: String, mtu: Int, packetCapacity: Int, byteCapacity: Int,
@@ -60,7 +61,7 @@ final class PacketFlowTun: TunDevice {
 
     // MARK: - Packets from the system into the tunnel
 
-    /// Adds the packets of one read of the system.
+    /// Adds the packets that the system delivered in one read.
     func accept(_ packets: [Data]) {
         let isEmpty = state.withLock { state -> Bool? in
             guard !state.isClosed else { return nil }
@@ -84,12 +85,12 @@ final class PacketFlowTun: TunDevice {
                 guard state.next == first || bytes <= byteCapacity,
                     append(state.packets[state.next], into: batch, &state)
                 else { break }
-                // A long read waits for a while: release each packet when it was copied.
+                // A large delivery is read over some time, so release each packet once it is copied.
                 if state.packets.count > packetCapacity { state.packets[state.next] = Data() }
                 state.next += 1
             }
             guard state.next == state.packets.count else { return false }
-            // Release the packets now, not at the system's next read, to free their memory.
+            // Release the packets now rather than at the system's next delivery, to free their memory.
             state.packets = []
             arrived.clear()
             return true
@@ -98,7 +99,8 @@ final class PacketFlowTun: TunDevice {
         return batch.count - before
     }
 
-    /// Whether the packet is done with: copied, or of no use.
+    /// Copies a packet into the batch. Returns whether the packet needs no further read: it was copied, or is not
+    /// usable.
     private func append(_ packet: Data, into batch: PacketBatch, _ state: inout State) -> Bool {
         guard let first = packet.first, first >> 4 == 4 || first >> 4 == 6 else {
             state.statistics.malformedFrames += 1
@@ -190,7 +192,7 @@ final class PacketFlowTun: TunDevice {
         return state.withLock { LinkState(isUp: true, mtu: $0.mtu) }
     }
 
-    /// Called when other settings are in effect.
+    /// Called when new settings are in effect.
     func setMTU(_ mtu: Int) {
         state.withLock { state in
             guard state.mtu != mtu else { return }
@@ -221,12 +223,12 @@ final class PacketFlowTun: TunDevice {
             state.isClosed = true
             (state.packets, state.next) = ([], 0)
         }
-        // Waiting readers find that it is closed.
+        // Wake waiting readers, which then find that the device is closed.
         arrived.raise()
     }
 }
 
-/// Protocol families as the packet flow wants them: Darwin's numbers.
+/// The protocol families in Darwin's numbering, which the packet flow expects.
 private enum PacketFamily {
     static let inet = NSNumber(value: 2 as Int32)
     static let inet6 = NSNumber(value: 30 as Int32)

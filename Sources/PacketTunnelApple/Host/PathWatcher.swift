@@ -7,7 +7,7 @@ import PacketTunnel
 import Synchronization
 import TunnelSystem
 
-/// Follows the way to the network that is outside of the tunnel.
+/// Follows the network path outside the tunnel.
 final class PathWatcher: Sendable {
     private struct State {
         var last: NWPath?
@@ -17,19 +17,20 @@ final class PathWatcher: Sendable {
         /// The callers that wait for the first update.
         var waiters: [OneShot<Void>] = []
 
-        /// Records a path of the system, and returns the path to report; `nil` if nothing outside of the tunnel has changed.
+        /// Records a path of the system, and returns the path to report; `nil` if nothing outside the tunnel has
+        /// changed.
         mutating func change(to path: NWPath, without ownInterface: String?) -> NetworkPath? {
             let before = last
             last = path
-            // The system repeats itself.
+            // The system may report the same path again.
             guard before != path else { return nil }
             var visible = NetworkPath(path, without: ownInterface)
             if let before, let reported {
                 visible.unnamedChanges = reported.unnamedChanges
                 if visible == reported {
-                    // The difference is that the tunnel's own interface was added or removed.
+                    // The only difference is that the tunnel's own interface was added or removed.
                     guard path.has(ownInterface) == before.has(ownInterface) else { return nil }
-                    // The system compares more than it shows: this is another network on the same interface.
+                    // The system compares more than it reports, so this is another network on the same interface.
                     visible.unnamedChanges += 1
                 }
             }
@@ -41,7 +42,7 @@ final class PathWatcher: Sendable {
     private let monitor = NWPathMonitor()
     private let queue = DispatchQueue(label: "culvert.path")
     private let state = Mutex(State())
-    /// The name of the tunnel's own interface, which is no way to the network.
+    /// The name of the tunnel's own interface, which does not count as a network.
     private let ownInterface: @Sendable () -> String?
 
     init(ownInterface: @escaping @Sendable () -> String? = { nil }) {
@@ -52,7 +53,7 @@ final class PathWatcher: Sendable {
 
     /// Waits for the first update, for one caller; `nil` after that update.
     ///
-    /// Before the first update a monitor's `currentPath` is unsatisfied on every network: `NWPath(nil)` in
+    /// Before the first update a monitor's `currentPath` is unsatisfied on every network: see `NWPath(nil)` in
     /// `stdlib/public/Darwin/Network/NWPath.swift` of Apple's Swift.
     var firstUpdate: OneShot<Void>? {
         state.withLock { state in
@@ -63,14 +64,14 @@ final class PathWatcher: Sendable {
         }
     }
 
-    /// Calls `handler` with the path soon, and after each change.
+    /// Calls `handler` with the first path soon, and then after each change.
     func start(_ handler: @escaping @Sendable (NetworkPath) -> Void) {
         state.withLock { $0.handler = handler }
         monitor.pathUpdateHandler = { [weak self] path in self?.update(path) }
         monitor.start(queue: queue)
     }
 
-    /// Ends that.
+    /// Stops calling the handler.
     func stop() {
         monitor.cancel()
         state.withLock { $0.handler = nil }
@@ -81,7 +82,7 @@ final class PathWatcher: Sendable {
         let name = ownInterface()
         let (handler, change) = state.withLock { ($0.handler, $0.change(to: path, without: name)) }
         if let change { handler?(change) }
-        // After the handler, so that a waiting start finds the path.
+        // End the waits after the handler call, so that a waiting start finds the path.
         endWaits()
     }
 
@@ -100,8 +101,8 @@ extension NWPath {
 }
 
 extension NetworkPath {
-    /// Converts the system's path. It has neither the name of a Wi-Fi network nor name servers, which an extension does not
-    /// get.
+    /// Converts the system's path. The result has no Wi-Fi name and no name servers, because an extension does not get
+    /// them.
     init(_ path: NWPath, without ownInterface: String? = nil) {
         let status: Status =
             switch path.status {

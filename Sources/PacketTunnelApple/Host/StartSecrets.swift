@@ -4,10 +4,11 @@
 import PacketTunnel
 import Synchronization
 
-/// The secrets in the options of a start, backed by a store, which keeps the secrets that a running provider saves.
+/// The secrets in the options of a start, on top of a store, which also stores the secrets that a running provider
+/// saves.
 final class StartSecrets: SecretStore {
     private struct State {
-        /// The number of the start that brought the secrets.
+        /// The number of the start with these secrets.
         var start: UInt64 = 0
         var secrets: [String: SecretBytes] = [:]
     }
@@ -19,12 +20,12 @@ final class StartSecrets: SecretStore {
         self.next = next
     }
 
-    /// Holds the secrets of a start, instead of those of an earlier one.
+    /// Stores the secrets of a start in memory, and replaces those of an earlier start.
     func hold(_ secrets: [String: SecretBytes], of start: UInt64) {
         state.withLock { $0 = State(start: start, secrets: secrets) }
     }
 
-    /// Forgets the secrets of a start and of those before it. Secrets of a later start stay.
+    /// Removes the secrets of a start and of earlier ones. Secrets of a later start stay.
     func forget(start: UInt64) {
         state.withLock { if $0.start <= start { $0.secrets = [:] } }
     }
@@ -40,9 +41,9 @@ final class StartSecrets: SecretStore {
         return try await names.union(next?.names(of: profile) ?? []).sorted()
     }
 
-    /// Keeps a secret in the store, and in place of the one that the start brought.
-    /// - Throws: `.storage` without a store, because a secret in memory would be lost with the process; the store's error, and
-    ///   then nothing changes.
+    /// Saves a secret in the store, and uses it instead of the one in the start options.
+    /// - Throws: `.storage` without a store, because a secret in memory would be lost with the process; or the store's
+    ///   error, after which nothing has changed.
     func write(_ secret: SecretBytes, _ name: String, of profile: String) async throws(TunnelError) {
         guard let next else {
             throw TunnelError(

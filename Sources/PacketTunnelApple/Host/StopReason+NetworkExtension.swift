@@ -5,7 +5,7 @@ public import NetworkExtension
 public import PacketTunnel
 
 extension StopReason {
-    /// The system's reason.
+    /// Converts the system's reason.
     public init(_ reason: NEProviderStopReason) {
         self =
             switch reason {

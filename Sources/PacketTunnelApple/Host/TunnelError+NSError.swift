@@ -10,8 +10,8 @@ extension TunnelError {
 
     private static let jsonKey = "CulvertTunnelErrorJSON"
 
-    /// This error as the system passes it on: its number is the place of ``code-swift.property`` among all codes, and its
-    /// description is the whole text.
+    /// The error in a form that the system passes on. Its number is the position of ``code-swift.property`` among all
+    /// codes, and its description is the complete text.
     public var nsError: NSError {
         let number = Code.allCases.firstIndex(of: code) ?? 0
         var information: [String: Any] = [NSLocalizedDescriptionKey: description]
@@ -21,10 +21,10 @@ extension TunnelError {
         return NSError(domain: Self.nsErrorDomain, code: number + 1, userInfo: information)
     }
 
-    /// Converts the error that the system passed on.
+    /// Converts an error that the system passed on.
     ///
-    /// One of ours is unchanged; if the system kept only its number, the code is kept. An error of the system becomes
-    /// `fallback` with the system's text, except those with their own code.
+    /// A ``TunnelError`` is restored unchanged; if the system kept only its number, its code is restored. An error of
+    /// the system becomes `fallback` with the system's text, unless there is a specific code for it.
     public init(_ error: any Error, fallback: Code = .hostFailed) {
         if let error = error as? TunnelError {
             self = error

@@ -7,9 +7,10 @@ import Security
 
 /// Generic passwords of one service in the keychain: bytes by account.
 ///
-/// They stay on the device, and can be read from the first unlock after a start on, as a tunnel that starts on demand needs.
+/// The items stay on the device. They can be read from the first unlock after a boot on, which a tunnel that starts on
+/// demand needs.
 struct KeychainItems: Hashable, Sendable {
-    /// Their common service name.
+    /// The service name of all items.
     var service: String
     /// The group of programs that may read them; `nil` for this program only.
     var accessGroup: String?
@@ -59,8 +60,8 @@ struct KeychainItems: Hashable, Sendable {
         return found.compactMap { ($0 as? NSDictionary)?[kSecAttrAccount] as? String }.sorted()
     }
 
-    /// Keeps bytes, instead of those before. An item that is changed keeps its reference.
-    /// - Returns: the item's persistent reference.
+    /// Saves bytes, and replaces the previous ones. An item that is changed keeps its reference.
+    /// - Returns: The item's persistent reference.
     /// - Throws: `.storage`.
     @discardableResult
     func write(_ bytes: [UInt8], _ account: String, label: String) throws(TunnelError) -> [UInt8] {
@@ -83,7 +84,7 @@ struct KeychainItems: Hashable, Sendable {
         return try data(reference)
     }
 
-    /// Forgets bytes; none is fine.
+    /// Removes the bytes of an account, if there are any.
     /// - Throws: `.storage`.
     func remove(_ account: String) throws(TunnelError) {
         let status = SecItemDelete(final(query(account)))

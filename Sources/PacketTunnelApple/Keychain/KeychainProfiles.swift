@@ -4,7 +4,7 @@
 import Foundation
 public import PacketTunnel
 
-/// Profiles in the keychain, by id or by the persistent reference that the system's configuration has.
+/// Profiles in the keychain, by ID or by the persistent reference in the system's configuration.
 public struct KeychainProfiles: ReferencedProfiles {
     private let items: KeychainItems
 
@@ -35,13 +35,13 @@ public struct KeychainProfiles: ReferencedProfiles {
     /// Returns the profile's raw item, or `nil` if there is none.
     func read(_ id: String) throws(TunnelError) -> [UInt8]? { try items.read(id) }
 
-    /// Keeps a profile's item.
-    /// - Returns: its persistent reference.
+    /// Saves a profile's item.
+    /// - Returns: The item's persistent reference.
     func write(_ json: [UInt8], of profile: TunnelProfile) throws(TunnelError) -> [UInt8] {
         try items.write(json, profile.id, label: "Tunnel: \(profile.name)")
     }
 
-    /// Restores the previous item.
+    /// Restores a previous item, or removes the item if there was none.
     func restore(_ json: [UInt8]?, of profile: TunnelProfile) throws(TunnelError) {
         if let json { _ = try write(json, of: profile) } else { try items.remove(profile.id) }
     }
@@ -52,10 +52,11 @@ public struct KeychainProfiles: ReferencedProfiles {
 }
 
 extension NetworkExtensionOptions {
-    /// Profiles and secrets in the keychain that app and extension share, and all else as by default.
+    /// Returns options with the profiles and secrets in the keychain that app and extension share, and otherwise the
+    /// defaults.
     /// - Parameters:
-    ///   - accessGroup: the keychain access group of both.
-    ///   - log: the log that both share; nil leaves the default.
+    ///   - accessGroup: The keychain access group of both.
+    ///   - log: The log of both; `nil` for the default.
     public static func standard(accessGroup: String?, log: SharedLog? = nil) -> NetworkExtensionOptions {
         var options = NetworkExtensionOptions()
         options.secrets = KeychainSecretStore(accessGroup: accessGroup)

@@ -6,7 +6,7 @@ import TunnelSystem
 
 /// Secrets in the keychain, which app and extension share through an access group.
 ///
-/// A macOS system extension runs as root and has no such keychain: there, secrets come with the start
+/// A macOS system extension runs as root and has no such keychain. There the secrets are passed with the start
 /// (``NetworkExtensionManagerOptions/passesSecrets``).
 public final class KeychainSecretStore: SecretStore {
     private let items: KeychainItems
@@ -29,19 +29,19 @@ public final class KeychainSecretStore: SecretStore {
         return SecretBytes(bytes)
     }
 
-    /// Keeps a secret, instead of the one before.
+    /// Saves a secret, and replaces the previous one.
     public func write(_ secret: SecretBytes, _ name: String, of profile: String) async throws(TunnelError) {
         var bytes = secret.bytes
         defer { wipe(&bytes) }
         try items.write(bytes, Self.account(name, profile), label: "Secret of a tunnel")
     }
 
-    /// Forgets a secret; none is fine.
+    /// Removes a secret, if it exists.
     public func remove(_ name: String, of profile: String) async throws(TunnelError) {
         try items.remove(Self.account(name, profile))
     }
 
-    /// Forgets all secrets of a profile; none is fine.
+    /// Removes all secrets of a profile, if there are any.
     public func removeAll(of profile: String) async throws(TunnelError) {
         for name in try await names(of: profile) { try items.remove(Self.account(name, profile)) }
     }

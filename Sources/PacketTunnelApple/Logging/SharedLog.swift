@@ -6,8 +6,8 @@ public import Logging
 import NetworkExtension
 public import PacketTunnel
 
-/// The log that an app and its extension share: a ring file in their app group's container, which both write and the app shows,
-/// and the system's unified log. Without keys, tokens and passwords.
+/// The log that an app and its extension share, without keys, tokens and passwords. It consists of a ring file in the
+/// container of their app group, which both write and the app shows, and of the system's unified log.
 ///
 /// ```swift
 /// let log = SharedLog(appGroup: "group.com.example.app", subsystem: "com.example.app")
@@ -15,8 +15,8 @@ public import PacketTunnel
 /// logger.info("the app has started")
 /// ```
 ///
-/// No tunnel fails for want of a log: where the file cannot be opened, lines go to the unified log alone, and ``problem`` says
-/// why.
+/// If the file cannot be opened, the tunnel runs nevertheless: lines are written only to the unified log, and
+/// ``problem`` has the reason.
 public struct SharedLog: Sendable {
     /// The file; `nil` if there is a ``problem``.
     public let file: RingLogFile?
@@ -29,7 +29,7 @@ public struct SharedLog: Sendable {
 
     /// Opens the log in the container of an app group.
     /// - Parameters:
-    ///   - appGroup: The group, which both have among their entitlements; `nil` for none, and then there is no file.
+    ///   - appGroup: The group in the entitlements of both; `nil` for no group, and then there is no file.
     ///   - subsystem: The name of both in the unified log, such as the app's bundle identifier.
     public init(appGroup: String?, subsystem: String) {
         let folder = appGroup.flatMap {
@@ -46,7 +46,8 @@ public struct SharedLog: Sendable {
         self.init(folder: folder, subsystem: subsystem)
     }
 
-    /// Opens the log in another, existing folder: for a system extension, which shares none with its app.
+    /// Opens the log in another folder, which must exist. For a system extension, which shares no container with its
+    /// app.
     public init(folder: String, subsystem: String) {
         do throws(RingLogError) {
             let file = try RingLogFile(path: "\(folder)/\(Self.fileName)", ifInvalid: .recreate)
@@ -64,8 +65,8 @@ public struct SharedLog: Sendable {
     /// Returns a logger that writes to it.
     /// - Parameters:
     ///   - label: The topic of the lines.
-    ///   - origin: The kind of this process, whose tag the lines have.
-    ///   - level: The least severe level that is logged.
+    ///   - origin: The kind of this process. The lines contain its tag.
+    ///   - level: The lowest level to log.
     public func logger(_ label: String, origin: LogOrigin, level: Logger.Level = .info) -> Logger {
         Logger(label: label) { label in
             var sinks: [any LogSink] = [UnifiedLogSink(subsystem: subsystem, category: label)]
@@ -76,7 +77,7 @@ public struct SharedLog: Sendable {
 }
 
 extension NetworkExtensionOptions {
-    /// Has host and provider write to this log, and lets the app ask the tunnel for its lines.
+    /// Makes the host and the provider write to this log, and lets the app request its lines from the tunnel.
     public mutating func keep(_ log: SharedLog, level: Logger.Level = .info) {
         self.log = log.file
         logger = log.logger("tunnel", origin: .extension, level: level)

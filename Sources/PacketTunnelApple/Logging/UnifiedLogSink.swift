@@ -7,15 +7,15 @@ import os
 
 /// Writes log lines to the system's unified log.
 ///
-/// The system shows each line as a whole, since ``RedactingLogHandler`` has removed secrets. It keeps notices and above for days, and
-/// info and debug in memory while a program reads them.
+/// The system shows each line completely, because ``RedactingLogHandler`` has removed the secrets. It keeps notices and
+/// more severe lines for days, and info and debug lines in memory while a program reads them.
 public struct UnifiedLogSink: LogSink {
     private let log: os.Logger
 
     /// A sink for one category.
     ///
     /// - Parameters:
-    ///   - subsystem: the bundle identifier, or another name of that form, to find the messages by.
+    ///   - subsystem: The bundle identifier, or another name of that form, by which the messages can be found.
     ///   - category: the logger's label.
     public init(subsystem: String, category: String) {
         log = os.Logger(subsystem: subsystem, category: category)

@@ -6,15 +6,15 @@ import PacketTunnel
 import Synchronization
 import TunnelSystem
 
-/// The app's way to a tunnel in an extension, through the system's session.
+/// The app's channel to a tunnel in an extension, through the system's session.
 final class NetworkExtensionChannel: Tunnel {
     private struct Link {
         var configuration: SystemConfiguration
         var follower: SessionFollower
     }
 
-    /// After a cancelled start, the time in which the system must report that it starts, once it has repeated that the tunnel is
-    /// down. Then the attempt ends; see ``stopLateStart(since:)``.
+    /// The time in which the system must report a start, after a start was cancelled and the system has repeated that
+    /// the tunnel is down. At the end of this time the attempt ends; see ``stopLateStart(since:)``.
     private static let repeatLimit = Duration.seconds(3)
 
     private let options: NetworkExtensionManagerOptions
@@ -23,7 +23,7 @@ final class NetworkExtensionChannel: Tunnel {
     private let record: SessionRecord
     private let link: Mutex<Link>
     private let attempt = Mutex<StartAttempt?>(nil)
-    /// Stops the tunnel of a cancelled start that the system begins late.
+    /// Stops a tunnel that the system starts late, after its start was cancelled.
     private let lateStop = Mutex<Task<Void, Never>?>(nil)
 
     init(
@@ -43,7 +43,8 @@ final class NetworkExtensionChannel: Tunnel {
     /// The system's configuration.
     var configuration: SystemConfiguration { link.withLock { $0.configuration } }
 
-    /// Follows another of the system's objects from here on: the one so far is about nothing, or about something removed.
+    /// Switches to another of the system's configuration objects, because the present one was never saved or was
+    /// removed.
     func replaceConfiguration(with configuration: SystemConfiguration) {
         let follower = SessionFollower(configuration, record, clock: options.clock)
         link.withLock { $0 = Link(configuration: configuration, follower: follower) }
@@ -51,7 +52,7 @@ final class NetworkExtensionChannel: Tunnel {
 
     private var follower: SessionFollower { link.withLock { $0.follower } }
 
-    /// Reads the status, possibly for the first time. Returns when it was reported.
+    /// Reads the status and begins to follow it if necessary. Returns when the status was reported.
     func refresh() async { await follower.refresh() }
 
     /// The number of statuses that the system reported so far.
@@ -68,14 +69,14 @@ final class NetworkExtensionChannel: Tunnel {
 
     func start(_ request: TunnelStartRequest) async throws(TunnelError) {
         let attempt = StartAttempt()
-        // From here on a stop ends it.
+        // From here on a stop ends this attempt.
         let (previous, isBusy) = self.attempt.withLock { current -> (StartAttempt?, Bool) in
             if let current, !current.isCancelled { return (current, true) }
             defer { current = attempt }
             return (current, false)
         }
         if isBusy { throw Self.alreadyRunning }
-        // Not cancelled with the caller: it ends when the tunnel is up, or is known to stay down.
+        // This task is not cancelled with the caller. It ends when the tunnel is up, or is known to stay down.
         let work = Task { () -> TunnelError? in
             // A cancelled attempt may still be saving, and its tunnel may still be stopping.
             await previous?.waitUntilFinished()
@@ -102,7 +103,7 @@ final class NetworkExtensionChannel: Tunnel {
 
     private static let alreadyRunning = TunnelError(.alreadyRunning, "the tunnel is starting or up already")
 
-    /// Makes sure that the tunnel stays down, in the background.
+    /// Ensures in the background that the tunnel stays down.
     private func abandon(_ attempt: StartAttempt, _ work: Task<TunnelError?, Never>) {
         stopTunnel(attempt)
         let options = options
@@ -112,7 +113,7 @@ final class NetworkExtensionChannel: Tunnel {
         }
     }
 
-    /// Cancels the attempt; returns whether the system has begun to start the tunnel.
+    /// Cancels the attempt. Returns whether the start was requested from the system.
     @discardableResult
     private func stopTunnel(_ attempt: StartAttempt) -> Bool {
         let link = link.withLock { $0 }
@@ -125,7 +126,7 @@ final class NetworkExtensionChannel: Tunnel {
     private func run(_ request: TunnelStartRequest, _ attempt: StartAttempt) async throws(TunnelError) {
         await follower.settle()
         try attempt.check()
-        // A save creates it again after a removal of which only the rest failed.
+        // A save would create the configuration again after a removal that failed only in part.
         guard configuration.isSaved else { throw TunnelError.noProfile(profileID) }
         switch status.status {
         case .blocked: return try await restart(attempt)
@@ -142,7 +143,7 @@ final class NetworkExtensionChannel: Tunnel {
             current?.cancel()
             current = nil
         }
-        // The statuses so far are none of this start.
+        // The statuses so far do not belong to this start.
         let before = record.steps.current
         try await launch(options, attempt)
         try await waitUntilUp(since: before, attempt)
@@ -159,7 +160,7 @@ final class NetworkExtensionChannel: Tunnel {
                 if attempt.isCancelled { stopTunnel(attempt) } else if step.update.status == .connected { return }
             case .disconnected:
                 if step.activeCount == before.activeCount {
-                    // The system repeats a status that is older than this start. The caller has a deadline.
+                    // The system repeats a status from before this start. The caller has a deadline.
                     while await !becomesActive(since: before) { try attempt.check() }
                     continue
                 }
@@ -171,7 +172,7 @@ final class NetworkExtensionChannel: Tunnel {
         throw TunnelError(.stopped, "the start was cancelled")
     }
 
-    /// Waits until the system reports that it starts the tunnel; returns `false` if it did not in time.
+    /// Waits until the system reports that it starts the tunnel; returns `false` if it did not do so in time.
     private func becomesActive(since before: SessionRecord.Step) async -> Bool {
         let steps = record.steps
         let outcome = await withDeadline(Self.repeatLimit, clock: options.clock) {
@@ -180,8 +181,9 @@ final class NetworkExtensionChannel: Tunnel {
         return if case .finished = outcome { true } else { false }
     }
 
-    /// Stops the tunnel of a cancelled start when the system begins it, in the background: the system may ignore a stop that arrives
-    /// before. It ends with the next start, and after the time that a start may take, since the user can start the tunnel too.
+    /// Stops the tunnel of a cancelled start, in the background, as soon as the system starts it, because the system
+    /// may ignore an earlier stop. This ends with the next start, or after the time limit of a start, because the user
+    /// can start the tunnel too.
     private func stopLateStart(since before: SessionRecord.Step) {
         let (record, link, options) = (record, link.withLock { $0 }, options)
         let task = Task {
@@ -199,7 +201,7 @@ final class NetworkExtensionChannel: Tunnel {
         }
     }
 
-    /// Asks the system to start, and reloads the configuration first if necessary.
+    /// Requests the start from the system, and first reloads the configuration if necessary.
     private func launch(_ options: [String: NSObject], _ attempt: StartAttempt) async throws(TunnelError) {
         let configuration = configuration
         guard let session = configuration.session else {
@@ -210,7 +212,7 @@ final class NetworkExtensionChannel: Tunnel {
         } catch let error as TunnelError {
             throw error
         } catch {
-            // Another profile may have been enabled instead, here or elsewhere.
+            // This app or another program may have enabled another profile.
             try await configuration.load()
             if !configuration.manager.isEnabled { try await configuration.save { $0.isEnabled = true } }
             do {
@@ -225,7 +227,7 @@ final class NetworkExtensionChannel: Tunnel {
         }
     }
 
-    /// Starts a tunnel again that the extension keeps blocked, and that is up for the system.
+    /// Restarts a tunnel that the extension blocks and that the system regards as up.
     private func restart(_ attempt: StartAttempt) async throws(TunnelError) {
         guard attempt.launch({}) else { throw StartAttempt.stopped }
         let reply = try ExtensionMessage.reply(
@@ -249,7 +251,7 @@ final class NetworkExtensionChannel: Tunnel {
     func stop(_ reason: StopReason) async throws(TunnelError) {
         let attempt = attempt.withLock { $0 }
         let link = link.withLock { $0 }
-        // The system's report may be under way.
+        // The system's report may not have arrived yet.
         let isReported = status.status.isActive
         let isActive = isReported || TunnelStatus(link.configuration.status).isActive
         guard isActive || attempt != nil else { return }
@@ -260,7 +262,7 @@ final class NetworkExtensionChannel: Tunnel {
         }
         let updates = record.updates
         let outcome = await withDeadline(options.stopTimeout, clock: options.clock) {
-            // A tunnel that was not started stays down.
+            // A tunnel that was not started stays down, so do not wait for it.
             if hasLaunched { await attempt?.waitUntilFinished() }
             if isActive, !isReported { await link.follower.refresh() }
             for await update in updates.follow() where !update.status.isActive { break }
@@ -273,7 +275,8 @@ final class NetworkExtensionChannel: Tunnel {
     }
 
     func sendMessage(_ message: [UInt8]) async throws(TunnelError) -> [UInt8]? {
-        // If the tunnel is blocked, its provider does not run, but the extension does, and has a log.
+        // If the tunnel is blocked, its provider does not run, but the extension does and can answer requests for its
+        // log.
         guard status.status.isRunning || status.status == .blocked else {
             throw TunnelError(.notRunning, "the tunnel is not up", fix: "start it first")
         }

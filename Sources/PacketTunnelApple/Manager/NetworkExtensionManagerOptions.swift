@@ -20,23 +20,24 @@ public struct NetworkExtensionManagerOptions: Sendable {
     public var accessGroup: String?
     /// The place of the profile's own data.
     public var placement = Placement.keychain
-    /// Whether the app's secrets go to the extension with each start, in memory. A tunnel that starts without the app, on
-    /// demand, then has none. They have priority over the secrets of the extension's own store: a provider gets a secret that it
-    /// saved there only at such a start, unless the app's store is the same one.
+    /// Whether each start passes the app's secrets to the extension, in memory. A tunnel that starts without the app,
+    /// on demand, then has none of them. These secrets take precedence over those in the extension's own store. So a
+    /// provider finds a secret that it has saved in its own store only at a start without the app, unless both use the
+    /// same store.
     public var passesSecrets = false
-    /// Whether networks that are attached directly are reached directly under a policy that blocks traffic. The provider's
-    /// settings have to say the same.
+    /// Whether attached networks are reached directly under a policy that blocks traffic. The provider's settings must
+    /// have the same value.
     public var allowsLocalNetwork = false
     /// Whether the tunnel ends when the device sleeps.
     public var disconnectsOnSleep = false
-    /// How long a start may take, the launch of the extension included.
+    /// The time limit of a start, including the launch of the extension.
     public var startTimeout = Duration.seconds(90)
-    /// How long a stop may take.
+    /// The time limit of a stop.
     public var stopTimeout = Duration.seconds(30)
     /// The clock of these limits.
     public var clock: any Clock<Duration> = ContinuousClock()
 
-    /// Logs the manager's operations and their results. A ``SharedLog`` has a logger for it.
+    /// Logs the manager's operations and their results. A ``SharedLog`` can make this logger.
     public var logger = Logger(label: "tunnel.manager") { _ in SwiftLogNoOpLogHandler() }
 
     /// Options for an extension in this app.

@@ -5,10 +5,11 @@ import NetworkExtension
 public import PacketTunnel
 import Synchronization
 
-/// Profiles as VPN configurations of the system, one for each, and the channels to their tunnels.
+/// A store of profiles as VPN configurations of the system, one for each profile, with the channels to their tunnels.
 ///
-/// The system stores name, extension, on-demand rules and leak switches; the profile itself is a keychain item that the
-/// configuration refers to. Configurations of other apps, and those that this store did not create, are left alone.
+/// The system stores the name, extension, on-demand rules and leak switches. The profile itself is a keychain item to
+/// which the configuration refers. The store does not touch configurations of other apps, or those that it did not
+/// create.
 public final class NetworkExtensionProfileStore: ProfileStore {
     private let options: NetworkExtensionManagerOptions
     private let keychain: KeychainProfiles
@@ -17,9 +18,9 @@ public final class NetworkExtensionProfileStore: ProfileStore {
 
     private struct State {
         var channels: [String: NetworkExtensionChannel] = [:]
-        /// The number of saves that are under way, by profile.
+        /// The number of saves in progress, by profile.
         var saves: [String: Int] = [:]
-        /// The profiles whose configuration this process saw removed.
+        /// The profiles whose configuration was removed, as seen by this process.
         var removed: Set<String> = []
     }
 
@@ -35,7 +36,7 @@ public final class NetworkExtensionProfileStore: ProfileStore {
             service: "culvert.profiles.\(options.providerBundleIdentifier)", accessGroup: options.accessGroup)
     }
 
-    /// The channel to the tunnel of a profile, saved or not yet.
+    /// Returns the channel to a profile's tunnel, even if the profile is not saved yet.
     public func channel(for profile: TunnelProfile) -> any Tunnel { channel(profile.id) }
 
     private func channel(_ id: String, _ configuration: SystemConfiguration? = nil) -> NetworkExtensionChannel {
@@ -52,11 +53,11 @@ public final class NetworkExtensionProfileStore: ProfileStore {
 
     // MARK: - Loading
 
-    /// All profiles of the extension, and the problems with the others: profiles that cannot be read, second configurations of a
-    /// profile, and keychain items of profiles that were removed in the system's settings.
+    /// Returns all profiles of the extension, and the problems: profiles that cannot be read, further configurations of
+    /// the same profile, and keychain items of profiles that were removed in the system's settings.
     ///
-    /// The system's list may be empty although no configuration was removed. So a known profile that is not in the list is loaded by
-    /// itself, and removed only if that fails.
+    /// The system's list may be empty although no configuration was removed. So a known profile that is missing from
+    /// the list is loaded separately, and treated as removed only if that fails.
     public func loadAll() async throws(TunnelError) -> LoadedProfiles {
         var loaded = LoadedProfiles(profiles: [])
         let (listed, isEmpty) = try await configurations()
@@ -101,8 +102,8 @@ public final class NetworkExtensionProfileStore: ProfileStore {
         return loaded
     }
 
-    /// The system's configurations of this extension, by profile. The one that is enabled comes first. The list is empty
-    /// only if it has no configuration of another extension of this app either.
+    /// Returns the system's configurations of this extension, by profile, with the enabled one first. The list counts
+    /// as empty only if it has no configuration of another extension of this app either.
     private func configurations() async throws(TunnelError) -> (
         listed: [(id: String, [SystemConfiguration])], isEmpty: Bool
     ) {
@@ -121,13 +122,13 @@ public final class NetworkExtensionProfileStore: ProfileStore {
         return (listed, all.isEmpty)
     }
 
-    /// Lets a channel follow one of these configurations of its profile and reads the changes of other processes.
+    /// Makes a channel follow one of its profile's configurations, and reads the changes of other processes.
     private func follow(_ configurations: [SystemConfiguration], _ channel: NetworkExtensionChannel, _ id: String) async
     {
         let held = channel.configuration
         if !configurations.contains(where: { $0 === held }), !isSaving(id),
             case .removed = await held.presence(of: id),
-            // A save may have begun since.
+            // A save may have begun meanwhile.
             !isSaving(id)
         {
             channel.replaceConfiguration(with: configurations[0])
@@ -135,8 +136,8 @@ public final class NetworkExtensionProfileStore: ProfileStore {
         await channel.refresh()
     }
 
-    /// The channels of profiles that the system has and that are not in its list, with the error of the system if it failed to
-    /// read one. The channels of removed profiles are dropped.
+    /// Returns the channels of profiles that the system has although they are missing from its list, each with the
+    /// system's error if it failed to read one. Channels of removed profiles are dropped.
     private func unlisted(
         _ ids: Set<String>
     ) async -> [(id: String, channel: NetworkExtensionChannel, error: TunnelError?)] {
@@ -180,22 +181,22 @@ public final class NetworkExtensionProfileStore: ProfileStore {
                     + "was removed", fix: "remove the profile, and create it again")
         }
         var profile = try KeychainProfiles.decode(json)
-        // The user can switch that in the system's settings.
+        // The user can change this in the system's settings.
         if configuration.manager.isEnabled { profile.isOnDemandEnabled = configuration.manager.isOnDemandEnabled }
         return profile
     }
 
     // MARK: - Saving
 
-    /// Saves a profile; the first time the system asks the user. A tunnel that is up continues.
-    /// - Throws: `.permissionDenied` if the user refuses; `.storage`. Then nothing changes.
+    /// Saves a profile. The first time the system asks the user for permission. A tunnel that is up continues.
+    /// - Throws: `.permissionDenied` if the user refuses; `.storage`. After an error nothing has changed.
     public func save(_ profile: TunnelProfile) async throws(TunnelError) { try await save(profile, replacing: nil) }
 
-    /// Saves a profile that was edited.
+    /// Saves an edited profile.
     ///
-    /// The user can switch on-demand rules off in the system's settings. They stay off unless `isOnDemandEnabled` differs from the
-    /// value before the edit.
-    /// - Throws: `.permissionDenied` when the user refuses; `.storage`. Then all is as before.
+    /// The user can switch off on-demand rules in the system's settings. They stay off unless the edit changes
+    /// `isOnDemandEnabled`.
+    /// - Throws: `.permissionDenied` if the user refuses; `.storage`. After an error nothing has changed.
     public func save(_ profile: TunnelProfile, replacing before: TunnelProfile?) async throws(TunnelError) {
         let id = profile.id
         state.withLock { state in
@@ -230,7 +231,8 @@ public final class NetworkExtensionProfileStore: ProfileStore {
                 self.fill(manager, from: profile, json: json, reference: reference)
                 if setsOnDemand || !profile.isEnabled {
                     manager.isOnDemandEnabled = profile.isEnabled && profile.isOnDemandEnabled
-                    // Enabling one disables the others, which a start does; rules work only for the one that is enabled.
+                    // Enabling one profile disables the others, as a start does. On-demand rules work only for the
+                    // enabled profile.
                     if manager.isOnDemandEnabled { manager.isEnabled = true }
                 }
             }
@@ -246,7 +248,7 @@ public final class NetworkExtensionProfileStore: ProfileStore {
                 do throws(TunnelError) {
                     try keychain.restore(before, of: profile)
                 } catch {
-                    // The caller needs the first error.
+                    // Ignore errors of the cleanup: the caller needs the first error.
                 }
                 throw error
             }
@@ -258,7 +260,7 @@ public final class NetworkExtensionProfileStore: ProfileStore {
     ) {
         let configuration = manager.protocolConfiguration as? NETunnelProviderProtocol ?? NETunnelProviderProtocol()
         configuration.providerBundleIdentifier = options.providerBundleIdentifier
-        // The system refuses an empty one.
+        // The system refuses an empty address.
         configuration.serverAddress = profile.serverAddress.isEmpty ? profile.name : profile.serverAddress
         var values: [String: Any] = [NetworkExtensionStart.idKey: profile.id]
         if let json { values[NetworkExtensionStart.profileKey] = Data(json) }
@@ -274,8 +276,9 @@ public final class NetworkExtensionProfileStore: ProfileStore {
 
     // MARK: - Removing
 
-    /// Removes a profile: every configuration that the system has of it, its secrets, and its keychain item. None is fine, and so
-    /// is one that the user has removed in the system's settings. After a failure, a second call removes the rest.
+    /// Removes a profile: each of its configurations in the system, its secrets, and its keychain item. Does nothing if
+    /// it does not exist, even if the user removed it in the system's settings. After a failure another call removes
+    /// the rest.
     public func remove(_ id: String) async throws(TunnelError) {
         let channel = state.withLock { $0.channels[id] }
         try await channel?.configuration.remove()
@@ -291,14 +294,15 @@ public final class NetworkExtensionProfileStore: ProfileStore {
         channel?.end()
     }
 
-    /// The item is removed last, because a later call finds the rest by it.
+    /// Removes the secrets and then the keychain item. The item is last, because a later call finds the rest through
+    /// it.
     private func removeItems(of id: String) async throws(TunnelError) {
         try await secrets?.removeAll(of: id)
         if options.placement == .keychain { try keychain.remove(id) }
     }
 
-    /// The profiles that have a keychain item, are not known, and are not being saved. While the system's list is empty, a
-    /// removal is certain only if this process saw it.
+    /// Returns the profiles that have a keychain item, are not known, and are not being saved. While the system's list
+    /// is empty, a profile counts as removed only if this process has seen its removal.
     private func orphans(
         known: Set<String>, isListEmpty: Bool
     ) throws(TunnelError) -> (certain: [String], uncertain: [String]) {
@@ -309,10 +313,11 @@ public final class NetworkExtensionProfileStore: ProfileStore {
         )
     }
 
-    /// Removes keychain items and secrets whose profile the user removed in the system's settings. A profile whose configuration
-    /// the system still has keeps them, even if the system's list does not contain it. While that list is empty, only those go
-    /// whose configuration this process has seen removed: an empty list may be a fault of the system.
-    /// - Returns: the ids of those profiles.
+    /// Removes keychain items and secrets of profiles that the user removed in the system's settings. A profile whose
+    /// configuration the system still has keeps them, even if it is missing from the system's list. While that list is
+    /// empty, this removes only the items of configurations whose removal this process has seen, because an empty list
+    /// may be an error of the system.
+    /// - Returns: The IDs of those profiles.
     @discardableResult
     public func removeOrphans() async throws(TunnelError) -> [String] {
         let all = try await SystemConfiguration.loadAll()

@@ -5,10 +5,10 @@ public import NetworkExtension
 public import PacketTunnel
 
 extension OnDemandRules {
-    /// Returns these rules for the system, which follows them while the app does not run too.
+    /// Returns these rules in the system's form. The system applies them even while the app does not run.
     ///
-    /// A rule about a kind of network that this platform does not have could never match, and is omitted. A final rule keeps
-    /// everything unchanged, which is the meaning of no match.
+    /// A rule for a kind of network that this platform does not have could never match, and is omitted. A final rule
+    /// changes nothing, which corresponds to no match.
     public func makeNetworkExtensionRules() -> [NEOnDemandRule] {
         guard !rules.isEmpty else { return [] }
         return rules.compactMap(\.networkExtensionRule) + [NEOnDemandRuleIgnore()]

@@ -6,22 +6,23 @@ public import NetworkExtension
 public import PacketTunnel
 import TunnelSystem
 
-/// A channel for a `MessageClient` to the provider behind a session of the system, for apps that keep their configurations without a
-/// `TunnelManager`: packet tunnels and app proxies, of this package or not.
+/// A channel for a `MessageClient` to the provider of a system session, for apps that manage their configurations
+/// without a `TunnelManager`. It works with packet tunnels and app proxies of any package.
 ///
-/// On the other side is a ``NetworkExtensionHost``, or a provider of another ancestry that hands its messages to a `MessageRouter`,
-/// by its `handleAppMessage(_:completionHandler:)`.
+/// The other side is a ``NetworkExtensionHost``, or another provider that passes its messages to a `MessageRouter` with
+/// `handleAppMessage(_:completionHandler:)`.
 public struct ProviderSessionChannel: MessageChannel {
     private let held: Held
 
-    /// "Instances of this class are thread safe", says the system's documentation of the manager, whose connection this is.
+    /// The system's documentation of the manager states: "Instances of this class are thread safe". The session is the
+    /// manager's connection.
     private final class Held: @unchecked Sendable {
         let session: NETunnelProviderSession
         init(_ session: NETunnelProviderSession) { self.session = session }
     }
 
-    /// A channel to the provider of `session`: what `connection` of a `NETunnelProviderManager` or `NEAppProxyProviderManager`
-    /// is.
+    /// Creates a channel to the provider of `session`, which is the `connection` of a `NETunnelProviderManager` or
+    /// `NEAppProxyProviderManager`.
     public init(_ session: NETunnelProviderSession) {
         held = Held(session)
     }
@@ -29,7 +30,7 @@ public struct ProviderSessionChannel: MessageChannel {
     /// Delivers a request to the provider and waits for its reply; `nil` if it has none.
     /// - Throws: `MessageError.closed` when the tunnel is not up, `.channelFailed`.
     public func exchange(_ request: [UInt8]) async throws -> [UInt8]? {
-        // The system delivers nothing to a provider that does not run, and need not report it.
+        // The system delivers nothing to a provider that does not run, and may not report this.
         guard TunnelStatus(held.session.status).isRunning else { throw MessageError.closed }
         do throws(TunnelError) {
             return try await held.session.exchange(Data(request)).map { Array($0) }
@@ -45,7 +46,7 @@ extension NETunnelProviderSession {
     func exchange(_ message: Data) async throws(TunnelError) -> Data? {
         let done = OneShot<Result<Data?, TunnelError>>()
         let check: @Sendable (NEVPNStatus) -> Void = { status in
-            // The system does not answer for a provider that has ended.
+            // The system does not answer for a provider that has ended, so finish here.
             guard status == .disconnected || status == .invalid else { return }
             done.finish(.failure(TunnelError(.closed, "the tunnel ended before its provider answered")))
         }
@@ -68,7 +69,8 @@ extension NETunnelProviderSession {
 
 /// Receives the system's notifications about one connection, until it is released.
 final class ConnectionObserver: @unchecked Sendable {
-    /// "Instances of this class are thread safe", says the system's documentation of the manager, whose connection this is.
+    /// The system's documentation of the manager states: "Instances of this class are thread safe". The connection is
+    /// the manager's.
     private final class Observed: @unchecked Sendable {
         weak var connection: NEVPNConnection?
         init(_ connection: NEVPNConnection) { self.connection = connection }
@@ -76,7 +78,7 @@ final class ConnectionObserver: @unchecked Sendable {
 
     private let token: any NSObjectProtocol
 
-    /// - Parameter handler: called with the status that the connection has when the system posts a notification.
+    /// - Parameter handler: Called with the present status of the connection for each notification of the system.
     init(_ connection: NEVPNConnection, _ handler: @escaping @Sendable (NEVPNStatus) -> Void) {
         let observed = Observed(connection)
         token = NotificationCenter.default.addObserver(

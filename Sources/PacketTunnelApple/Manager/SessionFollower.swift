@@ -10,9 +10,9 @@ import TunnelSystem
 ///
 /// It ignores notifications of other connections.
 final class SessionFollower: Sendable {
-    /// A status, and the waiters for its report.
+    /// A status to report, and the waiter for its report.
     private struct Told: Sendable {
-        /// The status; nil: only those before it are waited for.
+        /// The status; `nil` to wait only for the earlier ones.
         var status: NEVPNStatus?
         var done: OneShot<Void>?
     }
@@ -46,7 +46,7 @@ final class SessionFollower: Sendable {
         task.cancel()
     }
 
-    /// Reads the present status; returns when it was reported, after the earlier ones.
+    /// Reads the present status. Returns when it was reported, after the earlier ones.
     func refresh() async {
         let status = configuration.status
         reader.expect(status)
@@ -61,14 +61,14 @@ final class SessionFollower: Sendable {
         if case .enqueued = statuses.yield(Told(status: status, done: done)) { await done.value }
     }
 
-    /// Announces a stop of the tunnel by this process, which is not a failure.
+    /// Records that this process is about to stop the tunnel, so that the end is not reported as a failure.
     func expectStop() { reader.expectStop() }
 
-    /// Turns statuses into updates, one after the other.
+    /// Converts statuses to updates, one after the other.
     private final class Reader: Sendable {
         private struct State {
             var isStopExpected = false
-            /// The number of statuses that were reported and not read, other than reasserting.
+            /// The number of queued statuses other than reasserting that were not read yet.
             var newer = 0
             var inquiry: OneShot<TunnelStatusUpdate?>?
         }
@@ -86,7 +86,8 @@ final class SessionFollower: Sendable {
 
         func expectStop() { state.withLock { $0.isStopExpected = true } }
 
-        /// A status is in the queue. It ends an inquiry about an older one, which a hung extension would never answer.
+        /// Records that a status was queued. This ends an inquiry about an older status, which a hung extension might
+        /// never answer.
         func expect(_ status: NEVPNStatus) {
             guard status != .reasserting else { return }
             let inquiry = state.withLock { state in
@@ -105,15 +106,15 @@ final class SessionFollower: Sendable {
             case .disconnected where current.status.isActive:
                 if !state.withLock({ $0.isStopExpected }) { update.error = await configuration.lastError() }
             case .disconnected: update.error = current.error
-            // Blocked is reasserting for the system; only the extension knows.
+            // The system reports a blocked tunnel as reasserting; only the extension knows that it is blocked.
             case .reasserting: if let told = await blocked() { update = told }
             default: break
             }
             record.append(update)
         }
 
-        /// The status that the extension reports, if it blocks. The extension has 5 seconds to answer, and no longer than until
-        /// the system reports another status.
+        /// Asks the extension whether it blocks, and returns the status that it then reports. It must answer within 5
+        /// seconds, and before the system reports another status.
         private func blocked() async -> TunnelStatusUpdate? {
             let answer = OneShot<TunnelStatusUpdate?>()
             let isCurrent = state.withLock { state in
@@ -139,7 +140,7 @@ final class SessionFollower: Sendable {
                     try await configuration.send(ExtensionMessage.encode(.status)))
                 if case .status(let update) = reply, update.status == .blocked { return update }
             } catch {
-                // Then the system's status counts.
+                // Without an answer, the system's status applies.
             }
             return nil
         }
@@ -147,7 +148,7 @@ final class SessionFollower: Sendable {
 }
 
 extension TunnelStatus {
-    /// The system's status.
+    /// Converts the system's status.
     init(_ status: NEVPNStatus) {
         self =
             switch status {

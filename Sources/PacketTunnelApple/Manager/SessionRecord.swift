@@ -4,16 +4,16 @@
 import PacketTunnel
 import Synchronization
 
-/// The statuses that the system reported about a profile's tunnel, in order and numbered.
+/// The statuses that the system reported for a profile's tunnel, in order and numbered.
 ///
-/// The number distinguishes a status that is older than a start from one that the start caused: the system repeats statuses.
+/// The system repeats statuses. The number distinguishes a status from before a start from one that the start caused.
 final class SessionRecord: Sendable {
     /// A reported status.
     struct Step: Sendable {
         var update: TunnelStatusUpdate
-        /// The number of statuses reported so far, this one included.
+        /// The number of statuses reported so far, including this one.
         var count = 0
-        /// The number of those in which there was a tunnel that could be stopped.
+        /// The number of those statuses in which the tunnel could be stopped.
         var activeCount = 0
     }
 

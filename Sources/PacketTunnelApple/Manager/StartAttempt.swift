@@ -6,8 +6,8 @@ import Synchronization
 
 /// One start of a tunnel through the system. A stop, a deadline or the caller can cancel it at any time.
 ///
-/// The call that starts and the call that stops are made under one lock. Nothing is started after a cancellation, and a call that
-/// stops follows the call that starts.
+/// The call that starts the tunnel and the call that stops it are made under one lock. So nothing is started after a
+/// cancellation, and the stop always follows the start.
 final class StartAttempt: Sendable {
     private let state = Mutex((isCancelled: false, hasLaunched: false))
     private let isOver = Broadcast(false)
@@ -35,9 +35,9 @@ final class StartAttempt: Sendable {
         }
     }
 
-    /// Cancels the attempt: nothing is started from here on.
-    /// - Parameter stop: called if the system has begun to start the tunnel.
-    /// - Returns: whether it has.
+    /// Cancels the attempt. Nothing is started after this.
+    /// - Parameter stop: Called if the start was requested from the system.
+    /// - Returns: Whether it was.
     @discardableResult
     func cancel(_ stop: () -> Void) -> Bool {
         state.withLock { state in
@@ -47,7 +47,7 @@ final class StartAttempt: Sendable {
         }
     }
 
-    /// The attempt has ended: it starts nothing, and waits for nothing.
+    /// Records that the attempt has ended: it starts nothing and waits for nothing.
     func finish() { isOver.finish(with: true) }
 
     /// Waits until the attempt has ended, or the task is cancelled.

@@ -6,10 +6,10 @@ import PacketTunnel
 import Synchronization
 import TunnelSystem
 
-/// A VPN configuration of the system, and its connection: the system's calls as asynchronous ones.
+/// A VPN configuration of the system and its connection, with asynchronous functions for the system's calls.
 ///
-/// "Instances of this class are thread safe", says the system's documentation of its manager. A save consists of several calls
-/// and a load overwrites every property, so that they are made one after the other.
+/// The documentation of the system's manager states: "Instances of this class are thread safe". But a save consists of
+/// several calls, and a load overwrites every property, so these operations are executed one after the other.
 @safe
 final class SystemConfiguration: @unchecked Sendable {
     let manager: NETunnelProviderManager
@@ -21,7 +21,7 @@ final class SystemConfiguration: @unchecked Sendable {
         saved = Mutex(isSaved)
     }
 
-    /// Whether the system had this configuration when it was loaded or saved last, and it was not removed here since.
+    /// Whether the system had this configuration at the last load or save, and this process has not removed it since.
     var isSaved: Bool { saved.withLock { $0 } }
 
     /// All configurations of this app.
@@ -53,8 +53,8 @@ final class SystemConfiguration: @unchecked Sendable {
         case removed
     }
 
-    /// Asks the system whether it still has this configuration, and reads it then. A configuration that is being changed, and one
-    /// that the system fails to read for another reason, are present.
+    /// Asks the system whether it still has this configuration, and reads it if so. A configuration that is being
+    /// changed, or that the system fails to read for another reason, counts as present.
     func presence(of id: String) async -> Presence {
         guard turns.beginNow() else { return .present(nil) }
         defer { turns.end() }
@@ -65,15 +65,17 @@ final class SystemConfiguration: @unchecked Sendable {
         return profileID == id || status != .invalid ? .present(nil) : .removed
     }
 
-    /// Whether an error means that the configuration was removed. The status `invalid` is "The VPN is not configured" in
-    /// Apple's header; the error alone can have another cause.
+    /// Whether an error means that the configuration was removed. The status must be `invalid` ("The VPN is not
+    /// configured" in Apple's header), because the error alone can have another cause.
     private func isRemoval(_ error: any Error) -> Bool {
         Self.has(.configurationInvalid, error) && status == .invalid
     }
 
-    /// Saves the configuration and loads it again: the system starts only a configuration that was loaded. A failed save changes
-    /// nothing. A failed load after the save does not make the save a failure, because a start that fails loads again.
-    /// - Parameter change: makes the changes. Called again when the configuration has changed behind our back.
+    /// Saves the configuration and loads it again, because the system starts only a loaded configuration. A failed save
+    /// changes nothing. If the load after a save fails, the save still succeeds, because a start that fails loads
+    /// again.
+    /// - Parameter change: Makes the changes. It is called again if another process has changed the configuration
+    ///   meanwhile.
     func save(_ change: (NETunnelProviderManager) -> Void) async throws(TunnelError) {
         await turns.begin()
         defer { turns.end() }
@@ -85,7 +87,7 @@ final class SystemConfiguration: @unchecked Sendable {
                 change(manager)
                 try await perform { manager.saveToPreferences(completionHandler: $0) }
             } catch {
-                // Else a later save writes the changes of this one.
+                // Otherwise a later save would also write the changes of this one.
                 if isSaved { await readIfPossible() }
                 throw error
             }
@@ -98,7 +100,7 @@ final class SystemConfiguration: @unchecked Sendable {
         _ = await result { manager.loadFromPreferences(completionHandler: $0) }
     }
 
-    /// Removes the configuration; one that the system no longer has is fine.
+    /// Removes the configuration, if the system still has it.
     func remove() async throws(TunnelError) {
         await turns.begin()
         defer { turns.end() }
@@ -130,13 +132,13 @@ final class SystemConfiguration: @unchecked Sendable {
         manager.protocolConfiguration as? NETunnelProviderProtocol
     }
 
-    /// The extension that it is for.
+    /// The bundle identifier of the configuration's extension.
     var bundleIdentifier: String? { configuration?.providerBundleIdentifier }
 
-    /// The id of the profile that it is of.
+    /// The ID of the configuration's profile.
     var profileID: String? { configuration?.providerConfiguration?[NetworkExtensionStart.idKey] as? String }
 
-    /// The profile, where it is in the configuration.
+    /// The profile as JSON, if the configuration contains it.
     var profileJSON: [UInt8]? {
         (configuration?.providerConfiguration?[NetworkExtensionStart.profileKey] as? Data).map(Array.init)
     }

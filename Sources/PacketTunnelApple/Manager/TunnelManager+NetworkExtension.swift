@@ -4,7 +4,7 @@
 public import PacketTunnel
 
 extension TunnelManager {
-    /// Returns a manager of tunnels in an extension: profiles are the system's VPN configurations.
+    /// Returns a manager of tunnels in an extension. The profiles are VPN configurations of the system.
     /// - Parameter options: The extension and its options.
     public static func networkExtension(_ options: NetworkExtensionManagerOptions) -> TunnelManager {
         let secrets = KeychainSecretStore(accessGroup: options.accessGroup)
@@ -12,13 +12,13 @@ extension TunnelManager {
         return TunnelManager(store: store, secrets: secrets, logger: options.logger) { store.channel(for: $0) }
     }
 
-    /// Returns the manager for this device: tunnels in an extension, or in this process on a simulator, which has no
-    /// extensions for packet tunnels.
+    /// Returns the manager for this device: tunnels run in an extension, or in this process on a simulator, which does
+    /// not support packet-tunnel extensions.
     ///
     /// - Parameters:
     ///   - options: The extension and its options.
     ///   - isSimulator: Whether this is a simulator.
-    ///   - makeProvider: Makes the provider there, once for each start.
+    ///   - makeProvider: Makes a provider on a simulator, once per start.
     public static func `default`<Provider: PacketTunnelProvider>(
         _ options: NetworkExtensionManagerOptions, isSimulator: Bool = SimulatorCheck.isSimulator,
         makeProvider: @escaping @Sendable () -> Provider
@@ -31,7 +31,7 @@ extension TunnelManager {
     }
 }
 
-/// The platform of this build.
+/// Whether this build is for a simulator.
 public enum SimulatorCheck {
     #if targetEnvironment(simulator)
         /// Whether this runs on a simulator.

@@ -4,7 +4,7 @@
 import Synchronization
 import TunnelSystem
 
-/// Lets one task at a time work on something across suspensions, in the order in which they asked.
+/// Gives tasks exclusive turns across suspensions, in the order of their requests.
 final class Turns: Sendable {
     private struct State {
         var isBusy = false

@@ -4,7 +4,7 @@
 package import NetworkAddresses
 import PacketTunnel
 
-/// An interface that this process made, by its name and, since names are used again, its number.
+/// An interface that this process created, by its name and its index, because names are reused.
 package struct InterfaceReference: Hashable, Sendable, Codable {
     package var name: String
     package var index: UInt32
@@ -15,31 +15,33 @@ package struct InterfaceReference: Hashable, Sendable, Codable {
     }
 }
 
-/// A change of the host's network that a tunnel makes. A plan is a list of changes; a journal lists those that were made.
+/// A change of the host's network that a tunnel makes. A plan is a list of wanted changes; a journal lists the changes
+/// that were made.
 package enum Change: Hashable, Sendable, Codable {
-    /// A TUN interface of this name. The process that has its descriptor makes it; it is deleted with the descriptor.
+    /// A TUN interface of this name. The process that holds its descriptor creates it; the kernel deletes it with the
+    /// descriptor.
     case interface(name: String)
     /// An address of the interface.
     case address(InterfaceAddress, InterfaceReference)
-    /// The interface up, with this MTU in bytes.
+    /// The interface brought up with this MTU in bytes.
     case link(InterfaceReference, mtu: Int)
-    /// A route, in place of one with the same destination, table and metric.
+    /// A route, which replaces one with the same destination, table and metric.
     case route(Route)
     /// A policy rule.
     case rule(PolicyRule)
     /// A kernel setting: a file under /proc/sys and its text.
     case setting(path: String, value: String)
-    /// A table of nftables, in place of one of that name. A journal has only its name.
+    /// An nftables table, which replaces one of the same name. A journal contains only its name.
     case firewall(FirewallTable)
     /// The tunnel's name servers.
     case resolver(ResolverPlan)
-    /// The number of a routing table, and mark of packets, that this tunnel alone uses. It changes nothing by itself.
+    /// The number of the routing table and the packet mark that only this tunnel uses. By itself it changes nothing.
     case number(UInt32)
 }
 
 /// The state that undoing a change restores.
 package enum PreviousState: Hashable, Sendable, Codable {
-    /// The change added something: undoing it removes that.
+    /// Nothing: the change added something, and undoing removes it.
     case nothing
     /// The route that the tunnel's route replaced.
     case route(ForeignRoute)
@@ -48,10 +50,10 @@ package enum PreviousState: Hashable, Sendable, Codable {
     /// The text of a setting that makes the host forward packets (``HostForwarding``), and the highest index of an interface at that
     /// time. The setting is not restored if a later interface needs it.
     case forwarding(before: String, newestInterface: UInt32)
-    /// The facts that the manager of name servers needs to forget the tunnel's.
+    /// The information that the manager of name servers needs to remove the tunnel's servers.
     case resolver(ResolverRecord)
 
-    /// The state to restore while another tunnel has made the same change too, or `nil` if there is nothing to undo.
+    /// The state to restore while another tunnel has made the same change, or `nil` if there is nothing to undo then.
     var whileShared: PreviousState? {
         switch self {
         case .nothing, .route: return self
@@ -74,7 +76,8 @@ package struct ChangeEntry: Hashable, Sendable, Codable {
     package let id: Int
     package var change: Change
     package var previous: PreviousState
-    /// Whether this process made the change. An earlier process's changes, and one whose making failed, are not taken for made.
+    /// Whether this process made the change successfully. Changes of an earlier process, and changes that failed, do
+    /// not count.
     var isMade = false
 
     init(id: Int, _ change: Change, _ previous: PreviousState) {
@@ -83,10 +86,10 @@ package struct ChangeEntry: Hashable, Sendable, Codable {
 
     private enum CodingKeys: String, CodingKey { case id, change, previous }
 
-    /// The slot of the change. An earlier process's change has one only if it is a firewall.
+    /// The slot of the change. Of an earlier process's changes, only a firewall has a slot.
     var slot: Change.Slot? { isMade || change.isFirewall ? change.slot : nil }
 
-    /// The change and the state before it, for people.
+    /// The change and the previous state, as text for users.
     package var summary: String {
         switch (change, previous) {
         case (.route, .route): "\(change.summary), in place of another"
@@ -99,7 +102,7 @@ package struct ChangeEntry: Hashable, Sendable, Codable {
 }
 
 extension Change {
-    /// A part of the network of which a tunnel has one: a new change takes the place of the old one.
+    /// A part of the network that a tunnel has only once: a new change replaces the previous one.
     enum Slot: Hashable {
         case firewall(String)
         case resolver
@@ -115,7 +118,7 @@ extension Change {
         }
     }
 
-    /// The change, for people.
+    /// The change, as text for users.
     package var summary: String {
         switch self {
         case .interface(let name): "interface \(name)"
@@ -130,7 +133,7 @@ extension Change {
         }
     }
 
-    /// The number that the tunnel alone uses.
+    /// The number that only this tunnel uses; `nil` for other changes.
     var number: UInt32? { if case .number(let number) = self { number } else { nil } }
 
     var isFirewall: Bool { if case .firewall = self { true } else { false } }
@@ -146,7 +149,7 @@ extension Change {
 
     var isResolver: Bool { if case .resolver = self { true } else { false } }
 
-    /// Whether several tunnels make this change together, so that the last one undoes it.
+    /// Whether several tunnels share this change. Then the last tunnel undoes it.
     func isShared(with other: Change) -> Bool {
         switch (self, other) {
         case (.setting, .setting): self == other
@@ -155,7 +158,8 @@ extension Change {
         }
     }
 
-    /// Whether a journal may name the change. Undoing a setting writes its file, so the file must be a kernel setting.
+    /// Whether a journal may contain the change. Undoing a setting writes its file, so the file must be a kernel
+    /// setting.
     var isTrusted: Bool {
         guard case .setting(let path, _) = self else { return true }
         return path.hasPrefix("/proc/sys/")
@@ -165,16 +169,17 @@ extension Change {
     }
 }
 
-/// The host's network, in which changes are made and undone.
+/// The host's network, in which a tunnel makes and undoes its changes.
 package protocol NetworkSystem: AnyObject {
-    /// Returns the state before each change, in their order; `nil` for a change that is in effect already, so that nothing has to be
-    /// made or undone. The kernel's lists are read once for all changes.
+    /// Returns the state before each change, in their order. It is `nil` for a change that is already in effect, which
+    /// needs neither making nor undoing. The kernel's lists are read once for all changes.
     func previousStates(for changes: [Change]) throws(LinuxNetworkError) -> [PreviousState?]
     /// Makes a change.
     /// - Parameter previous: the state before it.
     func make(_ change: Change, _ previous: PreviousState) throws(LinuxNetworkError)
-    /// Undoes a change. Undoing is idempotent, and leaves alone a part that another program has changed since.
+    /// Undoes a change. Undoing is idempotent, and does not change a part that another program has changed since.
     func undo(_ change: Change, _ previous: PreviousState) throws(LinuxNetworkError)
-    /// Returns the changes that are not in effect, in their order. An interface and name servers are never among them.
+    /// Returns the changes that are not in effect, in their order. Interfaces and name servers always count as in
+    /// effect.
     func missing(of changes: [Change]) throws(LinuxNetworkError) -> [Change]
 }

@@ -7,13 +7,13 @@ import Synchronization
 import TunnelIO
 import TunnelSystem
 
-/// The folder of the journals, `/run/culvert`: one file for each tunnel, which only its owner can read. A reboot removes
-/// /run, and with it every change that a journal lists.
+/// The folder of the journals, `/run/culvert`, with one file per tunnel, which only its owner can read. A reboot clears
+/// /run and the changes that the journals list.
 package struct JournalDirectory: Hashable, Sendable {
     /// The folder.
     package let path: String
-    /// The time to wait for the folder's lock. A process that was stopped may have it; a running one has it until programs such
-    /// as nft have ended.
+    /// The time limit for the folder's lock. A process that was stopped may hold it forever; a running process holds it
+    /// until programs such as nft have ended.
     package var lockLimit: Duration
 
     package init(path: String = "/run/culvert", lockLimit: Duration = .seconds(30)) {
@@ -21,7 +21,7 @@ package struct JournalDirectory: Hashable, Sendable {
         self.lockLimit = lockLimit
     }
 
-    /// The most bytes of a journal: enough for the routes of a hundred thousand networks.
+    /// The maximum size of a journal in bytes: enough for the routes of a hundred thousand networks.
     private static let byteLimit = 64 << 20
 
     func file(_ name: String) -> String { "\(path)/\(name).journal" }
@@ -45,11 +45,11 @@ package struct JournalDirectory: Hashable, Sendable {
         }
     }
 
-    /// The operation that fails if other users can write to the folder.
+    /// The operation in the error that other users can write to the folder.
     static let distrust = "trust its folder, which other users can write to"
 
-    /// Sets the folder's mode to 0711, so that other users reach files that they may open, such as a control socket. They
-    /// cannot list the folder or open it to take its lock.
+    /// Sets the folder's mode to 0711, so that other users can open files in it that they may open, such as a control
+    /// socket. They cannot list the folder, or open it to take its lock.
     package func allowTraversal() throws(LinuxNetworkError) {
         try prepare()
         guard unsafe chmod(path, 0o711) == 0 else {
@@ -57,7 +57,7 @@ package struct JournalDirectory: Hashable, Sendable {
         }
     }
 
-    /// Runs `body` while no other process changes the network by a journal of this folder.
+    /// Runs `body` with the lock, so that no other process changes the network through a journal of this folder.
     /// - Parameter meanwhile: Called about every 20 milliseconds while another process has the lock.
     package func locked<Result>(
         meanwhile: (() -> Void)? = nil, _ body: () throws(LinuxNetworkError) -> Result
@@ -67,13 +67,14 @@ package struct JournalDirectory: Hashable, Sendable {
         return try body()
     }
 
-    /// The errors of a system that has no space, no descriptors or no writable file system.
+    /// The errors of a system without free space, free descriptors or a writable file system.
     private static let exhausted = [ENOSPC, EDQUOT, EROFS, EIO, EMFILE, ENFILE, ENOMEM]
 
-    /// Runs `body`, which undoes changes, like ``locked(_:)``; without the lock if a full or read-only file system does not give it:
-    /// undoing must not depend on a write.
-    /// - Parameter needsTrust: `false` for changes that this process has made itself. It runs them without the lock also if other users
-    ///   can write to the folder. They are the last, so they wait for the whole limit even after earlier waits.
+    /// Runs `body`, which undoes changes, like ``locked(_:)``. If a full or read-only file system prevents locking, it
+    /// runs without the lock, because undoing must not depend on a write.
+    /// - Parameter needsTrust: `false` for the changes that this process itself has made. These are undone without the
+    ///   lock even if other users can write to the folder. They are undone last, so they wait for the full limit even
+    ///   after earlier waits failed.
     func lockedIfPossible<Result>(
         needsTrust: Bool = true, _ body: () throws(LinuxNetworkError) -> Result
     ) throws(LinuxNetworkError) -> Result {
@@ -88,7 +89,7 @@ package struct JournalDirectory: Hashable, Sendable {
         return try body()
     }
 
-    /// Takes the lock of the folder, which is released with the result.
+    /// Takes the lock of the folder. Releasing the result releases the lock.
     private func lock(_ meanwhile: (() -> Void)? = nil, limit: Duration) throws(LinuxNetworkError) -> SharedDescriptor {
         try prepare()
         while true {
@@ -105,7 +106,8 @@ package struct JournalDirectory: Hashable, Sendable {
                 throw LinuxNetworkError(.journal(path: path, operation: "lock its folder" + holder), errno: reason)
             }
             Self.refusals.withLock { $0[path] = nil }
-            // Another process may have removed the folder of this lock meanwhile, and created it again.
+            // Another process may have removed and recreated the folder meanwhile, so the lock would be that of the old
+            // folder.
             if FileStatus(of: descriptor.number)?.identity == FileIdentity(of: path) {
                 return SharedDescriptor(descriptor)
             }
@@ -113,13 +115,13 @@ package struct JournalDirectory: Hashable, Sendable {
         }
     }
 
-    /// For each folder, the beginning of the first and the end of the last of the waits in a row that did not get the lock.
+    /// For each folder, the start of the first and the end of the last of consecutive waits that failed.
     private static let refusals = Mutex<[String: (since: ContinuousClock.Instant, last: ContinuousClock.Instant)]>([:])
-    /// The time after a wait in vain in which the next waits for the lock are short: undoing takes the lock several times.
+    /// The time after a failed wait in which further waits are short, because undoing takes the lock several times.
     private static let memory = Duration.seconds(60)
     private static let shortLimit = Duration.seconds(1)
 
-    /// The time to wait for the lock now.
+    /// The time limit that applies to a wait now.
     private var presentLimit: Duration {
         let last = Self.refusals.withLock { refusals in
             if let last = refusals[path]?.last, ContinuousClock.now - last >= Self.memory { refusals[path] = nil }
@@ -129,7 +131,7 @@ package struct JournalDirectory: Hashable, Sendable {
     }
 
     /// Records a wait that ended without the lock.
-    /// - Returns: The time of all waits in a row.
+    /// - Returns: The total time of all consecutive failed waits.
     private func noteRefusal(since began: ContinuousClock.Instant) -> Duration {
         let now = ContinuousClock.now
         return Self.refusals.withLock { refusals in
@@ -164,8 +166,8 @@ package struct JournalDirectory: Hashable, Sendable {
         return JournalLine.read(bytes)
     }
 
-    /// Returns the bytes of a file in this folder, or `nil` if it does not exist. The changes in a journal are undone with
-    /// this process's rights, so the file must belong to this user or to root.
+    /// Returns the bytes of a file in this folder, or `nil` if it does not exist. The file must belong to this user or
+    /// to root, because the changes in it are undone with this process's rights.
     private func ownBytes(_ file: String) throws(LinuxNetworkError) -> [UInt8]? {
         let number = SystemCall.open(file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
         guard number >= 0 else {
@@ -185,7 +187,7 @@ package struct JournalDirectory: Hashable, Sendable {
         return bytes
     }
 
-    /// The changes of other tunnels' journals that were not undone.
+    /// The changes in other tunnels' journals that are not undone yet.
     package func pendingChanges(except name: String) -> [ChangeEntry] {
         names().filter { $0 != name }.flatMap { other in
             ((try? read(other)) ?? nil)?.pending ?? []
@@ -198,21 +200,21 @@ package struct JournalDirectory: Hashable, Sendable {
 
     private func mark(_ name: String) -> String { "\(path)/\(name)\(Self.markEnding)" }
 
-    /// The policy that is held for a tunnel whether or not it runs, or `nil` if there is none.
+    /// The policy that is held for a tunnel even while the tunnel does not run, or `nil` if there is none.
     package func heldPolicy(_ name: String) throws(LinuxNetworkError) -> HeldPolicy? {
         guard let text = try SmallFile.text(mark(name)) else { return nil }
-        // A damaged file must not let packets out.
+        // A damaged file must not weaken the policy.
         return HeldPolicy(text: text) ?? HeldPolicy(policy: .everything, isUntilReleased: true)
     }
 
-    /// Stores the policy that is held for a tunnel from now on. The caller must have the lock.
+    /// Stores the policy to hold for a tunnel. The caller must hold the lock.
     package func hold(_ held: HeldPolicy, _ name: String) throws(LinuxNetworkError) {
         try Self.validate(name)
         try prepare()
         _ = try replace(mark(name), with: Array(held.text.utf8))
     }
 
-    /// The tunnel that a file of this folder is the mark of; `nil` for other files.
+    /// Returns the tunnel of a policy file in this folder; `nil` for other files.
     static func tunnel(ofMark file: String) -> String? {
         file.hasSuffix(markEnding) ? String(file.dropLast(markEnding.count)) : nil
     }
@@ -235,12 +237,12 @@ package struct JournalDirectory: Hashable, Sendable {
         return descriptor
     }
 
-    /// Says that no policy holds for a tunnel that does not run.
+    /// Removes the policy that is held while a tunnel does not run.
     package func release(_ name: String) {
         unsafe _ = unlink(mark(name))
     }
 
-    /// Releases a policy that is not held longer than the tunnel runs.
+    /// Removes a policy that must not outlast the tunnel.
     func releaseWithTunnel(_ name: String) throws(LinuxNetworkError) {
         if try heldPolicy(name)?.isUntilReleased == false { release(name) }
     }
@@ -251,10 +253,10 @@ package struct JournalDirectory: Hashable, Sendable {
     }
 }
 
-/// A policy that holds whether or not its tunnel runs.
+/// A policy that is in effect even while its tunnel does not run.
 package struct HeldPolicy: Hashable, Sendable {
     package var policy: LeakPolicy
-    /// Whether it lasts also when the user takes the tunnel down.
+    /// Whether it stays when the user takes the tunnel down.
     package var isUntilReleased: Bool
 
     package init(policy: LeakPolicy, isUntilReleased: Bool) {
@@ -271,29 +273,29 @@ package struct HeldPolicy: Hashable, Sendable {
     var text: String { "\(policy.rawValue) \(isUntilReleased ? "until-release" : "until-down")\n" }
 }
 
-/// The journal of a tunnel that runs: each change is in it, on the disk, before it is made.
+/// The journal of a running tunnel. Each change is written to it, and synced to the disk, before it is made.
 package final class ChangeJournal {
-    /// The folder that it is in.
+    /// The folder of the journal.
     package let directory: JournalDirectory
-    /// The tunnel.
+    /// The name of the tunnel.
     package let name: String
     private var descriptor: OwnedDescriptor
     private var owner: JournalOwner
     private var lastID = 0
-    /// How long it was when it held nothing but what counts, and how long it is now.
+    /// The length of the journal after it was last rewritten, and its length now, in bytes.
     private var lengths: (compacted: Int, now: Int) = (0, 0)
-    /// Whether its last line may lack its end.
+    /// Whether its last line may be incomplete.
     private var isTorn = false
-    /// The error of opening it for writing; 0 if it is open for that.
+    /// The `errno` of opening it for writing; 0 if it is writable.
     var refusal: Int32 = 0
-    /// Whether it still lists changes that were undone, since that could not be written down.
+    /// Whether it still lists undone changes, because writing that they are undone failed.
     private var isBehind = false
 
     /// The present version of the format.
     static let version = 2
 
-    /// A new journal.
-    /// - Throws: `EEXIST` where the tunnel has one.
+    /// Creates a journal.
+    /// - Throws: `EEXIST` if the tunnel already has one.
     package init(
         name: String, directory: JournalDirectory, owner: JournalOwner = .current
     ) throws(LinuxNetworkError) {
@@ -311,7 +313,7 @@ package final class ChangeJournal {
         try append(.owner(owner, version: Self.version))
     }
 
-    /// Rewrites the journal with its present owner and the changes that are not undone.
+    /// Rewrites the journal with its owner and the changes that are not undone.
     func record(
         _ owner: JournalOwner, _ pending: [ChangeEntry]
     ) throws(LinuxNetworkError) {
@@ -322,8 +324,8 @@ package final class ChangeJournal {
     /// The number of bytes by which a journal grows before it is rewritten.
     static let growth = 262_144
 
-    /// Rewrites the journal if it has grown long: repairs of changes that another process undoes add entries without limit.
-    /// If rewriting fails, the journal stays as it is.
+    /// Rewrites the journal if it has grown long, because repairs of changes that another process keeps undoing add
+    /// entries without limit. If rewriting fails, the journal stays unchanged.
     func compactIfLong(_ pending: [ChangeEntry]) {
         if isBehind || lengths.now > lengths.compacted + Self.growth { try? compact(pending) }
     }
@@ -336,7 +338,7 @@ package final class ChangeJournal {
         (isTorn, isBehind, refusal) = (false, false, 0)
     }
 
-    /// Opens the journal of a process that has ended, to continue it.
+    /// Opens the journal of a process that has ended, in order to continue it.
     /// - Returns: `nil` if the tunnel has no journal.
     static func resume(
         _ name: String, directory: JournalDirectory
@@ -345,7 +347,7 @@ package final class ChangeJournal {
         let file = directory.file(name)
         var number = SystemCall.open(file, O_WRONLY | O_APPEND | O_NOFOLLOW)
         let refusal = number >= 0 ? 0 : errno
-        // Its changes can be undone even if the file system is read-only.
+        // The changes can be undone even if the file system is read-only.
         if number < 0 { number = SystemCall.open(file, O_RDONLY | O_NOFOLLOW) }
         guard number >= 0 else {
             throw LinuxNetworkError(.journal(path: file, operation: "open it"), errno: errno)
@@ -353,7 +355,7 @@ package final class ChangeJournal {
         let journal = ChangeJournal(
             OwnedDescriptor(number), name: name, directory: directory, owner: contents.owner ?? .nobody,
             lastID: contents.pending.map(\.id).max() ?? 0)
-        // The last line may lack its line feed, which the next line begins with then.
+        // The last line may lack its line feed, so the next line begins with one.
         (journal.isTorn, journal.refusal) = (true, refusal)
         return (journal, contents)
     }
@@ -369,7 +371,7 @@ package final class ChangeJournal {
         self.lastID = lastID
     }
 
-    /// Records all changes before they are made, with one write.
+    /// Writes all changes to the journal, in one write, before they are made.
     /// - Returns: Their entries.
     func record(_ changes: [(Change, PreviousState)]) throws(LinuxNetworkError) -> [ChangeEntry] {
         let entries = changes.enumerated().map { ChangeEntry(id: lastID + 1 + $0, $1.0, $1.1) }
@@ -380,20 +382,20 @@ package final class ChangeJournal {
         return entries
     }
 
-    /// The entry of a change that could not be written down. The journal has it once it is compacted.
+    /// Returns an entry for a change that could not be written to the journal. The next rewrite adds it.
     func unrecorded(_ change: Change) -> ChangeEntry {
         lastID += 1
         isBehind = true
         return ChangeEntry(id: lastID, change, .nothing)
     }
 
-    /// Writes down that a change was undone. If that fails the journal still lists the change, which does no harm: undoing it
-    /// again changes nothing.
+    /// Records that a change was undone. If writing fails, the journal still lists the change. That is harmless,
+    /// because undoing it again changes nothing.
     func recordUndone(_ id: Int) {
         do throws(LinuxNetworkError) { try append(.undone(id: id)) } catch { isBehind = true }
     }
 
-    /// Deletes it, when all was undone.
+    /// Deletes the journal, after all changes were undone.
     func remove() {
         directory.remove(name)
     }
@@ -415,7 +417,7 @@ package final class ChangeJournal {
         }
         lengths.now += bytes.count
         let number = descriptor.number
-        // An entry that was written in part must end as a separate line.
+        // End an entry that was written only in part, so that it is a separate line.
         guard SystemCall.writeAll(number, isTorn ? [UInt8(ascii: "\n")] + bytes : bytes), fsync(number) == 0 else {
             isTorn = true
             throw LinuxNetworkError(.journal(path: directory.file(name), operation: "write it"), errno: errno)

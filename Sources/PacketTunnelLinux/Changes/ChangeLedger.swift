@@ -3,19 +3,21 @@
 
 import CTunnelSystem
 
-/// Makes the changes that a tunnel wants, each written to the journal first, and undoes them.
+/// Makes and undoes the changes of a tunnel. Each change is written to the journal before it is made.
 ///
-/// For one thread at a time. While it works no other process of this kind does.
+/// Only one thread at a time may use it. While it works, it locks out other processes that change the network in this
+/// way.
 package final class ChangeLedger {
     let journal: ChangeJournal
     private let system: any NetworkSystem
     private var entries: [ChangeEntry] = []
-    /// Whether a method of this object has the lock of the journals. A call while nft runs finds it taken.
+    /// Whether a method of this object holds the lock of the journals. A nested call while nft runs then does not lock
+    /// again.
     private var isLocked = false
-    /// Called every few milliseconds while another process has the lock of the journals, on the same thread.
+    /// Called every few milliseconds, on the same thread, while another process holds the lock of the journals.
     var whileWaiting: (() -> Void)?
 
-    /// Runs `body`, which may call other methods of this object, with the lock of the journals.
+    /// Runs `body` with the lock of the journals. `body` may call other methods of this object.
     func locked<Result>(
         _ body: () throws(LinuxNetworkError) -> Result
     ) throws(LinuxNetworkError) -> Result {
@@ -27,9 +29,9 @@ package final class ChangeLedger {
         }
     }
 
-    /// Creates the ledger of a tunnel that starts, after it undoes the changes that an earlier process of that name left.
-    /// - Parameter keepsFirewall: Whether this ledger takes over such a process's firewall, without a gap.
-    /// - Throws: `.tunnelRunning` while a process of that name runs.
+    /// Creates the ledger of a starting tunnel, after undoing the changes that an earlier process of that name left.
+    /// - Parameter keepsFirewall: Whether this ledger takes over that process's firewall, without a gap.
+    /// - Throws: `.tunnelRunning` if a process of that name is running.
     package convenience init(
         name: String, directory: JournalDirectory, system: any NetworkSystem, owner: JournalOwner = .current,
         keepsFirewall: Bool = false
@@ -55,9 +57,9 @@ package final class ChangeLedger {
     }
 
     /// Undoes the changes that an ended process left.
-    /// - Returns: The changes, for people; empty if there were none.
-    /// - Throws: `.tunnelRunning` while the process runs; `.incompleteUndo` if a change could not be undone: the journal is
-    ///   kept for another try.
+    /// - Returns: The undone changes, as text for users; empty if there were none.
+    /// - Throws: `.tunnelRunning` if the process is running; `.incompleteUndo` if a change could not be undone. The
+    ///   journal is then kept for another attempt.
     package static func cleanUp(
         name: String, directory: JournalDirectory, system: any NetworkSystem
     ) throws(LinuxNetworkError) -> [String] {
@@ -81,7 +83,7 @@ package final class ChangeLedger {
         return undone.map(\.summary)
     }
 
-    /// Returns the ledger of an ended process, or `nil` if there is none.
+    /// Returns the ledger of an ended process, or `nil` if it has no journal.
     private static func resume(
         name: String, directory: JournalDirectory, system: any NetworkSystem
     ) throws(LinuxNetworkError) -> ChangeLedger? {
@@ -93,9 +95,9 @@ package final class ChangeLedger {
         return ChangeLedger(journal, contents.pending, system: system)
     }
 
-    /// Reserves a number for this tunnel alone, even if other tunnels start at the same moment. If an earlier process's
-    /// firewall uses a number, that number is kept.
-    /// - Parameter choose: Called with the numbers of the other tunnels.
+    /// Reserves a number for this tunnel alone, even if other tunnels start at the same time. If the firewall of an
+    /// earlier process uses a number, the tunnel keeps that number.
+    /// - Parameter choose: Chooses a number. Called with the numbers of the other tunnels.
     package func reserve(
         _ choose: (Set<UInt32>) throws(LinuxNetworkError) -> UInt32
     ) throws(LinuxNetworkError) -> UInt32 {
@@ -108,26 +110,26 @@ package final class ChangeLedger {
         }
     }
 
-    /// The name of the firewall table that exists, or `nil` if there is none.
+    /// The name of the tunnel's firewall table, or `nil` if it has none.
     var firewall: String? {
         for entry in entries { if case .firewall(let table) = entry.change { return table.name } }
         return nil
     }
 
-    /// Takes the firewall table that an earlier process has left for this one.
+    /// Takes over the firewall table that an earlier process left.
     func adopt(_ firewall: Change) {
         guard let index = entries.firstIndex(where: { $0.slot == firewall.slot }) else { return }
         entries[index].change = firewall
         entries[index].isMade = true
     }
 
-    /// The record of the name servers that were set, or `nil` before that.
+    /// The record of the name servers that were set; `nil` before they are set.
     package var resolverRecord: ResolverRecord? {
         for entry in entries { if case .resolver(let record) = entry.previous { return record } }
         return nil
     }
 
-    /// Replaces the record by which the name servers are restored. It does not change them.
+    /// Replaces the record for restoring the name servers. It does not change the name servers.
     func update(_ record: ResolverRecord) throws(LinuxNetworkError) {
         guard let index = entries.firstIndex(where: \.change.isResolver) else { return }
         entries[index].previous = .resolver(record)
@@ -148,20 +150,21 @@ package final class ChangeLedger {
     /// A change that failed, and its error.
     package typealias Failure = (change: Change, error: LinuxNetworkError)
 
-    /// Replaces the present plan: undoes the changes that are not in `plan`, and makes the new ones, in its order.
+    /// Replaces the present plan: undoes the changes that are not in `plan`, and makes the new ones in the order of
+    /// `plan`.
     ///
-    /// A change of a slot (the firewall's table, the name servers) replaces the one before without a gap. The firewall is
-    /// made first and undone last.
-    /// - Throws: The first failure. The changes made until then stay, and can be undone.
+    /// A change with a slot (the firewall table, the name servers) replaces the previous one without a gap. The
+    /// firewall is made first and undone last.
+    /// - Throws: The first failure. The changes made before it stay, and can be undone.
     package func apply(_ plan: [Change]) throws(LinuxNetworkError) {
         try locked { () throws(LinuxNetworkError) in
             try change(to: plan) { _, error throws(LinuxNetworkError) in throw error }
         }
     }
 
-    /// Replaces the present plan like ``apply(_:)``. A change that fails does not stop the others.
-    /// - Returns: the failures.
-    /// - Throws: `.journal` without the lock of the journals; then nothing was changed.
+    /// Replaces the present plan like ``apply(_:)``, but continues after a failure.
+    /// - Returns: The failures.
+    /// - Throws: `.journal` if the lock of the journals is not available; then nothing was changed.
     func applyAll(_ plan: [Change]) throws(LinuxNetworkError) -> [Failure] {
         try locked { () throws(LinuxNetworkError) in
             var failures: [Failure] = []
@@ -176,7 +179,7 @@ package final class ChangeLedger {
         let slots = Set(plan.compactMap(\.slot))
         let wanted = Set(plan)
         let obsolete = entries.filter { entry in
-            // A repair while nft ran may have added entries.
+            // A repair while nft ran may have added entries. Keep them.
             if entry.change.number != nil || entry.id > last { return false }
             if let slot = entry.slot { return !slots.contains(slot) }
             return !entry.isMade || !wanted.contains(entry.change)
@@ -187,8 +190,8 @@ package final class ChangeLedger {
         journal.compactIfLong(entries)
     }
 
-    /// Makes more changes, and keeps the present ones.
-    /// - Throws: The first failure. The changes made until then stay, and can be undone.
+    /// Makes further changes, and keeps the present ones.
+    /// - Throws: The first failure. The changes made before it stay, and can be undone.
     package func add(_ changes: [Change]) throws(LinuxNetworkError) {
         guard !changes.isEmpty else { return }
         try locked { () throws(LinuxNetworkError) in
@@ -197,7 +200,7 @@ package final class ChangeLedger {
         }
     }
 
-    /// Undoes some of the changes, the latest first, and keeps the rest. All are tried.
+    /// Undoes some of the changes, the latest first, and keeps the others. Continues after a failure.
     /// - Throws: The first failure.
     package func remove(_ changes: [Change]) throws(LinuxNetworkError) {
         guard !changes.isEmpty else { return }
@@ -212,12 +215,12 @@ package final class ChangeLedger {
         }
     }
 
-    /// Returns the changes, among some that were applied, that other processes have undone.
+    /// Returns those of the applied `changes` that other processes have undone.
     package func undone(of changes: [Change]) throws(LinuxNetworkError) -> [Change] {
         try system.missing(of: changes)
     }
 
-    /// Restores changes that other processes have undone. All are tried.
+    /// Restores changes that other processes have undone. Continues after a failure.
     /// - Returns: The changes that were restored.
     /// - Throws: The error of the first change that failed.
     @discardableResult
@@ -235,15 +238,15 @@ package final class ChangeLedger {
         package var failures: [Failure] = []
     }
 
-    /// Restores changes that other processes have undone. A change that fails does not stop the rest.
+    /// Restores changes that other processes have undone. Continues after a failure, and reports each.
     package func repair(_ undone: [Change]) -> Repair {
         var repair = Repair()
         var unmade: [Change] = []
         let made = Dictionary(
             entries.lazy.filter(\.isMade).map { ($0.change, $0.previous) }, uniquingKeysWith: { first, _ in first })
-        // An interface whose MTU is too small for IPv6 takes no address of it: links come first.
+        // Restore links first: an interface whose MTU is too small for IPv6 accepts no IPv6 address.
         for change in undone.filter(\.isLink) + undone.filter({ !$0.isLink }) {
-            // The journal has its entry, so the repair need not wait for a lock that another process holds.
+            // The journal has the entry of this change, so its repair needs no lock, which another process may hold.
             guard let previous = made[change] else {
                 unmade.append(change)
                 continue
@@ -252,16 +255,16 @@ package final class ChangeLedger {
                 try system.make(change, previous)
                 repair.made.append(change)
             } catch {
-                // Another process was faster, or the address exists with another prefix length.
+                // Another process restored it first, or the address exists with another prefix length.
                 if error.errno != EEXIST { repair.failures.append((change, error)) }
             }
         }
-        // These changes were in effect before they were applied, so the journal has no entry of them.
+        // These changes were already in effect when the plan was applied, so the journal has no entries for them.
         for change in unmade {
             var failure: LinuxNetworkError?
             do throws(LinuxNetworkError) {
-                // Tunnels share settings and name servers. Other changes need no lock, so that a process that keeps it delays no
-                // repair.
+                // Tunnels share settings and name servers, so these need the lock. Other changes do not, so that a
+                // process that keeps the lock does not delay their repair.
                 switch change {
                 case .setting, .resolver:
                     try locked { () throws(LinuxNetworkError) in try make([change]) { failure = $1 } }
@@ -275,8 +278,8 @@ package final class ChangeLedger {
         return repair
     }
 
-    /// Restores rules that hold packets back. A journal that cannot be written, on a full disk, does not stop it: it lacks the
-    /// rule then, and cleaning up finds the rule in the kernel.
+    /// Restores rules that block packets. It continues if the journal cannot be written, for example on a full disk.
+    /// The journal then lacks the rule, and a clean-up finds the rule in the kernel.
     /// - Returns: The failures.
     func holdBack(by rules: [Change]) throws(LinuxNetworkError) -> [Failure] {
         var failures: [Failure] = []
@@ -297,7 +300,8 @@ package final class ChangeLedger {
         return failures
     }
 
-    /// Undoes some changes until ``restore(_:)`` makes them again. Their journal entries stay. All are tried.
+    /// Undoes some changes until ``restore(_:)`` makes them again, and keeps their journal entries. Continues after a
+    /// failure.
     /// - Throws: The first failure.
     package func suspend(_ changes: [Change]) throws(LinuxNetworkError) {
         var failure: LinuxNetworkError?
@@ -309,16 +313,16 @@ package final class ChangeLedger {
         if let failure { throw failure }
     }
 
-    /// Called with a change that failed; throws to stop.
+    /// Called with a change that failed. It throws to stop the others.
     private typealias Failed = (Change, LinuxNetworkError) throws(LinuxNetworkError) -> Void
 
-    /// Makes changes in their order. Routes that follow each other are looked up and written down together: there may be
+    /// Makes changes in their order. Consecutive routes are looked up and recorded together, because there may be
     /// thousands.
     private func make(_ changes: [Change], _ failed: Failed) throws(LinuxNetworkError) {
         var made = Set(entries.lazy.filter(\.isMade).map(\.change))
         var routes: [Change] = []
         for change in changes {
-            // A plan may give a slot twice; the last change has it.
+            // A plan may contain a slot twice; the last change takes the slot.
             let isMade =
                 change.slot == nil
                 ? !made.insert(change).inserted : entries.contains { $0.isMade && $0.change == change }
@@ -334,14 +338,14 @@ package final class ChangeLedger {
         try makeNew(routes, failed)
     }
 
-    /// Makes a change in the place of the one that has its slot.
+    /// Makes a change that replaces the one in its slot.
     /// - Returns: `false` if no change has the slot.
     private func replace(_ change: Change, _ failed: Failed) throws(LinuxNetworkError) -> Bool {
         guard let slot = change.slot, let index = entries.firstIndex(where: { $0.slot == slot }) else { return false }
         let id = entries[index].id
         do throws(LinuxNetworkError) {
             try system.make(change, entries[index].previous)
-            // A repair while nft ran may have added entries.
+            // A repair while nft ran may have added entries, so find the entry again.
             if let index = entries.firstIndex(where: { $0.id == id }) {
                 entries[index].change = change
                 entries[index].isMade = true
@@ -352,7 +356,7 @@ package final class ChangeLedger {
         return true
     }
 
-    /// Makes changes that no entry has, each written to the journal first.
+    /// Makes changes that have no entry yet, each written to the journal first.
     private func makeNew(_ changes: [Change], _ failed: Failed) throws(LinuxNetworkError) {
         guard let first = changes.first else { return }
         let new: [ChangeEntry]
@@ -365,12 +369,12 @@ package final class ChangeLedger {
         } catch {
             return try failed(first, error)
         }
-        // A change that fails may be made in part: `apply` undoes it, since it is not marked as made.
+        // A change that fails may be made in part. It is not marked as made, so `apply` undoes it.
         entries += new
         for entry in new {
             do throws(LinuxNetworkError) {
                 try system.make(entry.change, entry.previous)
-                // A repair while nft ran may have added entries.
+                // A repair while nft ran may have added entries, so find the entry again.
                 if let index = entries.lastIndex(where: { $0.id == entry.id }) { entries[index].isMade = true }
             } catch {
                 try failed(entry.change, error)
@@ -378,7 +382,8 @@ package final class ChangeLedger {
         }
     }
 
-    /// The state before a change: the one before any tunnel made it, if another tunnel has made the same one.
+    /// Returns the state to restore. If another tunnel has made the same change, this is the state before that tunnel's
+    /// change.
     private func inheriting(_ previous: PreviousState, _ change: Change) -> PreviousState {
         switch (previous, theirs(change)?.previous) {
         case (.setting, let before?), (.forwarding, let before?): return before
@@ -389,13 +394,14 @@ package final class ChangeLedger {
         }
     }
 
-    /// The state before a setting that another tunnel has made already, which then has to last as long as this one.
+    /// Returns the previous state of a setting that another tunnel has already made. The setting must then last as long
+    /// as this tunnel.
     private func shared(_ change: Change) -> PreviousState? {
         guard case .setting(_, let value) = change, theirs(change) != nil else { return nil }
         return .setting(value)
     }
 
-    /// The entry of another tunnel that has made the change too; the last one undoes it.
+    /// The entry of another tunnel that has made the same change. The last tunnel undoes it.
     private func theirs(_ change: Change) -> ChangeEntry? {
         guard change.isShared(with: change) else { return nil }
         return journal.directory.pendingChanges(except: journal.name).first { $0.change.isShared(with: change) }
@@ -403,10 +409,8 @@ package final class ChangeLedger {
 
     // MARK: - Undoing
 
-    /// Undoes everything, the latest first, and deletes the journal.
-    ///
-    /// A change that cannot be undone does not keep the rest from being undone.
-    /// - Throws: `.incompleteUndo`, and the journal is kept for another try.
+    /// Undoes everything, the latest change first, and deletes the journal. Continues after a failure.
+    /// - Throws: `.incompleteUndo`; the journal is then kept for another attempt.
     package func undoAll() throws(LinuxNetworkError) {
         try journal.directory.lockedIfPossible(needsTrust: false) { () throws(LinuxNetworkError) in
             try undoAllLocked()
@@ -414,9 +418,9 @@ package final class ChangeLedger {
     }
 
     private func undoAllLocked(keepingFirewall: Bool = false) throws(LinuxNetworkError) {
-        // The firewall, made first, goes last of all.
+        // Undo the firewall last. It was made first.
         let firewalls = keepingFirewall ? [] : entries.filter(\.change.isFirewall)
-        // So does the number that is in it.
+        // When the firewall is kept, keep the number that it uses.
         let others = entries.filter { !$0.change.isFirewall && !(keepingFirewall && $0.change.number != nil) }
         var failures: [String] = []
         for entry in others.reversed() + firewalls {
@@ -438,7 +442,7 @@ package final class ChangeLedger {
         }
     }
 
-    /// Undoes a change, except for a part that another tunnel shares.
+    /// Undoes a change, except for the part that another tunnel shares.
     private func undoInSystem(_ entry: ChangeEntry) throws(LinuxNetworkError) {
         let previous = theirs(entry.change) == nil ? entry.previous : entry.previous.whileShared
         if let previous { try system.undo(entry.change, previous) }

@@ -7,12 +7,12 @@ package struct FirewallTable: Hashable, Sendable {
     package enum Form: Hashable, Sendable {
         /// The statements inside the table, as nft(8) has them.
         case statements
-        /// Commands in JSON with commas between them, as libnftables-json(5) has them, without those that make the table. The
-        /// elements of sets and maps, and the chains of ``FirewallTable/ownedChains``, can change without a change of the table.
+        /// JSON commands separated by commas (libnftables-json(5)), without those that create the table. The elements
+        /// of sets and maps, and the chains of ``FirewallTable/ownedChains``, can change while the table stays.
         case json
     }
 
-    /// The prefix of the names of chains that are added and removed while the table stays.
+    /// The name prefix of chains that are added and removed while the table stays.
     package static let ownedChains = "rules-"
 
     /// The table's name in the family `inet`.
@@ -27,7 +27,7 @@ package struct FirewallTable: Hashable, Sendable {
         self.form = form
     }
 
-    /// Whether a listing has as many rules and hooks as the table: nft writes each of them on its own line.
+    /// Whether a listing has as many rules and hooks as the table. nft prints each of them on a separate line.
     func isWhole(in listing: String) -> Bool {
         let signs = [
             "accept", "drop", "admin-prohibited", "return", "jump ", "goto ", "vmap ", "masquerade", "maxseg",
@@ -44,7 +44,7 @@ package struct FirewallTable: Hashable, Sendable {
         return !listing.isEmpty && count(listing) >= wanted
     }
 
-    /// The script for nft, which replaces a table of that name in one transaction.
+    /// The nft script, which replaces a table of that name in one transaction.
     package var script: String {
         switch form {
         case .statements: "add table inet \(name)\ndelete table inet \(name)\ntable inet \(name) {\n\(body)}\n"
@@ -54,7 +54,7 @@ package struct FirewallTable: Hashable, Sendable {
         }
     }
 
-    /// The options that nft reads the script with.
+    /// The options for nft to read the script.
     package var options: [String] { form == .json ? ["-j", "-f", "-"] : ["-f", "-"] }
 
     private func command(_ verb: String) -> String {
@@ -62,7 +62,7 @@ package struct FirewallTable: Hashable, Sendable {
     }
 }
 
-/// Undoing a table takes its name only.
+/// Only the name is encoded, because undoing a table needs nothing else.
 extension FirewallTable: Codable {
     private enum CodingKeys: String, CodingKey { case name }
 

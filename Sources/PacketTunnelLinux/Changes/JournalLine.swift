@@ -5,7 +5,7 @@ import FoundationEssentials
 
 /// An entry of a journal.
 package enum JournalRecord: Hashable, Sendable, Codable {
-    /// The first entry: whose journal it is.
+    /// The first entry: the owner of the journal.
     case owner(JournalOwner, version: Int)
     /// A change that is about to be made.
     case entry(ChangeEntry)
@@ -13,11 +13,11 @@ package enum JournalRecord: Hashable, Sendable, Codable {
     case undone(id: Int)
 }
 
-/// A journal's text: one entry a line, `CHECKSUM JSON`, the checksum being CRC-32 (IEEE 802.3) in eight hexadecimal
-/// digits.
+/// The text format of a journal: one entry per line, as `CHECKSUM JSON`. The checksum is CRC-32 (IEEE 802.3) in eight
+/// hexadecimal digits.
 ///
-/// A line that was written in part only, or was damaged later, does not have its checksum and does not count. Since an
-/// entry is written before its change is made, nothing needs undoing that is not in a whole line.
+/// A line that was written only in part or damaged later does not match its checksum and is ignored. An entry is
+/// written before its change is made, so every change that needs undoing is in a complete line.
 package enum JournalLine {
     /// The entry as a line, with its line feed.
     package static func encode(_ record: JournalRecord) -> [UInt8]? {
@@ -30,7 +30,7 @@ package enum JournalLine {
         return padding + Array(digits.utf8) + [UInt8(ascii: " ")] + bytes + [UInt8(ascii: "\n")]
     }
 
-    /// Decodes a line without its line feed. Returns `nil` if the line is incomplete.
+    /// Decodes a line without its line feed. Returns `nil` if the line is incomplete or damaged.
     package static func decode(_ line: ArraySlice<UInt8>) -> JournalRecord? {
         let digits = line.prefix(8)
         guard line.count > 9, line[line.startIndex + 8] == UInt8(ascii: " "),
@@ -41,7 +41,7 @@ package enum JournalLine {
         return record(Data(json))
     }
 
-    /// The entry in JSON, of this version or of the one before; `nil` for one that no journal may have.
+    /// Decodes a JSON entry of this version or the previous one; `nil` if a journal may not contain the entry.
     private static func record(_ json: Data) -> JournalRecord? {
         let decoder = JSONDecoder()
         let record =
@@ -53,11 +53,11 @@ package enum JournalLine {
 
     /// The contents of a journal.
     package struct Contents: Hashable, Sendable {
-        /// The owner of the journal, or `nil` if its first line is not whole.
+        /// The owner of the journal, or `nil` if its first line is not valid.
         package var owner: JournalOwner?
-        /// The changes that were not undone, in the order of their making.
+        /// The changes that are not undone, in the order in which they were made.
         package var pending: [ChangeEntry] = []
-        /// The number of lines that are not whole.
+        /// The number of incomplete or damaged lines.
         package var damagedLines = 0
         /// Whether the owner and every line are valid.
         var isWhole: Bool { owner != nil && damagedLines == 0 }
@@ -77,7 +77,7 @@ package enum JournalLine {
         return contents
     }
 
-    /// CRC-32 with the polynomial 0xedb88320, bit by bit: lines are short and few.
+    /// Computes the CRC-32 with the polynomial 0xedb88320, bit by bit, because lines are short and few.
     static func checksum(_ bytes: ArraySlice<UInt8>) -> UInt32 {
         var remainder = UInt32.max
         for byte in bytes {

@@ -5,12 +5,11 @@ import CTunnelSystem
 import TunnelIO
 import TunnelSystem
 
-/// The process that a journal belongs to. Process numbers are reused; a number together with the start time of its process is
-/// unique.
+/// The process that owns a journal. Process IDs are reused, but a process ID together with its start time is unique.
 package struct JournalOwner: Hashable, Sendable, Codable {
-    /// The process.
+    /// The process ID.
     package var processID: Int32
-    /// When it started, in clock ticks since the machine did.
+    /// The start time of the process, in clock ticks since the machine started.
     package var startTime: UInt64
 
     package init(processID: Int32, startTime: UInt64) {
@@ -20,7 +19,7 @@ package struct JournalOwner: Hashable, Sendable, Codable {
 }
 
 extension JournalOwner {
-    /// No process: the changes in the journal wait for a process that takes them over.
+    /// No process. The changes in the journal wait for a process that takes them over.
     static let nobody = JournalOwner(processID: 0, startTime: 0)
 
     /// This process.
@@ -28,18 +27,19 @@ extension JournalOwner {
         JournalOwner(processID: getpid(), startTime: ProcessRecord.read(getpid())?.startTime ?? 0)
     }
 
-    /// Whether the process runs. Waits a few seconds at most for a killed process to end: the kernel may still carry out its
-    /// last call.
+    /// Whether the process runs. Waits a few seconds at most for a killed process to end, because the kernel may still
+    /// execute its last system call.
     package func isAlive() -> Bool {
         guard let record = ProcessRecord.read(processID), record.startTime == startTime else { return false }
         guard record.isEnding else { return true }
         let deadline = LaneClock.now() + Self.secondsToEnd * LaneClock.nanosecondsPerSecond
         if ChildProcess.wait(forEndOf: processID, until: deadline) { return false }
-        // The process may have ended although it could not be waited for.
+        // Waiting may have failed although the process ended, so check again.
         guard let last = ProcessRecord.read(processID), last.startTime == startTime else { return false }
         return !last.isZombie
     }
 
-    /// The end of a killed process frees its memory and devices, which takes milliseconds. Other tunnels wait for it.
+    /// The time limit for a killed process to end, in seconds. The kernel needs milliseconds to free its memory and
+    /// devices. Other tunnels wait meanwhile.
     private static let secondsToEnd: Int64 = 2
 }

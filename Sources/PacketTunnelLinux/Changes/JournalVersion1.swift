@@ -4,7 +4,8 @@
 import NetworkAddresses
 import PacketTunnel
 
-/// Version 1 of the journal's entries, for reading only: a tunnel can run while its program is replaced by a later one.
+/// Version 1 of the journal's entries, only for reading: the program may be replaced by a later version while a tunnel
+/// runs.
 enum JournalVersion1: Decodable {
     case change(Change, id: Int)
 

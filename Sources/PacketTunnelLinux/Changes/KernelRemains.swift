@@ -5,8 +5,8 @@ import CTunnelSystem
 import NetworkAddresses
 import TunnelSystem
 
-/// The routes, rules and firewall table of a tunnel that does not run, as the kernel lists them: the journal may have been
-/// deleted or damaged.
+/// The routes, rules and firewall table of a tunnel that does not run, as listed by the kernel. They are needed because
+/// the journal may have been deleted or damaged.
 struct KernelRemains {
     let network: LinuxNetwork
     let name: String
@@ -23,10 +23,10 @@ struct KernelRemains {
 
     /// Finds the routes, rules and firewall table of a tunnel.
     /// - Parameters:
-    ///   - known: the number that its journal still lists.
-    ///   - journal: The journal before it was undone; `nil` if none existed. If it was damaged and no firewall exists, nothing
-    ///     names the tunnel's number. Then a rule counts if it has the form of a tunnel's rule, a number in the host's range that
-    ///     no other tunnel has, and a table without a route to an interface.
+    ///   - known: The number that the journal still lists.
+    ///   - journal: The journal before it was undone; `nil` if none existed. If it was damaged and no firewall exists,
+    ///     nothing names the tunnel's number. Then a rule counts if it has the form of a tunnel's rule, a number in the
+    ///     host's range that no other tunnel uses, and a table without a route to an interface.
     init(
         _ network: LinuxNetwork, name: String, journal: JournalLine.Contents?, others: Set<UInt32>
     ) throws(LinuxNetworkError) {
@@ -43,34 +43,34 @@ struct KernelRemains {
             if numbers.isEmpty, journal != nil { numbers = Self.orphans(present, found) }
         }
         numbers.subtract(others)
-        // The kernel deleted the tunnel's interface and its routes. A table that leads to an interface therefore belongs to another
-        // program, as the kernel's tables (253 to 255) do.
+        // The kernel deleted the tunnel's interface and its routes. A table with a route to an interface therefore
+        // belongs to another program, like the kernel's own tables (253 to 255).
         numbers = numbers.filter { number in
             !(253...255).contains(number) && !found.contains { $0.table == number && $0.kind == .unicast }
         }
         rules = present.filter { rule in
             if let mark = rule.mark, numbers.contains(mark) { return rule.isOfTunnel }
-            // The rule in front of a tunnel's.
+            // The rule directly before a tunnel's rule.
             return rule.mark == nil && rule.table == Route.mainTable && rule.suppressedPrefixLength != nil
                 && present.contains { other in
                     other.isOfTunnel && other.isIPv6 == rule.isIPv6 && other.priority == rule.priority + 1
                         && other.mark.map(numbers.contains) == true
                 }
         }
-        // A tunnel without rules has its routes in a table that the user named.
+        // A tunnel without rules has its routes in a table that the user chose.
         let ruled = Set(rules.compactMap(\.mark))
         routes = found.filter { ruled.contains($0.table) }
     }
 
-    /// The numbers of tunnels' rules whose tables lead nowhere.
+    /// Returns the numbers of tunnels' rules whose tables have no route to an interface.
     private static func orphans(_ rules: [PolicyRule], _ routes: [Route]) -> Set<UInt32> {
         Set(rules.filter(\.isOfTunnel).compactMap(\.mark)).filter { mark in
             RoutingNumbers.isInRange(mark) && !routes.contains { $0.table == mark && $0.kind == .unicast }
         }
     }
 
-    /// Removes it all, and tries everything.
-    /// - Returns: The removed parts, for people.
+    /// Removes everything. Continues after a failure.
+    /// - Returns: The removed parts, as text for users.
     /// - Throws: `.incompleteUndo`.
     func remove(keepingFirewall: Bool) throws(LinuxNetworkError) -> [String] {
         var (removed, failures): ([String], [String]) = ([], [])
@@ -82,7 +82,7 @@ struct KernelRemains {
                 failures.append("\(part) (\(error))")
             }
         }
-        // The firewall goes last, as in a journal.
+        // Remove the firewall last, as with a journal.
         for rule in rules {
             attempt("\(rule)") { () throws(LinuxNetworkError) in try network.undo(.rule(rule), .nothing) }
         }
@@ -100,7 +100,8 @@ struct KernelRemains {
 }
 
 extension PolicyRule {
-    /// Whether a tunnel makes such rules: for the packets without its mark, which is the number of its table too.
+    /// Whether the rule has the form of a tunnel's rule: it selects the packets without a mark, and either searches the
+    /// table with the number of that mark or refuses the packets.
     fileprivate var isOfTunnel: Bool {
         guard isInverted, let mark else { return false }
         return isProhibition ? table == 0 : table == mark && suppressedPrefixLength == nil
@@ -118,7 +119,7 @@ extension Route {
 }
 
 extension LinuxNetwork {
-    /// The marks of packets that a table's rules name.
+    /// The packet marks in a table's rules.
     fileprivate func marks(in table: String) throws(LinuxNetworkError) -> Set<UInt32> {
         let words = try listed(table).split(whereSeparator: \.isWhitespace)
         return Set(
@@ -127,7 +128,7 @@ extension LinuxNetwork {
 }
 
 extension LinuxPlatform {
-    /// Undoes the changes of a tunnel that does not run: those in its journal, then those that the kernel still has.
+    /// Undoes the changes of a tunnel that does not run: those in its journal, then those that remain in the kernel.
     static func undoRemains(
         _ name: String, _ directory: JournalDirectory, _ network: LinuxNetwork
     ) throws(LinuxNetworkError) -> [String] {
@@ -136,7 +137,7 @@ extension LinuxPlatform {
         var undone = try ChangeLedger.cleanUp(name: name, directory: directory, system: network)
         let (removed, hasLeft, isSettingUnknown) = try directory.lockedIfPossible {
             () throws(LinuxNetworkError) -> ([String], Bool, Bool) in
-            // A process has the interface, or has started since: the changes are in use.
+            // If the interface exists or a process has started meanwhile, the changes are in use.
             guard try network.netlink.link(named: name) == nil,
                 try directory.read(name)?.owner?.isAlive() != true
             else { return ([], false, false) }
@@ -147,12 +148,12 @@ extension LinuxPlatform {
                 remains = try KernelRemains(
                     network, name: name, journal: journal, others: Set(pending.compactMap(\.change.number)))
             } catch {
-                // Without the right to list tables, only the journal is known. A damaged one is not enough.
+                // Without permission to list tables, only the journal is known, and a damaged journal is not enough.
                 guard [EPERM, EACCES].contains(error.errno), isWhole || journal == nil else { throw error }
                 return ([], false, false)
             }
             let removed = try remains.remove(keepingFirewall: keeps)
-            // Rules by marks come with the setting, whose value before was in the journal only.
+            // Rules with marks need a kernel setting, and only the journal contained its previous value.
             let isUnknown =
                 !isWhole && !remains.rules.isEmpty
                 && !undone.contains { $0.hasPrefix(RoutingPlan.sourceValidation) }
@@ -182,8 +183,9 @@ extension LinuxPlatform {
     /// Whether the calling thread's network namespace has an interface of this name.
     package static func hasInterface(_ name: String) -> Bool { (try? RouteSocket().link(named: name)) != nil }
 
-    /// Whether the kernel has a tunnel's firewall table but not its interface, in the calling thread's network namespace: the
-    /// tunnel's process died and its files were deleted. `false` without the right to list tables.
+    /// Whether the kernel has a tunnel's firewall table but not its interface, in the calling thread's network
+    /// namespace. This means that the tunnel's process died and its files were deleted. Returns `false` without
+    /// permission to list tables.
     public static func hasRemains(name: String) -> Bool {
         do throws(LinuxNetworkError) {
             guard FileName.isInterface(name) else { return false }

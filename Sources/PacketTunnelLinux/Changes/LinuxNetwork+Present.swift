@@ -4,7 +4,7 @@
 import NetworkAddresses
 
 extension LinuxNetwork {
-    /// A route, as far as it decides about packets.
+    /// The part of a route that decides about packets.
     struct RouteState: Hashable {
         var key: ForeignRoute.Key
         var type: UInt8
@@ -21,7 +21,7 @@ extension LinuxNetwork {
         }
     }
 
-    /// The kernel's lists, each read when it is first needed.
+    /// The kernel's lists. Each is read when it is first needed.
     struct Present {
         let netlink: RouteSocket
         private var knownAddresses: Set<RouteSocket.Assignment>?
@@ -40,7 +40,7 @@ extension LinuxNetwork {
             }
         }
 
-        /// The MTU of each interface that is up, by the interface's number.
+        /// The MTU of each interface that is up, by interface index.
         var upLinks: [UInt32: Int] {
             mutating get throws(LinuxNetworkError) {
                 if let knownLinks { return knownLinks }

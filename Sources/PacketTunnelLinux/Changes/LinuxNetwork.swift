@@ -5,25 +5,26 @@ import CTunnelSystem
 import NetworkAddresses
 import PacketTunnel
 
-/// The network of this host, or of the network namespace that the calling thread is in. For that thread.
+/// The network of this host, or of the calling thread's network namespace. Only that thread may use it.
 package final class LinuxNetwork: NetworkSystem {
     /// Links, addresses, routes and rules.
     package let netlink: RouteSocket
     let resolver: ResolverControl
-    /// The listing of each loaded table by nft, read right after the load.
+    /// The listing of each table by nft, read immediately after the table was loaded.
     private var listings: [String: Listing] = [:]
 
-    /// The number of rules that each table had right after it was loaded.
+    /// The number of rules of each table, immediately after the table was loaded.
     private var ruleCounts: [String: Int] = [:]
     /// The settings that were not restored, since interfaces need them, until ``takeKeptForwarding()``.
     private var keptForwarding: [HostForwarding.Kept] = []
-    /// Called every few milliseconds while a program runs, on the same thread, to restore changes that need no program.
+    /// Called every few milliseconds, on the same thread, while a program runs. It restores changes that need no
+    /// program.
     var whileWaiting: (() -> Void)?
 
     private struct Listing {
         /// The loaded text.
         var body: String
-        /// The part of nft's listing that does not change while the table exists.
+        /// The part of nft's listing that stays constant while the table exists.
         var text: [UInt8]
     }
 
@@ -79,7 +80,7 @@ package final class LinuxNetwork: NetworkSystem {
 
     package func make(_ change: Change, _ previous: PreviousState) throws(LinuxNetworkError) {
         switch change {
-        // Its owner makes the interface.
+        // The owner of the descriptor creates the interface.
         case .interface, .number: break
         case .address(let address, let interface): try netlink.add(address, index: interface.index)
         case .link(let interface, let mtu): try netlink.bringUp(index: interface.index, mtu: mtu)
@@ -93,7 +94,7 @@ package final class LinuxNetwork: NetworkSystem {
         }
     }
 
-    /// Asks the manager of name servers, whose programs may take long.
+    /// Calls the manager of name servers. Its programs may take long.
     func askResolver<Value: Sendable>(
         _ body: @escaping @Sendable (ResolverControl) throws(LinuxNetworkError) -> Value
     ) throws(LinuxNetworkError) -> Value {
@@ -103,10 +104,10 @@ package final class LinuxNetwork: NetworkSystem {
             .wait(meanwhile: whileWaiting).get()
     }
 
-    /// The number of times that a table is loaded which another process deletes while nft runs.
+    /// The number of attempts to load a table that another process deletes while nft runs.
     private static let mostLoads = 3
 
-    /// Loads a table, and again if it is not whole once nft has listed it.
+    /// Loads a table. Repeats this if the table is not complete when nft lists it.
     private func load(_ table: FirewallTable) throws(LinuxNetworkError) {
         for number in 1...Self.mostLoads {
             do throws(LinuxNetworkError) {
@@ -118,7 +119,8 @@ package final class LinuxNetwork: NetworkSystem {
     }
 
     private func loadOnce(_ table: FirewallTable) throws(LinuxNetworkError) {
-        // The new table may have fewer rules than the present one. While nft runs, a table with any is not lost.
+        // The new table may have fewer rules than the present one. While nft runs, a table with at least one rule
+        // counts as present.
         if let count = ruleCounts[table.name] { ruleCounts[table.name] = min(count, 1) }
         try SystemProgram.required("nft").check(table.options, input: table.script, meanwhile: whileWaiting)
         let lost = LinuxNetworkError(.netlink(operation: "keep the firewall table \(table.name)"), errno: EBUSY)
@@ -127,19 +129,19 @@ package final class LinuxNetwork: NetworkSystem {
             ruleCounts[table.name] = count
         }
         let text = try listing(table.name, table.form)
-        // Another process has flushed it already, whole or in part: a table has each of its chains.
+        // Another process has already flushed the table, completely or in part: a complete table has all its chains.
         guard table.isWhole(in: text) else {
             listings[table.name] = nil
             throw lost
         }
-        // It may have been deleted since nft listed it.
+        // Another process may have deleted the table since nft listed it.
         if try lacksRules(table.name) { throw lost }
         listings[table.name] = Listing(body: table.body, text: Self.fixed(text, table.form))
     }
 
     package func undo(_ change: Change, _ previous: PreviousState) throws(LinuxNetworkError) {
         switch (change, previous) {
-        // The kernel deletes the interface with its descriptor.
+        // The kernel deletes the interface when its descriptor is closed.
         case (.interface, _), (.link, _), (.number, _): break
         case (.address(let address, let interface), _):
             try ignoring([EADDRNOTAVAIL, ENODEV]) { () throws(LinuxNetworkError) in
@@ -166,7 +168,7 @@ package final class LinuxNetwork: NetworkSystem {
             }
             try SmallFile.overwrite(path, with: Array(before.utf8))
         case (.firewall(let table), _):
-            // Without nft, which may have been removed, or not answer.
+            // This does not use nft, which may have been removed or may hang.
             try FirewallSocket()?.delete(table.name)
             (listings[table.name], ruleCounts[table.name]) = (nil, nil)
         case (.resolver, .resolver(let record)):
@@ -188,7 +190,7 @@ package final class LinuxNetwork: NetworkSystem {
         return missing
     }
 
-    /// Returns the table of this name as it is now, or `nil` if it does not exist. Later checks compare with this listing.
+    /// Returns the present table of this name, or `nil` if it does not exist. Later checks compare with this listing.
     func presentTable(_ name: String) throws(LinuxNetworkError) -> FirewallTable? {
         let listing = try listing(name)
         // table inet NAME { ... }
@@ -204,15 +206,16 @@ package final class LinuxNetwork: NetworkSystem {
     /// The text that nft lists for a table; empty if there is none.
     func listed(_ table: String) throws(LinuxNetworkError) -> String { try listing(table) }
 
-    /// Whether a table that was loaded is missing, or has fewer rules than it had then. Takes microseconds, and no program.
-    /// - Throws: The kernel's refusal to list the rules.
+    /// Whether a loaded table is missing or has fewer rules than when it was loaded. It takes microseconds and runs no
+    /// program.
+    /// - Throws: The error of the kernel if it refuses to list the rules.
     package func lacksRules(_ name: String) throws(LinuxNetworkError) -> Bool {
         guard let wanted = ruleCounts[name] else { return false }
         guard let count = try FirewallSocket()?.ruleCount(of: name) else { return true }
         return count < wanted
     }
 
-    /// Whether a table exists that refuses packets in each of the chains through which packets leave.
+    /// Whether the table exists and blocks packets in each of the chains for outgoing packets.
     func holdsBack(_ name: String) throws(LinuxNetworkError) -> Bool {
         let text = try listing(name)
         guard !text.isEmpty else {
@@ -230,7 +233,7 @@ package final class LinuxNetwork: NetworkSystem {
         case .link(let interface, let mtu): try present.upLinks[interface.index] == mtu
         case .route(let route): try present.routes(isIPv6: route.destination.isIPv6).contains(RouteState(route))
         case .rule(let rule): try present.rules(isIPv6: rule.isIPv6).contains(rule)
-        // With an interface its settings go, and there is nothing to hold on to.
+        // The settings of an interface disappear with it, and need no repair then.
         case .setting(let path, let value): try SmallFile.text(path) ?? value == value
         case .firewall(let table): try isLoaded(table)
         case .interface, .resolver, .number: true
@@ -238,12 +241,12 @@ package final class LinuxNetwork: NetworkSystem {
     }
 
     private func isLoaded(_ table: FirewallTable) throws(LinuxNetworkError) -> Bool {
-        // The elements of maps change without a load of the table.
+        // The elements of maps change without loading the table again.
         guard let loaded = listings[table.name], table.form == .json || loaded.body == table.body else { return false }
         return Self.fixed(try listing(table.name, table.form), table.form) == loaded.text
     }
 
-    /// The part of a listing that does not change while the table exists.
+    /// Returns the part of a listing that stays constant while the table exists.
     private static func fixed(_ text: String, _ form: FirewallTable.Form) -> [UInt8] {
         form == .json ? TableListing(text).fixed : Array(text.utf8)
     }
@@ -255,7 +258,8 @@ package final class LinuxNetwork: NetworkSystem {
         return (listing, listings[table]?.text == listing.fixed)
     }
 
-    /// The number of the firewall's last transaction, of any process; `nil` if it is not known. Takes microseconds, and no program.
+    /// The number of the firewall's last transaction by any process; `nil` if it is not known. It takes microseconds
+    /// and runs no program.
     package func firewallGeneration() throws(LinuxNetworkError) -> UInt32? { try FirewallSocket()?.generation() }
 
     /// Returns nft's listing of a table without counters; empty if the table does not exist.
@@ -271,7 +275,7 @@ package final class LinuxNetwork: NetworkSystem {
     private func restore(_ before: ForeignRoute, inPlaceOf ours: Route) throws(LinuxNetworkError) {
         let key = before.key
         let present = try netlink.routes(isIPv6: ours.destination.isIPv6).first { $0.key == key }
-        // A third one made its own since.
+        // A third process has set its own route since.
         if let present, present.wayOut != ours.interface { return }
         let lost = [ENODEV, ENETUNREACH, EHOSTUNREACH, ENETDOWN, EINVAL]
         try ignoring(lost) { () throws(LinuxNetworkError) in try netlink.restore(before) }

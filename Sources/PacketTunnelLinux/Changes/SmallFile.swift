@@ -5,15 +5,15 @@ import CTunnelSystem
 import TunnelIO
 import TunnelSystem
 
-/// Files that are read and written whole: journals, kernel settings, /etc/resolv.conf.
+/// Files that are read and written as a whole: journals, kernel settings, /etc/resolv.conf.
 package enum SmallFile {
-    /// The most that is read.
+    /// The maximum number of bytes to read.
     static let limit = 4 << 20
 
     /// Reads a file. Returns `nil` if it does not exist.
     /// - Throws: `EFBIG` for more than `limit` bytes; `ELOOP` for a symbolic link to itself.
     static func read(_ path: String, limit: Int = Self.limit) throws(LinuxNetworkError) -> [UInt8]? {
-        // Opening a named pipe in its place must not block.
+        // If a named pipe has this path, opening it must not block.
         let number = SystemCall.open(path, O_RDONLY | O_NONBLOCK)
         guard number >= 0 else {
             if errno == ENOENT || errno == ENOTDIR || errno == ESRCH { return nil }
@@ -32,7 +32,7 @@ package enum SmallFile {
         return String(text.drop { $0.isWhitespace }.reversed().drop { $0.isWhitespace }.reversed())
     }
 
-    /// Overwrites the contents of an existing file in place: its inode stays the same.
+    /// Overwrites an existing file in place, so that its inode stays the same.
     static func overwrite(_ path: String, with bytes: [UInt8]) throws(LinuxNetworkError) {
         let number = SystemCall.open(path, O_WRONLY | O_TRUNC)
         guard number >= 0 else { throw LinuxNetworkError(.kernelSetting(path: path), errno: errno) }

@@ -4,12 +4,12 @@
 package import NetworkAddresses
 package import PacketTunnel
 
-/// The firewall of a tunnel. It blocks packets that bypass the tunnel's routes (``LeakPolicy``), and packets from the local
-/// network to the tunnel's addresses that do not arrive through the tunnel.
+/// The firewall of a tunnel. It blocks packets that bypass the tunnel's routes (``LeakPolicy``), and packets from the
+/// local network to the tunnel's addresses that do not arrive through the tunnel.
 ///
-/// It is one table of nftables. It decides about packets when they leave the host, forwarded ones as well, and refuses the
-/// host's own packets where they are created, so that programs get an error immediately. No firewall of this kind sees
-/// sockets that create frames themselves (`AF_PACKET`), as some DHCP clients do.
+/// It is one nftables table. It filters outgoing packets, including forwarded ones. It rejects the host's own packets
+/// where they are created, so that programs get an error immediately. It cannot filter the frames of raw sockets
+/// (`AF_PACKET`), which some DHCP clients use.
 package struct LeakGuard: Hashable, Sendable {
     /// The tunnel.
     package var name: String
@@ -39,8 +39,8 @@ package struct LeakGuard: Hashable, Sendable {
         self.routesByMark = routesByMark
     }
 
-    /// The name of the table, unique for each tunnel. Two characters that interface names may contain are not valid in table
-    /// names; an escape character that interface names cannot contain precedes their replacement.
+    /// Returns the name of the table, which is unique for each tunnel. Interface names may contain two characters that
+    /// table names may not. Each is replaced, preceded by an escape character that interface names cannot contain.
     package static func tableName(_ name: String) -> String {
         "culvert_"
             + name.map { character in
@@ -53,11 +53,11 @@ package struct LeakGuard: Hashable, Sendable {
             .joined()
     }
 
-    /// The leak policy of a tunnel whose table nft lists like this.
+    /// Returns the leak policy of a tunnel from nft's listing of its table.
     static func policy(in listing: String) -> LeakPolicy {
         let lines = listing.split(separator: "\n").map { $0.drop { $0.isWhitespace } }
         guard lines.contains(where: { $0.hasPrefix("type filter hook forward ") }) else { return .routeBased }
-        // A refusal without a condition on the destination.
+        // Only `everything` rejects packets regardless of their destination.
         return lines.contains { $0.hasPrefix("counter ") } ? .everything : .enforcedRoutes
     }
 
@@ -79,7 +79,7 @@ package struct LeakGuard: Hashable, Sendable {
             (settings?.allowsLocalNetwork == true ? localNetworks + Self.linkScope : [])
             + (settings?.allowedNetworks ?? [])
         text += Self.set("local4", local, isIPv6: false) + Self.set("local6", local, isIPv6: true)
-        // DHCP leases are renewed even if the local network is not reached directly.
+        // DHCP leases are renewed even if the local network is not allowed.
         let servers = localNetworks + Self.leaseServers
         text += Self.set("dhcp4", servers, isIPv6: false) + Self.set("dhcp6", servers, isIPv6: true)
         if policy.refusesTunnelledOnly {
@@ -88,12 +88,12 @@ package struct LeakGuard: Hashable, Sendable {
         }
         text += Self.chain("own", own) + Self.chain("beside", beside(local))
         let judged = ["jump own", "jump beside"]
-        // The chain runs before other address translation on output, and after all routing.
+        // The chain runs before other address translation of outgoing packets, and after all routing.
         text += Self.chain(
             "output",
             ["type filter hook output priority filter; policy accept;"] + judged
                 + refused.map { "\($0)counter reject with icmpx admin-prohibited" })
-        // None of the host's own exceptions applies to forwarded packets.
+        // The exceptions for the host's own packets do not apply to forwarded packets.
         text += Self.chain(
             "forwarding",
             [
@@ -106,7 +106,8 @@ package struct LeakGuard: Hashable, Sendable {
         return text
     }
 
-    /// The rules for the host's own packets: to itself, into the tunnel, to the tunnel's server, and for its links.
+    /// The rules that allow the host's own packets: within the host, into the tunnel, to the tunnel's server, and for
+    /// its links.
     private var own: [String] {
         [
             "oifname \"lo\" accept",
@@ -121,10 +122,10 @@ package struct LeakGuard: Hashable, Sendable {
         ]
     }
 
-    /// The rules for networks that are reached outside the tunnel.
+    /// The rules that allow networks outside the tunnel.
     private func beside(_ local: [IPPrefix]) -> [String] {
         var rules: [String] = []
-        // Lookups may not go to name servers of the local network either.
+        // DNS queries may not be sent to name servers of the local network either.
         if policy.refusesAllLookups || asksTunnelForAllNames { rules += Self.lookups.map { $0 + "return" } }
         if local.contains(where: { !$0.isIPv6 }) { rules.append("ip daddr @local4 accept") }
         if local.contains(where: \.isIPv6) { rules.append("ip6 daddr @local6 accept") }
@@ -133,13 +134,13 @@ package struct LeakGuard: Hashable, Sendable {
 
     private static let lookups = ["udp dport { 53, 853 } ", "tcp dport { 53, 853 } "]
 
-    /// The firewall cannot see the name in a lookup.
+    /// Whether all DNS queries belong to the tunnel. The firewall cannot see the name in a query.
     private var asksTunnelForAllNames: Bool {
         guard let dns = settings?.dns else { return false }
         return !dns.servers.isEmpty && dns.matchDomains.isEmpty
     }
 
-    /// The rules that precede the verdict for refused packets.
+    /// The conditions of the rules that reject packets.
     private var refused: [String] {
         guard policy.refusesTunnelledOnly else { return [""] }
         var matches: [String] = []
@@ -148,9 +149,9 @@ package struct LeakGuard: Hashable, Sendable {
         return matches + (asksTunnelForAllNames ? Self.lookups : [])
     }
 
-    /// Destinations that no router forwards: groups, broadcasts, and link-local addresses of IPv6. Some routers forward
-    /// link-local addresses of IPv4 (clouds answer at one of them), so these count only if the host has such an address
-    /// itself.
+    /// Destinations that no router forwards: multicast groups, broadcast, and IPv6 link-local addresses. Some routers
+    /// forward IPv4 link-local addresses (clouds provide services there), so these count only if the host itself has
+    /// such an address.
     private static let linkScope = [
         "224.0.0.0/24", "255.255.255.255/32", "fe80::/10", "ff02::/16",
     ].compactMap { try? IPPrefix($0) }
@@ -160,8 +161,8 @@ package struct LeakGuard: Hashable, Sendable {
 
     // MARK: - Spoofing
 
-    /// As in wg-quick(8): packets for the tunnel's addresses must arrive through the tunnel; and answers to the tunnel's own
-    /// packets get its mark, by which the kernel accepts their source.
+    /// The chains against spoofing, as in wg-quick(8). Packets to the tunnel's addresses must arrive through the
+    /// tunnel. Answers to the tunnel's own packets get its mark, so that the kernel accepts their source.
     private var spoofingChains: String {
         let drops = (settings?.addresses ?? []).map { address in
             "iifname != \"\(name)\" \(address.isIPv6 ? "ip6" : "ip") daddr \(address.address) "
@@ -188,7 +189,7 @@ package struct LeakGuard: Hashable, Sendable {
         "  chain \(name) {\n" + lines.map { "    \($0)\n" }.joined() + "  }\n"
     }
 
-    /// A set of the prefixes of a family; nothing without any.
+    /// Returns a set of the prefixes of one family, or an empty text if there are none.
     private static func set(_ name: String, _ prefixes: [IPPrefix], isIPv6: Bool) -> String {
         let elements = prefixes.filter { $0.isIPv6 == isIPv6 }.map(\.description)
         guard !elements.isEmpty else { return "" }

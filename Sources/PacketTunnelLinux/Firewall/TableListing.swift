@@ -3,9 +3,9 @@
 
 /// The parsed listing of a table, which may have thousands of chains.
 package struct TableListing: Hashable, Sendable {
-    /// All but the chains that their owner makes and takes away while the table stays (``FirewallTable/ownedChains``).
+    /// The listing without the chains that are added and removed while the table stays (``FirewallTable/ownedChains``).
     package private(set) var fixed: [UInt8] = []
-    /// Those chains: of each name its lines.
+    /// The lines of each of those chains, by chain name.
     package private(set) var owned: [String: [UInt8]] = [:]
 
     /// - Parameter text: The output of `nft list table`.
@@ -34,8 +34,8 @@ package struct TableListing: Hashable, Sendable {
     private static let opening = Array("\tchain \(FirewallTable.ownedChains)".utf8)
     private static let closing = Array("\t}".utf8)
 
-    /// Returns the number of rules of a chain: nft prints each rule on one line, between the first and the last line of the
-    /// chain.
+    /// Returns the number of rules of a chain. nft prints each rule on one line, between the first and the last line of
+    /// the chain.
     package func ruleCount(_ chain: String) -> Int {
         max((owned[chain]?.count { $0 == UInt8(ascii: "\n") } ?? 0) - 2, 0)
     }

@@ -5,12 +5,13 @@ import CTunnelSystem
 package import NetworkAddresses
 import TunnelSystem
 
-/// A netlink socket for requests about tracked connections in the network namespace of the calling thread. For one thread at a time.
+/// A netlink socket for requests about tracked connections in the calling thread's network namespace. Only one thread
+/// at a time may use it.
 ///
 /// Sources: linux/netfilter/nfnetlink_conntrack.h and net/netfilter/nf_conntrack_netlink.c.
 package final class ConnectionSocket {
     private let socket: NetlinkSocket
-    /// The socket for deletions, which are made while the other one lists.
+    /// The socket for deletions, which happen while the other socket lists connections.
     private let deletions: NetlinkSocket
 
     package init() throws(LinuxNetworkError) {
@@ -36,9 +37,9 @@ package final class ConnectionSocket {
         static let id: UInt16 = 12
         static let zone: UInt16 = 18
         static let filter: UInt16 = 25
-        /// The attribute of a tuple that has its addresses.
+        /// The attribute with the addresses of a tuple.
         static let addresses: UInt16 = 1
-        /// The sources among the addresses of a tuple.
+        /// The attributes with the source address of a tuple.
         static let source4: UInt16 = 1
         static let source6: UInt16 = 3
         /// The attributes of a filter: the parts of each tuple that the kernel compares.
@@ -47,29 +48,30 @@ package final class ConnectionSocket {
         static let isNested: UInt16 = 0x8000
     }
 
-    /// `CTA_FILTER_F_CTA_IP_SRC` of nf_conntrack_netlink.c: the source of a tuple is compared.
+    /// `CTA_FILTER_F_CTA_IP_SRC` of nf_conntrack_netlink.c: compare the source of a tuple.
     private static let comparesSource: UInt32 = 1
 
-    /// One connection: what identifies it.
+    /// The identity of a connection.
     private struct Connection {
         var tuple: [UInt8]
         var zone: [UInt8]?
         var id: [UInt8]?
     }
 
-    /// The number of addresses for which the kernel searches by itself: it compares all connections for each.
+    /// The maximum number of addresses for which the kernel filters. For each address it compares all connections.
     private static let fewAddresses = 4
 
-    /// The outcome of deletions.
+    /// The result of deletions.
     private struct Outcome {
         var count = 0
         var failure: LinuxNetworkError?
     }
 
-    /// Deletes the connections that an address of these networks began or accepted, in front of or behind a translation. All are
-    /// tried. Each is deleted as it is listed, so the memory does not depend on their number, or on that of the host's.
-    /// - Parameter kept: Addresses that count as outside of `networks`, unless `networks` names them themselves.
-    /// - Returns: The number of deleted connections, and the error of the first that was not deleted.
+    /// Deletes the connections that an address of these networks began or accepted, before or after address
+    /// translation. Continues after a failure. It deletes each connection as it is listed, so the memory does not
+    /// depend on the number of connections.
+    /// - Parameter kept: Addresses that do not belong to `networks` unless `networks` contains exactly them.
+    /// - Returns: The number of deleted connections, and the first error of a deletion.
     /// - Throws: The error of the kernel's list.
     @discardableResult
     package func deleteConnections(
@@ -83,7 +85,7 @@ package final class ConnectionSocket {
         return (outcome.count, outcome.failure)
     }
 
-    /// Whether the kernel lacks the operation that failed.
+    /// Whether the error means that the kernel lacks the operation.
     package static func isUnsupported(_ error: LinuxNetworkError) -> Bool {
         [EINVAL, EOPNOTSUPP, EPROTONOSUPPORT, EAFNOSUPPORT].contains(error.errno)
     }
@@ -114,8 +116,8 @@ package final class ConnectionSocket {
         _ networks: [IPPrefix], _ request: NetlinkRequest, _ outcome: inout Outcome
     ) throws(LinuxNetworkError) {
         for network in networks {
-            // The source of one tuple is the end that began, and that of the other is the end that answers. A kernel before 5.8 does not
-            // know the filter, and lists all.
+            // The source of the original tuple is the end that began, and the source of the reply tuple is the end that
+            // answers. A kernel before 5.8 ignores the filter and lists all connections.
             for (tuple, flags) in [
                 (Attribute.originalTuple, Attribute.originalFlags), (Attribute.replyTuple, Attribute.replyFlags),
             ] {
@@ -148,7 +150,7 @@ package final class ConnectionSocket {
         }
     }
 
-    /// A request for connections with this address as the source of a tuple.
+    /// Returns a request for connections with this address as the source of a tuple.
     private static func filtered(
         _ request: NetlinkRequest, _ address: IPAddress, _ tuple: UInt16, _ flags: UInt16
     ) -> NetlinkRequest {
@@ -162,7 +164,7 @@ package final class ConnectionSocket {
         return filtered
     }
 
-    /// The addresses of both ends, in front of and behind a translation.
+    /// Returns the addresses of both ends, before and after address translation.
     private static func addresses(_ attributes: NetlinkAttributes) -> [IPAddress] {
         [Attribute.originalTuple, Attribute.replyTuple].flatMap { kind in
             attributes.nested(kind)?.nested(Attribute.addresses)?.values.compactMap { IPAddress(bytes: $0) } ?? []
@@ -174,7 +176,7 @@ package final class ConnectionSocket {
         var request = NetlinkRequest(type: Message.delete, body: Self.header(isIPv6: isIPv6))
         request.append(Attribute.originalTuple | Attribute.isNested, connection.tuple)
         if let zone = connection.zone { request.append(Attribute.zone, zone) }
-        // Without it, a new connection with the same ends could be deleted.
+        // Without the ID, a new connection with the same ends could be deleted.
         if let id = connection.id { request.append(Attribute.id, id) }
         do throws(SystemError) {
             _ = try deletions.exchange(request, "delete a tracked connection")

@@ -4,9 +4,9 @@
 import CTunnelSystem
 import TunnelSystem
 
-/// A netlink socket for requests about tables of nftables in the network namespace of the calling thread. It answers in
-/// microseconds and needs no program, so a table can be looked for and deleted even if nft is missing or does not answer.
-/// For one thread at a time.
+/// A netlink socket for requests about nftables tables in the calling thread's network namespace. It answers in
+/// microseconds and needs no program, so a table can be found and deleted even if nft is missing or hangs. Only one
+/// thread at a time may use it.
 ///
 /// Sources: linux/netfilter/nfnetlink.h and nf_tables.h.
 final class FirewallSocket {
@@ -44,7 +44,7 @@ final class FirewallSocket {
     private static let nameAttribute: UInt16 = 1
     /// `NFTA_GEN_ID`, whose value is big-endian.
     private static let generationAttribute: UInt16 = 1
-    /// The answers of a kernel that has no nf_tables.
+    /// The errors of a kernel without nf_tables.
     private static let unsupported = [EOPNOTSUPP, EPROTONOSUPPORT, EAFNOSUPPORT]
 
     /// The names of the tables of the family `inet`.
@@ -52,13 +52,14 @@ final class FirewallSocket {
         try names(Message.getTable, answer: Message.newTable, "list the firewall tables")
     }
 
-    /// The number of rules in a table of the family `inet`; `nil` if there is no such table.
+    /// Returns the number of rules in a table of the family `inet`; `nil` if the table does not exist.
     func ruleCount(of table: String) throws(LinuxNetworkError) -> Int? {
         guard try tables().contains(table) else { return nil }
         return try names(Message.getRule, answer: Message.newRule, "list the firewall rules").count { $0 == table }
     }
 
-    /// The number of the last transaction of any process, in any table; `nil` if the kernel does not report it. Each transaction adds 1.
+    /// Returns the number of the last transaction of any process in any table; `nil` if the kernel does not report it.
+    /// Each transaction adds 1.
     func generation() throws(LinuxNetworkError) -> UInt32? {
         let request = NetlinkRequest(type: Message.getGeneration, body: Self.header)
         do throws(SystemError) {
@@ -72,7 +73,7 @@ final class FirewallSocket {
         }
     }
 
-    /// Deletes a table of the family `inet` with its contents. Does nothing if there is no such table.
+    /// Deletes a table of the family `inet` with its contents, if it exists.
     func delete(_ table: String) throws(LinuxNetworkError) {
         var request = NetlinkRequest(type: Message.deleteTable, body: Self.header)
         request.append(Self.nameAttribute, table)
@@ -87,7 +88,7 @@ final class FirewallSocket {
         }
     }
 
-    /// The number of attempts to read a list without a change in between.
+    /// The number of attempts to read a list that changes while it is read.
     private static let mostLists = 16
 
     private func names(_ type: UInt16, answer: UInt16, _ operation: String) throws(LinuxNetworkError) -> [String] {

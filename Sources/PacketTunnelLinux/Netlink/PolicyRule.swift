@@ -4,21 +4,21 @@
 import CTunnelSystem
 import TunnelSystem
 
-/// A policy rule: which packets a routing table is for (ip-rule(8)).
+/// A policy rule: it selects the routing table for some packets (ip-rule(8)).
 package struct PolicyRule: Hashable, Sendable, Codable, CustomStringConvertible {
     /// Whether the rule is for IPv6 rather than IPv4.
     package var isIPv6: Bool
     /// The preference: the kernel evaluates rules in ascending order.
     package var priority: UInt32
-    /// The table that is searched; zero if packets are refused (``isProhibition``).
+    /// The table to search; 0 if the rule refuses packets (``isProhibition``).
     package var table: UInt32
-    /// The mark of the packets it is for; `nil` for all packets.
+    /// The mark of the packets that the rule selects; `nil` for all packets.
     package var mark: UInt32?
-    /// Whether it is for the packets without the mark.
+    /// Whether the rule selects the packets without the mark instead.
     package var isInverted: Bool
-    /// Matches of the table with at most this many bits are ignored; `nil` for none.
+    /// The prefix length up to which matches in the table are ignored; `nil` to ignore none.
     package var suppressedPrefixLength: UInt32?
-    /// Whether packets are refused, and no table asked.
+    /// Whether the rule refuses packets instead of searching a table.
     package var isProhibition = false
 
     package init(
@@ -33,7 +33,7 @@ package struct PolicyRule: Hashable, Sendable, Codable, CustomStringConvertible 
         self.suppressedPrefixLength = suppressedPrefixLength
     }
 
-    /// Refuses the packets of a family without the mark that no rule before it has a way for.
+    /// Returns a rule that refuses the packets of a family without the mark, if no earlier rule routes them.
     static func prohibition(isIPv6: Bool, priority: UInt32, mark: UInt32) -> PolicyRule {
         var rule = PolicyRule(isIPv6: isIPv6, priority: priority, table: 0, mark: mark, isInverted: true)
         rule.isProhibition = true
@@ -68,9 +68,9 @@ package struct PolicyRule: Hashable, Sendable, Codable, CustomStringConvertible 
     private static let toTable: UInt8 = 1
     private static let noAction: UInt8 = 3
     private static let prohibit: UInt8 = 8
-    /// The rule of VRF devices, `FRA_L3MDEV`, whose packets a tunnel does not take.
+    /// The rule of VRF devices, `FRA_L3MDEV`. A tunnel does not take their packets.
     private static let vrfDevice: UInt16 = 19
-    /// Conditions on packets other than addresses and the mark: interfaces, tunnel ID, users, protocol and ports.
+    /// Conditions other than addresses and the mark: interfaces, tunnel ID, users, protocol and ports.
     private static let conditions: Set<UInt16> = [3, 12, 17, 20, 22, 23, 24]
 
     /// The message that makes or deletes the rule.
@@ -97,8 +97,8 @@ package struct PolicyRule: Hashable, Sendable, Codable, CustomStringConvertible 
     struct Found: Hashable {
         var rule: PolicyRule
         var isWhole: Bool
-        /// Whether the rule may keep packets from the rules after it: it asks a table other than that of the host's own addresses,
-        /// continues at another rule, or refuses packets.
+        /// Whether the rule may divert packets from later rules: it searches a table other than that of the host's own
+        /// addresses, continues at another rule, or refuses packets.
         var divertsPackets: Bool
         /// Whether the rule applies to all packets, or to all without a mark.
         var isForAllPackets: Bool
@@ -120,7 +120,7 @@ package struct PolicyRule: Hashable, Sendable, Codable, CustomStringConvertible 
             isIPv6: family == UInt8(AF_INET6), priority: attributes.number(Attribute.priority) ?? 0,
             table: attributes.number(Attribute.table) ?? UInt32(shortTable),
             mark: attributes.number(Attribute.mark), isInverted: flags & inverted != 0,
-            // The kernel says "none" as minus one.
+            // The kernel encodes "none" as -1.
             suppressedPrefixLength: suppressed == .max ? nil : suppressed)
         rule.isProhibition = action == prohibit
         let lengths = body[1] | body[2] | body[3]

@@ -6,15 +6,15 @@ package import NetworkAddresses
 import PacketTunnel
 import TunnelSystem
 
-/// An entry of a routing table, as far as a tunnel makes any (ip-route(8)).
+/// A routing table entry of the kinds that a tunnel makes (ip-route(8)).
 package struct Route: Hashable, Sendable, Codable, CustomStringConvertible {
     /// The treatment of packets.
     package enum Kind: String, Sendable, Codable, CaseIterable {
-        /// They go out of the interface.
+        /// Packets are sent through the interface.
         case unicast
         /// The search continues with the next policy rule, as if this table had no match.
         case `throw`
-        /// They are refused.
+        /// Packets are refused.
         case unreachable
 
         /// `RTN_UNICAST` and its like.
@@ -31,11 +31,11 @@ package struct Route: Hashable, Sendable, Codable, CustomStringConvertible {
     package var destination: IPPrefix
     /// The treatment of packets to the destination.
     package var kind: Kind
-    /// The number of the interface through which packets leave; zero if they do not leave.
+    /// The index of the interface to send packets through; 0 if packets are not sent.
     package var interface: UInt32
     /// The routing table's number.
     package var table: UInt32
-    /// The lower, the more it is preferred among routes to the same destinations.
+    /// The metric: of the routes to the same destinations, the one with the lowest metric is used.
     package var metric: UInt32
 
     /// The number of the main table, the default of routes.
@@ -51,7 +51,7 @@ package struct Route: Hashable, Sendable, Codable, CustomStringConvertible {
         self.kind = kind
         self.interface = interface
         self.table = table
-        // The highest priority: the kernel treats an IPv6 metric of zero as 1024.
+        // Use the most preferred metric. The kernel treats an IPv6 metric of 0 as 1024.
         self.metric = metric ?? (destination.isIPv6 ? 1 : 0)
     }
 
@@ -76,12 +76,12 @@ package struct Route: Hashable, Sendable, Codable, CustomStringConvertible {
     }
 
     static let fixedLength = 12
-    /// `RTPROT_BOOT`, what ip(8) gives too.
+    /// `RTPROT_BOOT`, which ip(8) uses too.
     private static let bootProtocol: UInt8 = 3
 
     /// The message that makes or deletes the route.
     func request(type: UInt16, flags: UInt16) -> NetlinkRequest {
-        // Scope: link for a unicast route of IPv4 without a gateway; the kernel ignores it for others.
+        // The scope is `link` for a unicast IPv4 route without a gateway. The kernel ignores it for others.
         let scope: UInt8 = kind == .unicast && !destination.isIPv6 ? 253 : 0
         var request = NetlinkRequest(
             type: type, flags: flags,
@@ -97,7 +97,7 @@ package struct Route: Hashable, Sendable, Codable, CustomStringConvertible {
     }
 }
 
-/// A route of another program, with everything that the kernel reported, so that it can be restored exactly.
+/// Another program's route, with everything that the kernel reported, so that it can be restored exactly.
 package struct ForeignRoute: Hashable, Sendable, Codable {
     /// The body of the kernel's message about it: `struct rtmsg` and attributes.
     package var body: [UInt8]
@@ -144,13 +144,13 @@ package struct ForeignRoute: Hashable, Sendable, Codable {
             metric: attributes.number(Route.Attribute.metric) ?? 0, typeOfService: service)
     }
 
-    /// The interface that it leaves by; zero for several or none.
+    /// The interface of the route; 0 if it has several or none.
     var interface: UInt32 {
         NetlinkReader(bytes: body).attributes(from: Route.fixedLength).number(Route.Attribute.interface) ?? 0
     }
 
-    /// The interface through which packets leave; zero if they do not leave, though the kernel names the loopback interface
-    /// for some of these routes.
+    /// The interface to send packets through; 0 if packets are not sent, even though the kernel lists the loopback
+    /// interface for some of these routes.
     var wayOut: UInt32 { type == Route.Kind.unicast.number ? interface : 0 }
 
     /// The gateway, or `nil` if destinations are on the link.
@@ -162,13 +162,13 @@ package struct ForeignRoute: Hashable, Sendable, Codable {
     /// `RTN_UNICAST` and its like.
     var type: UInt8 { NetlinkReader(bytes: body).number(at: 7, as: UInt8.self) ?? 0 }
 
-    /// Whether the kernel cached it for one destination, so that it is not an entry of a table.
+    /// Whether the kernel cached the route for one destination. Then it is not a table entry.
     var isCached: Bool { (NetlinkReader(bytes: body).number(at: 8, as: UInt32.self) ?? 0) & 0x200 != 0 }
 
-    /// The message that makes the route again, in place of one with the same key.
+    /// The message that restores the route, and replaces one with the same key.
     var restoration: NetlinkRequest {
         var fixed = Array(body.prefix(Route.fixedLength))
-        // RTNH_F_DEAD, RTNH_F_LINKDOWN and similar flags are the kernel's findings, not part of the request.
+        // RTNH_F_DEAD, RTNH_F_LINKDOWN and similar flags describe the kernel's state and do not belong in a request.
         if fixed.count == Route.fixedLength { fixed[8] &= 0x04 }
         var request = NetlinkRequest(
             type: Netlink.newRoute, flags: Netlink.create | Netlink.replace | Netlink.acknowledge, body: fixed)

@@ -16,7 +16,7 @@ extension RouteSocket {
         package var isUp: Bool
         package var isLoopback: Bool
         package var mtu: Int
-        /// Its hardware type, by the numbers of linux/if_arp.h: 1 is Ethernet and compatible hardware.
+        /// The hardware type, as a number of linux/if_arp.h: 1 is Ethernet and compatible hardware.
         package var hardware: UInt16
         /// The driver of a virtual interface, such as `bridge` or `veth`; `nil` for hardware.
         package var kind: String?
@@ -73,25 +73,25 @@ extension RouteSocket {
     }
 
     private static let familiesAttribute: UInt16 = 26
-    /// `IFLA_INET6_ADDR_GEN_MODE` of `AF_INET6`, and there `IN6_ADDR_GEN_MODE_NONE`, as attributes in one another.
+    /// `IFLA_INET6_ADDR_GEN_MODE` of `AF_INET6` with the value `IN6_ADDR_GEN_MODE_NONE`, as nested attributes.
     private static let noGeneratedAddress: [UInt8] =
         NetlinkRequest.bytes(UInt16(12)) + NetlinkRequest.bytes(UInt16(AF_INET6))
         + NetlinkRequest.bytes(UInt16(5)) + NetlinkRequest.bytes(UInt16(8)) + [1, 0, 0, 0]
 
-    /// Brings a tunnel's interface up, after giving it this MTU.
+    /// Sets the MTU of a tunnel's interface and brings it up.
     ///
-    /// As on the kernel's own WireGuard it has no link-local address: from one the kernel would ask routers, and so keep an idle
-    /// tunnel busy.
+    /// Like the kernel's own WireGuard interfaces, it gets no link-local address. With one the kernel would send router
+    /// solicitations, and so keep an idle tunnel busy.
     package func bringUp(index: UInt32, mtu: Int?) throws(LinuxNetworkError) {
         var quiet = Self.linkRequest(type: Netlink.newLink, index: index)
         quiet.append(Self.familiesAttribute, Self.noGeneratedAddress)
-        // Without IPv6 the setting does not exist.
+        // The setting does not exist without IPv6.
         let isQuiet = (try? perform(quiet, "keep interface \(index) quiet")) != nil
         var request = Self.linkRequest(type: Netlink.newLink, index: index, flags: 1, change: 1)
         if let mtu { request.append(LinkAttribute.mtu, UInt32(clamping: mtu)) }
         try perform(request, "bring up interface \(index)\(mtu.map { " with an MTU of \($0)" } ?? "")")
         guard !isQuiet else { return }
-        // The MTU was too small for IPv6 before. Now the kernel enables IPv6 and adds a link-local address.
+        // Before, the MTU was too small for IPv6. Now the kernel enables IPv6 and adds a link-local address.
         try? perform(quiet, "keep interface \(index) quiet")
         for address in try addresses(index: index) where address.isIPv6 && address.address.isLinkLocal {
             try remove(address, index: index)
@@ -101,7 +101,7 @@ extension RouteSocket {
     private static let addressAttribute: UInt16 = 1
     private static let localAttribute: UInt16 = 2
     private static let addressFlagsAttribute: UInt16 = 8
-    /// `IFA_F_NODAD`: no other host on a tunnel's link can have the address.
+    /// `IFA_F_NODAD`: no duplicate address detection, because no other host on a tunnel's link can have the address.
     private static let noDuplicateDetection: UInt32 = 0x02
 
     private func addressRequest(_ address: InterfaceAddress, index: UInt32, type: UInt16) -> NetlinkRequest {
@@ -114,20 +114,20 @@ extension RouteSocket {
         return request
     }
 
-    /// Gives an interface an address.
+    /// Adds an address to an interface.
     package func add(_ address: InterfaceAddress, index: UInt32) throws(LinuxNetworkError) {
         try perform(
             addressRequest(address, index: index, type: Netlink.newAddress), "add \(address) to interface \(index)")
     }
 
-    /// Takes an address from an interface.
+    /// Removes an address from an interface.
     package func remove(_ address: InterfaceAddress, index: UInt32) throws(LinuxNetworkError) {
         try perform(
             addressRequest(address, index: index, type: Netlink.deleteAddress),
             "remove \(address) from interface \(index)")
     }
 
-    /// An address that an interface has.
+    /// An address of an interface.
     package struct Assignment: Hashable, Sendable {
         /// The interface's number.
         package var interface: UInt32
@@ -159,7 +159,7 @@ extension RouteSocket {
 // MARK: - Routes and rules
 
 extension RouteSocket {
-    /// Makes a route, in place of one to the same destinations with the same metric in the same table.
+    /// Adds a route, and replaces one with the same destination, metric and table.
     package func replace(_ route: Route) throws(LinuxNetworkError) {
         try perform(
             route.request(type: Netlink.newRoute, flags: Netlink.create | Netlink.replace), "make \(route)")
@@ -177,7 +177,7 @@ extension RouteSocket {
         try perform(route.request(type: Netlink.deleteRoute, flags: 0), "delete \(route)")
     }
 
-    /// Adds a route again that existed before.
+    /// Restores a route that existed before.
     package func restore(_ route: ForeignRoute) throws(LinuxNetworkError) {
         try perform(route.restoration, "restore a route")
     }
@@ -221,15 +221,15 @@ extension RouteSocket {
         .compactMap(PolicyRule.parse)
     }
 
-    /// The way that packets to an address take.
+    /// The result of a route lookup for an address.
     package struct RouteLookup: Hashable, Sendable {
-        /// The interface that they leave by.
+        /// The interface to send packets through.
         package var interface: UInt32
         /// The next router; `nil` if the destination is on the link.
         package var gateway: IPAddress?
-        /// The address that they are sent from.
+        /// The source address of the packets.
         package var source: IPAddress?
-        /// The most bytes of one packet: the route's MTU where it has one, else the interface's.
+        /// The largest packet in bytes: the route's MTU if it has one, otherwise the interface's MTU.
         package var mtu: Int
     }
 
@@ -251,7 +251,7 @@ extension RouteSocket {
         }
         let found = ForeignRoute(body: body)
         let attributes = NetlinkReader(bytes: body).attributes(from: Route.fixedLength)
-        // IPv6 answers with an entry that says "unreachable" where IPv4 refuses.
+        // For IPv6 the kernel returns an "unreachable" entry in cases where it returns an error for IPv4.
         guard found.interface != 0, found.type == 1 || found.type == 2 else { return nil }
         let metrics = NetlinkReader(bytes: attributes[Route.Attribute.metrics] ?? []).attributes(from: 0)
         let routeMTU = metrics.number(Route.Attribute.mtuMetric).map(Int.init)

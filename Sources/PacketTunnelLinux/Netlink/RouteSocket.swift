@@ -4,8 +4,8 @@
 import CTunnelSystem
 import TunnelSystem
 
-/// A netlink socket for requests about links, addresses, routes and rules of the network namespace that the calling
-/// thread is in when it is made (rtnetlink(7)). For one thread at a time.
+/// A netlink socket for requests about links, addresses, routes and rules (rtnetlink(7)), in the network namespace of
+/// the thread that creates it. Only one thread at a time may use it.
 package final class RouteSocket {
     private let socket: NetlinkSocket
 
@@ -19,8 +19,8 @@ package final class RouteSocket {
         LinuxNetworkError(.netlink(operation: operation), errno: number)
     }
 
-    /// Sends a request and waits for the kernel to have done it.
-    /// - Throws: with the kernel's error number, as "cannot `operation`".
+    /// Sends a request and waits until the kernel has executed it.
+    /// - Throws: An error with the kernel's error number and the text "cannot `operation`".
     func perform(_ request: NetlinkRequest, _ operation: @autoclosure () -> String) throws(LinuxNetworkError) {
         _ = try exchange(request, operation())
     }
@@ -28,8 +28,8 @@ package final class RouteSocket {
     /// The number of attempts to read a list that changes while it is read.
     private static let mostLists = 16
 
-    /// Sends a request for everything of a kind; again, where it changed while it was read.
-    /// - Returns: the bodies of the messages of type `answer`.
+    /// Requests a list from the kernel. Repeats this if the list changes while it is read.
+    /// - Returns: The bodies of the messages of type `answer`.
     func dump(
         _ request: NetlinkRequest, answer: UInt16, _ operation: @autoclosure () -> String
     ) throws(LinuxNetworkError) -> [[UInt8]] {
@@ -43,7 +43,7 @@ package final class RouteSocket {
         throw RouteSocket.failure("\(operation()): other processes change it all the time", EAGAIN)
     }
 
-    /// Sends a request for one thing.
+    /// Requests a single object from the kernel.
     func ask(
         _ request: NetlinkRequest, answer: UInt16, _ operation: @autoclosure () -> String
     ) throws(LinuxNetworkError) -> [UInt8] {

@@ -3,7 +3,7 @@
 
 import TunnelIO
 
-/// Work on a separate thread, whose result is taken later.
+/// Work on a separate thread with a result that can be fetched later.
 final class BackgroundWork<Value: Sendable>: Sendable {
     /// The time of its start.
     let start = LaneClock.now()
@@ -11,7 +11,7 @@ final class BackgroundWork<Value: Sendable>: Sendable {
 
     /// Starts the work.
     /// - Parameters:
-    ///   - isHere: `true` does it on the calling thread, before this returns.
+    ///   - isHere: Whether to do the work on the calling thread, before this returns.
     ///   - whenDone: Called on the work's thread after the result was stored.
     init(
         name: String, isHere: Bool = false, whenDone: @escaping @Sendable () -> Void = {},

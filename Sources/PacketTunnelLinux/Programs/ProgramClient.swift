@@ -6,13 +6,13 @@ import Synchronization
 import TunnelIO
 package import TunnelSystem
 
-/// The process that starts programs for this one (``ProgramServer``).
+/// The client of the process that starts programs for this one (``ProgramServer``).
 ///
-/// A request that it does not answer in time fails. A process that has ended or does not answer is replaced
-/// (``ProgramSupervisor``). When the supervisor has ended as well, each request fails, and applied settings stay applied.
+/// A request without an answer in time fails. ``ProgramSupervisor`` replaces a server process that has ended or does
+/// not answer. If the supervisor has ended too, each request fails, and applied settings stay applied.
 package final class ProgramClient: Sendable {
-    /// The purposes whose requests do not wait for each other: programs of the system, commands of the user, requests to a gateway,
-    /// and repairs of name servers.
+    /// The purposes of requests: programs of the system, commands of the user, requests to a gateway, and repairs of
+    /// name servers. Requests of different purposes do not wait for each other.
     package enum Purpose: Int, CaseIterable, Sendable {
         case system
         case commands
@@ -22,19 +22,19 @@ package final class ProgramClient: Sendable {
 
     private let links: [ProgramLink]
     private let relay: ProgramRelay?
-    /// The seconds that a reply may come after the end of its request's time, which the process keeps.
+    /// The time in seconds that a reply may arrive after the request's own time limit, which the server enforces.
     private let patience: Int
-    /// The scope of the process, fixed at its start.
+    /// The scope of the server, which is fixed at its start.
     package let scope: ProgramScope
-    /// The supervisor's process.
+    /// The process ID of the supervisor.
     package let process: Int32
 
-    /// The numbers of the sockets in the server's process.
+    /// The numbers of the sockets in the server process.
     package static var socketNumbers: [Int32] { Purpose.allCases.map { Int32(3 + $0.rawValue) } }
 
-    /// Starts the supervisor's process, which has its socket as ``ProgramSupervisor/controlNumber``, and waits until a server sends its
-    /// scope.
-    /// - Throws: ``SystemError`` if it cannot be started, or ends before that.
+    /// Starts the supervisor process, which has its socket as ``ProgramSupervisor/controlNumber``, and waits until a
+    /// server sends its scope.
+    /// - Throws: ``SystemError`` if the supervisor cannot be started, or ends before that.
     package init(program: String, arguments: [String], environment: [String]) throws(SystemError) {
         let setup = SpawnSetup(.ownSession)
         for number in [0, 1, 2] as [Int32] { setup.openNull(number, forWriting: number > 0) }
@@ -46,12 +46,12 @@ package final class ProgramClient: Sendable {
         let links = Purpose.allCases.map { ProgramLink(relay, $0) }
         (self.relay, self.links) = (relay, links)
         patience = Self.standardPatience
-        // The supervisor reads the tunnel's file first.
+        // The supervisor first reads the tunnel's file, so allow more time.
         let deadline = LaneClock.now() + Int64(Self.startSeconds) * LaneClock.nanosecondsPerSecond
         guard relay.sockets(after: 0, until: deadline) != nil,
             case .reply(.scope(let scope), _) = links[0].exchange(.scope, [], within: Self.startSeconds, patience: 0)
         else {
-            // Its status is the number of the error, if there was one.
+            // The supervisor's exit status is the error number, if there was an error.
             let hasEnded = ChildProcess.wait(forEndOf: process, until: LaneClock.now() + LaneClock.nanosecondsPerSecond)
             let status = hasEnded ? ChildProcess.reap(process) : 0
             throw SystemError("start the process for programs", errno: (1..<128).contains(status) ? status : ECHILD)
@@ -59,7 +59,7 @@ package final class ProgramClient: Sendable {
         self.scope = scope
     }
 
-    /// A client of the servers that a relay names.
+    /// Creates a client of the servers that a relay provides.
     init(_ relay: ProgramRelay, scope: ProgramScope, patience: Int = standardPatience) {
         links = Purpose.allCases.map { ProgramLink(relay, $0) }
         (self.relay, self.scope, self.patience) = (relay, scope, patience)
@@ -69,7 +69,7 @@ package final class ProgramClient: Sendable {
     private static let standardPatience = 5
     private static let startSeconds = 120
 
-    /// A client of a server on threads of this process, for tests.
+    /// Creates a client of a server on threads of this process, for tests.
     package init(servedHere scope: ProgramScope) throws(SystemError) {
         var (ours, theirs): ([ProgramLink], [SharedDescriptor]) = ([], [])
         for _ in Purpose.allCases {
@@ -90,7 +90,7 @@ package final class ProgramClient: Sendable {
         }
     }
 
-    /// A client of a server that the caller runs at the other end of one socket.
+    /// Creates a client of a server that the caller runs at the other end of a socket.
     init(_ descriptor: SharedDescriptor, scope: ProgramScope, patience: Int = standardPatience) {
         let link = ProgramLink(descriptor)
         links = Purpose.allCases.map { _ in link }
@@ -100,7 +100,7 @@ package final class ProgramClient: Sendable {
         process = 0
     }
 
-    /// Two sockets that are connected, above the numbers that programs are given theirs under.
+    /// Returns two connected sockets with numbers above those that programs receive.
     static func pair() throws(SystemError) -> (SharedDescriptor, SharedDescriptor) {
         var ends: (Int32, Int32) = (-1, -1)
         let made = unsafe withUnsafeMutableBytes(of: &ends) { raw in
@@ -118,7 +118,7 @@ package final class ProgramClient: Sendable {
 
     // MARK: - Requests
 
-    /// Asks for one of the system's programs and waits for its end.
+    /// Runs one of the system's programs and waits for its end.
     func run(
         system program: String, _ arguments: [String], input: [UInt8], seconds: Int, outputLimit: Int,
         by purpose: Purpose = .system
@@ -142,14 +142,14 @@ package final class ProgramClient: Sendable {
         case ended(ChildProcess.Outcome)
         case interrupted(ChildProcess.Outcome)
         case timedOut
-        /// It cannot be started, or the process that starts programs has ended.
+        /// The command cannot be started, or the server process has ended.
         case notStarted(errno: Int32)
     }
 
-    /// Asks for one of the commands in the scope and waits for its end.
+    /// Runs one of the commands in the scope and waits for its end.
     /// - Parameters:
     ///   - index: Its position in the scope.
-    ///   - cancellation: A descriptor that ends the command when it polls readable.
+    ///   - cancellation: A descriptor that ends the command when it becomes readable.
     package func run(
         command index: Int, input: [UInt8] = [], seconds: Int, outputLimit: Int = 65_536, by purpose: Purpose,
         cancellation: Int32? = nil
@@ -170,7 +170,7 @@ package final class ProgramClient: Sendable {
         }
     }
 
-    /// Reads the file of the scope as it is now. Returns `nil` if there is none, or the process has ended.
+    /// Reads the scope's file as it is now. Returns `nil` if the scope has none, or the server process has ended.
     package func file() -> (file: ProgramFile, bytes: [UInt8])? {
         guard case .reply(.file(let file), let bytes) = exchange(.file, [], by: .system, within: 30) else {
             return nil
@@ -178,7 +178,7 @@ package final class ProgramClient: Sendable {
         return (file, bytes)
     }
 
-    /// Sends a request. If its process ends before the answer, a repeatable request is sent to the next process.
+    /// Sends a request. If the server process ends before it answers, a repeatable request is sent to the next process.
     private func exchange(
         _ request: ProgramRequest, _ input: [UInt8], by purpose: Purpose, within seconds: Int,
         cancellation: Int32? = nil

@@ -5,20 +5,20 @@ import CTunnelSystem
 import TunnelIO
 import TunnelSystem
 
-/// A socket to the process that starts programs (``ProgramServer``), on which one request is under way at a time.
+/// A socket to the process that starts programs (``ProgramServer``). One request at a time is in progress on it.
 ///
-/// That process may be stopped and continue later, at any byte of a message. So each request has a number and a deadline, and nothing
-/// waits beyond the deadline. The next request first completes the message that was interrupted, and drops the late
-/// answer. If another process takes its place (``ProgramRelay``), the next request goes to that.
+/// That process may be stopped and resumed at any byte of a message. So each request has a number and a deadline, and
+/// nothing waits beyond the deadline. The next request first completes an interrupted message, and drops the late
+/// answer. If another process replaces the server (``ProgramRelay``), the next request is sent to that process.
 final class ProgramLink: Sendable {
-    /// The end of a request.
+    /// The result of a request.
     enum Answer {
         case reply(ProgramReply, [UInt8])
-        /// No answer came in time.
+        /// No answer arrived in time.
         case late
-        /// The caller gave up before the request was sent.
+        /// The caller cancelled the request before it was sent.
         case cancelled
-        /// The process has ended, or does not keep to the form of messages. It may have carried out the request.
+        /// The process has ended or sent a malformed message. It may have executed the request.
         case ended
     }
 
@@ -28,14 +28,14 @@ final class ProgramLink: Sendable {
         var generation = 0
         /// The number of the last request.
         var number: UInt64 = 0
-        /// The number of the request that was sent, at least in part, and not answered.
+        /// The number of the request that was sent, at least in part, and has no answer yet.
         var unanswered: UInt64?
         var unsent: [UInt8] = []
         var received: [UInt8] = []
         var hasEnded = false
     }
 
-    /// The state; `nil` while a request is under way.
+    /// The state; `nil` while a request is in progress.
     private let turn: Monitor<State?>
     private let relay: ProgramRelay?
     private let purpose: ProgramClient.Purpose
@@ -46,23 +46,25 @@ final class ProgramLink: Sendable {
         turn = Monitor(State(descriptor: descriptor, hasEnded: !SystemCall.setNonBlocking(descriptor.number)))
     }
 
-    /// A link for this purpose to the processes that the relay names.
+    /// Creates a link for this purpose to the processes that the relay provides.
     init(_ relay: ProgramRelay, _ purpose: ProgramClient.Purpose) {
         (self.relay, self.purpose) = (relay, purpose)
         turn = Monitor(State(hasEnded: true))
     }
 
-    /// The time in which a process that takes the place of another is waited for, in nanoseconds.
+    /// The time limit for a replacement process, in nanoseconds.
     private static let replacementPatience = 5 * LaneClock.nanosecondsPerSecond
-    /// The time without an answer after which the supervisor must check the process, and the time until the next check.
+    /// The time without an answer after which the supervisor must check the process, and the interval of further
+    /// checks, in nanoseconds.
     private static let firstCheck = LaneClock.nanosecondsPerSecond / 2
     private static let nextCheck = 2 * LaneClock.nanosecondsPerSecond
 
     /// Sends a request and waits for its answer.
     /// - Parameters:
-    ///   - seconds: the time that the request may take. The other process does not begin it later.
-    ///   - patience: the seconds that the answer may come after that.
-    ///   - cancellation: ends the request when it polls readable; the answer is waited for.
+    ///   - seconds: The time limit of the request. The other process does not begin it later.
+    ///   - patience: The time in seconds that the answer may arrive after the limit.
+    ///   - cancellation: A descriptor that ends the request when it becomes readable. The answer is awaited
+    ///     nevertheless.
     func exchange(
         _ request: ProgramRequest, _ input: [UInt8], within seconds: Int, patience: Int, cancellation: Int32? = nil
     ) -> Answer {
@@ -80,7 +82,7 @@ final class ProgramLink: Sendable {
             }
         }
         if state.unanswered == nil, let descriptor = state.descriptor {
-            // The process may have ended since the last request.
+            // Read first, because the process may have ended since the last request.
             receive(&state, descriptor.number)
         }
         var cancellation = cancellation
@@ -123,7 +125,7 @@ final class ProgramLink: Sendable {
         }
     }
 
-    /// Goes over to the process that has taken the place of the last one.
+    /// Switches to the process that has replaced the last one.
     /// - Returns: `false` if there is none.
     private func renew(_ state: inout State, until limit: Int64) -> Bool {
         let patience = min(limit, LaneClock.now() + Self.replacementPatience)
@@ -134,13 +136,13 @@ final class ProgramLink: Sendable {
         state = State(
             descriptor: descriptor, generation: sockets.generation, number: state.number,
             hasEnded: !SystemCall.setNonBlocking(descriptor.number))
-        // It may have ended as well.
+        // The new process may have ended as well.
         receive(&state, descriptor.number)
         return true
     }
 
-    /// Counts a request.
-    /// - Returns: its bytes; `nil` if they are too many.
+    /// Numbers a request and encodes it.
+    /// - Returns: The bytes of the request; `nil` if there are too many.
     private func begin(
         _ request: ProgramRequest, _ input: [UInt8], until limit: Int64, _ state: inout State
     ) -> [UInt8]? {
@@ -151,7 +153,7 @@ final class ProgramLink: Sendable {
         return frame
     }
 
-    /// The reply that was received, if one is whole.
+    /// Removes and returns the received reply, if it is complete.
     private func takeReply(_ state: inout State) -> (NumberedReply, [UInt8])? {
         switch ProgramFrame.parse(NumberedReply.self, state.received) {
         case .message(let numbered, let bytes, let byteCount):

@@ -4,20 +4,20 @@
 import FoundationEssentials
 import TunnelSystem
 
-/// A request of a process that may not start programs to the process that does. No other request is understood.
+/// A request from a process that may not start programs to the process that may. Other requests are refused.
 enum ProgramRequest: Codable, Sendable {
-    /// The scope; the first request on each socket.
+    /// Return the scope. The first request on each socket.
     case scope
-    /// A program of the system with arguments of a known form. The bytes are its standard input.
+    /// Run a program of the system with arguments of a known form. The bytes are its standard input.
     case system(SystemProgramCall)
-    /// One of the commands in the scope, by its position. The bytes are its standard input.
+    /// Run one of the commands in the scope, given by its position. The bytes are its standard input.
     case command(Int, seconds: Int, outputLimit: Int)
-    /// The file that the tunnel is described by.
+    /// Read the file that describes the tunnel.
     case file
-    /// Ends the command that runs. Nothing is answered.
+    /// End the running command. There is no reply.
     case cancel
 
-    /// Whether it can be carried out twice. A command of the user cannot.
+    /// Whether the request can be executed twice. A command of the user cannot.
     var isRepeatable: Bool {
         switch self {
         case .scope, .system, .file: true
@@ -26,14 +26,14 @@ enum ProgramRequest: Codable, Sendable {
     }
 }
 
-/// The result of a request; the bytes are the program's output, or the file's contents.
+/// The result of a request. The bytes are the program's output or the file's contents.
 enum ProgramReply: Codable, Sendable {
     case scope(ProgramScope)
     case ended(status: Int32)
     case timedOut
     case interrupted
     case notStarted(errno: Int32)
-    /// The request is not one of those above.
+    /// The request is not permitted.
     case refused(String)
     case file(ProgramFile)
 }
@@ -53,10 +53,10 @@ package struct ProgramScope: Codable, Sendable, Equatable {
         }
     }
 
-    /// The tunnel's name, and its interface's.
+    /// The name of the tunnel and its interface.
     package var tunnel: String
     package var commands: [Command]
-    /// A file that it reads for the other process, which may not be allowed to.
+    /// A file that the server reads for the other process, which may lack permission.
     package var file: String?
     /// Whether the other process needs a port below 1024.
     package var bindsLowPort: Bool
@@ -69,20 +69,20 @@ package struct ProgramScope: Codable, Sendable, Equatable {
     }
 }
 
-/// A file as it was read.
+/// The contents and attributes of a file.
 package struct ProgramFile: Codable, Sendable {
-    /// Zero, or why it could not be read.
+    /// The error of reading it, or 0.
     package var errno: Int32
     package var owner: UInt32
     package var mode: UInt32
     package var isRegular: Bool
 }
 
-/// A request on its way, and the number that its answer has.
+/// A request with the number that its answer repeats.
 struct NumberedRequest: Codable, Sendable {
     /// The request's number on its socket, counted from 1; for ``ProgramRequest/cancel`` the number of the request that it ends.
     var number: UInt64
-    /// The time of `LaneClock` at which the client gives up. A request that is read later is not carried out.
+    /// The time on `LaneClock` when the client gives up. The server does not execute a request that it reads later.
     var deadline: Int64
     var request: ProgramRequest
 }
@@ -93,7 +93,7 @@ struct NumberedReply: Codable, Sendable {
     var reply: ProgramReply
 }
 
-/// Messages on a stream socket: two lengths, a header in JSON and bytes, none of which is longer than these bounds.
+/// The message format on a stream socket: two lengths, a JSON header and bytes. The lengths are limited.
 enum ProgramFrame {
     static let mostHeaderBytes = 1 << 20
     static let mostBytes = 1 << 25
@@ -101,7 +101,7 @@ enum ProgramFrame {
     /// The bytes of the two lengths.
     private static let lengthsByteCount = 8
 
-    /// The bytes of a message; `nil` if it is too long.
+    /// Encodes a message; `nil` if it is too long.
     static func encode(_ header: some Encodable, _ bytes: [UInt8]) -> [UInt8]? {
         guard let text = try? JSONEncoder().encode(header), text.count <= mostHeaderBytes, bytes.count <= mostBytes
         else {
@@ -117,15 +117,15 @@ enum ProgramFrame {
         return frame
     }
 
-    /// Sends a message; waits while the other side does not read.
-    /// - Returns: false if the other side closed the socket, or the message is too long.
+    /// Sends a message. Waits while the other side does not read.
+    /// - Returns: `false` if the other side closed the socket or the message is too long.
     static func send(_ header: some Encodable, _ bytes: [UInt8], to descriptor: Int32) -> Bool {
         encode(header, bytes).map { SystemCall.writeAll(descriptor, $0) } ?? false
     }
 
     /// The first message in the received bytes.
     enum Parsed<Header> {
-        /// A message, and the number of bytes that it took.
+        /// A message, and its length in bytes.
         case message(Header, [UInt8], byteCount: Int)
         case incomplete
         case malformed
@@ -143,7 +143,7 @@ enum ProgramFrame {
         return .message(header, Array(received[start..<start + byteCount]), byteCount: start + byteCount)
     }
 
-    /// The lengths at the start of a message; `nil` if one is over its bound.
+    /// Reads the lengths at the start of a message; `nil` if one exceeds its limit.
     private static func lengths(_ bytes: [UInt8]) -> (header: Int, bytes: Int)? {
         func length(_ start: Int) -> Int {
             (0..<4).reduce(0) { $0 | Int(bytes[start + $1]) << (8 * $1) }

@@ -5,13 +5,14 @@ import CTunnelSystem
 import TunnelIO
 import TunnelSystem
 
-/// The socket to the process that starts a ``ProgramServer``, and replaces a server that has ended (``ProgramSupervisor``).
+/// The socket to the supervisor, which starts a ``ProgramServer`` and replaces one that has ended
+/// (``ProgramSupervisor``).
 final class ProgramRelay: Sendable {
-    /// A request of this process; it is one byte.
+    /// A request to the supervisor, as one byte.
     enum Request: UInt8 {
         /// Replace the server if it does not answer.
         case check = 1
-        /// Replace the server: it did not keep a deadline.
+        /// Replace the server, because it missed a deadline.
         case replace = 2
     }
 
@@ -39,11 +40,11 @@ final class ProgramRelay: Sendable {
         if !SystemCall.setNonBlocking(control.number) { state.withValue { $0.hasEnded = true } }
     }
 
-    /// Whether the supervisor has ended, as far as is known. Then no server follows.
+    /// Whether the supervisor is known to have ended. Then there are no further servers.
     var hasEnded: Bool { state.withValue { $0.hasEnded } }
 
-    /// Asks the supervisor for something, unless the server with this number was replaced since. A supervisor that reads nothing is not
-    /// waited for.
+    /// Sends a request to the supervisor, unless the server with this number has already been replaced. Does not wait
+    /// for a supervisor that does not read.
     func send(_ request: Request, generation: Int) {
         guard state.withValue({ $0.sockets.generation }) == generation else { return }
         unsafe withUnsafeBytes(of: request.rawValue) { bytes in

@@ -5,15 +5,15 @@ import CTunnelSystem
 import TunnelIO
 import TunnelSystem
 
-/// Starts programs for another process that may not: the system's programs, in forms that a tunnel needs
+/// Starts programs for another process that may not start any: programs of the system in the forms that a tunnel needs
 /// (``SystemProgramCall``), and the commands of its scope. It reads no data from a network.
 package struct ProgramServer: Sendable {
     private let scope: ProgramScope
 
     package init(_ scope: ProgramScope) { self.scope = scope }
 
-    /// Serves these sockets, each on its own thread, until the process at the other ends has ended. Then it ends the programs
-    /// that run.
+    /// Serves these sockets, each on its own thread, until the process at the other ends has ended. Then it ends the
+    /// running programs.
     package func serve(_ sockets: [Int32]) {
         var threads: [LoopThread] = []
         for socket in sockets {
@@ -34,7 +34,7 @@ package struct ProgramServer: Sendable {
             let limit = numbered.deadline
             switch numbered.request {
             case .cancel: continue
-            // This process was stopped, and the other one gave up.
+            // This process was stopped, and the client no longer waits.
             case _ where limit <= LaneClock.now(): reply = .timedOut
             case .scope: reply = .scope(scope)
             case .file: reply = readFile(&output)
@@ -69,7 +69,7 @@ package struct ProgramServer: Sendable {
             until: Self.deadline(call.seconds, limit), outputLimit: call.outputLimit, socket, &output)
     }
 
-    /// The end of a program's time, which is not after that of its request.
+    /// Returns the deadline of a program, which is not later than that of its request.
     private static func deadline(_ seconds: Int, _ limit: Int64) -> Int64 {
         min(LaneClock.now() + Int64(seconds) * LaneClock.nanosecondsPerSecond, limit)
     }
@@ -82,7 +82,7 @@ package struct ProgramServer: Sendable {
             let file = try SystemProgram.memoryFile(input)
             let child = try ChildProcess(
                 program, arguments: arguments, environment: environment, input: file.number, outputLimit: outputLimit)
-            // Any byte from the other side, or its end, means that it no longer waits.
+            // Any byte from the other side, or the end of the socket, means that it no longer waits.
             switch child.wait(until: deadline, interruption: socket) {
             case .ended(let outcome):
                 output = Array(outcome.output.utf8)

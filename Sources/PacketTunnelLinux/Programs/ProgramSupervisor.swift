@@ -6,25 +6,25 @@ import FoundationEssentials
 import TunnelIO
 package import TunnelSystem
 
-/// Keeps a ``ProgramServer`` in a separate process, and replaces a server that ends or does not answer. It has no other task, so that
-/// nothing makes it end.
+/// Runs a ``ProgramServer`` in a separate process, and replaces a server that ends or does not answer. It does nothing
+/// else, so that nothing can make it end.
 ///
-/// It gives each server the scope that it was made with, and the other process (``ProgramRelay``) the sockets to it. Of that process
-/// it reads single bytes.
+/// It passes the same scope to each server, and passes the sockets of the server to the other process
+/// (``ProgramRelay``). From that process it reads only single bytes.
 package final class ProgramSupervisor {
     /// A server's process.
     private final class Server {
         let process: Int32
-        /// It can be read once the process has ended.
+        /// A descriptor that becomes readable when the process has ended.
         let end: OwnedDescriptor
-        /// The server returns each byte of this socket.
+        /// The socket on which the server returns each byte.
         let heart: SharedDescriptor
         let start = LaneClock.now()
-        /// The time by which it must have returned a byte; `nil` if it owes none.
+        /// The time limit for the server to return a byte; `nil` if it has returned all bytes.
         var limit: Int64?
-        /// The number of times that it did not.
+        /// The number of missed limits.
         var misses = 0
-        /// Whether it has returned a byte before.
+        /// Whether the server has ever returned a byte.
         var hasBeaten = false
 
         init(_ process: Int32, end: consuming OwnedDescriptor, heart: SharedDescriptor) {
@@ -36,21 +36,22 @@ package final class ProgramSupervisor {
 
     /// The number of the supervisor's socket in its process.
     package static let controlNumber: Int32 = 3
-    /// The numbers in a server's process of the scope and of the socket whose bytes it returns.
+    /// The descriptor numbers of the scope and of the heartbeat socket in a server process.
     private static let scopeNumber: Int32 = 0
     private static var heartNumber: Int32 { ProgramClient.socketNumbers.reduce(0, max) + 1 }
 
-    /// The time in which a server must return a byte, in nanoseconds, and the number of times that it may fail to: after a pause
-    /// of the whole machine the supervisor may run first.
+    /// The time limit for returning a byte, in nanoseconds, and the number of times that a server may miss it. It may
+    /// miss one because after a pause of the whole machine the supervisor may run first.
     private static let patience = LaneClock.nanosecondsPerSecond
     private static let mostMisses = 2
-    /// The time in which a new server must return its first byte.
+    /// The time limit for the first byte of a new server, in nanoseconds.
     private static let startPatience = 30 * LaneClock.nanosecondsPerSecond
-    /// A server that ends sooner than this after its start is followed by the next one only after a pause.
+    /// The minimum lifetime of a server, in nanoseconds. If a server ends earlier, the next one starts only after a
+    /// pause.
     private static let leastLife = 5 * LaneClock.nanosecondsPerSecond
     private static let leastPause = LaneClock.nanosecondsPerSecond / 10
     private static let mostPause = 5 * LaneClock.nanosecondsPerSecond
-    /// The time in which a server must end its programs after the end of the other process.
+    /// The time limit for a server to end its programs after the other process has ended, in nanoseconds.
     private static let endPatience = 3 * LaneClock.nanosecondsPerSecond
 
     private let scope: ProgramScope
@@ -59,18 +60,18 @@ package final class ProgramSupervisor {
     private let environment: [String]
     private let control = controlNumber
     private var server: Server?
-    /// The time of the next server's start.
+    /// The time when the next server may start.
     private var due = Int64.min
     private var pause: Int64 = 0
 
     /// - Parameters:
     ///   - program: The file of a program that calls ``serve()``.
-    ///   - arguments: Its arguments, its name first.
+    ///   - arguments: The arguments of the program, with its name first.
     package init(_ scope: ProgramScope, program: String, arguments: [String], environment: [String]) {
         (self.scope, self.program, self.arguments, self.environment) = (scope, program, arguments, environment)
     }
 
-    /// Keeps a server until the other process has ended.
+    /// Keeps a server running until the other process has ended.
     /// - Throws: The reason if the first server cannot be started.
     package func run() throws(SystemError) {
         server = try makeServer()
@@ -86,7 +87,7 @@ package final class ProgramSupervisor {
             if let limit = server?.limit, LaneClock.now() >= limit { countMiss() }
         }
         SystemCall.close(control)
-        // Its sockets are closed, so that it ends by itself.
+        // The server ends by itself, because its sockets are closed.
         guard let server else { return }
         if ChildProcess.ready([server.end.number], until: LaneClock.now() + Self.endPatience) == nil { kill() }
         reap()
@@ -94,7 +95,7 @@ package final class ProgramSupervisor {
 
     // MARK: - Requests
 
-    /// Carries out the other process's requests.
+    /// Handles the requests of the other process.
     /// - Returns: `false` if that process has ended.
     private func handleRequests() -> Bool {
         var bytes = [UInt8](repeating: 0, count: 64)
@@ -123,7 +124,7 @@ package final class ProgramSupervisor {
         if count > 0 {
             (server.limit, server.misses, server.hasBeaten) = (nil, 0, true)
         } else if count == 0 {
-            // Without this socket a stopped server would not be noticed.
+            // Without this socket the supervisor could not notice that the server hangs.
             kill()
         }
     }
@@ -161,7 +162,7 @@ package final class ProgramSupervisor {
         let (heart, theirHeart) = try ProgramClient.pair()
         guard SystemCall.setNonBlocking(heart.number) else { throw SystemError("fcntl", errno: errno) }
         setup.pass(theirHeart.number, as: Self.heartNumber)
-        // Copies here would keep a server running after the end of the other process.
+        // Close the copies here. They would keep a server running after the other process has ended.
         defer { for descriptor in ours + theirs + [theirHeart] { descriptor.close() } }
         let process = try setup.start(program, arguments: arguments, environment: environment)
         withExtendedLifetime(file) {}
@@ -177,7 +178,7 @@ package final class ProgramSupervisor {
         }
     }
 
-    /// Kills the server, with the programs that it runs.
+    /// Kills the server and the programs that it runs.
     private func kill() {
         guard let server else { return }
         for child in Self.children(of: server.process) { _ = CTunnelSystem.kill(-child, SIGKILL) }
@@ -185,7 +186,8 @@ package final class ProgramSupervisor {
         server.limit = nil
     }
 
-    /// The processes that a process has started, each of which leads a group. Empty if the kernel does not list them.
+    /// Returns the child processes of a process, each of which leads a process group. Empty if the kernel does not list
+    /// them.
     private static func children(of process: Int32) -> [Int32] {
         let folder = "/proc/\(process)/task"
         return (FolderContents.names(folder) ?? []).flatMap { task in
@@ -205,7 +207,8 @@ package final class ProgramSupervisor {
         delayNext()
     }
 
-    /// The first server follows immediately; those after it, if they end soon, after longer and longer pauses.
+    /// Sets the time of the next start. The first replacement starts immediately. If servers end early, the pauses
+    /// increase.
     private func delayNext() {
         due = LaneClock.now() + pause
         pause = min(Self.mostPause, max(Self.leastPause, 2 * pause))
@@ -225,7 +228,7 @@ package final class ProgramSupervisor {
                 var bytes = [UInt8](repeating: 0, count: 64)
                 while true {
                     let count = unsafe bytes.withUnsafeMutableBytes { unsafe SystemCall.read(heart, into: $0) }
-                    // The supervisor has ended. Programs are still run.
+                    // The supervisor has ended. The server continues to run programs.
                     guard count > 0, SystemCall.writeAll(heart, Array(bytes[..<count])) else { return }
                 }
             }

@@ -11,7 +11,7 @@ struct SystemProgramCall: Codable, Sendable, Equatable {
     var seconds: Int
     var outputLimit: Int
 
-    /// The reason to refuse the call, or `nil` if it may be made for this tunnel.
+    /// Returns the reason to refuse the call, or `nil` if the tunnel may make it.
     func problem(for tunnel: String, input: [UInt8]) -> String? {
         guard (1...120).contains(seconds), (0...ProgramFrame.mostBytes).contains(outputLimit) else { return "bounds" }
         guard arguments.count <= 512, arguments.allSatisfy({ $0.utf8.count <= 1024 }) else { return "length" }
@@ -29,19 +29,19 @@ struct SystemProgramCall: Codable, Sendable, Equatable {
             case interface
             /// The tunnel's firewall table.
             case table
-            /// The name of the tunnel in resolvconf: its interface, perhaps after a word and a dot.
+            /// The tunnel's label in resolvconf: its interface, optionally after a word and a dot.
             case label
-            /// The name of any interface in resolvconf.
+            /// The label of any interface in resolvconf.
             case anyLabel
-            /// Some words of text, or none.
+            /// Any number of names.
             case names
         }
 
         enum Input {
             case none
-            /// Rules, that do not read files.
+            /// Firewall rules that do not read files.
             case rules
-            /// resolv.conf(5), without comments.
+            /// The text of resolv.conf(5) without comments.
             case nameServers
 
             func takes(_ bytes: [UInt8]) -> Bool {
@@ -82,7 +82,7 @@ struct SystemProgramCall: Codable, Sendable, Equatable {
             return rest.isEmpty
         }
 
-        /// An address, a domain or a label: nothing that a shell script, an option or a path could be made of.
+        /// Whether a text is an address, a domain or a label, which cannot form a shell script, an option or a path.
         static func isName(_ text: some StringProtocol) -> Bool {
             guard let first = text.utf8.first, first != UInt8(ascii: "-"), text.utf8.count <= 255 else { return false }
             return text.utf8.allSatisfy { byte in

@@ -3,7 +3,7 @@
 
 /// The text of resolv.conf(5).
 package enum ResolvConf {
-    /// The addresses behind `nameserver`.
+    /// Returns the addresses of the `nameserver` lines.
     package static func servers(in text: String) -> [String] {
         text.split(separator: "\n").compactMap { line in
             let words = line.split(whereSeparator: \.isWhitespace)

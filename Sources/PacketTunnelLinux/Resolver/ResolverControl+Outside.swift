@@ -12,7 +12,7 @@ extension ResolverControl {
     /// The folder in which Debian's resolvconf stores records by interface.
     static let debianRecords = "/run/resolvconf/interface"
 
-    /// Returns the name servers that the machine would use without `tunnel`, the preferred ones first.
+    /// Returns the name servers that the machine would use without `tunnel`, the preferred one first.
     /// - Parameter record: The record of the tunnel's own servers, or `nil` if they are not set.
     func outsideServers(tunnel: String, record: ResolverRecord?) throws(LinuxNetworkError) -> [IPAddress] {
         var known = record?.manager
@@ -20,7 +20,8 @@ extension ResolverControl {
         guard let known else { return try inFile() }
         switch known {
         case .resolved:
-            // Programs ask it at an address of the machine itself, and its own lookups are blocked.
+            // resolv.conf contains only an address of the machine itself, and the firewall blocks systemd-resolved's
+            // own queries.
             let program = try required("resolvectl")
             return Self.addresses(inResolvectl: try program.check(["dns"], seconds: patience), without: tunnel)
         case .openresolv:
@@ -43,7 +44,7 @@ extension ResolverControl {
         Self.addresses(try ResolverFile(at: file).servers)
     }
 
-    /// The servers of the file without the tunnel.
+    /// Returns the servers in the file from before the tunnel.
     private static func before(_ record: ResolverRecord) -> [IPAddress] {
         guard let bytes = record.bytesAfter else { return [] }
         return addresses(ResolvConf.servers(in: String(decoding: bytes, as: UTF8.self)))
@@ -59,7 +60,7 @@ extension ResolverControl {
         return found
     }
 
-    /// Parses the addresses that `resolvectl dns` prints: a line for all links, and one for each link.
+    /// Parses the addresses that `resolvectl dns` prints: one line for all links together, and one per link.
     static func addresses(inResolvectl text: String, without tunnel: String) -> [IPAddress] {
         var found: [IPAddress] = []
         for line in text.split(separator: "\n") {
@@ -67,7 +68,7 @@ extension ResolverControl {
             let title = line[..<colon]
             guard !title.hasSuffix("(\(tunnel))") else { continue }
             let words = line[line.index(after: colon)...].split(whereSeparator: \.isWhitespace)
-            // Behind "#" is the name that a certificate has to have.
+            // The part after "#" is the name in the server's certificate.
             found += addresses(words.map { String($0.prefix { $0 != "#" }) })
         }
         return unique(found)

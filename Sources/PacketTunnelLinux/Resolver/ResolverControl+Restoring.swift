@@ -4,9 +4,10 @@
 import NetworkAddresses
 import PacketTunnel
 
-// Name servers that another program has replaced.
+// Restores name servers that another program has replaced.
 extension ResolverControl {
-    /// Whether resolv.conf leads programs to the tunnel's servers. It also does so if it never did: then other means are in use.
+    /// Whether programs that read resolv.conf use the tunnel's servers. It is also `true` if the file never contained
+    /// them, because then programs reach the servers by other means.
     static func isInEffect(_ file: ResolverFile, _ plan: ResolverPlan, _ record: ResolverRecord) -> Bool {
         switch plan.manager {
         case .resolved:
@@ -14,13 +15,13 @@ extension ResolverControl {
             return file.asksResolvedOnly
         case .openresolv: return file.servers == plan.settings.servers.map(\.description)
         case .debianResolvconf:
-            // It lists the servers of other interfaces behind the tunnel's, three in all.
+            // The file lists the servers of other interfaces after the tunnel's, at most three in all.
             let wanted = plan.settings.servers.prefix(3).map(\.description)
             return file.servers.starts(with: wanted) && (record.original?.link == nil || isManaged(file, record))
         }
     }
 
-    /// Whether the manager of name servers has made the file, with any servers.
+    /// Whether the manager of name servers wrote the file, with any servers.
     static func isManaged(_ file: ResolverFile, _ record: ResolverRecord) -> Bool {
         guard file.link == record.original?.link else { return false }
         return record.manager == .resolved ? file.asksResolvedOnly : file.isByResolvconf
@@ -33,8 +34,9 @@ extension ResolverControl {
         var isMade: Bool
     }
 
-    /// Has programs ask the tunnel's servers again. It waits for programs.
-    /// - Parameter isFileGood: Whether resolv.conf needs no repair. Then only the servers of systemd-resolved are compared.
+    /// Sets the tunnel's servers again. It waits for programs.
+    /// - Parameter isFileGood: Whether resolv.conf needs no repair. Then only the servers of systemd-resolved are
+    ///   compared.
     func restore(
         _ plan: ResolverPlan, _ record: ResolverRecord, isFileGood: Bool
     ) throws(LinuxNetworkError) -> Restoration {
@@ -47,26 +49,27 @@ extension ResolverControl {
         }
         switch plan.manager {
         case .resolved:
-            // It also writes its own files again.
+            // This also makes systemd-resolved write its files again.
             try set(plan, record)
             if !isFileGood, let original = record.original, try !Self.isInEffect(ResolverFile(at: file), plan, record) {
                 try original.restore(at: file)
             }
         case .openresolv, .debianResolvconf:
             let program = try required("resolvconf")
-            // `-a` with known servers writes nothing. The status also counts other programs, so only the file matters.
+            // `-a` with servers that are already known writes nothing. The status also depends on other programs, so
+            // only the file matters.
             _ = try program.run(["-u"], seconds: patience)
             if try !Self.isInEffect(ResolverFile(at: file), plan, record) { try set(plan, record) }
         }
         return Restoration(file: try ResolverFile(at: file), isMade: true)
     }
 
-    /// Whether systemd-resolved has the tunnel's servers and domains for its interface.
+    /// Whether systemd-resolved has the tunnel's servers and domains for the tunnel's interface.
     private func hasServers(_ plan: ResolverPlan) throws(LinuxNetworkError) -> Bool {
         let program = try required("resolvectl")
         for run in plan.resolvectlRuns.prefix(2) {
             let text = try program.check(Array(run.prefix(2)), seconds: patience)
-            // Link 5 (wg0): 10.9.0.1 fd09::1
+            // An example of the output: Link 5 (wg0): 10.9.0.1 fd09::1
             let words = text.drop { $0 != ":" }.dropFirst().split(whereSeparator: \.isWhitespace)
             let wanted = run.dropFirst(2).filter { !$0.isEmpty }
             guard Set(words.map { $0.lowercased() }) == Set(wanted.map { $0.lowercased() }) else { return false }

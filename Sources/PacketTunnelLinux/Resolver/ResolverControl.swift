@@ -17,20 +17,21 @@ struct ResolverControl: Sendable {
     var resolvedSocket = "/run/systemd/resolve/io.systemd.Resolve"
     /// The file that orders interfaces for Debian's resolvconf.
     var interfaceOrder = "/etc/resolvconf/interface-order"
-    /// How long one run of a manager may take, in seconds. openresolv waits ten for its own lock, and starts more than a
-    /// hundred programs; killed in between, it leaves resolv.conf half done.
+    /// The time limit of one run of a manager's program, in seconds. openresolv waits ten seconds for its own lock and
+    /// starts more than a hundred programs. If it is killed meanwhile, it leaves resolv.conf incomplete.
     var patience = 20
     /// The purpose of its programs.
     var purpose = ProgramClient.Purpose.system
 
     /// Returns the manager of name servers of this host, or `nil` if there is none.
     ///
-    /// That is systemd-resolved if it runs and programs ask it; otherwise resolvconf; otherwise systemd-resolved if it runs.
+    /// It is systemd-resolved if that runs and programs use it; otherwise resolvconf; otherwise systemd-resolved if
+    /// that runs.
     func manager() throws(LinuxNetworkError) -> ResolverManager? {
         let runsResolved = find("resolvectl") != nil && isResolvedRunning
         if runsResolved, try asksResolved() { return .resolved }
         if let resolvconf = find("resolvconf") {
-            // systemd-resolved may come with a resolvconf, which is resolvectl by another name.
+            // systemd-resolved may provide a resolvconf that is a link to resolvectl.
             if let target = Self.target(resolvconf.path), target.hasSuffix("/resolvectl") {
                 return runsResolved ? .resolved : nil
             }
@@ -39,12 +40,12 @@ struct ResolverControl: Sendable {
         return runsResolved ? .resolved : nil
     }
 
-    /// The program of this name; `nil` if it is not installed.
+    /// Finds the program of this name; `nil` if it is not installed.
     private func find(_ name: String) -> SystemProgram? {
         SystemProgram(name, folders: folders, purpose: purpose)
     }
 
-    /// The program of this name.
+    /// Finds the program of this name, or throws.
     func required(_ name: String) throws(LinuxNetworkError) -> SystemProgram {
         guard let program = find(name) else { throw LinuxNetworkError(.programMissing(name: name)) }
         return program
@@ -52,14 +53,14 @@ struct ResolverControl: Sendable {
 
     private var isResolvedRunning: Bool { unsafe access(resolvedSocket, F_OK) == 0 }
 
-    /// Whether programs that read resolv.conf end up at systemd-resolved.
+    /// Whether programs that read resolv.conf send their queries to systemd-resolved.
     private func asksResolved() throws(LinuxNetworkError) -> Bool {
         if let target = Self.target(file), target.contains("/systemd/resolve/") { return true }
         return try ResolverFile(at: file).servers.contains { $0 == "127.0.0.53" || $0 == "127.0.0.54" }
     }
 
     private func isOpenresolv(_ program: SystemProgram) -> Bool {
-        // Debian's has no version to tell, and calls the question wrong.
+        // Debian's resolvconf has no `--version`, and reports an error.
         let outcome = try? program.run(["--version"], seconds: patience)
         return outcome?.output.hasPrefix("openresolv") ?? false
     }
@@ -73,8 +74,8 @@ struct ResolverControl: Sendable {
 
     // MARK: - Changing
 
-    /// The record of a tunnel that does not run, from resolvconf's list; `nil` if the list does not have the tunnel.
-    /// systemd-resolved removes a tunnel's servers with its interface.
+    /// Returns the record of a tunnel that does not run, from resolvconf's list; `nil` if the list does not contain the
+    /// tunnel. systemd-resolved removes a tunnel's servers with its interface.
     func record(left name: String) throws(LinuxNetworkError) -> ResolverRecord? {
         guard let manager = try manager(), manager != .resolved else { return nil }
         let program = try required("resolvconf")
@@ -88,8 +89,8 @@ struct ResolverControl: Sendable {
             manager: manager, interface: InterfaceReference(name: name, index: 0), label: label, before: nil)
     }
 
-    /// Returns the facts that a later undo needs.
-    /// - Throws: ``LinuxNetworkError`` if the file cannot be read, since it could not be restored.
+    /// Returns the information that undoing the plan later needs.
+    /// - Throws: ``LinuxNetworkError`` if the file cannot be read, because then it could not be restored.
     func record(for plan: ResolverPlan) throws(LinuxNetworkError) -> ResolverRecord {
         let present = try SmallFile.read(file, limit: ResolverFile.limit)
         var record = ResolverRecord(
@@ -98,7 +99,7 @@ struct ResolverControl: Sendable {
         record.isMounted = MountedFile.mount(over: file) != nil
         switch plan.manager {
         case .resolved: return record
-        // They make the bytes by themselves.
+        // These managers write the file themselves.
         case .openresolv, .debianResolvconf: record.original?.text = nil
         }
         if !plan.settings.matchDomains.isEmpty {
@@ -115,7 +116,7 @@ struct ResolverControl: Sendable {
         return record
     }
 
-    /// The first of Debian's patterns for interfaces is the one that its administrator prefers tunnels by.
+    /// Returns the first pattern of Debian's interface order, by which its administrator prefers tunnels.
     private func debianPrefix() throws(LinuxNetworkError) -> String {
         let order = try SmallFile.text(interfaceOrder) ?? ""
         let lines = order.split(separator: "\n").map { $0.filter { !$0.isWhitespace } }
@@ -126,7 +127,7 @@ struct ResolverControl: Sendable {
         return pattern.map { $0.dropLast() + "." } ?? ""
     }
 
-    /// Whether resolvconf knows of no interface.
+    /// Whether resolvconf has no records of interfaces.
     private func isEmpty(_ program: SystemProgram, manager: ResolverManager) throws(LinuxNetworkError) -> Bool {
         switch manager {
         case .openresolv: try openresolvInterfaces(program).isEmpty
@@ -134,10 +135,10 @@ struct ResolverControl: Sendable {
         }
     }
 
-    /// The interfaces that openresolv knows of.
+    /// Returns the interfaces for which openresolv has records.
     func openresolvInterfaces(_ program: SystemProgram) throws(LinuxNetworkError) -> [Substring] {
         let outcome = try program.run(["-i"], seconds: patience)
-        // Status 1 means that there was none.
+        // Status 1 means that there are none.
         guard outcome.status == 0 || outcome.status == 1 else { throw Self.failure(of: program, outcome) }
         return outcome.output.split(whereSeparator: \.isWhitespace)
     }
@@ -146,7 +147,7 @@ struct ResolverControl: Sendable {
         LinuxNetworkError(.programFailed(path: program.path, status: outcome.status, output: outcome.output))
     }
 
-    /// Tells the manager.
+    /// Passes the tunnel's servers to the manager.
     func set(_ plan: ResolverPlan, _ record: ResolverRecord) throws(LinuxNetworkError) {
         if plan.manager != .resolved { try checkMount(record) }
         switch plan.manager {
@@ -154,7 +155,7 @@ struct ResolverControl: Sendable {
             let program = try required("resolvectl")
             for run in plan.resolvectlRuns { try program.check(run, seconds: patience) }
         case .openresolv:
-            // The first and exclusive servers of the host.
+            // Make the tunnel's servers the first and only servers of the host.
             try required("resolvconf")
                 .check(["-a", record.label, "-m", "0", "-x"], input: plan.resolvConf, seconds: patience)
         case .debianResolvconf:
@@ -163,7 +164,8 @@ struct ResolverControl: Sendable {
         }
     }
 
-    /// Removes the tunnel's servers from the manager, if it exists and has them, and restores a file that another program wrote.
+    /// Removes the tunnel's servers from the manager, if it exists and has them, and restores the file that another
+    /// program wrote.
     func clear(_ record: ResolverRecord) throws(LinuxNetworkError) {
         if record.manager != .resolved { try checkMount(record) }
         guard try forget(record), let replaced = record.replaced else { return }
@@ -171,18 +173,18 @@ struct ResolverControl: Sendable {
         try replaced.restore(at: file)
     }
 
-    /// Checks that no other file was mounted over the file since the start: a write would change that one.
-    /// - Throws: `.kernelSetting` with `EBUSY`, which names the command that unmounts it.
+    /// Checks that no other file was mounted over resolv.conf since the start, because a write would change that file.
+    /// - Throws: `.kernelSetting` with `EBUSY`. The error names the command that unmounts the file.
     private func checkMount(_ record: ResolverRecord) throws(LinuxNetworkError) {
         guard record.isMounted == false, MountedFile.mount(over: file) != nil else { return }
         throw LinuxNetworkError(.kernelSetting(path: file), errno: EBUSY)
     }
 
-    /// - Returns: Whether the manager has no other servers for the file.
+    /// - Returns: Whether the manager has no other servers for resolv.conf.
     private func forget(_ record: ResolverRecord) throws(LinuxNetworkError) -> Bool {
         switch record.manager {
         case .resolved:
-            // resolvconf forgets a removed interface, and another may have its name now.
+            // systemd-resolved removes its record with the interface, and another interface may have that name now.
             guard unsafe if_nametoindex(record.interface.name) == record.interface.index,
                 let program = find("resolvectl")
             else { return true }
@@ -190,7 +192,7 @@ struct ResolverControl: Sendable {
             guard outcome.status == 0 || !isResolvedRunning else { throw Self.failure(of: program, outcome) }
         case .debianResolvconf:
             guard let program = find("resolvconf") else { return true }
-            // Its status shows that there was no such record.
+            // The status is not zero if the record does not exist, so check the file instead.
             let outcome = try program.run(["-d", record.label], seconds: patience)
             if unsafe access("\(Self.debianRecords)/\(record.label)", F_OK) == 0 {
                 throw Self.failure(of: program, outcome)
@@ -202,18 +204,18 @@ struct ResolverControl: Sendable {
         return true
     }
 
-    /// - Returns: Whether it knows of no other interface.
+    /// - Returns: Whether openresolv has no other interface.
     private func clearOpenresolv(
         _ program: SystemProgram, _ record: ResolverRecord
     ) throws(LinuxNetworkError) -> Bool {
         let isKnown = try openresolvInterfaces(program).contains { $0 == record.label }
         let outcome = try program.run(["-d", record.label, "-f"], seconds: patience)
         let left = try openresolvInterfaces(program)
-        // It did not get its lock, for example.
+        // It may have failed to get its lock, for example.
         if left.contains(where: { $0 == record.label }) { throw Self.failure(of: program, outcome) }
         let before = left.isEmpty ? record.bytesAfter : nil
         if let before, try ResolverFile(at: file).bytes == before { return true }
-        // A killed run, of now or before, may have removed the record without updating resolv.conf.
+        // A run that was killed, now or earlier, may have removed the record without updating resolv.conf.
         if !isKnown || outcome.status != 0 { try updateOpenresolv(program, record, restores: before != nil) }
         guard let before, try ResolverFile(at: file).bytes != before, unsafe access(file, F_OK) == 0 else {
             return left.isEmpty
@@ -222,7 +224,8 @@ struct ResolverControl: Sendable {
         return true
     }
 
-    /// Makes openresolv update its subscribers. Does nothing if another program wrote the file, which then stays.
+    /// Makes openresolv update its subscribers. If another program wrote the file, does nothing, so that the file
+    /// stays.
     private func updateOpenresolv(
         _ program: SystemProgram, _ record: ResolverRecord, restores: Bool
     ) throws(LinuxNetworkError) {
@@ -230,7 +233,7 @@ struct ResolverControl: Sendable {
         guard restores || isByResolvconf else { return }
         let outcome = try program.run(["-u"], seconds: patience)
         if outcome.status == 0 || restores { return }
-        // The status may come from a subscriber that always fails: only the file counts.
+        // The status may come from a subscriber that always fails, so only the file matters.
         let servers = try ResolverFile(at: file).servers
         if servers.contains(where: { record.servers?.contains($0) ?? false }) {
             throw Self.failure(of: program, outcome)

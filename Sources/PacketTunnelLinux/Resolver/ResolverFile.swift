@@ -5,11 +5,11 @@ import CTunnelSystem
 import FoundationEssentials
 import TunnelSystem
 
-/// The file resolv.conf(5) at one moment: a symbolic link, or a file with some bytes.
+/// A snapshot of resolv.conf(5): a symbolic link, or a file with its bytes.
 package struct ResolverFile: Hashable, Sendable, Codable {
-    /// The target of the link; nil without a link.
+    /// The target of the link; `nil` if it is not a link.
     package var link: String?
-    /// The bytes, in Base64, that programs read; `nil` if there is no file, or none at the end of the link.
+    /// The bytes that programs read, in Base64; `nil` if there is no file, or the link leads to none.
     package var text: String?
 
     package init(link: String? = nil, bytes: [UInt8]?) {
@@ -17,10 +17,10 @@ package struct ResolverFile: Hashable, Sendable, Codable {
         text = bytes.map { Data($0).base64EncodedString() }
     }
 
-    /// The most bytes that are read: programs read fewer.
+    /// The maximum number of bytes to read. Programs read fewer.
     static let limit = 65_536
 
-    /// Reads the file at `path`. A link to itself and a file of more than 65,536 bytes have no bytes.
+    /// Reads the file at `path`. A link to itself, and a file of more than 65,536 bytes, count as having no bytes.
     init(at path: String) throws(LinuxNetworkError) {
         let link = SystemCall.linkTarget(path)
         do throws(LinuxNetworkError) {
@@ -36,7 +36,7 @@ package struct ResolverFile: Hashable, Sendable, Codable {
 
     private var contents: String { bytes.map { String(decoding: $0, as: UTF8.self) } ?? "" }
 
-    /// The name servers that programs ask.
+    /// The name servers in the file.
     var servers: [String] { ResolvConf.servers(in: contents) }
 
     /// Whether the first line is that of openresolv or of Debian's resolvconf.
@@ -44,7 +44,7 @@ package struct ResolverFile: Hashable, Sendable, Codable {
         contents.split(separator: "\n").first?.contains("enerated by resolvconf") ?? false
     }
 
-    /// Whether programs ask systemd-resolved, and no other server.
+    /// Whether systemd-resolved is the only server in the file.
     var asksResolvedOnly: Bool {
         let servers = servers
         return !servers.isEmpty && servers.allSatisfy { $0 == "127.0.0.53" || $0 == "127.0.0.54" }
@@ -52,7 +52,8 @@ package struct ResolverFile: Hashable, Sendable, Codable {
 
     // MARK: - Writing
 
-    /// Makes the file at `path` a link, or an ordinary file, as this one is. An ordinary file keeps the bytes that programs read there.
+    /// Makes the file at `path` a link or a regular file, like this one. A regular file keeps the bytes that programs
+    /// read now.
     func restoreKind(at path: String) throws(LinuxNetworkError) {
         let now = try ResolverFile(at: path)
         guard now.link != link else { return }
@@ -64,13 +65,13 @@ package struct ResolverFile: Hashable, Sendable, Codable {
                 let number = SystemCall.open(new, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode: 0o644)
                 guard number >= 0 else { return false }
                 let descriptor = OwnedDescriptor(number)
-                // Programs of all users read it: the process's mask must not count.
+                // Programs of all users read the file, so set its mode regardless of the process's umask.
                 return SystemCall.writeAll(descriptor.number, bytes) && fchmod(descriptor.number, 0o644) == 0
             }
         }
     }
 
-    /// Makes the file at `path` equal this one; nothing if this one has no bytes.
+    /// Makes the file at `path` equal to this one. Does nothing if this one has no bytes.
     func restore(at path: String) throws(LinuxNetworkError) {
         guard let bytes else { return }
         try restoreKind(at: path)
@@ -78,7 +79,7 @@ package struct ResolverFile: Hashable, Sendable, Codable {
         try SmallFile.overwrite(path, with: bytes)
     }
 
-    /// Puts a new file in place of `path`, in one step.
+    /// Replaces `path` with a new file, atomically.
     private static func replace(_ path: String, _ make: (String) -> Bool) throws(LinuxNetworkError) {
         let new = path + ".culvert"
         unsafe _ = unlink(new)

@@ -6,43 +6,44 @@ import TunnelIO
 
 /// Decides when to restore a tunnel's name servers that another program has replaced.
 struct ResolverKeeper {
-    /// The next thing to do.
+    /// The next action.
     enum Action: Equatable {
-        /// Nothing is wrong, as far as is known.
+        /// No problem is known.
         case none
         /// Check again after this time in nanoseconds.
         case checkAgain(after: Int64)
-        /// Leave it alone for now, since another program replaces it again and again.
+        /// Do nothing for now, because another program keeps replacing the file.
         case pause
         /// Restore the name servers.
         /// - Parameters:
         ///   - isFileGood: As in ``ResolverControl/restore(_:_:isFileGood:)``.
-        ///   - replacement: Another program's file, which must be restored after the tunnel; `nil` if none is new.
+        ///   - replacement: Another program's file, which must be restored after the tunnel; `nil` if there is no new
+        ///     one.
         case restore(isFileGood: Bool, replacement: ResolverFile?)
     }
 
-    /// The reason why the last restoration failed; `nil` if it did not.
+    /// The error of the last restoration; `nil` if it succeeded.
     private(set) var failure: String?
     private var backoff = RepairBackoff()
-    /// A file that the manager has made although it lists other servers, such as those of a second tunnel.
+    /// A file that the manager wrote although it lists other servers, for example those of a second tunnel.
     private var accepted: ResolverFile?
-    /// The replaced file of the last check, and the number of checks that found one: it may be incomplete.
+    /// The replaced file at the last check, and the number of checks that found one. The file may be incomplete.
     private var seen: ResolverFile?
     private var looks = 0
-    /// Whether the manager's servers must be compared.
+    /// Whether to compare the manager's servers.
     private var asksManager = false
-    /// The time before which nothing is tried again after a failure.
+    /// The time before which a failed restoration is not retried.
     private var due = Int64.min
 
-    /// The time between two checks of a replaced file, in nanoseconds: some programs write it line by line.
+    /// The time between two checks of a replaced file, in nanoseconds, because some programs write it line by line.
     static let settling: Int64 = 100_000_000
-    /// The most checks of a file that changes before each.
+    /// The maximum number of checks of a file that keeps changing.
     static let mostLooks = 3
-    /// The time until a failed restoration is tried again.
+    /// The time until a failed restoration is retried, in nanoseconds.
     static let retry: Int64 = 2_000_000_000
 
-    /// Decides what to do about the file.
-    /// - Parameter hasChanged: Whether a program has changed the file, or one of the manager's.
+    /// Decides how to handle the present file.
+    /// - Parameter hasChanged: Whether a program has changed the file, or a file of the manager.
     mutating func handle(
         _ file: ResolverFile, _ plan: ResolverPlan, _ record: ResolverRecord, hasChanged: Bool, now: Int64
     ) -> Action {
@@ -57,7 +58,7 @@ struct ResolverKeeper {
         }
         guard now >= due else { return .checkAgain(after: due - now) }
         if backoff.isPaused(.resolver(plan), at: now) { return isGood ? .none : .pause }
-        // A manager may rewrite the file at the end of its link at any time.
+        // The manager may rewrite the file that the link leads to at any time.
         let isManagers =
             plan.manager != .openresolv && record.original?.link != nil && file.link == record.original?.link
         guard !isGood, !isManagers, !ResolverControl.isManaged(file, record), !file.servers.isEmpty,
@@ -66,7 +67,7 @@ struct ResolverKeeper {
         return .restore(isFileGood: false, replacement: file)
     }
 
-    /// Takes the result of a restoration.
+    /// Processes the result of a restoration.
     /// - Returns: Whether another program's change was undone.
     mutating func finish(
         _ result: Result<ResolverControl.Restoration, LinuxNetworkError>, _ plan: ResolverPlan,

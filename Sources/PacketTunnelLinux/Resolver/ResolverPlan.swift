@@ -39,12 +39,12 @@ package struct ResolverPlan: Hashable, Sendable, Codable {
         self.settings = settings
     }
 
-    /// The arguments of resolvectl, one run after the other (resolvectl(1)).
+    /// The arguments of consecutive runs of resolvectl(1).
     var resolvectlRuns: [[String]] {
         let name = interface.name
         let isSplit = !settings.matchDomains.isEmpty
         var domains = settings.searchDomains.map(Self.plain)
-        // With "~" a domain routes lookups and does not complete names; the root of all is the route for every name.
+        // A domain with "~" routes queries and does not complete names. "~." routes queries for every name.
         if isSplit {
             domains += settings.matchDomains.map(Self.plain).filter { !domains.contains($0) }
                 .map { settings.searchesMatchDomains ? $0 : "~\($0.isEmpty ? "." : $0)" }
@@ -58,7 +58,7 @@ package struct ResolverPlan: Hashable, Sendable, Codable {
         ]
     }
 
-    /// The text for resolvconf (resolv.conf(5)).
+    /// The text for resolvconf, in the format of resolv.conf(5).
     var resolvConf: String {
         var text = settings.servers.map { "nameserver \($0)\n" }.joined()
         var domains = settings.searchDomains
@@ -67,31 +67,31 @@ package struct ResolverPlan: Hashable, Sendable, Codable {
         return text
     }
 
-    /// A domain without the dot at its end.
+    /// Returns a domain without its final dot.
     private static func plain(_ domain: String) -> String {
         domain.hasSuffix(".") ? String(domain.dropLast()) : domain
     }
 }
 
-/// The facts that removing a tunnel's name servers needs.
+/// The information that removing a tunnel's name servers needs.
 package struct ResolverRecord: Hashable, Sendable, Codable {
     package var manager: ResolverManager
     package var interface: InterfaceReference
-    /// The name of the tunnel in resolvconf.
+    /// The tunnel's label in resolvconf.
     package var label: String
-    /// The contents of /etc/resolv.conf in Base64, if resolvconf had no records to create it from; `nil` if it must not be
-    /// restored.
+    /// The contents of /etc/resolv.conf in Base64, if resolvconf had no records to create it from; `nil` if the file
+    /// must not be restored.
     package var before: String?
-    /// The tunnel's servers, by which a file is known that still names them; nil in older journals.
+    /// The tunnel's servers, to recognise a file that still contains them; `nil` in older journals.
     package var servers: [String]?
-    /// The file before the tunnel; nil in older journals.
+    /// The file before the tunnel; `nil` in older journals.
     package var original: ResolverFile?
-    /// The last file that another program put in place of the tunnel's. It is restored after the tunnel.
+    /// The last file with which another program replaced the tunnel's. It is restored after the tunnel.
     package var replaced: ResolverFile?
-    /// Whether another file was mounted over it before the tunnel, as in containers; nil in older journals.
+    /// Whether another file was mounted over resolv.conf before the tunnel, as in containers; `nil` in older journals.
     package var isMounted: Bool?
 
-    /// The bytes that the file must have after the tunnel, if resolvconf has nothing to make it from; `nil` if it has.
+    /// The bytes to restore after the tunnel, if resolvconf has nothing to create the file from; otherwise `nil`.
     var bytesAfter: [UInt8]? {
         replaced?.bytes ?? before.flatMap { Data(base64Encoded: $0) }.map { [UInt8]($0) }
     }

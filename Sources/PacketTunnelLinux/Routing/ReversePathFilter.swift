@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The kernel's check that an IPv4 packet arrives at the interface that leads to its source (`rp_filter` in ip-sysctl.rst).
+/// The kernel's check that an IPv4 packet arrives on the interface with the route to its source (`rp_filter` in
+/// ip-sysctl.rst).
 ///
-/// It covers ARP requests too, without any mark: a host whose tunnel has the route to a neighbour does not answer the neighbour's
-/// requests under a strict filter.
+/// It also applies to ARP requests, which have no mark. A host whose tunnel has the route to a neighbour does not
+/// answer the neighbour's requests under a strict filter.
 struct ReversePathFilter {
-    /// The setting that drops a packet only if no interface leads to its source.
+    /// The setting that drops a packet only if no interface has a route to its source.
     static let loose = "2"
     private static let strict = 1
     /// The setting of all interfaces.
@@ -21,12 +22,14 @@ struct ReversePathFilter {
         Int(try SmallFile.text(path(interface)) ?? "") ?? 0
     }
 
-    /// Whether an interface drops packets whose source another interface leads to. The greater of both settings counts.
+    /// Whether an interface drops packets whose source is routed to another interface. The greater of both settings
+    /// applies.
     func isStrict(_ interface: String) throws(LinuxNetworkError) -> Bool {
         max(everywhere, try Self.value(interface)) == Self.strict
     }
 
-    /// The files of settings that are looser than those of a new interface: a tunnel may have loosened them.
+    /// Returns the files of settings that are looser than those of a new interface, because a tunnel may have loosened
+    /// them.
     static func loosened(_ links: [RouteSocket.Link]) throws(LinuxNetworkError) -> [String] {
         guard max(try value("all"), try value("default")) == strict else { return [] }
         var paths: [String] = []

@@ -8,10 +8,10 @@ package import PacketTunnel
 package struct RoutingNumbers: Hashable, Sendable {
     /// The mark of the tunnel's own packets, and the number of its routing table.
     package var mark: UInt32
-    /// The first of the priorities for IPv4: the next is that of the tunnel's rule, and the one after that is for a rule that
-    /// takes the firewall's place.
+    /// The first of three consecutive priorities for IPv4. The second is that of the tunnel's rule, the third that of
+    /// the rule that replaces the firewall.
     package var priority4: UInt32
-    /// The first of the priorities for IPv6, used as those for IPv4.
+    /// The first of three consecutive priorities for IPv6, used in the same way.
     package var priority6: UInt32
 
     package init(mark: UInt32, priority4: UInt32, priority6: UInt32) {
@@ -24,10 +24,10 @@ package struct RoutingNumbers: Hashable, Sendable {
     static let firstTable: UInt32 = 51_820
     private static let tableCount: UInt32 = 4096
 
-    /// Whether a number is one of those that the host chooses from.
+    /// Whether a number is in the range that the host chooses from.
     static func isInRange(_ number: UInt32) -> Bool { (firstTable..<(firstTable + tableCount)).contains(number) }
 
-    /// Returns the first number from `first` on that is not a table with routes and not a table or mark of a rule.
+    /// Returns the first number from `first` on that is neither a table with routes nor the table or mark of a rule.
     static func freeTable(
         from first: UInt32 = firstTable, rules: [PolicyRule], tables: Set<UInt32>
     ) throws(LinuxNetworkError) -> UInt32 {
@@ -48,7 +48,7 @@ package struct RoutingNumbers: Hashable, Sendable {
     /// - Parameters:
     ///   - others: The marks of other tunnels of this kind.
     ///   - tables: The tables with routes.
-    ///   - makesTable: Whether the tunnel may have routes in its own table.
+    ///   - makesTable: Whether the tunnel may put routes into its own table.
     /// - Throws: An error that names the user of the mark.
     static func check(
         _ mark: UInt32, others: Set<UInt32>, rules: [PolicyRule], tables: Set<UInt32>, makesTable: Bool
@@ -64,8 +64,8 @@ package struct RoutingNumbers: Hashable, Sendable {
         }
     }
 
-    /// The first of three priorities right in front of every rule but the one for the machine's own addresses, which is
-    /// where the kernel puts a rule too.
+    /// Returns the first of three priorities directly before every rule except the one for the machine's own addresses.
+    /// The kernel chooses priorities in the same way.
     static func freePriority(before rules: [PolicyRule]) throws(LinuxNetworkError) -> UInt32 {
         let first = rules.lazy.map(\.priority).filter { $0 > 0 }.min() ?? 32_766
         guard first > 3 else { throw LinuxNetworkError(.noFreeRulePriority) }
@@ -75,20 +75,21 @@ package struct RoutingNumbers: Hashable, Sendable {
 
 /// The routes and rules that send packets into a tunnel.
 ///
-/// - If attached networks are reached directly (``TunnelSettings/allowsLocalNetwork``) and only routes decide, the plan is
-///   that of wg-quick(8): routes more specific than the default are in the main table. The default is in a separate table,
-///   for packets without the tunnel's mark, after the main table was searched without its default route. A more specific
-///   network that contains the tunnel's own server is in that table as well, so that packets to the server bypass it at any
-///   of its addresses.
-/// - Otherwise all routes are in the tunnel's own table, which is searched before the main one. Under the strict policies the
-///   other routes of the main table then lead nowhere. Attached networks are exceptions in the table if the settings allow
-///   it.
+/// - If attached networks are reached directly (``TunnelSettings/allowsLocalNetwork``) and only routes decide, the plan
+///   is that of wg-quick(8). Routes that are more specific than the default route are in the main table. The default
+///   route is in a separate table for packets without the tunnel's mark; it is searched after the main table, whose own
+///   default route is ignored. A more specific network that contains the tunnel's server is also in the separate table,
+///   so that packets to the server bypass it at each of its addresses.
+/// - Otherwise all routes are in the tunnel's own table, which is searched before the main table. Under the strict
+///   policies the other routes of the main table are then not used. Attached networks are exceptions in the tunnel's
+///   table if the settings allow it.
 ///
-/// - If the user chose a table, all routes are in it, as with `Table = N` of wg-quick(8), and there are no rules: the user's
-///   rules choose its packets.
+/// - If the user chose a table, all routes are in it, as with `Table = N` of wg-quick(8), and there are no rules: the
+///   user's own rules select the packets for it.
 ///
-/// In a table other than the main one, an excluded network is a `throw` route: the search continues as if there were no
-/// tunnel. In the main table it is left out: the rest of an included network becomes several smaller ones.
+/// In a table other than the main one, an excluded network is a `throw` route, so that the search continues as if there
+/// were no tunnel. In the main table an excluded network is left out, by splitting the included network that contains
+/// it into smaller ones.
 package struct RoutingPlan: Hashable, Sendable {
     /// The settings of the tunnel.
     package var settings: TunnelSettings
@@ -96,8 +97,8 @@ package struct RoutingPlan: Hashable, Sendable {
     package var interface: InterfaceReference
     /// Table, mark and priorities.
     package var numbers: RoutingNumbers
-    /// Whether the tunnel's interface carries IPv6. If not, packets that would be routed into the tunnel are refused, so that
-    /// they do not bypass it.
+    /// Whether the tunnel's interface carries IPv6. If it does not, packets that would be routed into the tunnel are
+    /// refused, so that they do not bypass it.
     package var carriesIPv6: Bool
     /// The networks that count as local (``LocalNetworks``).
     package var localNetworks: [IPPrefix]
@@ -119,7 +120,7 @@ package struct RoutingPlan: Hashable, Sendable {
     /// The kernel setting that makes reverse-path filtering respect marks.
     package static let sourceValidation = "/proc/sys/net/ipv4/conf/all/src_valid_mark"
 
-    /// The kernel settings that a tunnel's packets depend on and whose changes the kernel does not report by netlink.
+    /// The kernel settings that a tunnel's packets depend on, and whose changes netlink does not report.
     static let watchedSettings = [sourceValidation]
 
     private var included: [IPPrefix] {
@@ -131,7 +132,7 @@ package struct RoutingPlan: Hashable, Sendable {
 
     private var excluded: [IPPrefix] { settings.excludedRoutes + settings.allowedNetworks }
 
-    /// A route into the tunnel.
+    /// Returns the route into the tunnel.
     private func way(to destination: IPPrefix, table: UInt32 = Route.mainTable) -> Change {
         guard carriesIPv6 || !destination.isIPv6 else {
             return .route(Route(to: destination, kind: .unreachable, table: table))
@@ -139,10 +140,11 @@ package struct RoutingPlan: Hashable, Sendable {
         return .route(Route(to: destination, interface: interface.index, table: table))
     }
 
-    /// Halves of everything stand for everything, which the main table has a route for.
+    /// Whether a prefix is all addresses or half of them. Halves count as all addresses, for which the main table has a
+    /// route.
     private static func isEverything(_ prefix: IPPrefix) -> Bool { prefix.length <= 1 }
 
-    /// The included networks, other than everything, that a server is in.
+    /// The included networks that contain a server's address, except all addresses and their halves.
     private var serverNetworks: Set<IPPrefix> { settings.routes(holding: settings.serverAddresses) }
 
     private var asksMainTableFirst: Bool { settings.allowsLocalNetwork && settings.leakPolicy.leavesDecisionToRoutes }
@@ -159,30 +161,30 @@ package struct RoutingPlan: Hashable, Sendable {
         namedTable == nil && own.contains { $0.isIPv6 == isIPv6 }
     }
 
-    /// The networks that are the tunnel's in the end, nothing excluded among them.
+    /// The networks that are routed into the tunnel after all exclusions.
     package var tunnelled: [IPPrefix] { Self.effective(included, without: excluded) }
 
-    /// Returns the part of `included` that remains if the most specific network counts, and an excluded network wins over an
-    /// equal included one.
+    /// Returns the part of `included` that remains if the most specific network applies, and an excluded network takes
+    /// precedence over an equal included one.
     static func effective(_ included: [IPPrefix], without excluded: [IPPrefix]) -> [IPPrefix] {
         included.flatMap { prefix in prefix.subtracting(excluded.filter { prefix.contains($0) }) }
     }
 
-    /// Whether the tunnel takes packets to some address of an IPv4 network that an interface leads to. The kernel's check of packets
-    /// from that address (``ReversePathFilter``) finds the tunnel then.
+    /// Whether some address of an attached IPv4 network is routed into the tunnel. Then the kernel's check of packets
+    /// from that address (``ReversePathFilter``) finds the tunnel.
     package func divertsNeighbours(in network: IPPrefix) -> Bool {
         guard usesOwnTable(isIPv6: false) else { return false }
-        // Of one table, or as though it were one, the more specific route counts.
+        // The more specific route applies, within one table or across both tables.
         if asksMainTableFirst { return tunnelled.contains { network.contains($0) } }
         return Self.effective(included, without: excluded + attachedExceptions).contains { $0.overlaps(network) }
     }
 
-    /// The local networks that the tunnel's own table leaves out.
+    /// The local networks that the tunnel's own table excludes.
     private var attachedExceptions: [IPPrefix] {
         settings.allowsLocalNetwork && !asksMainTableFirst ? localNetworks : []
     }
 
-    /// The steps, in the order in which they are made: what catches packets last.
+    /// Returns the steps, in the order in which they are made. Those that divert packets come last.
     package func steps() -> [Change] {
         if let namedTable { return routes(in: namedTable) }
         var steps: [Change] = []
@@ -197,7 +199,7 @@ package struct RoutingPlan: Hashable, Sendable {
 
     private func routes(in table: UInt32) -> [Change] {
         let exceptions = Set(excluded.filter { exception in included.contains { $0.contains(exception) } })
-        // Keeps the order, each network once, and before the networks that it is an exception to.
+        // Keep the order, list each network once, and list an exception before the networks that contain it.
         var seen: Set<IPPrefix> = []
         return excluded.filter { exceptions.contains($0) && seen.insert($0).inserted }
             .map { .route(Route(to: $0, kind: .throw, table: table)) }
@@ -206,7 +208,7 @@ package struct RoutingPlan: Hashable, Sendable {
     }
 
     private func ownTable(isIPv6: Bool) -> [Change] {
-        // The exceptions first.
+        // Add the exceptions first.
         var seen: Set<IPPrefix> = []
         let exceptions = (excluded + attachedExceptions).filter { exception in
             exception.isIPv6 == isIPv6 && own.contains { $0.contains(exception) } && seen.insert(exception).inserted
@@ -221,23 +223,23 @@ package struct RoutingPlan: Hashable, Sendable {
         let toTunnel = PolicyRule(
             isIPv6: isIPv6, priority: priority + 1, table: numbers.mark, mark: numbers.mark, isInverted: true)
         guard asksMainTableFirst else { return [.rule(toTunnel)] }
-        // More specific routes of the main table take precedence over these, as in one table.
+        // Give more specific routes of the main table precedence over these, as in one table.
         let lengths = own.lazy.filter { $0.isIPv6 == isIPv6 }.map(\.length)
         let least = lengths.min() ?? 0
         let toMain = PolicyRule(
             isIPv6: isIPv6, priority: priority, table: Route.mainTable,
             suppressedPrefixLength: least > 1 ? UInt32(least) : 0)
-        // In this order there is no moment at which the local network is cut off.
+        // In this order the local network is never cut off.
         return [.rule(toMain), .rule(toTunnel)]
     }
 
     private func mainTable() -> [Change] {
         var exceptions = excluded
-        // The server is not reached through the tunnel to it. In the tunnel's own table the mark sees to that.
+        // Packets to the server must not be routed into the tunnel. In the tunnel's own table the mark ensures this.
         if let server = ServerText.address(in: settings.remoteAddress) {
             exceptions.append(IPPrefix(host: server))
         }
-        // The kernel makes these itself.
+        // The kernel makes these routes itself.
         let attached = settings.addresses.map(\.network)
         let servers = serverNetworks
         let specific = included.filter {

@@ -3,9 +3,9 @@
 
 import NetworkAddresses
 
-/// A server as people write it.
+/// Parses the text of a server.
 enum ServerText {
-    /// The address in `ADDRESS`, `ADDRESS:PORT` or `[ADDRESS]:PORT`; `nil` for a name.
+    /// Returns the address in `ADDRESS`, `ADDRESS:PORT` or `[ADDRESS]:PORT`; `nil` for a name.
     static func address(in text: String) -> IPAddress? {
         if let address = try? IPAddress(text) { return address }
         if text.hasPrefix("["), let end = text.firstIndex(of: "]") {

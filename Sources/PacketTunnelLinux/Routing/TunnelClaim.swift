@@ -4,29 +4,29 @@
 import NetworkAddresses
 import PacketTunnel
 
-/// The packets that a tunnel takes by its routes and rules, for a comparison with another tunnel's.
+/// The packets that a tunnel takes by its routes and rules, for a comparison with another tunnel.
 ///
-/// Two tunnels go together if the more specific of both tunnels' routes counts for each packet, as in one routing table, and no leak
-/// policy holds that packet back. The order of rules and the policies of both decide that: the rules of the tunnel that started last
-/// come first.
+/// Two tunnels are compatible if each packet takes the more specific route of both tunnels, as in one routing table,
+/// and no leak policy blocks it. This depends on the order of the rules and on the policies of both; the rules of the
+/// tunnel that started last come first.
 struct TunnelClaim {
     /// The tunnel.
     let name: String
     let policy: LeakPolicy
     private var claims: [Claim] = []
-    /// The networks that the tunnel's own table leaves out.
+    /// The networks that the tunnel's own table excludes.
     private var exceptions: [IPPrefix] = []
-    /// For each family, the rule by which the main table comes before the tunnel's own.
+    /// For each family, the rule by which the main table is searched before the tunnel's own table.
     private var mainRules: [Bool: PolicyRule] = [:]
 
     private struct Claim: Hashable {
         var network: IPPrefix
-        /// The priority of the rule that leads to it; `nil` if it is in the main table.
+        /// The priority of the rule for the route's table; `nil` if the route is in the main table.
         var priority: UInt32?
     }
 
     /// - Parameters:
-    ///   - attached: The networks that the tunnel's interface leads to by its addresses.
+    ///   - attached: The networks of the addresses of the tunnel's interface.
     init(name: String, policy: LeakPolicy, routes: [Route], rules: [PolicyRule], attached: [IPPrefix]) {
         (self.name, self.policy) = (name, policy)
         for rule in rules where rule.table == Route.mainTable { mainRules[rule.isIPv6] = rule }
@@ -36,7 +36,7 @@ struct TunnelClaim {
         var claims: Set<Claim> = []
         for route in routes {
             let isOwn = own[route.destination.isIPv6]?.table == route.table
-            // A table without a rule of the tunnel is for the user's own rules.
+            // A table without a rule of the tunnel is used by the user's own rules.
             guard isOwn || route.table == Route.mainTable else { continue }
             if route.kind == .throw {
                 exceptions.append(route.destination)
@@ -53,17 +53,17 @@ struct TunnelClaim {
 
     // MARK: - Comparison
 
-    /// A reason why two tunnels do not go together.
+    /// A conflict between two tunnels.
     enum Conflict: Equatable {
-        /// All packets that the route `lost` of one tunnel is for go into the other tunnel.
+        /// The other tunnel gets all packets for the route `lost` of one tunnel.
         case taken(lost: IPPrefix, isOfOther: Bool)
         /// The leak policy of a tunnel blocks packets that the other one carries.
         case heldBack(IPPrefix, isPolicyOfOther: Bool)
     }
 
-    /// The first reason why two tunnels do not go together; `nil` if they do.
+    /// Returns the first conflict with another tunnel; `nil` if the two are compatible.
     func conflict(with other: TunnelClaim) -> Conflict? {
-        // For equal routes the error names the running tunnel's.
+        // If routes are equal, the error names that of the running tunnel.
         if let reason = other.loss(to: self) { return reason.conflict(isOfOther: true) }
         return loss(to: other)?.conflict(isOfOther: false)
     }
@@ -80,7 +80,8 @@ struct TunnelClaim {
         }
     }
 
-    /// The first of this tunnel's routes that gets no packets because of another tunnel, or whose policy blocks the other's packets.
+    /// Returns the first of this tunnel's routes that gets no packets because of the other tunnel, or whose policy
+    /// blocks packets of the other tunnel.
     private func loss(to other: TunnelClaim) -> Loss? {
         var lost: [Claim: [IPPrefix]] = [:]
         Self.forEachOverlap(claims, other.claims) { mine, theirs in
@@ -90,7 +91,7 @@ struct TunnelClaim {
             lost[mine, default: []] += packets
         }
         guard !lost.isEmpty else { return nil }
-        // The more specific routes of this tunnel, which are compared by themselves.
+        // Exclude the more specific routes of this tunnel, which are compared separately.
         var inner: [Claim: [IPPrefix]] = [:]
         Self.forEachOverlap(claims, claims) { outer, claim in
             if outer.network.length < claim.network.length { inner[outer, default: []].append(claim.network) }
@@ -106,19 +107,19 @@ struct TunnelClaim {
         return nil
     }
 
-    /// The part of a network that a route is for.
+    /// Returns the part of a network whose packets take a route.
     private func carried(by claim: Claim, in network: IPPrefix) -> [IPPrefix] {
         guard claim.priority != nil else { return [network] }
         return network.subtracting(exceptions.filter { claim.network.contains($0) })
     }
 
-    /// Whether the kernel finds a route of this tunnel before one of another tunnel.
+    /// Whether the kernel finds a route of this tunnel before one of the other tunnel.
     private func precedes(_ mine: Claim, _ theirs: Claim, of other: TunnelClaim) -> Bool {
         let (first, second) = (stage(of: mine, beside: other), stage(of: theirs, beside: other))
         return first < second || first == second && mine.network.length > theirs.network.length
     }
 
-    /// The priority of the first rule by which the kernel finds a route.
+    /// Returns the priority of the first rule by which the kernel finds a route.
     private func stage(of claim: Claim, beside other: TunnelClaim) -> UInt32 {
         if let priority = claim.priority { return priority }
         let isIPv6 = claim.network.isIPv6
@@ -131,8 +132,8 @@ struct TunnelClaim {
         return rules.min() ?? .max
     }
 
-    /// Calls `body` with each two routes that have addresses in common. Takes a time that grows with the number of routes, not
-    /// with that of pairs.
+    /// Calls `body` with each pair of routes that overlap. The time grows with the number of routes, not with the
+    /// number of pairs.
     private static func forEachOverlap(_ first: [Claim], _ second: [Claim], _ body: (Claim, Claim) -> Void) {
         let (firstByNetwork, secondByNetwork) = (byNetwork(first), byNetwork(second))
         let (firstLengths, secondLengths) = (Set(first.map(\.network.length)), Set(second.map(\.network.length)))

@@ -13,8 +13,8 @@
     #endif
 
     extension ProvisioningRequest {
-        /// Sends the request in a new session. Its sockets have no mark: the system does not route the sockets of an extension
-        /// into the extension's tunnel.
+        /// Sends the request in a new session. The sockets have no mark, because the system does not route an
+        /// extension's sockets into the tunnel of the extension.
         func reply(
             trust: TrustEvaluator, now: @escaping @Sendable () -> Date
         ) async throws(PinnedSessionError) -> ProvisioningReply {

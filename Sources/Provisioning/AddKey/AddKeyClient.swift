@@ -24,8 +24,8 @@ package struct AddKeyClient: Sendable {
     ///   - servers: The servers to ask, in order.
     ///   - first: The index of the first server.
     /// - Returns: The reply, and the index of the server that sent it.
-    /// - Throws: `.refused` immediately, because no other server would answer differently; `.timedOut` with the last server's
-    ///   failure.
+    /// - Throws: `.refused` immediately, because no other server would answer differently; `.timedOut` with the failure
+    ///   of the last server.
     package func register(
         _ publicKey: PublicKey, token: SecretBytes, at servers: [ProvisioningServer], from first: Int = 0,
         socketMark: UInt32? = nil

@@ -6,8 +6,8 @@ public import PacketTunnel
 import WireGuardCore
 import WireGuardTunnel
 
-/// The settings of a tunnel whose server assigns it at each start, by `addKey`. Without secrets: the token is in the
-/// profile's secret store.
+/// The settings of a tunnel that a server assigns at each start, by `addKey`. They contain no secrets: the token is in
+/// the profile's secret store.
 public struct AddKeyConfiguration: Codable, Hashable, Sendable {
     /// The servers to ask, in turn.
     public var servers: [ProvisioningServer]
@@ -21,12 +21,12 @@ public struct AddKeyConfiguration: Codable, Hashable, Sendable {
     public var keepalive: UInt16
     /// The networks that are routed into the tunnel.
     public var routes: [IPPrefix]
-    /// Whether directly attached networks are reached outside the tunnel.
+    /// Whether packets to directly attached networks bypass the tunnel.
     public var allowsLocalNetwork: Bool
     /// The packets that may leave outside the tunnel.
     public var leakPolicy: LeakPolicy
-    /// The detection of a dead server. If it ends the tunnel (`ConnectivityOptions.endWhenDead`), the next server is asked
-    /// first.
+    /// The detection of a dead server. If it would end the tunnel (`ConnectivityOptions.endWhenDead`), the provider
+    /// first asks the next server.
     public var connectivity: ConnectivityOptions
 
     /// The port of PIA's API.
@@ -50,16 +50,16 @@ public struct AddKeyConfiguration: Codable, Hashable, Sendable {
         self.connectivity = connectivity
     }
 
-    /// Reads the keys of PIA's provider configuration, and the token among them: store it in the secret store, under
-    /// ``tokenName``.
+    /// Reads the keys of PIA's provider configuration, and the token that is among them. Store the token in the secret
+    /// store, under ``tokenName``.
     ///
-    /// `use_ip` connects to the address in `serverAddress` and verifies the name in `cn`. `serial` and `activationAttemptId`
-    /// have no meaning here.
+    /// If `use_ip` is set, the provider connects to the address in `serverAddress` and verifies the name in `cn`.
+    /// `serial` and `activationAttemptId` are ignored.
     /// - Parameters:
     ///   - values: The provider configuration.
     ///   - serverAddress: The `serverAddress` of the same profile.
-    ///   - trust: The verification of the server. PIA's servers have certificates of PIA's own authority, with a common name
-    ///     only: `.authorities(pem, acceptsCommonName: true)`.
+    ///   - trust: The verification of the server. The certificates of PIA's servers are issued by PIA's own authority
+    ///     and contain only a common name: use `.authorities(pem, acceptsCommonName: true)`.
     /// - Throws: `.configurationInvalid`, with each invalid key.
     public static func fromProviderConfiguration(
         _ values: [String: JSONValue], serverAddress: String, trust: ServerTrust = .system
@@ -71,8 +71,8 @@ public struct AddKeyConfiguration: Codable, Hashable, Sendable {
         func value<Value>(_ key: String, _ kind: String, _ read: (JSONValue) -> Value?) -> Value? {
             guard let found = values[key], found != .null else { return nil }
             guard let value = read(found) else {
-                // It may be the token.
-                problem(key, "", "is not \(kind)", fix: "give \(kind)")
+                // Do not include the value in the problem, because it may be the token.
+                problem(key, "", "is not \(kind)", fix: "enter \(kind)")
                 return nil
             }
             return value
@@ -81,21 +81,23 @@ public struct AddKeyConfiguration: Codable, Hashable, Sendable {
             value(key, "a text") { if case .string(let text) = $0 { text } else { nil } }
         }
         let token = text("token")
-        if token?.isEmpty ?? true { problem("token", "", "is missing", fix: "give the account's token") }
+        if token?.isEmpty ?? true { problem("token", "", "is missing", fix: "enter the account's token") }
         let usesAddress =
             value("use_ip", "true or false") { if case .bool(let flag) = $0 { flag } else { nil } } ?? false
         let (name, address) = (text("cn"), try? IPAddress(serverAddress))
         if usesAddress {
             if address == nil {
                 problem(
-                    "serverAddress", serverAddress, "is not an IP address", fix: "give an IP address, or omit 'use_ip'")
+                    "serverAddress", serverAddress, "is not an IP address", fix: "enter an IP address, or omit 'use_ip'"
+                )
             }
             if name?.isEmpty ?? true {
-                problem("cn", "", "is missing", fix: "give the name in the server's certificate")
+                problem("cn", "", "is missing", fix: "enter the name in the server's certificate")
             }
         } else if serverAddress.isEmpty || address != nil {
             problem(
-                "serverAddress", serverAddress, "is not a host name", fix: "give a host name, or set 'use_ip' and 'cn'")
+                "serverAddress", serverAddress, "is not a host name", fix: "enter a host name, or set 'use_ip' and 'cn'"
+            )
         }
         let servers = value("customDNSServers", "a list of IP addresses") { list -> [IPAddress]? in
             guard case .array(let items) = list else { return nil }
@@ -135,7 +137,7 @@ public struct AddKeyConfiguration: Codable, Hashable, Sendable {
                     persistentKeepalive: keepalive)
             ],
             connectivity: connectivity,
-            // If there are other servers, the time of two handshakes.
+            // If there are other servers, wait only for the time of two handshake attempts.
             handshakeTimeout: self.servers.count > 1 ? 10 : 30)
     }
 }

@@ -59,7 +59,7 @@ package struct AddKeyReply: Hashable, Sendable {
             throw Self.refusal(reply.status, fields.map { [$0.status, $0.message].compactMap { $0 } } ?? [])
         }
         guard let fields else { throw .reply(field: "body", problem: "is not the expected JSON") }
-        // Readers differ in which of two members with one name they take.
+        // Refuse repeated members: JSON readers differ in which of them they use.
         do throws(ContractError) { _ = try JSON.read(contract: reply.body) } catch {
             throw .reply(field: error.field, problem: error.problem)
         }

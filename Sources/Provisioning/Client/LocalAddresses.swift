@@ -5,8 +5,8 @@ import NetworkAddresses
 
 /// The addresses that a gateway or server must not give to a device.
 enum LocalAddresses {
-    /// The metadata services of clouds, and the network around each. A route inside that network is meant for the
-    /// service.
+    /// The metadata services of clouds, each with its network. A route within that network that contains the service is
+    /// refused.
     private static let metadata: [(service: IPAddress, network: IPPrefix)] = [
         (.v4(169, 254, 169, 254), IPPrefix(.v4(169, 254, 0, 0), length: 16)),
         (.v6(0xfd00_0ec2_0000_0000, 0x254), IPPrefix(.v6(0xfd00_0ec2_0000_0000, 0), length: 32)),
@@ -27,7 +27,7 @@ enum LocalAddresses {
 
     /// The kind of a route that no device may have; `nil` for any other route.
     static func kind(of route: IPPrefix) -> String? {
-        // A larger network, such as 0.0.0.0/0, may contain such addresses.
+        // A larger network, such as 0.0.0.0/0, is permitted even though it contains such addresses.
         if let found = networks.first(where: { $0.network.contains(route) }) { return found.kind }
         return metadata.contains { $0.network.contains(route) && route.contains($0.service) } ? metadataService : nil
     }

@@ -26,10 +26,11 @@ struct ServerRounds: Sendable {
     /// - Parameters:
     ///   - servers: The servers to ask, in order.
     ///   - first: The index of the first server.
-    ///   - request: The request, identical for each try, so that a lost reply has no effect.
+    ///   - request: The request. It is identical for each attempt, so that a lost reply has no effect.
     ///   - read: Reads the reply of a server.
     /// - Returns: The value of the first valid reply, and the index of its server.
-    /// - Throws: Errors that no other server can avoid, immediately; `.timedOut` with the last server's failure.
+    /// - Throws: An error that every server would cause, immediately; otherwise `.timedOut` with the failure of the
+    ///   last server.
     func ask<Value: Sendable>(
         _ servers: [ProvisioningServer], from first: Int = 0,
         request: @escaping @Sendable (ProvisioningServer) -> ProvisioningRequest,
@@ -66,8 +67,8 @@ struct ServerRounds: Sendable {
                     logger.warning("\(text)")
                 }
             }
-            // Half a second, doubled each time up to eight, with jitter of the same size, so that many clients do not ask at
-            // the same time.
+            // Wait half a second, doubled each time up to eight seconds, plus jitter of up to the same size, so that
+            // many clients do not send requests at the same time.
             let pause = Duration.milliseconds(500 << min(round, 4))
             do {
                 try await clock.sleep(for: pause + pause * Double.random(in: 0..<1, using: &generator))

@@ -13,7 +13,7 @@ package struct TypedField<Root: Sendable, Value: Sendable>: Sendable {
     let note: String
 
     /// - Parameter absent: The value of an absent member. The default is that of the format: `nil` if the value is
-    ///   optional; otherwise the member must be present.
+    ///   optional; otherwise there is none, and the member must be present.
     package init(
         _ name: String, _ path: any KeyPath<Root, Value> & Sendable, _ format: ValueFormat<Value>,
         absent: Value? = nil, _ note: String = ""
@@ -34,7 +34,7 @@ package struct TypedField<Root: Sendable, Value: Sendable>: Sendable {
     }
 
     fileprivate func decode(_ members: [JSON.Member], _ prefix: String) throws(ContractError) -> Value {
-        // Swift compares strings with different spellings of the same text as equal.
+        // Compare UTF-8, because Swift's `==` also accepts canonically equivalent strings.
         guard let member = members.first(where: { $0.name.utf8.elementsEqual(name.utf8) }) else {
             guard let absent else { throw ContractError(field: prefix + name, problem: "must be present") }
             return absent
@@ -57,13 +57,15 @@ private struct CompleteMember<Root: Sendable>: Sendable {
 /// The JSON form of a value that is decoded as a whole: a message of the device API, a request that changes no
 /// resource, or a part of a message.
 ///
-/// The decoded values are passed to the type's initialiser, in the order of the fields: a key or a secret has no placeholder.
+/// The decoded values are passed to the type's initialiser, in the order of the fields, so no placeholder is needed for
+/// a key or a secret.
 public struct CompleteMessage<Root: Sendable>: Sendable {
     private let members: [CompleteMember<Root>]
     private let read: @Sendable (_ found: [JSON.Member], _ prefix: String) throws(ContractError) -> Root
 
     /// - Parameters:
-    ///   - make: The initialiser. It can refuse a combination of values. Its error has the path of the member in this message.
+    ///   - make: The initialiser. It may refuse a combination of values, with an error whose path is that of a member
+    ///     of this message.
     ///   - fields: The members, in the order of the initialiser's parameters.
     ///   - check: Refuses combinations of values, like `make`.
     package init<each Value: Sendable>(
@@ -110,7 +112,8 @@ public struct CompleteMessage<Root: Sendable>: Sendable {
 
     /// Decodes a message. ``TunnelSystem/JSON`` has rejected members that occur twice.
     /// - Parameters:
-    ///   - form: `.create` for a request, which must not contain other members, or `.reply`, whose other members are ignored.
+    ///   - form: `.create` for a request, which must not contain other members, or `.reply`, in which other members are
+    ///     ignored.
     ///   - path: The path of the object in the body, for errors. Empty for the body.
     /// - Throws: ``ContractError`` for the first member that is unknown, not valid or missing.
     package func decode(_ json: JSON, _ form: MessageForm, at path: String = "") throws(ContractError) -> Root {
@@ -121,13 +124,13 @@ public struct CompleteMessage<Root: Sendable>: Sendable {
         for member in found where form != .reply {
             guard members.contains(where: { $0.name.utf8.elementsEqual(member.name.utf8) }) else {
                 throw ContractError(
-                    field: prefix + ContractError.visible(member.name), problem: "there is no such member")
+                    field: prefix + ContractError.visible(member.name), problem: "is not a known member")
             }
         }
         return try read(found, prefix)
     }
 
-    /// Checks a value of this program as if a client had sent it.
+    /// Checks a value that this program made as if a client had sent it.
     /// - Throws: ``ContractError`` for the first member that is not valid.
     package func check(_ root: Root) throws(ContractError) { _ = try decode(encode(root), .create) }
 }

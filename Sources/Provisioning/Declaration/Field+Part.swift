@@ -4,7 +4,7 @@
 import TunnelSystem
 
 extension Field {
-    /// An object in a patch whose members change one by one: missing members keep their values.
+    /// An object whose members a patch changes individually: missing members keep their values.
     package init<Part: Sendable>(
         part name: String, _ path: any WritableKeyPath<Root, Part> & Sendable, _ message: Message<Part>,
         _ note: FieldNote = ""

@@ -107,20 +107,20 @@ package struct Field<Root: Sendable>: Sendable {
         encode = { format.encode($0[keyPath: path]) }
         decode = { (json, field) throws(ContractError) in
             let value = try format.decode(json, field)
-            // The value is encoded again: the audit log and repeated creations must not depend on how a client wrote
-            // it.
+            // Encode the value again, because the audit log and the recognition of repeated creations must not depend
+            // on the client's spelling.
             return FieldValue(name: name, path: path, json: format.encode(value) ?? .null, value: value) {
                 $0[keyPath: path] = value
             }
         }
     }
 
-    /// A field that programs change and that no JSON contains. The audit log records only that it changed.
+    /// A field that only programs change and that no JSON contains. The audit log records only that it has changed.
     package init<Value: Sendable>(hidden name: String, _ path: any WritableKeyPath<Root, Value> & Sendable) {
         self.name = name
         self.path = path
         format = ValueFormat<Value>(.text()) { (_, field) throws(ContractError) in
-            throw ContractError(field: field, problem: "there is no such member")
+            throw ContractError(field: field, problem: "is not a known member")
         } encode: { _ in
             nil
         }

@@ -38,7 +38,8 @@ extension FieldValues where Root: Declared {
     /// The value of a member; `nil` if it is not set.
     package subscript<Value: Sendable>(dynamicMember path: any WritableKeyPath<Root, Value> & Sendable) -> Value? {
         get {
-            // If `Value` is optional, a cast would make a member without a value from a missing one.
+            // Search first: if `Value` is optional, a cast alone could not distinguish a member that is set to `nil`
+            // from a missing member.
             guard let given = values.first(where: { $0.path == path }) else { return nil }
             return given.value as? Value
         }
@@ -47,7 +48,8 @@ extension FieldValues where Root: Declared {
             guard let newValue else { return }
             let field = Root.message.fields.first { $0.path == path }
             let format = field?.format as? ValueFormat<Value>
-            // The name is not used: no message has a member with the name of a key path.
+            // If no field has this path, the path is the name. No message has a member with such a name, so the check
+            // refuses it.
             values.append(
                 FieldValue(
                     name: field?.name ?? "\(path)", path: path, json: format?.encode(newValue) ?? .null, value: newValue
@@ -72,13 +74,13 @@ extension FieldValues where Root: Declared {
         return .object(of: values.filter { !hidden.contains($0.name) }.map { ($0.name, $0.json) })
     }
 
-    /// Checks members that a program set as if a client had sent them.
+    /// Checks members that a program has set as if a client had sent them.
     /// - Throws: ``ContractError`` for the first member that is not valid or missing.
     package func check(_ form: MessageForm) throws(ContractError) {
         _ = try Root.message.decode(json, form)
     }
 
-    /// The details of an audit entry, by the names in the audit log: values as text, or `changed` for redacted ones.
+    /// The details of an audit entry: values as text, or `changed` for redacted fields, by the names in the audit log.
     package var details: [String: String] {
         var details: [String: String] = [:]
         for value in values {

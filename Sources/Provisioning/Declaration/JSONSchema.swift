@@ -51,7 +51,8 @@ package indirect enum JSONSchema: Equatable, Sendable {
             let properties = members.map { member -> (String, JSON) in
                 var fields = member.schema.members
                 if !member.note.isEmpty {
-                    // The note of the member replaces that of its type: an object must not have a name twice.
+                    // Replace the note of the type by the note of the member: an object must not have two members with
+                    // the same name.
                     fields.removeAll { $0.0 == "description" }
                     fields.append(("description", .string(member.note)))
                 }
@@ -73,7 +74,7 @@ package indirect enum JSONSchema: Equatable, Sendable {
 }
 
 extension JSONSchema {
-    // Excludes control characters and characters that change the direction of text.
+    // A line excludes control characters and characters that change the direction of text.
     private static let line = #"^[^\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]*$"#
 
     package static let id = JSONSchema.text(pattern: "^[a-z2-7]{25}[aeimquy4]$", note: "A random ID")

@@ -29,8 +29,8 @@ package struct Message<Root: Sendable>: Sendable {
         }
     }
 
-    /// The schema of a form. Requests must not contain other members. Replies have no bounds, because an earlier
-    /// version can have stored values outside them.
+    /// The schema of a form. Requests must not contain other members. The schemas of replies have no bounds, because an
+    /// earlier version may have stored values outside them.
     package func schema(_ form: MessageForm) -> JSONSchema { .object(schemaMembers(form), isClosed: form != .reply) }
 
     /// The members of a form's schema.
@@ -63,7 +63,7 @@ package struct Message<Root: Sendable>: Sendable {
         }
         var values: [FieldValue<Root>] = []
         for member in members {
-            // Swift compares strings with different spellings of the same text as equal.
+            // Compare UTF-8, because Swift's `==` also accepts canonically equivalent strings.
             guard
                 let field = fields.first(where: {
                     $0.name.utf8.elementsEqual(member.name.utf8) && $0.isIn(form)
@@ -71,7 +71,7 @@ package struct Message<Root: Sendable>: Sendable {
                 let decode = field.decode
             else {
                 throw ContractError(
-                    field: prefix + ContractError.visible(member.name), problem: "there is no such member")
+                    field: prefix + ContractError.visible(member.name), problem: "is not a known member")
             }
             if ignoresNull, member.value == .null { continue }
             values.append(try decode(member.value, prefix + member.name))
@@ -84,7 +84,7 @@ package struct Message<Root: Sendable>: Sendable {
         return FieldValues(values)
     }
 
-    /// Checks the members of a value of this program as if a client had sent them in a patch.
+    /// Checks the members of a value that this program made as if a client had sent them in a patch.
     /// - Throws: ``ContractError`` for the first member that is not valid.
     package func check(_ root: Root) throws(ContractError) {
         let members = fields.filter { $0.isIn(.patch) }.compactMap { field in

@@ -3,13 +3,13 @@
 
 package import TunnelSystem
 
-/// The JSON form of a value and the allowed values. The limits of declared members are in their formats.
+/// The JSON form of a value, and the allowed values. Each declared member has its limits in its format.
 package struct ValueFormat<Value: Sendable>: Sendable {
     package typealias Decode = @Sendable (JSON, _ field: String) throws(ContractError) -> Value
 
     /// The schema of the value in a request.
     package private(set) var schema: JSONSchema
-    /// The schema of the value in the reply of a complete message. It has no lengths, because an earlier version can
+    /// The schema of the value in the reply of a complete message. It has no lengths, because an earlier version may
     /// have stored longer values.
     package private(set) var replySchema: JSONSchema
     /// Whether a reply can omit the member.
@@ -44,7 +44,7 @@ package struct ValueFormat<Value: Sendable>: Sendable {
     /// A format for text that is only in replies.
     package static func shown(_ text: @escaping @Sendable (Value) -> String) -> ValueFormat {
         ValueFormat(.text()) { (_, field) throws(ContractError) in
-            throw ContractError(field: field, problem: "there is no such member")
+            throw ContractError(field: field, problem: "is not a known member")
         } encode: {
             .string(text($0))
         }
@@ -87,7 +87,7 @@ package struct ValueFormat<Value: Sendable>: Sendable {
         return result
     }
 
-    /// The format, with its lengths in the schema of replies too.
+    /// The same format, whose schema of replies contains the lengths too.
     package var withLengthsInReplies: ValueFormat {
         var result = self
         result.replySchema = schema

@@ -11,10 +11,11 @@ public import WireGuardCore
     public import Foundation
 #endif
 
-/// The stored state of a device's enrolment, in one secret, so that it is never stored in part.
+/// The stored state of a device's enrolment. All of it is in one secret, so it is never stored in part.
 ///
-/// An app stores an invitation there, as text. The first start creates key and credential, stores them in its place before it
-/// sends a request, and enrols; from then on the secret is JSON.
+/// At first, an app stores the text of an invitation as this secret. The first start creates a key and a credential,
+/// replaces the invitation by an enrolment with them before it sends a request, and enrols. From then on, the secret is
+/// JSON.
 public struct DeviceEnrolment: Sendable, Equatable {
     /// The device's key.
     public var privateKey: PrivateKey
@@ -26,9 +27,9 @@ public struct DeviceEnrolment: Sendable, Equatable {
     public var name: String?
     /// The device's platform, until the gateway has it.
     public var platform: String?
-    /// The new key of a rotation in progress; the gateway decides whether it replaces ``privateKey``.
+    /// The new key of a rotation in progress. The gateway's grants show whether it has replaced ``privateKey``.
     ///
-    /// It is kept until the gateway has it, or until no request of the rotation can be accepted any longer.
+    /// The key is kept until the gateway has it, or until the gateway can no longer accept a request of the rotation.
     public var nextKey: PrivateKey?
     /// The time for which ``nextKey`` must be kept.
     var nextKeyWait: RotationWait?
@@ -50,7 +51,7 @@ public struct DeviceEnrolment: Sendable, Equatable {
     }
 
     /// Parses the output of ``secret``.
-    /// - Throws: ``ContractError``; for an invitation too, which is not an enrolment yet.
+    /// - Throws: ``ContractError`` if the secret is not an enrolment. An invitation is not one.
     public init(_ secret: SecretBytes) throws(ContractError) {
         var bytes = secret.bytes
         defer { wipe(&bytes) }
@@ -103,16 +104,17 @@ public struct DeviceEnrolment: Sendable, Equatable {
     /// Whether the last grant may still be used without asking the gateway.
     func hasUsableGrant(at now: Date) -> Bool {
         guard let grant, let grantedAt else { return false }
-        // An earlier version may have stored a grant unchecked. It is not known here whether the gateway is on this
-        // machine.
+        // Check the addresses, because an earlier version may have stored a grant without checks. Loopback is
+        // permitted, because the gateway may be on this machine.
         do throws(ContractError) { try grant.checkAddresses(allowsLoopback: true) } catch { return false }
         guard let seconds = grant.device.expiresInSeconds else { return true }
-        // A clock that was set back has no effect: the gateway's clock decides.
+        // Using a grant for too long after the clock was set back causes no harm, because the gateway enforces the
+        // expiry by its own clock.
         return now < grantedAt.addingTimeInterval(Double(seconds))
     }
 
-    /// The time until the next request to the gateway: the grant's renewal time, and well before the end of the grant or of a
-    /// key in use.
+    /// The time until the next request to the gateway: the grant's renewal time, or half of the time to the expiry of
+    /// the device or of a server's key, if that is earlier.
     func timeToRenewal(at now: Date) -> Duration {
         guard let grant, let grantedAt else { return .zero }
         let ends = [grant.device.expiresInSeconds].compactMap(\.self) + grant.servers.compactMap(\.notAfterSeconds)

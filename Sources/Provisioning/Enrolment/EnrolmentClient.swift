@@ -5,11 +5,11 @@ public import Logging
 import PacketTunnel
 public import WireGuardCore
 
-/// A device's client of a gateway's API: it enrols, requests its grant, renews, changes its key, and manages the user's other
-/// devices.
+/// A device's client for a gateway's API. It enrols the device, requests its grant, renews it, changes its key, and
+/// manages the user's other devices.
 ///
-/// Each call asks several servers in turn, repeatedly and at growing intervals, within one deadline. Retries are identical,
-/// and the gateway answers an identical request identically, so a lost reply has no effect.
+/// Each call sends its request to several servers in turn, with increasing pauses between rounds, within one deadline.
+/// Retries are identical, and the gateway answers an identical request identically, so a lost reply has no effect.
 public struct EnrolmentClient: Sendable {
     /// The servers to ask, in turn: the gateway, under each of its names and addresses.
     public private(set) var servers: [ProvisioningServer]
@@ -48,15 +48,15 @@ public struct EnrolmentClient: Sendable {
         return client
     }
 
-    /// Enrols a device with an invitation. Store key and credential before, and repeat with the same ones after a failure:
-    /// they identify the device as soon as the gateway has received them.
+    /// Enrols a device with an invitation. Store the key and the credential before the call, and repeat the call with
+    /// the same ones after a failure: once the gateway has received them, they identify the device.
     public func enrol(
         _ request: EnrolmentRequest, with invitation: BearerSecret
     ) async throws(ProvisioningError) -> EnrolmentGrant {
         try await grant(.post, EnrolmentPath.enrolments, invitation, body: request.body, for: [request.publicKey])
     }
 
-    /// Requests the device's present grant.
+    /// Requests the device's current grant.
     /// - Parameters:
     ///   - credential: The device's own secret.
     ///   - publicKey: The device's key, which the gateway must have.
@@ -78,10 +78,11 @@ public struct EnrolmentClient: Sendable {
         try await grant(.post, EnrolmentPath.renewal, credential, for: [publicKey, nextKey])
     }
 
-    /// Replaces the device's key. Store the new key before: as soon as the gateway has received it, only it works.
+    /// Replaces the device's key. Store the new key before the call: once the gateway has received it, only the new key
+    /// works.
     ///
-    /// After a failure it is unknown which key the gateway has: request the grant, which contains it. A delayed request can
-    /// still change the key for the lifetime of its nonce (a minute): keep both keys for that time.
+    /// After a failure, the gateway may have either key: request the grant, which contains the key. A delayed request
+    /// can still change the key during the lifetime of its nonce (one minute), so keep both keys for that time.
     public func rotate(
         from old: PrivateKey, to new: PublicKey, credential: BearerSecret
     ) async throws(ProvisioningError) -> EnrolmentGrant {
@@ -119,7 +120,7 @@ public struct EnrolmentClient: Sendable {
         do throws(ProvisioningError) {
             _ = try await ask(.delete, EnrolmentPath.device(device), credential) { (_) throws(ContractError) in true }
         } catch {
-            // The API answers a removed device like another user's.
+            // The API reports a removed device in the same way as another user's device.
             guard case .problem(let problem) = error, problem.code == .notFound || problem.code == .deviceUnknown else {
                 throw error
             }
@@ -172,7 +173,7 @@ public struct EnrolmentClient: Sendable {
         let reason = problem.map { ": \($0.detail ?? $0.title)" } ?? ""
         switch reply.status {
         case 400..<500 where ![408, 425, 429].contains(reply.status):
-            // A reply without problem JSON is not from the API: another server answers there.
+            // A reply without a problem document is not from the device API: another program answers at this address.
             guard let problem, problem.code != nil else {
                 return .reply(field: "status", problem: "HTTP \(reply.status) without a readable reason")
             }

@@ -11,8 +11,8 @@ import WireGuardCore
     package import Foundation
 #endif
 
-/// Advances an enrolment from one state to the next, and stores each before the gateway receives it: if a reply or the
-/// process is lost, the same request is repeated.
+/// Advances an enrolment from one state to the next. It stores each state before it sends the request, so that the same
+/// request can be repeated if the reply is lost or the process ends.
 package struct EnrolmentKeeper: Sendable {
     package let client: EnrolmentClient
     let logger: Logger
@@ -36,7 +36,7 @@ package struct EnrolmentKeeper: Sendable {
     /// Reads the enrolment in a secret. Replaces an invitation with a new enrolment.
     /// - Parameters:
     ///   - name: The display name of a new device.
-    ///   - platform: Its platform.
+    ///   - platform: The platform of a new device.
     package func read(
         _ secret: SecretBytes, name: String?, platform: String?
     ) async throws(TunnelError) -> DeviceEnrolment {
@@ -60,15 +60,16 @@ package struct EnrolmentKeeper: Sendable {
         return enrolment
     }
 
-    /// Returns the enrolment with the present grant: enrols first if necessary, and renews if it is due.
-    /// - Parameter renewing: Whether to renew in any case.
+    /// Returns the enrolment with the current grant. It enrols the device first if necessary, and renews the grant if
+    /// that is due.
+    /// - Parameter renewing: Whether to renew the grant even if that is not due.
     package func refreshed(
         _ enrolment: DeviceEnrolment, renewing: Bool = false
     ) async throws(ProvisioningError) -> DeviceEnrolment {
         var enrolment = enrolment
         let client = client.trusting(enrolment.grant)
         let publicKey = enrolment.privateKey.publicKey
-        // During an unfinished rotation, the gateway has either key.
+        // During an unfinished rotation, the gateway may have either key.
         let nextKey = enrolment.nextKey?.publicKey
         let grant: EnrolmentGrant
         if let token = enrolment.token {
@@ -89,13 +90,14 @@ package struct EnrolmentKeeper: Sendable {
 
     /// The enrolment with a new key.
     package func rotated(_ enrolment: DeviceEnrolment) async throws(ProvisioningError) -> DeviceEnrolment {
-        // An unfinished enrolment or rotation is completed first.
+        // Complete an unfinished enrolment or rotation first.
         var enrolment =
             enrolment.nextKey == nil && enrolment.token == nil ? enrolment : try await refreshed(enrolment)
         let client = client.trusting(enrolment.grant)
         let nonce = try await client.rotationNonce(credential: enrolment.credential)
         var generator = random()
-        // A request of an earlier attempt may still arrive. It has the same key, so it causes no harm.
+        // Use the key of an unfinished attempt again: a delayed request of that attempt then causes no harm, because it
+        // has the same key.
         let next = enrolment.nextKey ?? PrivateKey(using: &generator)
         enrolment.nextKey = next
         enrolment.nextKeyWait = RotationWait(
@@ -110,7 +112,8 @@ package struct EnrolmentKeeper: Sendable {
         return enrolment
     }
 
-    /// A grant that can be requested again need not end the tunnel.
+    /// Stores the enrolment. Only logs a failure, which need not end the tunnel, because the grant can be requested
+    /// again.
     private func keepLogging(_ enrolment: DeviceEnrolment) async {
         do throws(TunnelError) { try await keep(enrolment.secret) } catch {
             logger.error("cannot store the gateway's grant: \(error)")

@@ -47,9 +47,11 @@ public struct ServerKeyPin: Hashable, Sendable, Codable, CustomStringConvertible
     }
 }
 
-/// The data that a device needs to enrol at a gateway: its address, the hashes of its keys, and a token that works once.
+/// The data that a device needs to enrol at a gateway: the gateway's address, the hashes of its keys, and a token for
+/// one use.
 ///
-/// Its text is one line, for a file, a message or a QR code. It is as secret as the token in it.
+/// The text of an invitation is one line, for a file, a message or a QR code. It must be kept as secret as the token in
+/// it.
 public struct Invitation: Sendable, Equatable {
     /// A DNS name or an IP address.
     public var host: String
@@ -70,8 +72,8 @@ public struct Invitation: Sendable, Equatable {
     public static let byteLimit = 4096
 
     /// Creates an invitation.
-    /// - Throws: ``ContractError`` for an invalid host, port 0, a token of another kind than invitation or API, fewer than
-    ///   two pins or two equal ones.
+    /// - Throws: ``ContractError`` for an invalid host, port 0, a token that is neither an invitation nor an API token,
+    ///   fewer than two pins, or two equal pins.
     public init(
         host: String, port: UInt16 = EnrolmentPath.defaultPort, token: BearerSecret, expires: Date,
         pins: [ServerKeyPin], gateway: String? = nil
@@ -113,7 +115,7 @@ public struct Invitation: Sendable, Equatable {
         }
     }
 
-    /// Reads an invitation: its line, which may be among blank lines and lines that start with `#`.
+    /// Reads an invitation from a text with one line of it. Blank lines and lines that start with `#` are ignored.
     public init(_ text: some StringProtocol) throws(ContractError) {
         func fault(_ problem: String) -> ContractError { ContractError(field: "invitation", problem: problem) }
         let damage = fault("the line is damaged: copy all of it")
@@ -141,7 +143,7 @@ public struct Invitation: Sendable, Equatable {
         self = try Self.message.decode(json, .reply)
     }
 
-    /// The line, for a file that only its owner may read. It is not overwritten.
+    /// The line, for a file that only its owner may read. The memory of the text is not overwritten after use.
     public var exportedText: String {
         Self.prefix + String(decoding: Base64URL.encode(Self.message.encode(self).bytes), as: UTF8.self)
     }

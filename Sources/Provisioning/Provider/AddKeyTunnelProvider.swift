@@ -8,14 +8,15 @@ import Synchronization
 import WireGuardCore
 public import WireGuardTunnel
 
-/// A WireGuard tunnel whose server assigns it: at each start `addKey` registers a fresh key, and the reply is the tunnel's
-/// configuration.
+/// A WireGuard tunnel that a server assigns: at each start, `addKey` registers a new key, and the reply is the
+/// configuration of the tunnel.
 ///
-/// Enrolment is part of the start, so it works for starts on demand too, while the app does not run. If a server assigns a
-/// tunnel but does not answer in it, the next one is asked. When no data arrives, the next server is asked with
-/// another fresh key, and the tunnel moves there while it stays up. It registers at a lost server again only after another
-/// server has delivered IP packets, such as replies to pings; a handshake alone does not count. When no server is left, or
-/// none assigns a tunnel, it ends with `.connectivityLost`. The key is only in memory.
+/// The key is registered as a part of the start, so on-demand starts work even while the app does not run. If a server
+/// assigns a tunnel but does not answer in it, the provider asks the next server. When no data arrives, the provider
+/// registers another new key at the next server, and moves the tunnel there while it stays up. It asks a lost server
+/// again only after another server has delivered IP packets, such as replies to pings; a handshake alone does not
+/// count. The tunnel ends with `.connectivityLost` if no server is left or none assigns a tunnel. The key is kept in
+/// memory only.
 public actor AddKeyTunnelProvider: PacketTunnelProvider {
     private let transport: (any ProvisioningTransport)?
     private let environment: WireGuardEnvironment
@@ -30,25 +31,26 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
         let token: SecretBytes
         var server: Int
         var path: NetworkPath
-        /// Whether its start has returned.
+        /// Whether the start has succeeded.
         var isUp = false
-        /// The servers, by place, that were lost since packets last came through at any server.
+        /// The indices of the servers that were lost since any server last delivered packets.
         var lost: Set<Int> = []
     }
 
-    /// A provider that cannot start: it has no transport. Hosts make one with ``init(transport:environment:)``.
+    /// Creates a provider that cannot start, because it has no transport. Hosts must use
+    /// ``init(transport:environment:)``.
     public init() {
         transport = nil
         environment = WireGuardEnvironment()
         inner = WireGuardTunnelProvider()
     }
 
-    /// A provider that asks by `transport`.
+    /// Creates a provider that sends its requests with `transport`.
     public init(transport: any ProvisioningTransport, environment: WireGuardEnvironment = WireGuardEnvironment()) {
         self.init(transport: transport, environment: environment, inner: .init(environment: environment))
     }
 
-    /// A provider that runs `inner` as its tunnel.
+    /// Creates a provider that runs `inner` as its tunnel.
     init(transport: any ProvisioningTransport, environment: WireGuardEnvironment, inner: WireGuardTunnelProvider) {
         self.transport = transport
         self.environment = environment
@@ -56,12 +58,12 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
     }
 
     /// Registers a key and starts the assigned tunnel.
-    /// - Throws: `.configurationInvalid`; `.secretUnavailable` without a token; `.authenticationFailed` if the server refuses
-    ///   it; `.serverUnreachable` if no server gives a valid answer within 30 seconds; and the errors of
+    /// - Throws: `.configurationInvalid`; `.secretUnavailable` without a token; `.authenticationFailed` if the server
+    ///   refuses the token; `.serverUnreachable` if no server gives a valid answer within 30 seconds; and the errors of
     ///   `WireGuardTunnelProvider.start(_:context:)`.
     public func start(_ configuration: AddKeyConfiguration, context: ProviderContext) async throws(TunnelError) {
         guard !context.path.isCutOff else {
-            throw TunnelError(.networkUnavailable, "there is no network", fix: "connect to one and try again")
+            throw TunnelError(.networkUnavailable, "there is no network", fix: "no network is available")
         }
         let token = try await context.secret(configuration.tokenName)
         run = Run(configuration: configuration, context: context, token: token, server: 0, path: context.path)
@@ -74,7 +76,7 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
         }
     }
 
-    /// Tries one server after the other, until a tunnel works.
+    /// Starts the tunnel at one server after another, until a start succeeds.
     private func bringUp(_ context: ProviderContext) async throws(TunnelError) {
         let host = InnerHost(outer: context, keys: keys) { [weak self] error in
             Task { await self?.lost(error) }
@@ -87,7 +89,7 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
             do throws(TunnelError) {
                 (tunnel, server) = try await enrol(from: next, except: tried)
             } catch {
-                // Only the servers that were tried give tunnels: report how those failed.
+                // The remaining servers assign no tunnel: report the last error of the tunnels that were tried.
                 throw error.code == .serverUnreachable ? failure ?? error : error
             }
             tried.insert(server)
@@ -114,27 +116,27 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
         keys.clear()
     }
 
-    /// As `WireGuardTunnelProvider.sleep()`.
+    /// Passes the call to `WireGuardTunnelProvider.sleep()`.
     public func sleep() async { await inner.sleep() }
 
-    /// As `WireGuardTunnelProvider.wake()`.
+    /// Passes the call to `WireGuardTunnelProvider.wake()`.
     public func wake() async { await inner.wake() }
 
-    /// As `WireGuardTunnelProvider.pathChanged(_:)`.
+    /// Stores the path, and passes the call to `WireGuardTunnelProvider.pathChanged(_:)`.
     public func pathChanged(_ path: NetworkPath) async {
         run?.path = path
         await inner.pathChanged(path)
     }
 
-    /// The router of the `WireGuardTunnelProvider`.
+    /// The message router of the inner `WireGuardTunnelProvider`.
     public nonisolated var router: MessageRouter { inner.router }
 
     // MARK: - Enrolment
 
-    /// Registers a fresh key, which is the tunnel's from then on.
+    /// Registers a new key, which is the key of the tunnel from then on.
     /// - Parameters:
-    ///   - first: the place of the server to begin with.
-    ///   - excluded: the places of the servers that are not asked; at least one must be left.
+    ///   - first: The index of the first server to ask.
+    ///   - excluded: The indices of the servers that are not asked. At least one server must remain.
     private func enrol(
         from first: Int, except excluded: Set<Int>
     ) async throws(TunnelError) -> (WireGuardTunnelConfiguration, Int) {
@@ -149,7 +151,7 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
             transport: transport, clock: context.clock, logger: context.logger, random: environment.random)
         var random = environment.random()
         let fresh = PrivateKey(using: &random)
-        // One entry for each: a server has the present address of its name.
+        // Use one entry for each server, with the current address of its name, so that indices stay valid.
         var servers: [ProvisioningServer] = []
         let count = configuration.servers.count
         let places = (0..<count).map { (first + $0) % count }.filter { !excluded.contains($0) }
@@ -161,7 +163,8 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
         do throws(ProvisioningError) {
             let registration = try await client.register(
                 fresh.publicKey, token: run.token, at: servers, socketMark: context.socketMark)
-            // A stop has removed all keys; a key that is held now would stay in memory.
+            // If the tunnel was stopped, do not hold the key: the stop has removed all keys, so this key would stay in
+            // memory.
             guard self.run != nil else { throw ProvisioningError.cancelled }
             keys.hold(fresh)
             return (configuration.tunnel(registration.reply), places[registration.server])
@@ -178,7 +181,7 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
     }
 
     private func moveOn(_ lost: TunnelError) async {
-        // This server has delivered packets, so those that were lost before it may work again.
+        // The lost server has delivered packets before, so servers that were lost earlier may work again.
         if await inner.hasCarriedPackets { run?.lost = [] }
         guard !Task.isCancelled, let place = run?.server else { return }
         run?.lost.insert(place)
@@ -192,13 +195,14 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
         do throws(TunnelError) {
             let (tunnel, server) = try await enrol(from: run.server + 1, except: run.lost)
             guard self.run != nil else { return }
-            // Before the tunnel moves: it may be lost there before this task continues.
+            // Set the server before the tunnel moves, because the tunnel may lose this server before this task
+            // continues.
             self.run?.server = server
             try await inner.reconfigure(tunnel)
             run.context.logger.notice("moved to \(run.configuration.servers[server].name)")
         } catch {
             guard self.run != nil, error.code != .stopped else { return }
-            run.context.logger.error("no other server gives a tunnel: \(error)")
+            run.context.logger.error("no other server assigns a tunnel: \(error)")
             run.context.cancel(lost)
         }
     }

@@ -7,49 +7,50 @@ import TunnelSystem
 import WireGuardCore
 import WireGuardTunnel
 
-/// The settings of a tunnel whose gateway assigns its configuration, without secrets: the enrolment, or the initial
-/// invitation, is in the profile's secret store.
+/// The settings of a tunnel whose configuration a gateway assigns. They contain no secrets: the enrolment, or at first
+/// the invitation, is in the profile's secret store.
 ///
 /// In JSON, members with a default may be omitted.
 public struct EnrolledTunnelConfiguration: Hashable, Sendable {
-    /// The gateway, under each of its names and addresses, which are asked in turn. Each has pins or its own authorities:
-    /// nothing is trusted on first use.
+    /// The gateway, with each of its names and addresses, which are asked in turn. Each entry has pins or its own
+    /// authorities, so no server is trusted on first use.
     public var gateways: [ProvisioningServer]
-    /// The device, once it is enrolled; for people and other programs.
+    /// The ID of the device once it is enrolled, for users and other programs. The tunnel does not use it.
     public var deviceID: RandomID?
-    /// The name of the secret that holds the ``DeviceEnrolment``, or the invitation's text before.
+    /// The name of the secret with the ``DeviceEnrolment``, or with the invitation's text before the enrolment.
     public var secretName: String
     /// The device's display name.
     public var deviceName: String?
     /// The device's platform.
     public var platform: String?
-    /// Name servers in place of the gateway's.
+    /// Name servers that replace those of the gateway.
     public var customDNSServers: [IPAddress]
     /// Whether the system uses the tunnel's name servers.
     public var usesNameServers: Bool
     /// The networks that are routed into the tunnel; `nil` for the gateway's.
     public var routes: [IPPrefix]?
-    /// Whether networks that are attached directly are reached directly.
+    /// Whether packets to directly attached networks bypass the tunnel.
     public var allowsLocalNetwork: Bool
     /// Networks that are reached outside the tunnel, regardless of routes and leak policy.
     public var allowedNetworks: [IPPrefix]
     /// The packets that may leave outside the tunnel.
     public var leakPolicy: LeakPolicy
-    /// The detection of a dead server. `ConnectivityOptions.endWhenDead` concerns all servers: after a server the next one is
-    /// used, after the last the gateway is asked again, and so on; by default without end.
+    /// The detection of a dead server. `ConnectivityOptions.endWhenDead` applies to all servers together: after each
+    /// lost server, the tunnel uses the next one; after the last, it asks the gateway again, and so on. By default, it
+    /// does so without a limit.
     public var connectivity: ConnectivityOptions
-    /// How long a start may wait for a server's answer, in seconds, all servers together.
+    /// The maximum time to wait for a server's answer at a start, in seconds, for all servers together.
     public var handshakeTimeout: Double
-    /// How long the gateway may take, in seconds.
+    /// The maximum time to wait for the gateway's answer, in seconds.
     public var gatewayTimeout: Double
 
-    /// The word for such tunnels' provider in profiles of `culvert`.
+    /// The name of this kind of provider in profiles of `culvert`.
     package static let provider = "enrolled"
 
-    /// The name of the secret unless stated.
+    /// The default name of the secret.
     public static let defaultSecretName = "enrolment"
 
-    /// A configuration.
+    /// Creates a configuration.
     public init(
         gateways: [ProvisioningServer], deviceID: RandomID? = nil, secretName: String = defaultSecretName,
         deviceName: String? = nil, platform: String? = nil, customDNSServers: [IPAddress] = [],
@@ -74,8 +75,8 @@ public struct EnrolledTunnelConfiguration: Hashable, Sendable {
         self.gatewayTimeout = gatewayTimeout
     }
 
-    /// A configuration for an invitation's gateway. The invitation itself is the secret ``secretName``, until a start or
-    /// `culvert enroll` has used it.
+    /// Creates a configuration for an invitation's gateway. The invitation itself must be stored as the secret
+    /// ``secretName``, until a start or `culvert enroll` has used it.
     public init(_ invitation: Invitation, deviceName: String? = nil, platform: String? = nil) {
         self.init(
             gateways: [
@@ -93,9 +94,9 @@ public struct EnrolledTunnelConfiguration: Hashable, Sendable {
         for (index, gateway) in gateways.enumerated() {
             let field = "gateways[\(index)]"
             if (try? EndpointAddress(host: gateway.name, port: max(gateway.port, 1))) == nil {
-                problem("\(field).name", gateway.name, "is not a host", fix: "give a name or an address")
+                problem("\(field).name", gateway.name, "is not a host", fix: "is not a host")
             }
-            if gateway.port == 0 { problem("\(field).port", "0", "nothing listens there", fix: "give its port") }
+            if gateway.port == 0 { problem("\(field).port", "0", "nothing listens there", fix: "must not be 0") }
             switch gateway.trust {
             case .system:
                 problem(
@@ -114,8 +115,8 @@ public struct EnrolledTunnelConfiguration: Hashable, Sendable {
         return problems
     }
 
-    /// The settings as far as they are known before the gateway has answered: for a policy in effect until then, all packets
-    /// count as routed into the tunnel, unless routes are given.
+    /// The settings that are known before the gateway has answered. A leak policy that applies until then treats all
+    /// packets as routed into the tunnel, unless ``routes`` is set.
     public func settings() -> TunnelSettings {
         var settings = TunnelSettings(
             remoteAddress: gateways.first?.name ?? "no gateway", addresses: [],
@@ -132,7 +133,7 @@ extension EnrolledTunnelConfiguration: Codable {
         case allowsLocalNetwork, allowedNetworks, leakPolicy, connectivity, handshakeTimeout, gatewayTimeout
     }
 
-    /// Decodes; omitted members have their defaults.
+    /// Decodes a configuration. Missing members have their defaults.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         self.init(gateways: try container.decode([ProvisioningServer].self, forKey: .gateways))
@@ -161,7 +162,8 @@ struct GrantedPlace: Hashable, Sendable {
 }
 
 extension EnrolmentGrant {
-    /// Every place to go to: the best of each server first, then the others.
+    /// All endpoints of the grant's servers: first the preferred endpoint of each server, then each server's second
+    /// one, and so on.
     var places: [GrantedPlace] {
         let most = servers.map(\.endpoints.count).max() ?? 0
         return (0..<most).flatMap { index in
@@ -174,7 +176,8 @@ extension EnrolmentGrant {
 }
 
 extension EnrolledTunnelConfiguration {
-    /// Returns the tunnel to one endpoint. If there are others, a dead one is abandoned immediately instead of healed.
+    /// Returns the configuration of the tunnel to one endpoint. If there are other endpoints, the tunnel reports a dead
+    /// endpoint immediately, without attempts to repair the connection.
     func tunnel(
         _ grant: EnrolmentGrant, to place: GrantedPlace, isOnly: Bool
     ) -> WireGuardTunnelConfiguration {
@@ -193,7 +196,7 @@ extension EnrolledTunnelConfiguration {
             ],
             presharedKeyNames: grant.presharedKey == nil ? [:] : [place.server: HeldKeys.presharedKeyName],
             connectivity: connectivity,
-            // At least the time of two handshakes.
+            // At least the time of two handshake attempts.
             handshakeTimeout: max(handshakeTimeout / Double(max(grant.places.count, 1)), min(handshakeTimeout, 8)),
             allowedNetworks: allowedNetworks)
     }

@@ -15,12 +15,13 @@ public import WireGuardTunnel
 
 /// A WireGuard tunnel whose gateway assigns addresses, servers and settings to its devices.
 ///
-/// A start first enrols if there is only an invitation, and requests the present grant; if the gateway is unreachable, the
-/// last grant is used until it expires. The tunnel tries the servers in turn until one answers. It renews in time. When no
-/// data arrives, it moves to the next server, and after the last it asks the gateway again, while it stays up. All of
-/// this works in an extension that was started on demand, while the app does not run.
+/// A start enrols the device if there is only an invitation, and requests the current grant. If the gateway is
+/// unreachable, the tunnel uses the last grant until it expires. The tunnel tries the servers in turn until one
+/// answers, and renews the grant in time. When no data arrives, it moves to the next server while it stays up; after
+/// the last server, it asks the gateway again. All of this works in an extension that was started on demand, while the
+/// app does not run.
 ///
-/// Key, credential and grant are one secret of the profile (``DeviceEnrolment``).
+/// The key, the credential and the grant are stored as one secret of the profile (``DeviceEnrolment``).
 public actor EnrolledTunnelProvider: PacketTunnelProvider {
     private let transport: (any ProvisioningTransport)?
     private let environment: WireGuardEnvironment
@@ -39,25 +40,27 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
         /// The index of the endpoint in use.
         var place = 0
         var path: NetworkPath
-        /// Whether its start has returned.
+        /// Whether the start has succeeded.
         var isUp = false
-        /// Servers that were lost since packets last came through.
+        /// The number of endpoints that were lost since the last endpoint delivered packets, or since the last request
+        /// to the gateway.
         var losses = 0
-        /// The number of requests to the gateway since then.
+        /// The number of requests to the gateway since an endpoint last delivered packets.
         var inquiries = 0
 
         var grant: EnrolmentGrant? { enrolment.grant }
     }
 
-    /// A provider that cannot start: it has no transport. Hosts make one with ``init(transport:environment:)``.
+    /// Creates a provider that cannot start, because it has no transport. Hosts must use
+    /// ``init(transport:environment:)``.
     public init() { self.init(transport: nil, environment: WireGuardEnvironment(), now: { Date() }) }
 
-    /// A provider that asks by `transport`.
+    /// Creates a provider that sends its requests with `transport`.
     public init(transport: any ProvisioningTransport, environment: WireGuardEnvironment = WireGuardEnvironment()) {
         self.init(transport: transport, environment: environment, now: { Date() })
     }
 
-    /// - Parameter now: the time by which it is known how old something is that was kept.
+    /// - Parameter now: Returns the current time, by which the age of the stored grant is computed.
     package init(
         transport: (any ProvisioningTransport)?, environment: WireGuardEnvironment, now: @escaping @Sendable () -> Date
     ) {
@@ -74,9 +77,10 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
     // MARK: - Start and stop
 
     /// Enrols if necessary, and starts the tunnel of the grant.
-    /// - Throws: `.configurationInvalid`; `.networkUnavailable`; `.secretUnavailable` without an enrolment or an invitation;
-    ///   `.authenticationFailed` if the gateway refuses the device; `.serverUnreachable` if there is neither the gateway nor
-    ///   a stored grant, or no server answers; and the errors of `WireGuardTunnelProvider.start(_:context:)`.
+    /// - Throws: `.configurationInvalid`; `.networkUnavailable`; `.secretUnavailable` without an enrolment or an
+    ///   invitation; `.authenticationFailed` if the gateway refuses the device; `.serverUnreachable` if the gateway is
+    ///   unreachable and there is no usable stored grant, or if no server answers; and the errors of
+    ///   `WireGuardTunnelProvider.start(_:context:)`.
     public func start(
         _ configuration: EnrolledTunnelConfiguration, context: ProviderContext
     ) async throws(TunnelError) {
@@ -87,7 +91,7 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
                 fix: "correct the fields that are listed", problems: problems)
         }
         guard !context.path.isCutOff else {
-            throw TunnelError(.networkUnavailable, "there is no network", fix: "connect to one and try again")
+            throw TunnelError(.networkUnavailable, "there is no network", fix: "no network is available")
         }
         let secret = try await context.secret(configuration.secretName)
         let enrolment = try await keeper(configuration, context, path: context.path, isUp: false).read(
@@ -105,7 +109,7 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
         scheduleRenewal()
     }
 
-    /// Returns the present grant, or the last one if the gateway is unreachable.
+    /// Returns the enrolment with the current grant, or with the last grant if the gateway is unreachable.
     private func current(_ enrolment: DeviceEnrolment, _ keeper: EnrolmentKeeper) async throws(TunnelError)
         -> DeviceEnrolment
     {
@@ -118,7 +122,7 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
         }
     }
 
-    /// Tries one place after the other.
+    /// Starts the tunnel at one endpoint after another, until a start succeeds.
     private func bringUp() async throws(TunnelError) {
         guard let run else { throw TunnelError(.stopped, "the start was cancelled") }
         let host = InnerHost(
@@ -134,7 +138,7 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
             } catch {
                 let mayGoOn = [.serverUnreachable, .nameResolutionFailed].contains(error.code)
                 guard mayGoOn, place + 1 < run.places.count else { throw error }
-                run.context.logger.warning("\(error.message): going to the next server")
+                run.context.logger.warning("\(error.message): trying the next server")
             }
         }
     }
@@ -148,24 +152,24 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
         keys.clear()
     }
 
-    /// As `WireGuardTunnelProvider.sleep()`.
+    /// Passes the call to `WireGuardTunnelProvider.sleep()`.
     public func sleep() async { await inner.sleep() }
 
-    /// As `WireGuardTunnelProvider.wake()`.
+    /// Passes the call to `WireGuardTunnelProvider.wake()`.
     public func wake() async { await inner.wake() }
 
-    /// As `WireGuardTunnelProvider.pathChanged(_:)`.
+    /// Stores the path, and passes the call to `WireGuardTunnelProvider.pathChanged(_:)`.
     public func pathChanged(_ path: NetworkPath) async {
         run?.path = path
         await inner.pathChanged(path)
     }
 
-    /// The router of the `WireGuardTunnelProvider`.
+    /// The message router of the inner `WireGuardTunnelProvider`.
     public nonisolated var router: MessageRouter { inner.router }
 
     // MARK: - Messages
 
-    /// The present grant, or `nil` before the first.
+    /// The current grant, or `nil` before the first.
     public var status: EnrolmentStatusRequest.Reply? {
         guard let run, let grant = run.grant, run.places.indices.contains(run.place) else { return nil }
         let age = run.enrolment.grantedAt.map { now().timeIntervalSince($0) } ?? 0
@@ -181,7 +185,7 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
 
     // MARK: - Grants
 
-    /// Makes the keeper of the enrolment, with the gateway's present address.
+    /// Makes the keeper of the enrolment, with the gateway's current addresses.
     private func keeper(
         _ configuration: EnrolledTunnelConfiguration, _ context: ProviderContext, path: NetworkPath, isUp: Bool,
         basis: DeviceEnrolment? = nil
@@ -193,7 +197,7 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
         }
         let servers = await environment.located(
             configuration.gateways, isUp: isUp, policy: configuration.leakPolicy, path: path, context)
-        // With a usable grant, do not wait for long.
+        // If a grant can be used, wait for at most 10 seconds.
         let hasMore = isUp || basis?.hasUsableGrant(at: now()) == true
         let client = EnrolmentClient(
             servers: servers, transport: transport,
@@ -203,17 +207,18 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
         return EnrolmentKeeper(
             client: client, logger: context.logger, now: now, random: environment.random
         ) { (secret) throws(TunnelError) in
-            // Another program may have rotated the key or replaced the device: its change stays.
+            // Do not overwrite a change by another program, which may have rotated the key or replaced the device.
             if let basis {
                 guard let kept = try? DeviceEnrolment(await context.secret(name)), kept.hasKeys(of: basis) else {
-                    throw TunnelError(.storage, "the stored enrolment has been changed or removed")
+                    throw TunnelError(.storage, "another program has changed or removed the stored enrolment")
                 }
             }
             try await context.keepSecret(secret, name)
         }
     }
 
-    /// Takes on an enrolment: its keys, and the places to go to.
+    /// Uses an enrolment from now on: its keys and endpoints. Keeps the current endpoint if the grant still contains
+    /// it.
     private func adopt(_ enrolment: DeviceEnrolment) throws(TunnelError) {
         guard let grant = enrolment.grant, run != nil else { throw TunnelError(.stopped, "the start was cancelled") }
         let present = run.flatMap { $0.places.indices.contains($0.place) ? $0.places[$0.place] : nil }
@@ -223,13 +228,13 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
         keys.hold(enrolment.privateKey, grant.presharedKey)
     }
 
-    /// The tunnel to the place where it is to lead.
+    /// The configuration of the tunnel to the selected endpoint; `nil` if there is none.
     private var tunnel: WireGuardTunnelConfiguration? {
         guard let run, let grant = run.grant, run.places.indices.contains(run.place) else { return nil }
         return run.configuration.tunnel(grant, to: run.places[run.place], isOnly: run.places.count == 1)
     }
 
-    /// Asks the gateway, with the present state of the store: another program may have rotated the key.
+    /// Requests the grant with the stored enrolment, whose key another program may have rotated.
     private func ask(renewing: Bool) async throws(ProvisioningError) -> DeviceEnrolment {
         guard let run else { throw .cancelled }
         var basis = run.enrolment
@@ -257,7 +262,7 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
             var generator = environment.random()
             let due =
                 failures == 0 ? run.enrolment.timeToRenewal(at: now()) : .seconds(min(60 << min(failures, 6), 3600))
-            // Not before it is due, and with jitter for many devices.
+            // Do not renew early. Add jitter, so that many devices do not renew at the same time.
             let pause = max(due, .seconds(1))
             do {
                 try await run.context.clock.sleep(for: pause + pause * Double.random(in: 0..<0.05, using: &generator))
@@ -284,7 +289,7 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
             guard let after = tunnel else { return }
             let isSame = after == before && key == enrolment.privateKey && presharedKey == enrolment.grant?.presharedKey
             guard !isSame else { return run.context.logger.info("renewed") }
-            run.context.logger.notice("the gateway gives other settings: taking them on")
+            run.context.logger.notice("the gateway has changed the settings: applying them")
             try await inner.reconfigure(after)
         } catch {
             throw .busy("cannot apply the gateway's grant to the tunnel: \(error.message)")
@@ -293,7 +298,7 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
 
     // MARK: - Failover
 
-    /// Called when packets pass.
+    /// Called when the tunnel carries packets.
     private func proven() {
         run?.losses = 0
         run?.inquiries = 0
@@ -313,7 +318,7 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
             self.run?.losses += 1
             do throws(TunnelError) {
                 if run.losses + 1 >= run.places.count {
-                    // Once round.
+                    // All endpoints were tried.
                     guard run.inquiries < run.configuration.connectivity.endWhenDead.inquiryLimit else {
                         return run.context.cancel(lost)
                     }
@@ -323,7 +328,7 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
                 }
                 guard let tunnel, self.run != nil else { return }
                 let place = tunnel.peers.first?.endpoint?.description ?? "no place"
-                run.context.logger.warning("\(lost.message): going to \(place)")
+                run.context.logger.warning("\(lost.message): moving to \(place)")
                 return try await inner.reconfigure(tunnel)
             } catch {
                 guard self.run != nil, error.code != .stopped else { return }
@@ -335,7 +340,8 @@ public actor EnrolledTunnelProvider: PacketTunnelProvider {
         }
     }
 
-    /// Asks the gateway for the current servers, and moves to the first one, or to the next if that cannot be reached.
+    /// Requests the current servers from the gateway and selects the endpoint after the current one. If the gateway is
+    /// unreachable, selects the next known endpoint.
     private func inquire(_ lost: TunnelError) async throws(TunnelError) {
         guard let run else { return }
         self.run?.losses = 0

@@ -8,7 +8,7 @@ import Synchronization
 import WireGuardCore
 import WireGuardTunnel
 
-/// The keys of a tunnel that a provider runs inside itself, in memory, for as long as it is up.
+/// The keys of a provider's inner tunnel. They are in memory only, while the tunnel is up.
 final class HeldKeys: Sendable {
     static let presharedKeyName = "preshared-key"
 
@@ -25,11 +25,12 @@ final class HeldKeys: Sendable {
     func clear() { secrets.withLock { $0 = [:] } }
 }
 
-/// The host of a tunnel that a provider runs inside itself: the outer host, except for its keys and its end.
+/// The host of a provider's inner tunnel: the outer host, except that this type provides the keys and handles the end
+/// of the tunnel.
 struct InnerHost: ProviderHost {
     let outer: ProviderContext
     let keys: HeldKeys
-    /// Called when no data arrives: another server may answer.
+    /// Called when no data arrives, so that the provider can try another server.
     let isLost: @Sendable (TunnelError) -> Void
     /// Called when the tunnel carries packets.
     var isProven: @Sendable () -> Void = {}
@@ -60,8 +61,8 @@ struct InnerHost: ProviderHost {
 }
 
 extension WireGuardEnvironment {
-    /// Resolves the servers outside the tunnel if the system's own lookups would go through it, or be blocked: when the
-    /// tunnel is up, and under the policies that block.
+    /// Resolves the names of servers outside the tunnel, if the system's lookups would use the tunnel or be blocked:
+    /// while the tunnel is up, and under leak policies that block.
     func located(
         _ servers: [ProvisioningServer], isUp: Bool, policy: LeakPolicy, path: NetworkPath, _ context: ProviderContext
     ) async -> [ProvisioningServer] {

@@ -10,16 +10,16 @@ import PacketTunnel
     import Foundation
 #endif
 
-/// The messages between a program without TLS and `culvert-enroll transport` over pipes: one request and one reply, each a
-/// line of JSON. The request is on standard input, so that no other user of the machine sees it.
+/// The messages over pipes between a program without TLS and `culvert-enroll transport`: one request and one reply,
+/// each a line of JSON. The request is sent to standard input, so that other users of the machine cannot see it.
 package enum PipeMessages {
-    /// The largest request line in bytes: a pipe accepts this many in one write.
+    /// The largest size of a request line in bytes, which a pipe accepts in one write.
     package static let requestLimit = 60_000
 
     /// The largest size of a reply line, without the body.
     package static let replyOverhead = 16_384
 
-    /// A reply, or its error, and log messages.
+    /// A reply or an error, and log messages.
     package struct Outcome: Sendable {
         package var result: Result<ProvisioningReply, ProvisioningTransportError>
         package var notes: [String]

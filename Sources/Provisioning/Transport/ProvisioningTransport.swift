@@ -4,14 +4,14 @@
 public import NetworkAddresses
 public import PacketTunnel
 
-/// Sends requests to the servers that assign tunnels. `PinnedProvisioning` contains one; an app may have its own, over its
-/// HTTPS client.
+/// Sends requests to the servers that assign tunnels. The module `PinnedProvisioning` contains one transport. An app
+/// may implement another one, based on its HTTPS client.
 ///
-/// Only a server that ``ProvisioningServer`` describes may get the request: the transport verifies it according to
-/// ``ServerTrust``, and follows no redirection.
+/// Only the server that ``ProvisioningServer`` describes may receive the request: the transport must verify it
+/// according to ``ServerTrust``, and must not follow redirections.
 public protocol ProvisioningTransport: Sendable {
     /// Sends a request, and returns the whole reply, with any status.
-    /// - Throws: An error, even if the calling task was cancelled.
+    /// - Throws: The reason for a missing reply, also if the calling task was cancelled.
     func send(_ request: ProvisioningRequest) async throws(ProvisioningTransportError) -> ProvisioningReply
 }
 
@@ -19,7 +19,7 @@ public protocol ProvisioningTransport: Sendable {
 public struct ProvisioningServer: Hashable, Sendable, Codable {
     /// The name in the server's certificate: a DNS name or an IP address.
     public var name: String
-    /// The address to connect to; `nil` resolves the name.
+    /// The address to connect to; if it is `nil`, the transport resolves the name.
     public var address: IPAddress?
     /// The TCP port.
     public var port: UInt16
@@ -44,7 +44,7 @@ public struct ProvisioningServer: Hashable, Sendable, Codable {
         case name, address, port, trust
     }
 
-    /// Decodes; the default trust is the system's.
+    /// Decodes a server. If the trust is missing, it is ``ServerTrust/system``.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
         self.init(
@@ -81,7 +81,7 @@ public struct ProvisioningRequest: Sendable {
     public var replyLimit: Int
     /// The time limit from the connection to the end of the reply.
     public var timeout: Duration
-    /// The mark with which sockets on Linux bypass a tunnel that is up but carries nothing.
+    /// The mark with which sockets on Linux bypass a tunnel that is up but delivers no packets.
     public var socketMark: UInt32?
 
     package init(
@@ -137,7 +137,7 @@ extension ProvisioningReply: CustomStringConvertible, CustomReflectable {
 public enum ProvisioningTransportError: Error, Hashable, Sendable, Codable {
     /// The server could not be reached, or the connection ended before the reply did.
     case unreachable(String)
-    /// The server is not the requested one: its name, key or authority does not match.
+    /// The server could not be verified: its name, key or authority does not match.
     case untrusted(String)
     /// The server's certificate is not valid yet according to this machine's clock, which was never set.
     case clockUnset(String)

@@ -3,18 +3,20 @@
 
 import PacketTunnel
 
-/// The verification of a server. In each case its certificate must be for the server's name, valid now, and for servers.
+/// The verification of a server. In every case, the server's certificate must be for the server's name, valid now, and
+/// for use by servers.
 ///
 /// In JSON it is `{"system":true}`, `{"pins":["sha256/…","sha256/…"]}` or `{"authorities":"PEM","acceptsCommonName":true}`.
 public enum ServerTrust: Hashable, Sendable {
     /// The system's authorities verify the server.
     case system
-    /// Its key is one of these, of which there are at least two: authorities are not used.
+    /// The server's key must match one of these pins, of which there must be at least two. Authorities are not used.
     case pins([ServerKeyPin])
     /// Only the authorities with these certificates (PEM) are trusted.
     ///
-    /// `acceptsCommonName` accepts the common name of certificates without alternative names, which today's rules forbid (RFC
-    /// 9525, section 2). It is for authorities that issue no others, and each use is logged.
+    /// With `acceptsCommonName`, the common name of a certificate without alternative names is accepted, which current
+    /// rules forbid (RFC 9525, section 2). Use it only for authorities that issue no other certificates. Each use is
+    /// logged.
     case authorities(String, acceptsCommonName: Bool = false)
 }
 
@@ -34,7 +36,7 @@ extension ServerTrust: Codable {
             TypedField("acceptsCommonName", \.acceptsCommonName, .optional(.flag)))
     }
 
-    /// Decodes; anything but the three forms is an error, because unknown input must not become trust.
+    /// Decodes one of the three forms. Other input is an error, because it must not result in trust.
     public init(from decoder: any Decoder) throws {
         let members = try Members.message.decode(JSONValue(from: decoder).ordered, .create, at: "trust")
         switch (members.system, members.pins, members.authorities) {

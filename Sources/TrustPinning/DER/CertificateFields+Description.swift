@@ -61,7 +61,7 @@ extension CertificateFields {
     private static func rsaKeySize(_ keyInfo: [UInt8]) -> Int? {
         guard var info = try? DER.parse(keyInfo).elements(), var algorithm = try? info.requireNext().elements(),
             let identifier = try? ASN1ObjectIdentifier(derEncoded: &algorithm),
-            // RFC 4055: keys for any RSA signature, and keys for RSASSA-PSS only.
+            // RFC 4055: the algorithm identifiers of keys for all RSA signatures, and of keys for RSASSA-PSS only.
             identifier == .AlgorithmIdentifier.rsaEncryption || identifier == [1, 2, 840, 113_549, 1, 1, 10]
         else { return nil }
         guard let key = try? ASN1BitString(derEncoded: &info), var numbers = try? DER.parse(key.bytes).elements(),

@@ -7,9 +7,9 @@ internal import X509
 
 /// The fields of a certificate (RFC 5280 section 4.1) that pin matching and server evaluation need.
 ///
-/// Keys are not interpreted, so a certificate with a key that no library here supports can be read too. For this
-/// reason, swift-certificates' own type is not used. The structure is checked, including the extensions that are used
-/// here. No signature is verified.
+/// Keys are not interpreted, so that a certificate can be read even if no library here supports its key. For this
+/// reason, this type is used instead of that of swift-certificates. The structure is checked, including the extensions
+/// that are used here. Signatures are not verified.
 package struct CertificateFields: Sendable, Hashable {
     package let der: [UInt8]
     /// The complete SubjectPublicKeyInfo: the input of the hash of an spki pin.
@@ -36,7 +36,7 @@ package struct CertificateFields: Sendable, Hashable {
         package var count = 0
     }
 
-    /// The largest accepted certificate, in bytes. The largest ones seen on the web have some tens of KiB.
+    /// The maximum size of an accepted certificate, in bytes. The largest certificates on the web have tens of KiB.
     package static let maximumSize = 256 * 1024
 
     package init(_ der: [UInt8]) throws(DERError) {
@@ -67,7 +67,7 @@ package struct CertificateFields: Sendable, Hashable {
         try validity.requireEnd(of: "the validity")
         subject = try fields.nextSequence()
         subjectPublicKeyInfo = try Self.checkedKeyInfo(fields.requireNext())
-        // The unused unique identifiers of issuer and subject.
+        // Skip the unique identifiers of issuer and subject, which are not used.
         for number: UInt in 1...2 {
             let tag = ASN1Identifier(tagWithNumber: number, tagClass: .contextSpecific)
             let _: ASN1OctetString? = try DER.optionalImplicitlyTagged(&fields, tag: tag)
@@ -82,8 +82,8 @@ package struct CertificateFields: Sendable, Hashable {
         try read(extensions)
     }
 
-    /// The SubjectPublicKeyInfo of a certificate. Reads only the fields up to it: roots are older than today's rules,
-    /// and only their keys are used.
+    /// The SubjectPublicKeyInfo of a certificate. Reads only the fields before it and itself: it is used for roots,
+    /// which may violate current rules, and of which only the keys are used.
     static func keyInfo(of der: [UInt8]) throws(DERError) -> [UInt8] {
         try DERError.reading {
             var outer = try DER.parse(der).elements()

@@ -18,7 +18,7 @@ package struct DERError: Error, Hashable, CustomStringConvertible {
         } catch let error as DERError {
             throw error
         } catch let error as ASN1Error {
-            // The error's own description names a line of the library's source.
+            // Use only the code, because the error's description contains a line of the library's source.
             throw DERError("not DER: \(error.code)")
         } catch { throw DERError("not DER") }
     }

@@ -31,7 +31,7 @@ package enum ServerIdentity {
         if let usage = leaf.keyUsage, usage & 0b1010_1000 == 0 {
             return SystemTrustFailure(.wrongUsage, "the certificate's key usage is not that of a server")
         }
-        // keyCertSign: the owner of this key could issue certificates for other names.
+        // The usage keyCertSign would permit the owner of this key to issue certificates for other names.
         if leaf.isAuthority || (leaf.keyUsage ?? 0) & 0b0000_0100 != 0 {
             return SystemTrustFailure(.wrongUsage, "the certificate is that of an authority, not of a server")
         }
@@ -39,7 +39,7 @@ package enum ServerIdentity {
     }
 
     /// The minimum size of a server's RSA key, in bits (CA/Browser Forum Baseline Requirements, section 6.1.5). An
-    /// attacker can factor a shorter key, and then matches its pin.
+    /// attacker who factors a shorter key can use it and match its pin.
     static let minimumRSAKeySize = 2048
 
     /// The maximum number of name and constraint comparisons, as in Go. A chain that needs more is refused before
@@ -55,15 +55,15 @@ package enum ServerIdentity {
     /// Checks whether issuers exclude (RFC 5280 section 4.2.1.10) the host, or a name that a wildcard of the leaf
     /// matches. Returns `nil` if they exclude neither.
     ///
-    /// Verifiers compare the leaf's names literally and treat the asterisk as an ordinary label, so they would accept a
-    /// wildcard although a single name that it matches is excluded.
+    /// Verifiers treat the asterisk as an ordinary label when they compare the leaf's names with constraints. They
+    /// would therefore accept a wildcard that matches an excluded name.
     static func failure(of leaf: CertificateFields, host: HostName, excluded: [String]) -> SystemTrustFailure? {
         let wildcards = (leaf.alternativeNames?.dnsNames ?? []).filter { $0.hasPrefix("*.") }.map { $0.lowercased() }
         if let failure = compares(wildcards.count, with: excluded.count) { return failure }
         for excluded in excluded {
             var name = Substring(excluded.lowercased())
             if name.hasSuffix(".") { name.removeLast() }
-            // A leading dot excludes only the names below.
+            // With a leading dot, a constraint excludes only subdomains, not the name itself.
             let below = name.hasPrefix(".") ? String(name) : ".\(name)"
             let above = name.firstIndex(of: ".").map { "*\(name[$0...])" }
             let excludesHost =

@@ -10,7 +10,7 @@
 /// Verifies certificate chains against the platform's roots or given roots.
 ///
 /// An implementation checks everything except pins: signatures up to a root, validity at a date, constraints, the
-/// host's name, and the use for servers.
+/// host's name, and whether the certificate is for servers.
 public protocol SystemTrust: Sendable {
     /// Verifies the chain that a server sent.
     func verify(_ request: SystemTrustRequest) async -> SystemTrustResult
@@ -25,9 +25,9 @@ public struct SystemTrustRequest: Sendable {
     public let host: HostName
     /// The time at which the chain must be valid.
     public let date: Date
-    /// Returns whether the caller prefers this verified chain because a pin matches it. If several paths lead to roots,
-    /// as with cross-signed authorities, return a preferred path if one exists. An implementation that finds only one
-    /// path need not call this.
+    /// Returns whether the caller prefers this verified chain, because a pin matches it. If several paths lead to
+    /// roots, as with cross-signed authorities, the implementation must return a preferred path if there is one. An
+    /// implementation that finds only one path need not call this.
     public let isPreferred: @Sendable ([[UInt8]]) -> Bool
 
     package init(

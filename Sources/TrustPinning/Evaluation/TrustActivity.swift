@@ -11,7 +11,7 @@
 public enum TrustActivity: Sendable {
     /// A server was evaluated.
     case judged(TrustEvaluation)
-    /// A client identity was used, missing, about to expire or not loadable.
+    /// A client identity was used, is missing, expires soon, or could not be loaded.
     case identity(ClientIdentityEvent, environment: TrustEnvironment)
 
     /// The evaluation, or `nil` for an event of a client identity.

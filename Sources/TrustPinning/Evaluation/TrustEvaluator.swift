@@ -22,13 +22,13 @@ public final class TrustEvaluator: Sendable {
         var configuration: TrustConfiguration
         /// The newest issue time that the publisher signed: a lower bound of the time that expiry is compared with.
         var newestIssueTime: Date = .distantPast
-        /// The newest issue time signed with a secret that is in every app. Only used where a later time tightens the
-        /// policy.
+        /// The newest issue time that was signed with a secret that is in every app. It is used only where a later time
+        /// makes the policy stricter.
         var newestSharedIssueTime: Date = .distantPast
 
-        /// The time that the expiry of a rule's pins is compared with. Issue times signed with a shared secret only
-        /// count for pins that refuse everything after they expire: otherwise anyone with the secret could end pinning
-        /// with a late time.
+        /// The time with which the expiry of a rule's pins is compared. Issue times that were signed with a shared
+        /// secret count only for pins that refuse all connections after their expiry. Otherwise, anyone with the secret
+        /// could end pinning with a late issue time.
         func expiryDate(of rule: PolicySet.Rule, at date: Date) -> Date {
             let published = max(date, newestIssueTime)
             guard case .pinned(let policy, _) = rule, policy.expiry?.afterwards == .refuse else { return published }
@@ -131,7 +131,7 @@ public final class TrustEvaluator: Sendable {
         }
     }
 
-    /// Whether the pins of a rule have expired. Earlier decisions with this rule are not valid any longer.
+    /// Whether the pins of a rule have expired. If so, earlier decisions with this rule are no longer valid.
     package func hasExpired(_ rule: PolicySet.Rule, at date: Date) -> Bool {
         guard case .pinned(let policy, _) = rule, let expiry = policy.expiry else { return false }
         return state.withLock { $0.expiryDate(of: rule, at: date) } >= expiry.date

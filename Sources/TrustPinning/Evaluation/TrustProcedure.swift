@@ -7,7 +7,8 @@
     internal import Foundation
 #endif
 
-/// Makes the decision after the chain was verified. It is a pure function, without clock or lock.
+/// Makes the decision after the chain was verified. The decision depends only on the properties of this value: it uses
+/// neither a clock nor a lock.
 ///
 /// The steps are numbered as in docs/trust-pinning.md. Steps 1 (host and policy) and 2 (system trust) come before it.
 struct TrustProcedure {
@@ -31,7 +32,7 @@ struct TrustProcedure {
 
     mutating func decide(_ rule: PolicySet.Rule, _ result: SystemTrustResult) -> TrustDecision {
         var result = result
-        // A verified chain for another leaf proves nothing about the server.
+        // A verified chain of another leaf does not prove that this server is trusted.
         if case .trusted(let chain) = result, chain.first != leaf.der {
             result = .untrusted(SystemTrustFailure(.other, "the chain that was verified is not the server's"))
         }
@@ -67,7 +68,8 @@ struct TrustProcedure {
             }
         }
 
-        // Step 5. On an untrusted chain only the leaf counts: nothing proves that the other certificates signed it.
+        // Step 5. If the chain is untrusted, only the leaf is compared, because nothing proves that the other
+        // certificates signed it.
         guard let matcher = isTrusted ? PinMatcher(chain: verified) : PinMatcher(leafOnly: leaf) else {
             return end(.invalidChain, .chainRefused("a certificate of the verified chain cannot be read"))
         }

@@ -48,13 +48,14 @@ public enum ClientIdentityEvent: Sendable, Equatable {
 
 /// The client's identities, each bound to the hosts that may see it.
 ///
-/// An identity is sent only to a trusted host that it is bound to and that requests it. It can be replaced at any time:
-/// new handshakes use the new one, and kept connections are not reused. (Apple's platforms may resume an earlier TLS
-/// session, with the earlier identity.) An identity is kept once it is loaded.
+/// An identity is sent to a host only if the host is trusted, the identity is bound to it, and it requests an identity.
+/// An identity can be replaced at any time: new handshakes use the new one, and connections that used the earlier one
+/// are not reused. (Apple's platforms may resume an earlier TLS session, with the earlier identity.) A loaded identity
+/// stays in memory.
 ///
-/// An identity can be bound to one environment: it is used while the evaluator of the server has that environment
+/// An identity can be bound to one environment. It is used while the evaluator of the server has that environment
 /// selected, and takes precedence over an identity for all environments. The evaluator of a session also reports the
-/// events of its identities.
+/// events of the session's identities.
 public final class ClientIdentityStore<Identity: ClientIdentityMaterial>: Sendable {
     /// Loads an identity when a host first requests it.
     public typealias Loader = @Sendable () async throws(ClientIdentityError) -> Identity
@@ -66,7 +67,8 @@ public final class ClientIdentityStore<Identity: ClientIdentityMaterial>: Sendab
         var identity: Identity?
         var loader: Loader?
         var revision: UInt64
-        /// Whether the store's own handler, and a session's evaluator, were informed that the identity expires soon.
+        /// Whether the store's own handler was informed that the identity expires soon, and whether a session's
+        /// evaluator was.
         var hasNotifiedHandler = false
         var hasNotifiedEvaluator = false
     }
@@ -105,8 +107,8 @@ public final class ClientIdentityStore<Identity: ClientIdentityMaterial>: Sendab
         reportRenewal(of: put(identity, loader: nil, hosts, environment), identity, requester: nil)
     }
 
-    /// Binds the identity that `loader` loads to `hosts`. The store calls it at the first request, and again if it
-    /// failed.
+    /// Binds the identity that `loader` loads to `hosts`. The store calls `loader` at the first request, and again at
+    /// later requests if it failed.
     public func setLoader(
         for hosts: [HostPattern], in environment: TrustEnvironment? = nil, _ loader: @escaping Loader
     ) {
@@ -180,7 +182,7 @@ public final class ClientIdentityStore<Identity: ClientIdentityMaterial>: Sendab
         if let requester { requester.trust.report(.identity(event, environment: requester.environment)) }
     }
 
-    /// - Returns: the entry's revision.
+    /// - Returns: The entry's revision.
     private func put(
         _ identity: Identity?, loader: Loader?, _ hosts: [HostPattern], _ environment: TrustEnvironment?
     ) -> UInt64 {

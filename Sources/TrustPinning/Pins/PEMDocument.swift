@@ -30,7 +30,8 @@ package struct PEMDocument: Sendable, Hashable {
                     guard !line.hasPrefix("-----") else {
                         throw PinError(.malformedPEM, "the block \(open) has no end")
                     }
-                    // May be a header of the old encrypted form. Headers are not base64, so decoding fails.
+                    // The line may be a header of the old encrypted form. Headers are not base64, so decoding will
+                    // fail.
                     body += line
                 }
             } else if line.hasPrefix("-----BEGIN "), line.hasSuffix("-----") {

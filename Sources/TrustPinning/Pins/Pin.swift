@@ -17,8 +17,8 @@ public struct Pin: Sendable, Hashable {
     public enum Role: String, Sendable, Hashable, CaseIterable {
         /// A key that servers currently use.
         case primary
-        /// A key in reserve, in case the primary one is lost or replaced. A policy that enforces its pins must have
-        /// one. A match of backup pins only is reported.
+        /// A key in reserve, in case the primary key is lost or replaced. A policy that enforces its pins must have a
+        /// backup. A decision in which only backup pins match is reported.
         case backup
     }
 
@@ -70,7 +70,8 @@ public struct Pin: Sendable, Hashable {
 extension Pin {
     /// Explains the mistake if a `ca` pin is the hash of an issuer's certificate; otherwise returns `nil`.
     ///
-    /// A `ca` pin of PinGuard is the hash of the certificate. Here it matches nothing.
+    /// PinGuard's `ca` pins are hashes of certificates. Such a pin matches nothing here, where a `ca` pin is the hash
+    /// of a key.
     /// - Parameter issuers: The hashes of the certificates above the leaf.
     package static func carriedOverHint(
         _ pins: [Pin], issuers: [(keyHash: PinHash, certificateHash: PinHash)]
@@ -79,7 +80,7 @@ extension Pin {
             guard let issuer = issuers.first(where: { $0.certificateHash == pin.hash }) else { continue }
             return
                 "the ca pin \(pin.hash) is the hash of an issuer's certificate, as PinGuard writes ca pins, and must be "
-                + "the hash of its key, \(issuer.keyHash); or give it the kind 'certificate'"
+                + "the hash of its key, \(issuer.keyHash); or set its kind to 'certificate'"
         }
         return nil
     }

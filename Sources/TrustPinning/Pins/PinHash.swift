@@ -109,7 +109,7 @@ public struct PinError: Error, Hashable, Sendable, CustomStringConvertible {
     public enum Code: Sendable, Hashable {
         /// The text or bytes are not a SHA-256.
         case malformedHash
-        /// The hash is a placeholder of examples, which no key has.
+        /// The hash is a placeholder from examples, and not the hash of any key.
         case placeholderHash
         /// PEM has an unknown label, or invalid base64.
         case malformedPEM

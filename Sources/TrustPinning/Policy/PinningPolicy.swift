@@ -10,8 +10,8 @@
 /// The pins of a host, and the effect of a match or mismatch.
 ///
 /// *System trust* means that the platform, or a verifier with given roots, accepts the chain: signatures up to a root,
-/// validity, name constraints, the host's name, and the use for servers. An untrusted chain is refused in every mode,
-/// unless a policy turns off ``requiresSystemTrust``.
+/// validity, name constraints, the host's name, and that the certificate is for servers. An untrusted chain is refused
+/// in every mode, unless a policy turns off ``requiresSystemTrust``.
 public struct PinningPolicy: Sendable, Hashable {
     /// The effect if no pin matches.
     public enum Mode: String, Sendable, Hashable, CaseIterable {
@@ -54,9 +54,9 @@ public struct PinningPolicy: Sendable, Hashable {
     public let pins: [Pin]
     /// The effect if no pin matches.
     public let mode: Mode
-    /// Whether a chain needs system trust even if a pin matches. If `false`, a chain without it is accepted if a pin
-    /// matches the leaf, and the leaf is valid for the date, the host, and servers. Pins of other certificates do not
-    /// count for such a chain: nothing proves that those certificates signed the leaf.
+    /// Whether a chain needs system trust even if a pin matches. If `false`, a chain without system trust is accepted
+    /// if a pin matches the leaf, and the leaf is valid for the date, the host, and servers. Pins of other certificates
+    /// do not count for such a chain, because nothing proves that those certificates signed the leaf.
     public let requiresSystemTrust: Bool
     /// Whether the mode `strict` accepts a chain with system trust that no pin matches. The decision reports the
     /// fallback.

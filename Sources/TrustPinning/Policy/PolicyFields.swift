@@ -16,7 +16,7 @@ extension JSON {
     static let policySize = 1 << 20
 
     /// Reads the text of policies or of an envelope. In addition to the rules of ``TunnelSystem/JSON``, numbers must be
-    /// whole: readers round fractions differently, and an envelope is signed.
+    /// integers: JSON readers round fractions differently, and an envelope is signed.
     package static func read(policy text: [UInt8]) throws(PolicyError) -> JSON {
         func error(_ reason: String) -> PolicyError { PolicyError([PolicyProblem("", reason)]) }
         guard text.count <= policySize else { throw error("the text must not exceed 1 MiB") }
@@ -33,7 +33,7 @@ extension JSON {
         case .null: "null"
         case .bool: "a boolean"
         case .integer: "a number"
-        // Only from property lists: the JSON reader refuses fractions.
+        // This case occurs only for property lists, because the JSON reader refuses fractions.
         case .number: "a fraction or data"
         case .string: "text"
         case .array: "a list"
@@ -126,7 +126,8 @@ struct PolicyFields {
         }
     }
 
-    /// Reports the remaining members as problems: otherwise a misspelt name would silently mean its default.
+    /// Adds a problem for each remaining member. Otherwise, a member with a misspelt name would silently have its
+    /// default.
     mutating func end() {
         for name in members.keys.sorted() { addProblem(name, "is not a known name") }
         members = [:]
@@ -139,8 +140,8 @@ package enum Timestamp {
     /// times.
     package static func parse(_ text: String) -> Int64? {
         let whole = text.utf8.count == 10 ? text + "T00:00:00Z" : text
-        // The parser also accepts other forms, and moves invalid days to later ones. Formatting the date again detects
-        // both.
+        // The parser also accepts other forms, and replaces invalid days by later ones. Formatting the date again
+        // detects both.
         guard let date = try? Date(whole, strategy: .iso8601), self.text(date) == whole else { return nil }
         return Int64(date.timeIntervalSince1970)
     }

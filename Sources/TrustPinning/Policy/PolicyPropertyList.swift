@@ -9,8 +9,8 @@ import TunnelSystem
     import Foundation
 #endif
 
-/// A value of a property list, as the JSON that policies are read from. A date becomes its text. Fractions and data
-/// become a number that is not whole, which no field of a policy accepts.
+/// A value of a property list, converted to the JSON from which policies are read. A date becomes its text. Fractions
+/// and data become a number that is not an integer, which no field of a policy accepts.
 private struct PropertyListValue: Decodable {
     let json: JSON
 
@@ -30,7 +30,7 @@ private struct PropertyListValue: Decodable {
             while !container.isAtEnd { elements.append(try container.decode(PropertyListValue.self).json) }
             json = .array(elements)
         } else {
-            // The order matters: the decoder accepts some values as several kinds.
+            // Keep this order, because the decoder accepts some values as several types.
             let container = try decoder.singleValueContainer()
             if let value = try? container.decode(Bool.self) {
                 json = .bool(value)
@@ -56,7 +56,8 @@ private struct PropertyListName: CodingKey {
     init?(intValue: Int) { nil }
 }
 
-/// The members of a property list, each decoded separately: an Info.plist also has members that are not policies, at any depth.
+/// The members of a property list. Each is decoded separately, because an Info.plist also has members, at any depth,
+/// that are not policies.
 struct PolicyMembers: Decodable {
     private(set) var values: [String: JSON] = [:]
     /// The names of members that are nested too deeply.

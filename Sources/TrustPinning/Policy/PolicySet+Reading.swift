@@ -62,7 +62,7 @@ extension PolicySet {
             }
             for problem in found { fields.addProblem(problem.below("unlistedHosts")) }
         case nil:
-            fields.addProblem("unlistedHosts", "is missing: refuse, systemTrust, or a policy; there is no default")
+            fields.addProblem("unlistedHosts", "is missing: must be refuse, systemTrust or a policy; it has no default")
         default: fields.addProblem("unlistedHosts", "refuse, systemTrust, or a policy was expected")
         }
         return nil
@@ -116,7 +116,7 @@ extension PinningPolicy {
             if let pin = Pin.read(element, &found) { pins.append(pin) }
             for problem in found { fields.addProblem(problem.below("pins[\(index)]")) }
         }
-        // Unreadable pins would make problems about the number of pins misleading.
+        // Stop here: with unreadable pins missing, a problem about the number of pins would be misleading.
         guard fields.problems.count == before else { return nil }
         do {
             return try PinningPolicy(

@@ -4,10 +4,10 @@
 extension PolicySet {
     /// Returns the hosts for which these policies accept a connection that `other` refuses; empty if there are none.
     ///
-    /// The patterns of both sets divide all hosts into groups. Each exact host is a group. Each name of a pattern has
-    /// three: the name itself, hosts one level below, and hosts further below that no longer pattern matches. All other
-    /// hosts are the last group. In each set, all hosts of a group have the same rule, so one host of each group is
-    /// compared.
+    /// The patterns of both sets divide all hosts into groups. Each exact host is a group. Each name of a pattern
+    /// defines three groups: the name itself, the hosts one level below it, and the hosts further below it that no
+    /// longer pattern matches. All other hosts form the last group. In each set, one rule applies to all hosts of a
+    /// group, so it is enough to compare one host of each group.
     package func loosenings(comparedTo other: PolicySet) -> [String] {
         let patterns = (self.hosts + other.hosts).map(\.pattern)
         let label = Self.label(in: patterns)
@@ -22,21 +22,21 @@ extension PolicySet {
         // Represents the hosts and addresses that no pattern matches.
         hosts.insert("\(label).\(label).invalid")
         return hosts.sorted().filter { text in
-            // The name is too long: if the label has one character, no host of this group exists.
+            // The name is too long. If the label has only one character, no host of this group exists.
             guard let host = try? HostName(text) else { return label.utf8.count > 1 }
             return !rule(for: host).isAtLeastAsTight(as: other.rule(for: host))
         }
     }
 
-    /// Returns the shortest label that no pattern contains, to represent all other hosts. With a fixed label, the
-    /// author of new policies could list exactly that label, and only it would be compared.
+    /// Returns the shortest label that no pattern contains, which represents all other hosts. If the label were fixed,
+    /// an author of new policies could list exactly that label, and only that host would be compared.
     private static func label(in patterns: [HostPattern]) -> String {
         var taken: Set<Substring> = []
         for pattern in patterns { taken.formUnion(pattern.host.description.split(separator: ".")) }
         var number = 0
         while true {
             let label = String(number, radix: 36)
-            // A label of digits only is allowed: a name that begins with one is not an IP address.
+            // A label may consist of digits, because a name that begins with such a label is not an IP address.
             if !taken.contains(Substring(label)) { return label }
             number += 1
         }
@@ -57,7 +57,7 @@ extension PolicySet.Rule {
 }
 
 extension PinningPolicy {
-    /// Whether each chain with system trust is accepted before the pins expire, with any pins.
+    /// Whether each chain with system trust is accepted before the pins expire, whatever the pins.
     private var acceptsAllTrusted: Bool { mode != .strict || allowsSystemTrustFallback }
 
     fileprivate func isAtLeastAsTight(as old: PinningPolicy) -> Bool {
@@ -85,7 +85,8 @@ extension PinningPolicy {
             guard let expiry, expiry.afterwards == .refuse else { return false }
             return expiry.date <= oldExpiry.date
         }
-        // Old pins that already accept each trusted chain cannot be loosened by expiry; nor does refusing loosen.
+        // If the old policy already accepts each trusted chain, an expiry cannot loosen it; an expiry that refuses
+        // never loosens.
         guard let expiry, expiry.afterwards == .systemTrust, !old.acceptsAllTrusted else { return true }
         guard let oldExpiry = old.expiry else { return false }
         return expiry.date >= oldExpiry.date

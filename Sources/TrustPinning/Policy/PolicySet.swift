@@ -77,10 +77,10 @@ public struct PolicySet: Sendable, Hashable {
 
     static let maximumHosts = 4096
 
-    /// Lists no host, and refuses all.
+    /// A set without listed hosts that refuses all hosts.
     static let refusingAll = PolicySet(noHostsBut: .refuse)
 
-    /// Lists no host, and leaves all to system trust.
+    /// A set without listed hosts in which system trust decides about all hosts.
     package static let systemTrustOnly = PolicySet(noHostsBut: .systemTrust)
 
     private init(noHostsBut unlisted: UnlistedHosts) {
@@ -101,7 +101,7 @@ public struct PolicySet: Sendable, Hashable {
         if let index = exact[host.description] { return rule(at: index) }
         if !host.isAddress {
             if let index = subdomains[host.description] {
-                // The host's own name is longer than the name of any matching wildcard.
+                // This pattern has priority: the host's own name is longer than the name of any matching wildcard.
                 return rule(at: index)
             }
             var name = host.parent
@@ -120,8 +120,8 @@ public struct PolicySet: Sendable, Hashable {
         }
     }
 
-    /// Whether the same policy with pins applies to both hosts. System trust alone is not a policy: it verifies any
-    /// host.
+    /// Whether the same policy with pins applies to both hosts. `false` if only system trust applies to them, because
+    /// it would trust any host.
     package func haveSamePolicy(_ host: HostName, _ other: HostName) -> Bool {
         switch (rule(for: host), rule(for: other)) {
         case (.pinned(let policy, _), .pinned(let otherPolicy, _)): policy == otherPolicy

@@ -36,10 +36,10 @@ struct ECDSASignatureForm {
         return padded[0] + padded[1]
     }
 
-    /// Whether s is at most half of the order, which is so if it is not above order - s.
+    /// Whether s is at most half of the order, which is equivalent to s being at most order - s.
     func isLow(_ s: [UInt8]) -> Bool { !negated(s).lexicographicallyPrecedes(s) }
 
-    /// Returns the order minus a number below it.
+    /// Returns the order minus `number`, which must be less than the order.
     func negated(_ number: [UInt8]) -> [UInt8] {
         var result = order
         var borrow = 0

@@ -9,14 +9,14 @@ import TunnelSystem
     public import Foundation
 #endif
 
-/// Signed policies. The signature covers the policies, app, environment, key, version, issue time and expiry. Unsigned
-/// envelopes do not exist.
+/// Signed policies. The signature covers the policies, app, environment, key, version, issue time and expiry. An
+/// envelope always has a signature.
 ///
 /// Reading an envelope does not verify it; use ``RemotePolicyVerifier``.
 public struct PolicyEnvelope: Sendable, Hashable {
     /// A signature algorithm.
     public enum Algorithm: String, Sendable, Hashable, CaseIterable {
-        /// HMAC with SHA-256. Its secret is in every app, so it may only tighten policies.
+        /// HMAC with SHA-256. The secret is in every app, so such an envelope may only tighten policies.
         case hmacSHA256 = "hmac-sha256"
         /// ECDSA on P-256 with SHA-256; the signature is in DER.
         case ecdsaP256 = "ecdsa-p256-sha256"
@@ -182,33 +182,34 @@ public struct PolicyEnvelope: Sendable, Hashable {
 public struct EnvelopeError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The kinds of reasons.
     public enum Code: String, Sendable, Hashable, CaseIterable {
-        /// It is not an envelope.
+        /// The input is not an envelope.
         case malformed
-        /// It is for another app.
+        /// The envelope is for another app.
         case wrongApp
-        /// It is for another environment.
+        /// The envelope is for another environment.
         case wrongEnvironment
-        /// It is signed with a key that the app does not have.
+        /// The envelope is signed with a key that the app does not have.
         case unknownKey
         /// The key is for another algorithm than the envelope states.
         case wrongAlgorithm
         /// The signature is not valid for the key and this envelope.
         case badSignature
-        /// Its issue time is in the future.
+        /// The issue time of the envelope is in the future.
         case notYetIssued
-        /// It has expired.
+        /// The envelope has expired.
         case expired
-        /// A newer one was accepted before, or the app was built with a higher minimum version.
+        /// A newer envelope was accepted before, or the envelope's version is below the minimum version that the app
+        /// was built with.
         case rolledBack
         /// Another envelope with the same version was accepted before.
         case equivocation
-        /// Its policies are not valid.
+        /// The policies in the envelope are not valid.
         case badPolicies
-        /// It is signed with HMAC and would accept connections that are refused now.
+        /// The envelope is signed with HMAC and would accept connections that are refused now.
         case loosens
         /// The stored versions or envelopes cannot be read or written.
         case storeFailed
-        /// It could not be fetched.
+        /// The envelope could not be fetched.
         case fetchFailed
         /// A key cannot be used.
         case badKey

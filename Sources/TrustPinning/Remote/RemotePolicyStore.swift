@@ -25,20 +25,20 @@ public struct AcceptedVersion: Sendable, Hashable {
 
 /// Stores the accepted version and the active envelopes, so that they survive restarts of the app.
 ///
-/// A name identifies an app and environment. A store whose versions outlast the app (a keychain) rejects old envelopes
-/// even after the app was reinstalled.
+/// A name identifies an app and an environment. If the versions in a store outlast the app, as in a keychain, old
+/// envelopes are rejected even after the app was reinstalled.
 public protocol RemotePolicyStore: Sendable {
-    /// Returns the last accepted version, or `nil` if none was ever accepted. A store that cannot read it must throw:
-    /// `nil` would permit any version.
+    /// Returns the last accepted version, or `nil` if none was ever accepted. A store that cannot read the version must
+    /// throw an error, because `nil` would permit any version.
     func acceptedVersion(_ name: String) throws -> AcceptedVersion?
-    /// Stores a version. It is on disk when this returns.
+    /// Stores a version. The version must be on disk when the call returns.
     func setAcceptedVersion(_ version: AcceptedVersion, _ name: String) throws
     /// Returns the active envelopes, unchanged since they were fetched; empty if there are none.
     func envelopes(_ name: String) throws -> [[UInt8]]
     /// Replaces the active envelopes, all together.
     func setEnvelopes(_ envelopes: [[UInt8]], _ name: String) throws
-    /// Replaces the active envelopes and then stores the version of the last one, provided that the stored version is
-    /// still `previous`. If several processes share a store, other processes must see this as one step.
+    /// Replaces the active envelopes and then stores the version of the last one, but only if the stored version is
+    /// still `previous`. If several processes share a store, this must be a single step for the other processes.
     ///
     /// - Parameters:
     ///   - envelopes: The new active envelopes.
@@ -52,9 +52,9 @@ public protocol RemotePolicyStore: Sendable {
     ) throws -> Bool
 }
 
-/// Stores the version and the envelopes in two files of a folder, which only their owner can access. Each write
-/// replaces a file atomically and returns when it is on disk. Lower versions or older envelopes never replace newer
-/// ones, even if several processes share the folder.
+/// Stores the version and the envelopes in two files of a folder that only its owner can access. Each write replaces a
+/// file atomically and returns when the file is on disk. A lower version or an older envelope never replaces a newer
+/// one, even if several processes share the folder.
 public struct FileRemotePolicyStore: RemotePolicyStore {
     private let folder: URL
     /// The maximum size of a file, in bytes.

@@ -25,8 +25,8 @@ public actor RemotePolicyUpdater {
     private let store: any RemotePolicyStore
     private let transport: (any EnvelopeTransport)?
     private let name: String
-    /// The active envelopes: the last one with a public-key signature, if there is one, and an HMAC one that tightens
-    /// it.
+    /// The active envelopes: the last one with a public-key signature, if there is one, followed by an HMAC envelope
+    /// that tightens it, if there is one.
     private var current: [VerifiedPolicies] = []
     private var isRestored = false
 
@@ -51,8 +51,8 @@ public actor RemotePolicyUpdater {
         name = "\(verifier.appID)/\(verifier.environment)"
     }
 
-    /// Applies the stored envelopes, those that were active when the app last ran. They are verified like new ones,
-    /// except for their expiry: otherwise policies would fall back to older ones if the app could not fetch newer ones.
+    /// Applies the stored envelopes, which were active when the app last ran. They are verified like new ones, except
+    /// for their expiry. Otherwise, an app that cannot fetch newer policies would return to older ones.
     ///
     /// - Returns: The active version, or `nil` if none was accepted yet.
     /// - Throws: ``EnvelopeError``; the active policies then stay active: at the start, the built-in ones. If only an
@@ -77,13 +77,13 @@ public actor RemotePolicyUpdater {
         guard let last = found.last else {
             guard let accepted else {
                 isRestored = true
-                // If the store was removed while the app runs, the policies in effect stay in effect.
+                // The store was removed while the app runs: keep the policies that are in effect.
                 return current.last?.envelope.version
             }
             throw EnvelopeError(.storeFailed, "version \(accepted.version) was accepted, but is missing from the store")
         }
         try checkVersion(of: last.envelope, accepted: accepted)
-        // The process may have ended between the two writes.
+        // Store the version if the process ended between the writes of envelopes and version.
         if accepted?.version != last.envelope.version { try storeVersion(of: last.envelope) }
         activate(found)
         return last.envelope.version
@@ -141,9 +141,10 @@ public actor RemotePolicyUpdater {
         return .applied(version: envelope.version)
     }
 
-    /// Restores the stored envelopes before an HMAC envelope is compared: otherwise it would replace stored envelopes
-    /// that it was not compared with. If they cannot be applied because their key or version is no longer supported,
-    /// the active policies count. If they cannot be read, no HMAC envelope is accepted.
+    /// Restores the stored envelopes before an HMAC envelope is compared with the active ones. Otherwise, it could
+    /// replace stored envelopes with which it was never compared. If the stored envelopes cannot be applied because
+    /// their key or version is no longer supported, the HMAC envelope is compared with the active policies. If they
+    /// cannot be read, no HMAC envelope is accepted.
     private func restoreIfNeeded(for verified: VerifiedPolicies) throws(EnvelopeError) {
         if verified.mayOnlyTighten {
             // Compare the envelopes too: another process may have ended before it stored their version.
@@ -156,8 +157,8 @@ public actor RemotePolicyUpdater {
         }
     }
 
-    /// Applies the envelope that an HMAC envelope tightened if the latter can no longer be verified. The version and
-    /// digest must be the accepted ones, so that restored older files do not count.
+    /// If an HMAC envelope can no longer be verified, applies the envelope that it tightened. The stored version and
+    /// digest must be those of the HMAC envelope, so that restored older files do not count.
     private func activate(
         _ found: [VerifiedPolicies], without envelope: PolicyEnvelope, _ accepted: AcceptedVersion?
     ) throws(EnvelopeError) {

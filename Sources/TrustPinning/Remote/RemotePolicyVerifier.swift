@@ -38,9 +38,9 @@ public struct RemotePolicyVerifier: Sendable {
     ///   - environment: The environment whose envelopes are accepted.
     ///   - keys: The keys that are built into the app, by name.
     ///   - lowestVersion: The lowest accepted version.
-    ///   - requiresLowS: Whether ECDSA signatures must be in the lower of their two forms.
+    ///   - requiresLowS: Whether ECDSA signatures must have the lower of the two valid values of s.
     ///     ``PolicyEnvelope/sign(_:appID:environment:keyID:version:issued:lifetime:with:)`` always produces it; other
-    ///     tools produce it in half of the cases. Verification is secure with both forms.
+    ///     tools produce it in half of the cases. Verification is secure with both values.
     ///   - clockTolerance: The maximum time by which the issue time may be in the future.
     public init(
         appID: String, environment: TrustEnvironment = .production, keys: [String: PolicyVerificationKey],

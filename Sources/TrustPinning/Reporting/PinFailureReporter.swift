@@ -5,7 +5,8 @@ internal import Synchronization
 
 /// Sends reports to the servers that collect them.
 ///
-/// It must not use the evaluator whose failures it reports: a failing report server would cause reports about itself.
+/// A transport must not use the evaluator whose failures it reports, because a failing report server would then cause
+/// reports about itself.
 public protocol ReportTransport: Sendable {
     /// Posts JSON (`application/json`) to a URI.
     func send(_ json: [UInt8], to uri: String) async throws
@@ -34,9 +35,10 @@ public final class PinFailureReporter: Sendable {
     public struct Counts: Sendable, Hashable {
         /// The number of reports that all URIs received.
         public var sent = 0
-        /// The number of reports not sent because the same failure was reported in the last interval.
+        /// The number of reports that were not sent, because the same failure was already reported in the last
+        /// interval.
         public var repeated = 0
-        /// The number of reports dropped because the queue was full, or because sending to a URI failed three times.
+        /// The number of reports that were dropped, because the queue was full or sending to a URI failed three times.
         public var dropped = 0
     }
 
@@ -99,8 +101,7 @@ public final class PinFailureReporter: Sendable {
         }
     }
 
-    /// Sends the waiting reports and returns when no report is being sent. Failed reports are sent again, at most three
-    /// times.
+    /// Sends the waiting reports, and returns when no report is being sent. A report is sent at most three times.
     public func flush() async {
         let task = state.withLock { state in
             startIfNeeded(&state)
@@ -154,7 +155,7 @@ public final class PinFailureReporter: Sendable {
         }
     }
 
-    /// Removes the next report. If none waits, ends the task in the same critical section and returns `nil`.
+    /// Removes the next report. If none waits, marks the task as ended under the same lock, and returns `nil`.
     private func removeNext(_ failed: inout [Waiting]) -> Waiting? {
         state.withLock { state in
             guard state.queue.isEmpty else { return state.queue.removeFirst() }

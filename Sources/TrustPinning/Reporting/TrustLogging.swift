@@ -6,9 +6,9 @@ public import Logging
 extension TrustEvaluator {
     /// Returns an observer that logs all events.
     ///
-    /// To protect users, the host itself is not logged, but the pattern of its policy, which is part of the app; other
-    /// hosts are logged as unlisted. If no pin of a listed host matches, the hashes of the server's keys are logged.
-    /// Certificates, names and addresses of servers are not.
+    /// To protect users, the host is not logged. For a listed host, the pattern of its policy is logged, which is part
+    /// of the app; other hosts are logged as unlisted. If no pin of a listed host matches, the hashes of the server's
+    /// keys are logged. Certificates, names and addresses of servers are never logged.
     public static func logging(to logger: Logger) -> Observer {
         { activity in
             for line in activity.logLines {

@@ -7,7 +7,7 @@
     package import Foundation
 #endif
 
-/// The rule for redirects. Redirects to other schemes than `https` are never followed.
+/// The rule for redirects. Only redirects to `https` URLs are followed.
 public enum RedirectRule: Sendable, Equatable {
     /// Redirects are not followed, but returned as responses.
     case answer
@@ -88,7 +88,8 @@ package struct Redirection: Sendable {
     private static func shown(_ url: URL) -> String { shown(url.absoluteString, isURL: true) }
 
     private static func shown(_ text: String, isURL: Bool) -> String {
-        // In text that is not a URL, a `?` or `#` before an `@` may be part of a password, so no part is safe to show.
+        // If the text is not a URL, a `?` or `#` before an `@` may be part of a password, so no part of the text can be
+        // shown.
         if !isURL, let mark = text.lastIndex(of: "@"), text[..<mark].contains(where: { $0 == "?" || $0 == "#" }) {
             return "?"
         }
@@ -96,8 +97,8 @@ package struct Redirection: Sendable {
         return String(visible.unicodeScalars.map { (0x20...0x7e).contains($0.value) ? Character($0) : "?" })
     }
 
-    /// Removes the user name and password of a URL. Other text, and URLs without a host, lose all up to the last `@`,
-    /// because the user name may be anywhere before it.
+    /// Removes the user name and password of a URL. From other text, and from URLs without a host, removes everything
+    /// up to the last `@`, because the user name may be anywhere before it.
     private static func withoutUser(_ text: Substring, isURL: Bool) -> String {
         guard isURL, let colon = text.firstIndex(of: ":"), text[colon...].hasPrefix("://") else {
             return String(text.lastIndex(of: "@").map { text[text.index(after: $0)...] } ?? text)

@@ -71,8 +71,8 @@ final class PathRecord: Sendable {
     }
 }
 
-/// Checks issuers for requirements that swift-certificates does not check. It must be the last policy, since it records
-/// the path as accepted.
+/// Checks requirements for issuers that swift-certificates does not check. It must be the last policy, because it
+/// records the path as accepted.
 struct IssuerPolicy: VerifierPolicy {
     let record: PathRecord
     let leaf: CertificateFields
@@ -96,7 +96,7 @@ struct IssuerPolicy: VerifierPolicy {
             return SystemTrustFailure(.constraint, "the path has \(chain.count) certificates")
         }
         for (index, certificate) in chain.enumerated() {
-            // A root is trusted because it is in the store: its own signature and usage do not matter.
+            // A root is trusted because it is in the store, so its own signature and usage are not checked.
             let isRoot = index == chain.count - 1
             if !isRoot, certificate.signatureAlgorithm == .sha1WithRSAEncryption {
                 return SystemTrustFailure(.constraint, "a certificate of the chain is signed with SHA-1")
@@ -110,7 +110,7 @@ struct IssuerPolicy: VerifierPolicy {
             var excluded: [String] = []
             for (index, certificate) in chain.enumerated().dropFirst() {
                 if let constraints = try certificate.extensions.nameConstraints {
-                    // Constraints apply to alternative names, so a certificate with only a common name would evade
+                    // Constraints apply to alternative names only, so a certificate with only a common name would evade
                     // them.
                     guard leaf.alternativeNames != nil else {
                         return SystemTrustFailure(
@@ -118,7 +118,8 @@ struct IssuerPolicy: VerifierPolicy {
                     }
                     excluded += constraints.excludedDNSDomains
                 }
-                // Extended key usages of roots are the concern of the store's maintainers.
+                // Do not check the extended key usages of roots, for which the maintainers of the store are
+                // responsible.
                 if index < chain.count - 1, let usages = try certificate.extensions.extendedKeyUsage,
                     !usages.contains(.serverAuth)
                 {

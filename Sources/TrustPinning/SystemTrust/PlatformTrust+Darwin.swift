@@ -31,11 +31,11 @@
             self.roots = roots
         }
 
-        /// Verifies a server's chain. The platform may fetch missing certificates from the network, so the work does
-        /// not run on a thread of Swift's shared pool.
+        /// Verifies a server's chain. The platform may fetch missing certificates from the network, so this runs on a
+        /// thread that may block, not on a thread of Swift's shared pool.
         @concurrent
         public func verify(_ request: SystemTrustRequest) async -> SystemTrustResult {
-            // Only the first certificate must be readable; others that are not are ignored.
+            // Only the first certificate must be readable. Ignore other unreadable certificates.
             guard let first = request.chain.first.flatMap(Self.certificate) else { return Self.unreadable }
             let list = NSArray(array: [first] + request.chain.dropFirst().compactMap(Self.certificate))
             var made: SecTrust?
@@ -53,7 +53,7 @@
         func prepare(_ trust: PlatformTrustObject, for host: HostName, at date: Date) -> Bool {
             let trust = trust.object
             let moment = NSDate(timeIntervalSince1970: date.timeIntervalSince1970) as CFDate
-            // The result only concerns exceptions that are set. Here none are, so it is ignored.
+            // Ignore the result, which only concerns exceptions that are set; here none are.
             _ = SecTrustSetExceptions(trust, nil)
             let anchors = roots.isEmpty ? nil : NSArray(array: roots.compactMap(Self.certificate)) as CFArray
             return SecTrustSetPolicies(trust, Self.policy(for: host)) == errSecSuccess
@@ -78,7 +78,7 @@
             guard let chain = Self.chain(of: trust) else {
                 return .untrusted(SystemTrustFailure(.other, "the platform does not return the verified chain"))
             }
-            // Certificates that cannot be read here are old roots, which have no constraints.
+            // Certificates that cannot be read here are old roots without constraints.
             let excluded = chain.dropFirst().flatMap { (try? CertificateFields($0))?.excludedNames ?? [] }
             if let failure = ServerIdentity.failure(of: leaf, host: request.host, excluded: excluded) {
                 return .untrusted(failure)
@@ -115,7 +115,7 @@
             SecPolicyCreateSSL(true, NSString(string: host.description) as CFString)
         }
 
-        /// Converts an error of the platform. Its text is not used, since it may contain the server's name.
+        /// Converts an error of the platform. Does not use its text, which may contain the server's name.
         private static func failure(_ error: CFError?) -> SystemTrustFailure {
             switch error.map({ OSStatus(truncatingIfNeeded: CFErrorGetCode($0)) }) {
             case errSecCertificateExpired: SystemTrustFailure(.expired, "a certificate of the chain has expired")

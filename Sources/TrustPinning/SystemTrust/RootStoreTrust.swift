@@ -34,7 +34,7 @@ public final class RootStoreTrust: SystemTrust {
 
     private struct Verified {
         let chain: [[UInt8]]
-        /// The time, in seconds since 1970, in which all certificates of the chain are valid.
+        /// The period, in seconds since 1970, in which all certificates of the chain are valid.
         let validity: ClosedRange<Int64>
     }
 
@@ -63,7 +63,7 @@ public final class RootStoreTrust: SystemTrust {
         if case .trusted(let chain) = result, request.isPreferred(chain), let validity = Self.validity(chain) {
             cache.withLock { cache in
                 guard cacheLimit > 0 else { return }
-                // Any entry may be removed: the limit only bounds memory use.
+                // Remove any entry, because the limit only bounds memory use.
                 if cache.count >= cacheLimit, let first = cache.keys.first { cache[first] = nil }
                 cache[key] = Verified(chain: chain, validity: validity)
             }
@@ -87,7 +87,7 @@ public final class RootStoreTrust: SystemTrust {
             let reason = "the server's certificate has a key or a form that is not supported"
             return .untrusted(SystemTrustFailure(.unreadable, reason))
         }
-        // Other certificates that cannot be read are ignored.
+        // Ignore other certificates that cannot be read.
         let others = request.chain.dropFirst().compactMap { try? Certificate(derEncoded: $0) }
         let sent = [leaf] + others
         let names = sent.reduce(0) { $0 + ((try? $1.extensions.subjectAlternativeNames)?.count ?? 0) }

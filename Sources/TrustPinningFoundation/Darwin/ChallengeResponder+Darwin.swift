@@ -13,7 +13,7 @@
 
     /// Answers the TLS challenges of `URLSession`: server trust and client certificates.
     ///
-    /// The app's delegate passes on its challenges, those of sessions and those of tasks:
+    /// The app's delegate must pass on its challenges, both of sessions and of tasks:
     ///
     ///     func urlSession(
     ///         _ session: URLSession, didReceive challenge: URLAuthenticationChallenge,
@@ -29,9 +29,9 @@
     ///   trusts. Without a valid identity, the connection continues without one; the platform never chooses one.
     ///
     /// Challenges concern handshakes, not requests. Over HTTP/2 and 3, a `URLSession` may send a request for one host
-    /// on its connection to another host whose certificate has both names (RFC 9113, section 9.1.1). Then the other
-    /// host's verdict and client identity apply to the request. Use one `URLSession` for each host, or for hosts with
-    /// one policy and one client identity, as ``PinnedSession`` does.
+    /// on a connection to another host whose certificate has both names (RFC 9113, section 9.1.1). The verdict and the
+    /// client identity of the other host then apply to the request. Use one `URLSession` for each host, or for hosts
+    /// with one policy and one client identity, as ``PinnedSession`` does.
     public final class ChallengeResponder: Sendable {
         /// The answer to a challenge.
         public typealias Answer = (disposition: URLSession.AuthChallengeDisposition, credential: URLCredential?)
@@ -39,7 +39,8 @@
         private let trust: TrustEvaluator
         private let identities: ClientIdentities?
         private let now: @Sendable () -> Date
-        /// The hosts whose connections are redirected, by the key of the destination that challenges contain.
+        /// The hosts whose connections lead to another destination, by the key of the destination, which challenges
+        /// contain.
         private let meant: [String: HTTPSEndpoint]
         private let verdicts = Mutex(VerdictMemory())
 
@@ -63,7 +64,7 @@
             self.now = now
         }
 
-        /// Answers a challenge if it concerns TLS. Then the handler is called exactly once, on any thread.
+        /// Answers a challenge if it concerns TLS. If so, the handler is called exactly once, on any thread.
         /// - Returns: Whether the challenge concerns TLS. If not, the handler is not called.
         @discardableResult
         public func respond(
@@ -93,7 +94,7 @@
             verdict(on: host, port: port, since: nil)
         }
 
-        /// - Parameter start: The start of the time to search; older verdicts are ignored.
+        /// - Parameter start: The time before which verdicts are ignored; `nil` for no such time.
         func verdict(on host: String, port: Int, since start: ContinuousClock.Instant?) -> ServerVerdict? {
             verdicts.withLock { $0.verdict(on: Self.key(host, port), since: start) }
         }
@@ -190,7 +191,7 @@
             }
         }
 
-        /// Answers a challenge of a task like one of the session.
+        /// Answers a challenge of a task in the same way as a challenge of the session.
         public func urlSession(
             _ session: URLSession, task: URLSessionTask, didReceive challenge: URLAuthenticationChallenge,
             completionHandler: @escaping @Sendable (URLSession.AuthChallengeDisposition, URLCredential?) -> Void

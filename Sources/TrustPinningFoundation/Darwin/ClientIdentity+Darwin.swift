@@ -14,7 +14,7 @@
     ///
     /// The platform stores the key.
     public struct ClientIdentity: ClientIdentityMaterial, @unchecked Sendable {
-        // Security's objects do not change, and may be used from any thread.
+        // Unchecked: the objects of the Security framework are immutable, and may be used from any thread.
 
         /// The certificates in DER, the client's own first.
         public let certificates: [[UInt8]]
@@ -103,7 +103,7 @@
             Array(Data(referencing: SecCertificateCopyData(certificate) as NSData))
         }
 
-        /// Casts an object. `as?` cannot test a single object for a Core Foundation type.
+        /// Casts an object after comparing its type ID, because `as?` cannot test an object for a Core Foundation type.
         private static func identity(_ object: AnyObject) -> SecIdentity? {
             guard CFGetTypeID(object) == SecIdentityGetTypeID() else { return nil }
             return (NSArray(object: object) as? [SecIdentity])?.first

@@ -17,9 +17,10 @@
     ///     let session = PinnedSession(trust: evaluator)
     ///     let (data, response) = try await session.data(from: url)
     ///
-    /// Each host and port has its own `URLSession`, so that no request uses a connection that was verified for another
-    /// host. It is replaced by a new one without connections if the host's policy or client identity changes, or its
-    /// pins expire. Cookies, stored credentials and caches are not used. Releasing the session closes its connections.
+    /// Each host and port has a separate `URLSession`, so that no request uses a connection that was verified for
+    /// another host. If the host's policy or client identity changes, or its pins expire, a new `URLSession` without
+    /// connections replaces it. Cookies, stored credentials and caches are not used. Releasing the session closes its
+    /// connections.
     ///
     /// The platform caches TLS sessions for the process, and this type cannot clear that cache: a new connection may
     /// resume a TLS session without another server challenge, or with the earlier client identity.
@@ -44,9 +45,9 @@
             /// Creates the default configuration.
             public init() {}
 
-            /// Connects to another address for a host. Its certificate must still be valid for the host. The field
-            /// `Host` contains the host, but the TLS server name does not: an address that serves several hosts cannot
-            /// distinguish them.
+            /// Connects to another address for a host. The server's certificate must still be valid for the host. The
+            /// field `Host` contains the host, but the TLS server name does not, so a server with several hosts at this
+            /// address cannot distinguish them.
             /// - Parameters:
             ///   - authority: The host and port of requests, as `host:port`.
             ///   - place: The address to connect to, as `host:port`; for one host only.
@@ -98,8 +99,8 @@
         private let identities: ClientIdentities?
         private let configuration: Configuration
         let base: URLSessionConfiguration
-        /// Header fields for requests without them. A `URLSession` would add them to each request, even after
-        /// redirects.
+        /// The header fields to add to requests that lack them. A `URLSession` would add them to each request, even
+        /// after redirects.
         private let fields: [(name: String, value: String)]
         private let now: @Sendable () -> Date
         private let responder: ChallengeResponder
@@ -107,9 +108,9 @@
 
         /// Creates a session that evaluates servers with `trust`, and sends client identities of `identities` to their
         /// hosts.
-        /// - Parameter base: Further settings of the `URLSession`, such as proxies. Time-outs, connections, cookies,
-        ///   credentials and caches are replaced. Its additional header fields are added to requests without them, and
-        ///   handled like the request's own fields if a redirect leads to another host.
+        /// - Parameter base: Further settings of the `URLSession`, such as proxies. Its time-outs, connection limits,
+        ///   cookies, credentials and caches are replaced. Its additional header fields are added to requests that lack
+        ///   them, and after a redirect to another host they are handled like the request's own fields.
         public convenience init(
             trust: TrustEvaluator, identities: ClientIdentities? = nil, configuration: Configuration = Configuration(),
             base: URLSessionConfiguration = .ephemeral

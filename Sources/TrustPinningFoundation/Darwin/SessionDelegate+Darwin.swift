@@ -55,7 +55,7 @@
                 end(.invalidResponse("it is not HTTP"))
                 return false
             }
-            // A response to HEAD contains the length of a body that is not sent.
+            // Ignore the length of a response to HEAD, which is the length of a body that is not sent.
             let isAlone = task.originalRequest?.httpMethod?.uppercased() == "HEAD"
             guard isAlone || head.expectedContentLength <= Int64(limit) else {
                 end(.responseTooLarge(limit: limit))
@@ -90,7 +90,7 @@
             waiter?.resume(returning: outcome)
         }
 
-        /// Converts an error of the platform. Its text may contain the server's name, so only its code is used.
+        /// Converts an error of the platform. Uses only its code, because its text may contain the server's name.
         private func meaning(of error: any Error) -> PinnedSessionError {
             guard let code = (error as? URLError)?.code else { return .connectionLost("\(type(of: error))") }
             let text = "URL loading error \(code.rawValue)"
@@ -130,7 +130,8 @@
             _ session: URLSession, didReceive challenge: URLAuthenticationChallenge,
             completionHandler: @escaping @Sendable (URLSession.AuthChallengeDisposition, URLCredential?) -> Void
         ) {
-            // No passwords are stored here; they belong in header fields.
+            // Reject password challenges: this session stores no passwords, and requests can contain them in header
+            // fields.
             if responder.respond(to: challenge, completionHandler: completionHandler) { return }
             completionHandler(.rejectProtectionSpace, nil)
         }

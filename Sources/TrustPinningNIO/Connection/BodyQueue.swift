@@ -5,7 +5,8 @@ import NIOConcurrencyHelpers
 import NIOCore
 import TrustPinning
 
-/// The received chunks of a body that were not read yet. Its size is bounded because the connection pauses reading.
+/// The received chunks of a body that were not read yet. The size of the queue is bounded, because the connection
+/// pauses reading.
 final class BodyQueue: Sendable {
     typealias Next = Result<ByteBuffer?, PinnedSessionError>
 
@@ -17,7 +18,7 @@ final class BodyQueue: Sendable {
         var isStopped = false
     }
 
-    /// The sizes in bytes at which the connection stops reading, and below which it resumes.
+    /// The size in bytes at which the connection stops reading, and the size below which it resumes.
     private static let high = 256 * 1024
     private static let low = 64 * 1024
 
@@ -27,7 +28,7 @@ final class BodyQueue: Sendable {
 
     /// - Parameters:
     ///   - onDemand: Called when the reader wants more data after `push` has returned `false`.
-    ///   - onAbandon: Called when the rest will not be read.
+    ///   - onAbandon: Called when the reader abandons the rest of the body.
     init(onDemand: @escaping @Sendable () -> Void, onAbandon: @escaping @Sendable () -> Void) {
         self.onDemand = onDemand
         self.onAbandon = onAbandon
@@ -62,7 +63,7 @@ final class BodyQueue: Sendable {
         waiter?.resume(returning: error.map { .failure($0) } ?? .success(nil))
     }
 
-    /// Returns the next chunk, or `nil` at the end. Only one reader at a time.
+    /// Returns the next chunk, or `nil` at the end. Only one task may read at a time.
     func next() async -> Next {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in

@@ -57,7 +57,7 @@ final class ConnectionPool: Sendable {
     /// Returns an idle connection, or opens one; waits for a slot if the limit is reached.
     ///
     /// Policies and identities may change while the request waits or the connection opens, so the connection's key is
-    /// compared with the current one at the end.
+    /// compared with the current key before this call returns.
     /// - Parameter onlyNew: Whether the connection must be new.
     func lease(
         _ endpoint: Endpoint, deadline: NIODeadline, onlyNew: Bool = false
@@ -78,7 +78,7 @@ final class ConnectionPool: Sendable {
         }
     }
 
-    /// Opens a connection in a slot that was granted. The slot is returned when its socket is closed.
+    /// Opens a connection in a granted slot. The slot is returned when the connection's socket is closed.
     private func open(
         _ endpoint: Endpoint, deadline: NIODeadline
     ) async -> Result<HTTPConnection, PinnedSessionError> {
@@ -91,7 +91,7 @@ final class ConnectionPool: Sendable {
             onUnused: { [weak self] in self?.slotReturned(endpoint) })
         switch await connector.connect(currentKey(endpoint), deadline: deadline, events: events) {
         case .success(let connection):
-            // The pool was closed in the meantime, so close the connection here.
+            // The pool was closed while the connection opened, so close the connection here.
             guard !content.withLockedValue({ $0.isClosed }) else {
                 connection.close()
                 return .failure(.sessionClosed)
@@ -104,8 +104,8 @@ final class ConnectionPool: Sendable {
     /// The key that a connection must have to be used.
     private func currentKey(_ endpoint: Endpoint) -> ConnectionKey { connector.tls.key(for: endpoint) }
 
-    /// Closes idle connections. An active one is closed after its exchange if its key is out of date, and otherwise after the
-    /// keep-alive time.
+    /// Closes idle connections. An active connection is closed after its exchange if its key is out of date, and
+    /// otherwise after the keep-alive time.
     func closeIdle() {
         let idle = content.withLockedValue { content in
             content.places.keys.flatMap { endpoint in
@@ -150,18 +150,18 @@ final class ConnectionPool: Sendable {
                 var unwanted: [HTTPConnection] = []
                 let grant = content.withLockedValue { content -> Grant? in
                     guard !content.isClosed else { return .failure(.sessionClosed) }
-                    // The task was cancelled earlier, so `onCancel` would not find the waiter.
+                    // The task was already cancelled, so `onCancel` has run and would not find the waiter.
                     guard !Task.isCancelled else { return .failure(.cancelled) }
-                    // The timer may also have fired earlier.
+                    // The timer may already have fired, too.
                     guard NIODeadline.now() < deadline else { return .failure(.timedOut(.whole)) }
                     var place = content.places[endpoint] ?? Place()
                     defer { content.places[endpoint] = place }
-                    // Connections that other policies or identities verified are not used again.
+                    // Do not reuse connections that were opened under other policies or identities.
                     unwanted = place.idle.filter { $0.key != key || !$0.isActive }
                     place.idle.removeAll { $0.key != key || !$0.isActive }
                     if !onlyNew, let connection = place.idle.popLast() { return .connection(connection) }
                     if place.count >= limit, onlyNew, !place.idle.isEmpty {
-                        // Its slot goes to the new connection when it is closed.
+                        // When the idle connection is closed, its slot is granted for the new connection.
                         unwanted.append(place.idle.removeFirst())
                     }
                     guard place.count >= limit else {
@@ -189,7 +189,7 @@ final class ConnectionPool: Sendable {
 
     private func release(_ connection: HTTPConnection) {
         let endpoint = connection.key.endpoint
-        // If policies or identities have changed, close it: its slot goes to the next request.
+        // If policies or identities have changed, close the connection: its slot is then granted to the next request.
         let isCurrent = connection.key == currentKey(endpoint)
         var isUnwanted = false
         let waiter = content.withLockedValue { content -> Waiter? in

@@ -10,7 +10,7 @@ import NIOTLS
 import TrustPinning
 import TunnelSystem
 
-/// Opens connections: name lookup, TCP, TLS with the verifier's verdict, and HTTP.
+/// Opens connections: looks up the name, connects by TCP, negotiates TLS with the verifier's verdict, and adds HTTP.
 struct Connector: Sendable {
     let tls: PinnedTLS
     let group: any EventLoopGroup
@@ -44,7 +44,8 @@ struct Connector: Sendable {
         _ key: ConnectionKey, deadline: NIODeadline, events: Events
     ) async -> Result<HTTPConnection, PinnedSessionError> {
         let loop = group.next()
-        // Completed once, with a connection, an error, cancellation or a time-out. Later results are ignored.
+        // The promise is completed once, with a connection, an error, a cancellation or a time-out. Later results are
+        // ignored.
         let attempt = loop.makePromise(of: HTTPConnection.self)
         let timeout = min(deadline, .now() + connectTimeout)
         let phase: PinnedSessionError.TimedPhase = deadline < .now() + connectTimeout ? .whole : .connect
@@ -77,9 +78,10 @@ struct Connector: Sendable {
                     return progress.hasSocket
                 }
                 guard mayContinue else { return channel.eventLoop.makeFailedFuture(ChannelError.ioOnClosedChannel) }
-                // A socket ends with its attempt, connected or not: a cancelled request leaves none behind.
+                // Close the socket when the attempt fails, whether it is connected or not, so that a cancelled request
+                // leaves no socket behind.
                 attempt.futureResult.whenFailure { _ in channel.close(promise: nil) }
-                // NIO may try several addresses of a host at the same time; only one of them reaches TLS.
+                // NIO may try several addresses of a host at the same time, but starts TLS on only one of them.
                 return channel.marked(socketMark).flatMapThrowing {
                     let handler = try tls.handler(for: endpoint.host.description, port: endpoint.port, record: record)
                     try channel.pipeline.syncOperations.addHandlers([handler, HandshakeWatcher(eventLoop: loop)])
@@ -126,7 +128,8 @@ struct Connector: Sendable {
                     attempt.fail(PinnedSessionError.handshakeFailed(Connector.reason(error)))
                 }
             case .success:
-                // After a failed attempt `onUnused` returns the slot; a connection would return it once more.
+                // After a failed attempt, `onUnused` returns the slot. Do not make a connection, which would return the
+                // slot again.
                 guard !progress.withLockedValue({ $0.isOver }) else { return }
                 attempt.completeWith(Result { try addHTTP(to: channel, key, events) })
             }

@@ -29,11 +29,11 @@ struct ExchangeFailure: Error {
     var error: PinnedSessionError
     /// Whether a part of the request may have reached the server.
     var requestLeft: Bool
-    /// Whether the connection was closed, as servers do with idle ones.
+    /// Whether the connection was closed, as servers close idle connections.
     var isStale: Bool
 }
 
-/// Identifies an exchange on its connection, from any thread, before and after it has begun.
+/// Identifies an exchange on its connection, before and after the exchange has begun. Any thread may use it.
 final class ExchangeToken: Sendable {
     private let cancelled = NIOLockedValueBox(false)
 

@@ -6,7 +6,8 @@ import NIOHTTP1
 import NIOSSL
 import TrustPinning
 
-/// The last handler of a connection's pipeline. It runs one exchange at a time, and none after unexpected data.
+/// The last handler of a connection's pipeline. It runs one exchange at a time. After unexpected data, it runs no more
+/// exchanges.
 final class ExchangeHandler: ChannelDuplexHandler {
     typealias InboundIn = HTTPClientResponsePart
     typealias OutboundIn = HTTPClientRequestPart
@@ -103,7 +104,7 @@ final class ExchangeHandler: ChannelDuplexHandler {
     /// Closes the connection, unless an exchange is on it.
     func closeIfIdle() {
         guard case .idle = phase else { return }
-        // Closing TLS takes time, in which no exchange may begin.
+        // No exchange may begin while TLS is being closed, which takes time.
         phase = .closed
         close()
     }
@@ -157,7 +158,7 @@ final class ExchangeHandler: ChannelDuplexHandler {
         }
         exchange.bodySent = sent
         guard sent != length else {
-            // The last chunk completes the request, so hold it until the source has ended.
+            // Hold the last chunk until the source has ended, because sending it completes the request.
             exchange.lastChunk = chunk
             return eventLoop.makeSucceededVoidFuture()
         }
@@ -179,7 +180,7 @@ final class ExchangeHandler: ChannelDuplexHandler {
         if let promise = piece.promise { written.futureResult.cascade(to: promise) }
         let handler = NIOLoopBound(self, eventLoop: eventLoop)
         let loop = eventLoop
-        // Run it in another loop iteration: otherwise, the writes of a long body would nest.
+        // Run this in another iteration of the event loop, so that the writes of a long body do not nest.
         written.futureResult.whenSuccess { loop.execute { handler.value.pieceWritten(of: token) } }
         context.write(wrapOutboundOut(.body(.byteBuffer(piece.bytes))), promise: written)
         if piece.isLast { finishRequest(exchange, context) } else { context.flush() }
@@ -226,7 +227,8 @@ final class ExchangeHandler: ChannelDuplexHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard case .active(let exchange) = phase else {
-            // Unsolicited data: the next bytes could be mistaken for the response to another request.
+            // Close the connection after unsolicited data, whose rest could be mistaken for the response to another
+            // request.
             phase = .closed
             context.close(promise: nil)
             return
@@ -291,16 +293,16 @@ final class ExchangeHandler: ChannelDuplexHandler {
     }
 
     private func complete(_ exchange: Exchange, _ context: ChannelHandlerContext) {
-        // The end of an informational response.
+        // This is the end of an informational response, not of the exchange.
         guard exchange.responseBegan else { return }
         exchange.stop()
-        // An unflushed rest of the request would be sent before the next request.
+        // Do not reuse the connection before the request was flushed: its rest would be sent before the next request.
         let canReuse = exchange.requestFlushed && exchange.keepsAlive && context.channel.isActive
         phase = canReuse ? .idle : .closed
         resumeReading()
         if canReuse { becomeIdle() } else { context.close(promise: nil) }
-        // Do this last: after the end of the response, the reader may send a request immediately, and must find this
-        // connection.
+        // Do this last: as soon as the response has ended, the reader may send another request, which must find this
+        // connection idle.
         exchange.queue?.finish()
     }
 

@@ -5,12 +5,13 @@ import NIOCore
 import NIOHTTP1
 import TrustPinning
 
-/// The properties that connections must share to serve the same requests.
+/// The properties by which the pool decides whether a connection can serve a request.
 struct ConnectionKey: Hashable, Sendable {
     var endpoint: Endpoint
     /// The revision of the client identity that may have been sent.
     var identityRevision: UInt64
-    /// The rule that verified the server. A connection that an older rule accepted is not used under a newer one.
+    /// The rule by which the server was verified. A connection that was accepted by an older rule is not used under a
+    /// newer one.
     var rule: PolicySet.Rule?
     /// Whether the rule's pins had expired, which changes the decision.
     var hasExpired = false

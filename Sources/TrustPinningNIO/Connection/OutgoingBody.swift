@@ -5,13 +5,13 @@ import NIOCore
 
 /// The unwritten part of a request's body, divided into pieces.
 ///
-/// TLS reports a write as complete when all of it has reached the network. If a large body were a single write, a slow
-/// network would look like an idle connection.
+/// TLS reports a write as complete only when all of it has reached the network. If a large body were a single write, a
+/// connection on a slow network would look idle.
 struct OutgoingBody {
     /// A part of the body that is written in one step.
     struct Piece {
         var bytes: ByteBuffer
-        /// Completed with the write, if the caller's chunk ends with this piece.
+        /// Completed together with the write, if this piece is the end of the caller's chunk.
         var promise: EventLoopPromise<Void>?
         /// Whether it is the last piece of the request.
         var isLast: Bool

@@ -27,7 +27,8 @@ enum RequestHead {
             throw .invalidRequest("'\(printable(method))' is not a supported method")
         }
         if method == "TRACE" {
-            // The body would be sent without a length, and read as a request (RFC 9110, section 9.3.8).
+            // Refuse a body: it would be sent without a length, and a server would read it as another request (RFC
+            // 9110, section 9.3.8).
             guard case .none = request.body.source else { throw .invalidRequest("TRACE must not have a body") }
         }
         var headers: HTTPHeaders = ["Host": endpoint.authority]

@@ -5,7 +5,7 @@
     import NIOCore
 
     extension Channel {
-        /// Does nothing, since a tunnel provider's own sockets are not routed into its tunnel.
+        /// Does nothing, because the system does not route a tunnel provider's own sockets into its tunnel.
         func marked(_ mark: UInt32?) -> EventLoopFuture<Void> { eventLoop.makeSucceededVoidFuture() }
     }
 #endif

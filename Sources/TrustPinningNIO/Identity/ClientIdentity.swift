@@ -22,8 +22,9 @@ public struct ClientIdentity: ClientIdentityMaterial {
 
     /// Reads the identity in a PKCS#12 bundle (RFC 7292), as keychains and certificate authorities export it.
     ///
-    /// The key must be in its own bag that is visible before decryption, as common programs write it. Use only a bundle
-    /// from a trusted source: if its key does not belong to its certificate, the TLS library ends the process.
+    /// The key must be in a separate bag that is visible before decryption, as common programs write it. Use only
+    /// bundles from trusted sources: if the key in a bundle does not belong to the certificate, the TLS library ends
+    /// the process.
     /// - Throws: An error if a part is missing, or if the bundle or the passphrase is wrong.
     public init(pkcs12: [UInt8], passphrase: String?) throws(ClientIdentityError) {
         try PKCS12Outline.check(pkcs12)
@@ -64,7 +65,7 @@ public struct ClientIdentity: ClientIdentityMaterial {
         certificateSources = chain.map { .certificate($0) }
         privateKeySource = .privateKey(key)
 
-        // Creating a context compares the key with the certificate.
+        // Create a context, which fails if the key does not belong to the certificate.
         var trial = TLSConfiguration.makeClientConfiguration()
         trial.trustRoots = .certificates([])
         trial.certificateChain = certificateSources

@@ -45,7 +45,8 @@ public struct PinnedBody: AsyncSequence, Sendable {
     }
 }
 
-/// Retained by each object that may still read the body. Releasing the last reference closes an unfinished connection.
+/// The shared reader of a body. Each object that may still read the body retains it. Releasing the last reference
+/// closes an unfinished connection.
 final class BodyReader: Sendable {
     let queue: BodyQueue
 

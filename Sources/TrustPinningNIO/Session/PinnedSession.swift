@@ -40,7 +40,7 @@ public final class PinnedSession: Sendable {
         /// The `User-Agent` of requests without this field.
         public var userAgent: String? = "culvert"
 
-        /// The mark of the sockets on Linux. If the process may not set it, they have none.
+        /// The mark of the sockets on Linux. If the process may not set it, the sockets have no mark.
         package var socketMark: UInt32?
 
         private(set) var detours: [Endpoint: Endpoint] = [:]
@@ -48,7 +48,7 @@ public final class PinnedSession: Sendable {
         /// Creates the default configuration.
         public init() {}
 
-        /// Connects to another address for a host. Its certificate must still be valid for the host.
+        /// Connects to another address for a host. The server's certificate must still be valid for the host.
         /// - Parameters:
         ///   - authority: The host and port of requests, as `host:port`.
         ///   - place: The address to connect to, as `host:port`.
@@ -103,8 +103,8 @@ public final class PinnedSession: Sendable {
     /// - Throws: An error if there is no response. A response with any status is not an error.
     @_disfavoredOverload
     public func data(from url: URL) async throws(PinnedSessionError) -> (Data, PinnedResponse) {
-        // If TrustPinningFoundation is imported, its method with this name is preferred: it returns a URLResponse, as
-        // on Apple's platforms.
+        // This method is disfavoured: if TrustPinningFoundation is imported, its method with the same name is used,
+        // which returns a URLResponse, as on Apple's platforms.
         try await data(for: PinnedRequest(url: url))
     }
 
@@ -128,7 +128,7 @@ public final class PinnedSession: Sendable {
         try await bytes(for: PinnedRequest(url: url))
     }
 
-    /// Closes idle connections. Active connections are kept after their request.
+    /// Closes idle connections. Active connections are not closed, and are kept after their request.
     public func closeIdleConnections() { pool.closeIdle() }
 
     /// Closes the session: new requests fail, and active requests continue to their end.
@@ -186,7 +186,7 @@ public final class PinnedSession: Sendable {
         switch await lease.connection.perform(plan) {
         case .success(let answer): return answer
         case .failure(let failure):
-            // The server closed an idle connection: retry once, on a new one, if that is safe.
+            // The server has closed an idle connection: retry once, on a new connection, if that is safe.
             let mayRepeat = !failure.requestLeft || RequestHead.isIdempotent(request.method)
             guard lease.isReused, failure.isStale, request.body.isReplayable, mayRepeat else { throw failure.error }
         }

@@ -11,8 +11,9 @@ public import TrustPinning
     import Foundation
 #endif
 
-/// Sends failure reports over a separate session, whose servers need system trust but no pins. A report about a failed
-/// pin must not fail because of it, and a failing report server must not cause reports about itself.
+/// Sends failure reports over a separate session, whose servers need system trust but no pins. Thus a report about a
+/// failed pin does not itself fail because of that pin, and a failing report server does not cause reports about
+/// itself.
 public struct SessionReportTransport: ReportTransport {
     /// The error of a report that was not accepted.
     public enum Failure: Error, Equatable {
@@ -48,7 +49,7 @@ public struct SessionReportTransport: ReportTransport {
     }
 
     /// Sends a report.
-    /// - Throws: ``Failure``, or `PinnedSessionError`; then the reporter tries again.
+    /// - Throws: ``Failure`` or `PinnedSessionError`. The reporter then tries again.
     public func send(_ json: [UInt8], to uri: String) async throws {
         guard let url = URL(string: uri) else { throw Failure.badURI(uri) }
         let request = PinnedRequest(

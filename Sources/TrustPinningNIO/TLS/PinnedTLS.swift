@@ -94,10 +94,11 @@ public struct PinnedTLS: Sendable {
         default: configuration.minimumTLSVersion = .tlsv12
         }
         configuration.applicationProtocols = options.applicationProtocols
-        // The callback verifies servers. NIOSSL calls it only with verification turned on. With host name verification,
-        // NIOSSL would check the host again after the handshake, by its own rules.
+        // The callback verifies servers. NIOSSL calls it only if verification is on. With host name verification,
+        // NIOSSL would check the host again after the handshake, by its own rules, so use `.noHostnameVerification`.
         configuration.certificateVerification = .noHostnameVerification
-        // NIOSSL itself verifies nothing, so it needs no roots: reading the system's takes milliseconds and megabytes.
+        // NIOSSL itself verifies nothing, so give it no roots: reading those of the system takes milliseconds and
+        // megabytes.
         configuration.trustRoots = .certificates([])
         configuration.renegotiationSupport = .none
         // The library's defaults lack P-521 and Ed25519. This list contains no algorithm with SHA-1.
@@ -134,9 +135,9 @@ public struct PinnedTLS: Sendable {
         try handler(for: host, port: port, record: HandshakeRecord())
     }
 
-    /// Returns the verifier as a callback for NIOSSL and libraries that use it (`customVerificationCallback`), for code
-    /// that creates its own TLS contexts. Their `certificateVerification` must not be `.none`: NIOSSL would not call
-    /// it.
+    /// Returns the verifier as a callback for NIOSSL and for libraries that use NIOSSL (`customVerificationCallback`),
+    /// for code that creates its own TLS contexts. Their `certificateVerification` must not be `.none`, because NIOSSL
+    /// would then not call the verifier.
     public func verificationCallback(for host: String, port: Int = 443) -> NIOSSLCustomVerificationCallback {
         verificationCallback(for: PinnedTLS.normalized(host), port: port, record: HandshakeRecord())
     }
@@ -149,7 +150,7 @@ public struct PinnedTLS: Sendable {
         let context = try context.get()
         do {
             let name = try HostName(host)
-            // A shared record would mix the verdicts of the provider's connections.
+            // Use no shared record: it would mix the verdicts of the provider's connections.
             return try NIOSSLClientTLSProvider(
                 context: context, serverHostname: name.isAddress ? nil : name.description,
                 customVerificationCallback: verificationCallback(for: name.description, port: port, record: nil))
@@ -158,7 +159,7 @@ public struct PinnedTLS: Sendable {
         }
     }
 
-    /// Returns the key of connections to `endpoint` that are made now.
+    /// Returns the key that a connection to `endpoint` would have if it were opened now.
     func key(for endpoint: Endpoint) -> ConnectionKey {
         let configuration = trust?.configuration
         let rule = configuration?.policies.rule(for: endpoint.host)
@@ -192,8 +193,8 @@ public struct PinnedTLS: Sendable {
         guard let identities else { return nil }
         var configuration = configuration
         configuration.sslContextCallback = { [trust] _, promise in
-            // Called after the server was verified, and only if it requested a certificate. Without a verdict of trust,
-            // do not even look up an identity.
+            // NIOSSL calls this after the server was verified, and only if the server requests a certificate. If the
+            // server is not trusted, do not even look up an identity.
             promise.completeWithTask {
                 var override = NIOSSLContextConfigurationOverride()
                 guard record.verdict?.isTrusted == true,

@@ -3,8 +3,8 @@
 
 /// An error in a configuration file, with its position and its fix.
 ///
-/// Keys never appear in it: values of `PrivateKey` and `PresharedKey`, the text after a misspelt key, and any text with the
-/// length of a key are replaced by a placeholder.
+/// It never contains a key. Values of `PrivateKey` and `PresharedKey`, the text after a misspelt key, and any text with
+/// the length of a key are replaced by a placeholder.
 public struct ConfigurationError: Error, Hashable, Sendable {
     /// The rule that the file breaks.
     public enum Code: String, Hashable, Sendable, CaseIterable {
@@ -38,9 +38,9 @@ public struct ConfigurationError: Error, Hashable, Sendable {
         case invalidNumber
         case invalidTable
         case invalidBoolean
-        /// A warning: bits of an allowed IP beyond its prefix length, which are dropped.
+        /// A warning: an allowed IP has bits set after its prefix length, which are dropped.
         case hostBits
-        /// A warning: a network that two peers claim, and that only the later one has in the end.
+        /// A warning: two peers claim the same network, and only the later one gets it.
         case sharedAllowedIP
     }
 
@@ -48,7 +48,7 @@ public struct ConfigurationError: Error, Hashable, Sendable {
     public enum Severity: String, Hashable, Sendable {
         /// The file cannot be used.
         case error
-        /// The file can be used, but perhaps not as it was meant.
+        /// The file can be used, but perhaps not as its author intended.
         case warning
     }
 
@@ -62,7 +62,7 @@ public struct ConfigurationError: Error, Hashable, Sendable {
     public let line: Int
     /// The column of ``offendingText``, counted from 1 in UTF-8 bytes.
     public let column: Int
-    /// The wrong text, without its secrets and shortened if long; empty if something is missing.
+    /// The wrong text, without secrets and shortened if long; empty if something is missing.
     public let offendingText: String
     /// The reason, as a clause without capital or full stop.
     public let reason: String
@@ -79,7 +79,7 @@ extension ConfigurationError: CustomStringConvertible {
     }
 }
 
-/// Everything that is wrong with a configuration file, in the order of its lines.
+/// All errors of a configuration file, in the order of its lines.
 public struct ConfigurationErrors: Error, Hashable, Sendable, CustomStringConvertible {
     /// The errors; never empty.
     public let errors: [ConfigurationError]
@@ -90,7 +90,7 @@ public struct ConfigurationErrors: Error, Hashable, Sendable, CustomStringConver
     public var description: String { errors.map(\.description).joined(separator: "\n") }
 }
 
-/// The findings of a check of a configuration file.
+/// The result of checking a configuration file.
 public struct ConfigurationReport: Sendable {
     /// The configuration; `nil` if there are errors.
     public let configuration: TunnelConfiguration?

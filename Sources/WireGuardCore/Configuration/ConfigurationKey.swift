@@ -30,7 +30,7 @@ enum ConfigurationKey: String, CaseIterable {
         }
     }
 
-    /// Whether `wg` itself reads the key. It drops white space inside a line; wg-quick does not.
+    /// Whether `wg` itself reads the key. `wg` removes white space inside a line; wg-quick does not.
     var belongsToWg: Bool {
         switch self {
         case .privateKey, .listenPort, .fwMark: true
@@ -38,7 +38,7 @@ enum ConfigurationKey: String, CaseIterable {
         }
     }
 
-    /// Whether values add up over several lines.
+    /// Whether the values of several lines are combined.
     var accumulates: Bool {
         switch self {
         case .address, .dns, .preUp, .postUp, .preDown, .postDown, .allowedIPs: true
@@ -46,14 +46,15 @@ enum ConfigurationKey: String, CaseIterable {
         }
     }
 
-    /// Whether the value may be empty, which for a list means that it adds nothing.
+    /// Whether the value may be empty. An empty list adds nothing.
     var mayBeEmpty: Bool { self == .address || self == .dns || self == .allowedIPs }
 
     var isCommand: Bool { self == .preUp || self == .postUp || self == .preDown || self == .postDown }
 
     var isSecret: Bool { self == .privateKey || self == .presharedKey }
 
-    /// The key that `text` names, in any case, and with spaces inside where `wg` allows them.
+    /// Returns the key that `text` names, in any case, and with spaces inside it if `wg` permits them; `nil` for other
+    /// text.
     init?(_ text: Span<UInt8>) {
         var name: [UInt8] = []
         for index in 0..<text.count where !ASCII.isSpace(text[index]) { name.append(ASCII.lowercased(text[index])) }
@@ -66,7 +67,7 @@ enum ConfigurationKey: String, CaseIterable {
 
     var lowercased: [UInt8] { rawValue.utf8.map(ASCII.lowercased) }
 
-    /// The key that was probably meant by `text`; `nil` if none is near.
+    /// Returns the key that `text` probably means; `nil` if no key is similar.
     static func suggestion(for text: Span<UInt8>) -> ConfigurationKey? {
         var name: [UInt8] = []
         for index in 0..<min(text.count, 40) where ASCII.isAlphanumeric(text[index]) {
@@ -80,7 +81,7 @@ enum ConfigurationKey: String, CaseIterable {
         return nearest.key
     }
 
-    // Names that people write by mistake for these keys.
+    // Names that users mistakenly write for these keys.
     private static let synonyms: [String: ConfigurationKey] = [
         "psk": .presharedKey, "preshared": .presharedKey, "sharedkey": .presharedKey, "secret": .privateKey,
         "secretkey": .privateKey, "key": .publicKey, "peer": .publicKey, "port": .listenPort, "mark": .fwMark,
@@ -95,7 +96,7 @@ enum ConfigurationSection: String, CaseIterable {
     case interface = "Interface"
     case peer = "Peer"
 
-    /// The section that `name` was probably meant to be.
+    /// Returns the section that `name` probably means.
     static func suggestion(for name: [UInt8]) -> ConfigurationSection? {
         let name = name.prefix(20).map(ASCII.lowercased)
         return allCases.first { EditDistance.between(name, $0.rawValue.utf8.map(ASCII.lowercased)) <= 2 }
@@ -103,7 +104,7 @@ enum ConfigurationSection: String, CaseIterable {
 }
 
 enum EditDistance {
-    /// The number of insertions, deletions and replacements that turn one text into the other.
+    /// Returns the number of insertions, deletions and replacements that turn one text into the other.
     static func between(_ a: [UInt8], _ b: [UInt8]) -> Int {
         var row = Array(0...b.count)
         for (i, character) in a.enumerated() {

@@ -9,7 +9,7 @@ extension ConfigurationParser {
     mutating func readSection(_ content: Range<Int>) {
         seenKeys = [:]
         isInUnknownSection = false
-        // As `wg` does, white space is ignored anywhere.
+        // Like `wg`, ignore white space anywhere.
         let name = content.map { bytes[$0] }.filter { !ASCII.isSpace($0) }
         let last = name.count - 1
         guard let bracket = name.firstIndex(of: UInt8(ascii: "]")), bracket == last else {
@@ -102,7 +102,7 @@ extension ConfigurationParser {
         followsBrokenSecret = key.isSecret && errors.count > errorCount
     }
 
-    /// Remembers that a line was meant to give a key that must not be missing.
+    /// Records that a line was meant to set a mandatory key, so that its absence is not reported.
     private mutating func recordKey(_ key: ConfigurationKey?) {
         if key == .privateKey { namesPrivateKey = true }
         if key == .publicKey, !peers.isEmpty { peers[peers.count - 1].namesPublicKey = true }
@@ -122,7 +122,7 @@ extension ConfigurationParser {
         } else {
             fix = "write a key, = and a value, or start the line with # if it is a comment"
         }
-        // Without a = it is not known which part is the key and which may be a secret.
+        // Without a `=` it is not clear which part is the key and which may be a secret.
         let mayBeSecret = isSecret || key?.isSecret == true || mayHoldSecret(content)
         followsBrokenSecret = key?.isSecret == true
         report(.missingEqualsSign, content, "the line has no =", fix: fix, isSecret: mayBeSecret)
@@ -148,7 +148,7 @@ extension ConfigurationParser {
             isSecret: isSecret && meant == nil || mayHoldSecret(name))
     }
 
-    /// Whether an unknown word may be a part of a key: it has digits or characters that names do not have.
+    /// Whether an unknown word may be part of a key: it contains digits, or characters that names do not contain.
     private func mayHoldSecret(_ range: Range<Int>) -> Bool {
         range.count >= 12
             && range.contains { index in
@@ -168,7 +168,7 @@ extension ConfigurationParser {
         }
     }
 
-    /// Makes the checks that are only possible at the end.
+    /// Makes the checks that need the whole file.
     mutating func finish() {
         guard !hasUnreadableLine else { return }
         if interfaceHeader == nil {

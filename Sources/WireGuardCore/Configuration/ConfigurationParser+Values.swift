@@ -35,7 +35,7 @@ extension ConfigurationParser {
         case .publicKey:
             if peer >= 0 { readPublicKey(value, of: peer) }
         case .presharedKey:
-            // A key of zeros means no key in the protocol.
+            // In the protocol a key of zeros means that there is no key.
             let presharedKey = secret(value, PresharedKey.init(base64:), .presharedKey)
             if peer >= 0, let presharedKey, !presharedKey.isZero { peers[peer].presharedKey = presharedKey }
         case .allowedIPs:
@@ -95,7 +95,7 @@ extension ConfigurationParser {
 
     // MARK: - Lists
 
-    /// The items between commas, without the space around them. Empty ones are reported.
+    /// Returns the items between commas, without surrounding white space. Reports empty items.
     private mutating func items(_ value: Range<Int>) -> [Range<Int>] {
         guard !value.isEmpty else { return [] }
         var items: [Range<Int>] = []
@@ -116,7 +116,7 @@ extension ConfigurationParser {
         }
     }
 
-    /// The words of the items: wg-quick lets spaces part the items of a list, too.
+    /// Returns the words of the items, because wg-quick also permits spaces between the items of a list.
     private mutating func words(_ value: Range<Int>) -> [Range<Int>] {
         items(value).flatMap { item in
             var words: [Range<Int>] = []
@@ -210,7 +210,7 @@ extension ConfigurationParser {
         allowedIPPeers[prefix] = (peer, line)
     }
 
-    /// Reports an address parser's error at its character.
+    /// Reports an address parser's error at the character where it occurred.
     private mutating func report(
         _ code: ConfigurationError.Code, at item: Range<Int>, _ error: AddressTextError?, reason: String = "",
         fix: String
@@ -223,8 +223,8 @@ extension ConfigurationParser {
 
     // MARK: - Single values
 
-    /// The bytes of a value that is one item. White space inside it is dropped next to a character of `separators`, as
-    /// `wg` drops it, and is an error between two words, which `wg` would join.
+    /// Returns the bytes of a value that is a single item. White space next to a character of `separators` is dropped,
+    /// as `wg` does. White space between two words, which `wg` would join, is an error.
     private mutating func single(
         _ value: Range<Int>, joining separators: some Sequence<UInt8> = EmptyCollection<UInt8>(), isSecret: Bool = false
     ) -> ContiguousArray<UInt8>? {
@@ -325,8 +325,8 @@ extension ConfigurationParser {
         }
     }
 
-    /// Reads the command of a hook. Vertical tabs and form feeds separate the words of a line like spaces do, but in a command they
-    /// are control characters, which a written file must not have.
+    /// Reads the command of a hook. In a line, vertical tabs and form feeds separate words as spaces do. In a command
+    /// they are control characters, which a written file must not contain.
     private mutating func command(_ value: Range<Int>) -> String {
         if let index = value.first(where: { bytes[$0] == 11 || bytes[$0] == 12 }) { reportControlCharacter(index) }
         return ASCII.string(bytes[value].span)
@@ -334,7 +334,8 @@ extension ConfigurationParser {
 }
 
 extension RouteTable {
-    /// Whether a name is valid in a file and on a command line: letters, digits, `_`, `.` and `-`, a letter first.
+    /// Whether a name is valid in a file and on a command line. It must start with a letter and contain only letters,
+    /// digits, `_`, `.` and `-`.
     static func isName(_ text: some Collection<UInt8>) -> Bool {
         guard let first = text.first, ASCII.isLetter(first), text.count <= 255 else { return false }
         return text.allSatisfy { ASCII.isAlphanumeric($0) || "_.-".utf8.contains($0) }

@@ -6,20 +6,20 @@ import NetworkAddresses
 extension TunnelConfiguration {
     /// Parses a wg-quick file.
     ///
-    /// The grammar is that of `wg` and `wg-quick`, without their silent guesses:
-    /// - Sections and keys in any case; `#` starts a comment anywhere in a line, in the command of a hook too, as in
-    ///   wg-quick. Lines end in LF or CRLF.
-    /// - `Address`, `DNS`, `AllowedIPs` and the hooks accumulate over several lines; any other key may occur once in a
-    ///   section.
-    /// - Items of `Address` and `DNS` are separated by commas or spaces, those of `AllowedIPs` by commas. An empty list is
-    ///   allowed; an empty item is an error.
+    /// The grammar is that of `wg` and `wg-quick`, but ambiguous input is an error:
+    /// - Sections and keys are recognised in any case. `#` starts a comment anywhere in a line, even in the command of
+    ///   a hook, as in wg-quick. Lines end in LF or CRLF.
+    /// - The values of `Address`, `DNS`, `AllowedIPs` and the hooks accumulate over several lines. Any other key may
+    ///   occur once in a section.
+    /// - Items of `Address` and `DNS` are separated by commas or spaces, those of `AllowedIPs` by commas. An empty list
+    ///   is permitted; an empty item is an error.
     /// - Other white space inside a value, which `wg` would remove, is an error if it separates two words.
     ///
     /// - Parameters:
     ///   - text: The contents of the file.
     ///   - name: The file's name, for errors.
-    ///   - requiresPrivateKey: Whether a file without `PrivateKey` is an error. `wg setconf` allows it; a tunnel that is to
-    ///     be started does not.
+    ///   - requiresPrivateKey: Whether a file without `PrivateKey` is an error. `wg setconf` accepts such a file;
+    ///     starting a tunnel does not.
     /// - Throws: All errors in the file, line by line.
     public static func parse(
         _ text: String, name: String = "configuration", requiresPrivateKey: Bool = true
@@ -27,21 +27,22 @@ extension TunnelConfiguration {
         try parse(Array(text.utf8), name: name, requiresPrivateKey: requiresPrivateKey)
     }
 
-    /// Reads a wg-quick file from its bytes, which should be UTF-8. See ``parse(_:name:requiresPrivateKey:)-(String,_,_)``.
+    /// Parses a wg-quick file from its bytes, which should be UTF-8. See
+    /// ``parse(_:name:requiresPrivateKey:)-(String,_,_)``.
     public static func parse(
         _ bytes: [UInt8], name: String = "configuration", requiresPrivateKey: Bool = true
     ) throws(ConfigurationErrors) -> TunnelConfiguration {
         try check(bytes, name: name, requiresPrivateKey: requiresPrivateKey).checked()
     }
 
-    /// Reads a wg-quick file and reports warnings as well as errors.
+    /// Parses a wg-quick file, and reports warnings as well as errors.
     public static func check(
         _ bytes: [UInt8], name: String = "configuration", requiresPrivateKey: Bool = true
     ) -> ConfigurationReport {
         check(bytes, name: name, privateKey: requiresPrivateKey ? .required : .optional)
     }
 
-    /// Reads a wg-quick file, with one more rule for its private key.
+    /// Parses a wg-quick file, with a rule for its private key.
     package static func check(_ bytes: [UInt8], name: String, privateKey: PrivateKeyRule) -> ConfigurationReport {
         var parser = ConfigurationParser(bytes: bytes, file: name, privateKeyRule: privateKey)
         return parser.report()
@@ -51,7 +52,7 @@ extension TunnelConfiguration {
 /// The condition under which a file must have a private key.
 package enum PrivateKeyRule {
     case required
-    /// The file must have one, unless it has a `PostUp`, which may set the key.
+    /// The file must have one, unless it has a `PostUp` command, which may set the key.
     case requiredWithoutPostUp
     case optional
 }
@@ -64,7 +65,7 @@ struct ConfigurationPlace {
     var range: Range<Int>
 }
 
-/// A `[Peer]` section as far as it is read.
+/// The part of a `[Peer]` section that has been read.
 struct PeerDraft {
     var header: ConfigurationPlace
     var publicKey: PublicKey?
@@ -73,7 +74,7 @@ struct PeerDraft {
     var isIncremental = false
     var endpoint: EndpointAddress?
     var persistentKeepalive: UInt16?
-    /// Whether a line was meant to give the public key, so that its absence is not reported as well.
+    /// Whether a line was meant to set the public key, so that its absence is not reported too.
     var namesPublicKey = false
 }
 
@@ -85,22 +86,22 @@ struct ConfigurationParser {
 
     var line = 0
     var lineStart = 0
-    /// The section that the current line belongs to; nil before the first and in unknown ones.
+    /// The section of the current line; `nil` before the first section and in unknown ones.
     var section: ConfigurationSection?
     var isInUnknownSection = false
-    /// The lines of the present section's keys that may occur only once.
+    /// The line of each key in the current section that may occur only once.
     var seenKeys: [ConfigurationKey: Int] = [:]
     var interface = InterfaceConfiguration()
     var interfaceHeader: ConfigurationPlace?
     var namesPrivateKey = false
-    /// The place of a private key of zeros, which does not count as a key.
+    /// The place of a private key of zeros, which counts as no key.
     var zeroPrivateKey: ConfigurationPlace?
     var peers: [PeerDraft] = []
     var peerLines: [PublicKey: Int] = [:]
     var allowedIPPeers: [IPPrefix: (peer: Int, line: Int)] = [:]
-    /// Whether a line could not be read at all. A key that seems to be missing may be on it.
+    /// Whether a line was unreadable. A key that seems to be missing may be on it.
     var hasUnreadableLine = false
-    /// Whether the last line had a broken secret. A line that is not understood is then probably the rest of it.
+    /// Whether the last line had an incomplete secret. A line that is not understood is then probably the rest of it.
     var followsBrokenSecret = false
     var errors: [ConfigurationError] = []
     var warnings: [ConfigurationError] = []
@@ -113,7 +114,8 @@ struct ConfigurationParser {
 
     mutating func report() -> ConfigurationReport {
         if readLines() { finish() }
-        // Errors about whole sections come last and belong among the others. Sorting keeps the order within a line.
+        // Errors about whole sections were added last and may belong before other errors. Sorting keeps the order
+        // within a line.
         let sorted = errors.enumerated().sorted { a, b in
             (a.element.line, a.offset) < (b.element.line, b.offset)
         }.map(\.element)
@@ -164,7 +166,7 @@ struct ConfigurationParser {
 
     // MARK: - Lines
 
-    /// Reads all lines; returns `false` if the file is not text at all, so that no other error follows.
+    /// Reads all lines. Returns `false` if the file is not text, so that no further errors are reported.
     private mutating func readLines() -> Bool {
         line = 1
         if bytes.starts(with: [0xff, 0xfe]) || bytes.starts(with: [0xfe, 0xff]) {
@@ -210,7 +212,7 @@ struct ConfigurationParser {
             readSection(content)
         } else {
             readSetting(content)
-            // Stays set over all the lines that a broken key may have been wrapped to.
+            // Keep the flag over all lines that an incomplete key may be wrapped to.
             if followedBrokenSecret, errors.last?.line == line,
                 errors.last?.code == .missingEqualsSign
                     || errors.last?.code == .unknownKey
@@ -228,7 +230,7 @@ struct ConfigurationParser {
         return lower..<upper
     }
 
-    /// Whether a line is UTF-8 without control characters, and without invisible ones before a comment.
+    /// Whether a line is UTF-8 without control characters, and has no invisible characters before a comment.
     private mutating func isReadable(_ range: Range<Int>) -> Bool {
         var index = range.lowerBound
         var isComment = false
@@ -279,7 +281,7 @@ struct ConfigurationParser {
     }
 }
 
-/// UTF-8 as RFC 3629 defines it.
+/// Decodes UTF-8 (RFC 3629).
 enum UTF8Scalar {
     /// The scalar value at `index` and the number of its bytes, or `nil` if the bytes are not UTF-8.
     static func decode(_ bytes: Span<UInt8>, at index: Int, end: Int) -> (scalar: UInt32, count: Int)? {
@@ -297,7 +299,7 @@ enum UTF8Scalar {
         return (scalar, count)
     }
 
-    /// Spaces other than the ASCII ones, and characters without width or with effect on direction only.
+    /// Whether a character is a space outside ASCII, or one that has no width or only affects the direction of text.
     static func isInvisible(_ scalar: UInt32) -> Bool {
         switch scalar {
         case 0x80...0xa0, 0xad, 0x1680, 0x2000...0x200f, 0x2028...0x202f, 0x205f...0x206f, 0x3000, 0xfeff: true

@@ -3,17 +3,18 @@
 
 import NetworkAddresses
 
-/// Makes text from outside fit to show in an error: no keys, no control characters, not long.
+/// Makes external text suitable for an error message: it removes keys and control characters, and shortens long text.
 enum Redaction {
     static let placeholder = "(redacted)"
-    /// Runs of key characters at least this long are replaced. A key in base64 has 43 or 44, in hexadecimal 64;
-    /// the margin is for keys that lost a part.
+    /// The minimum length of a run of key characters that is replaced. A key has 43 or 44 characters in base64 and 64
+    /// in hexadecimal; the margin covers keys that lost a part.
     static let shortestRun = 28
     private static let longestText = 120
 
-    /// The text of `bytes`, with a placeholder for everything that could be a key, and for declared secrets.
+    /// Returns the text of `bytes`, with a placeholder for everything that could be a key and for the values of secret
+    /// keys.
     static func text(_ bytes: Span<UInt8>) -> String {
-        // A stray character in the middle makes two runs of a key that are too short to tell.
+        // Check names too: a stray character can divide a key into two runs that are too short.
         if let equals = ASCII.firstIndex(of: UInt8(ascii: "="), in: bytes), equals + 1 < bytes.count,
             namesSecret(bytes.extracting(0..<equals))
         {
@@ -37,7 +38,7 @@ enum Redaction {
                 index += 1
             }
         }
-        // Only a text cut short, or one in another encoding, has a broken character here.
+        // An invalid character can occur only where the text was cut, or if it has another encoding.
         return String(decoding: result, as: UTF8.self)
     }
 
@@ -54,14 +55,14 @@ enum Redaction {
         }
     }
 
-    /// The bytes as hexadecimal escapes, for bytes that are not text.
+    /// Returns the bytes as hexadecimal escapes. Used for bytes that are not text.
     static func escapes(_ bytes: Span<UInt8>) -> String {
         var result: [UInt8] = []
         for index in 0..<min(bytes.count, 4) { appendEscape(bytes[index], to: &result) }
         return String(decoding: result, as: UTF8.self)
     }
 
-    /// Base64 in its standard and URL alphabets, and with them hexadecimal.
+    /// Whether a byte belongs to the standard or the URL alphabet of base64, which include the hexadecimal digits.
     private static func isKeyCharacter(_ byte: UInt8) -> Bool {
         ASCII.isAlphanumeric(byte) || byte == UInt8(ascii: "+") || byte == UInt8(ascii: "/")
             || byte == UInt8(ascii: "=")

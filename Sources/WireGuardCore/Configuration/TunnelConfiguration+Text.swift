@@ -3,8 +3,8 @@
 
 import NetworkAddresses
 
-/// The error of a configuration that cannot be written as a wg-quick file, because parsing the file would return another
-/// value.
+/// The error of a configuration that cannot be written as a wg-quick file, because parsing the file would result in
+/// another configuration.
 public struct UnwritableConfiguration: Error, Hashable, Sendable, CustomStringConvertible {
     /// The key whose value cannot be written.
     public let key: String
@@ -16,11 +16,12 @@ public struct UnwritableConfiguration: Error, Hashable, Sendable, CustomStringCo
 }
 
 extension TunnelConfiguration {
-    /// The configuration as a wg-quick file, **private and pre-shared keys included**: keep it where only its owner can read.
+    /// The configuration as a wg-quick file, **including private and pre-shared keys**. Store it so that only its owner
+    /// can read it.
     ///
-    /// Reading the text gives an equal configuration. Comments of a file that was read are not kept.
-    /// - Throws: ``UnwritableConfiguration`` when a value set by a program has characters that would end the line, start
-    ///   a comment or part an item, and so would put something else into the file than was meant.
+    /// Parsing the text results in an equal configuration. Comments of a parsed file are lost.
+    /// - Throws: ``UnwritableConfiguration`` if a value contains characters that would end the line, start a comment or
+    ///   split an item, and so change the meaning of the file.
     public func wgQuickText() throws(UnwritableConfiguration) -> String {
         let privateKey = interface.privateKey.flatMap { $0.isZero ? nil : $0.exportedBase64 }
         return try wgQuickText(privateKey: privateKey) { peer in
@@ -28,10 +29,10 @@ extension TunnelConfiguration {
         }
     }
 
-    /// The configuration as a wg-quick file with other texts in place of its keys.
+    /// The configuration as a wg-quick file with other texts instead of its keys.
     /// - Parameters:
-    ///   - privateKey: The value of `PrivateKey`, or `nil` to leave the line out.
-    ///   - presharedKey: The value of `PresharedKey` of a peer, or `nil` to leave the line out.
+    ///   - privateKey: The value of `PrivateKey`, or `nil` to omit the line.
+    ///   - presharedKey: Returns the value of `PresharedKey` of a peer, or `nil` to omit the line.
     package func wgQuickText(
         privateKey: String?, presharedKey: (PeerConfiguration) -> String?
     ) throws(UnwritableConfiguration) -> String {

@@ -3,7 +3,7 @@
 
 public import NetworkAddresses
 
-/// A peer's host that was not resolved, so that its endpoint cannot be set.
+/// The error of a peer whose host was not resolved, so that its endpoint cannot be set.
 public struct UnresolvedEndpoint: Error, Hashable, Sendable, CustomStringConvertible {
     /// The peer.
     public let peer: PublicKey
@@ -14,20 +14,20 @@ public struct UnresolvedEndpoint: Error, Hashable, Sendable, CustomStringConvert
     public var description: String { "the host of \(endpoint) is not resolved (peer \(peer))" }
 }
 
-/// The way of applying a configuration to a device that may have one already.
+/// The way to apply a configuration to a device that may already have one.
 public enum ConfigurationMode: Hashable, Sendable {
-    /// Like `wg setconf`: removes everything that the configuration does not have.
+    /// Like `wg setconf`: removes everything that is not in the configuration.
     case replace
-    /// Like `wg addconf`: keeps everything that the configuration does not have.
+    /// Like `wg addconf`: keeps everything that is not in the configuration.
     case add
 }
 
 extension TunnelConfiguration {
     /// Returns the update with which a device applies this configuration.
     ///
-    /// Addresses, DNS, MTU, routes and commands do not concern the device and are not part of it.
+    /// Addresses, DNS, MTU, routes and commands are not part of it, because the device does not handle them.
     /// - Parameters:
-    ///   - mode: The treatment of settings that the configuration does not have.
+    ///   - mode: The treatment of settings that are not in the configuration.
     ///   - resolve: Returns the endpoint of a peer's host. By default only addresses are resolved; `ResolvedEndpoints` of
     ///     WireGuardDevice uses the system's resolver for names.
     /// - Throws: ``UnresolvedEndpoint`` for the first host for which `resolve` returns `nil`.
@@ -76,10 +76,12 @@ extension TunnelConfiguration {
         return update
     }
 
-    /// Returns the changes for a device that has the configuration `former`. Values that are equal in both configurations are
-    /// not changed, even if another program (`wg set`) has changed them in the device, and neither are peers that it has added.
-    /// A private key that this configuration does not have stays: another program sets it.
-    /// - Parameter endpoints: The endpoints of the peers that change. A peer without an entry keeps its endpoint, or has none.
+    /// Returns the changes for a device that has the configuration `former`. It does not change values that are equal
+    /// in both configurations, even if another program (`wg set`) has changed them in the device, nor peers that
+    /// another program has added. If this configuration has no private key, the device keeps its key, because another
+    /// program sets it.
+    /// - Parameter endpoints: The endpoints of the peers that change. A peer without an entry keeps its endpoint, or
+    ///   has none.
     package func deviceChange(
         from former: TunnelConfiguration, endpoints: [PublicKey: Endpoint]
     ) -> UAPIDeviceUpdate {
@@ -95,7 +97,7 @@ extension TunnelConfiguration {
             if update.peers[index].presharedKey == .unchanged { update.peers[index].presharedKey = .clear }
             update.peers[index].persistentKeepalive = update.peers[index].persistentKeepalive ?? 0
         }
-        // There may be 20,000 peers.
+        // Use a set, because there may be 20,000 peers.
         let wanted = Set(peers.map(\.publicKey))
         update.peers.insert(
             contentsOf: former.peers.filter { !wanted.contains($0.publicKey) }.map { peer in
@@ -106,7 +108,7 @@ extension TunnelConfiguration {
         return update
     }
 
-    /// The peers that are equal in this configuration and in `former`, keys included.
+    /// Returns the peers that are equal in this configuration and in `former`, including their keys.
     package func unchangedPeers(since former: TunnelConfiguration) -> Set<PublicKey> {
         let before = Dictionary(former.peers.map { ($0.publicKey, $0) }) { first, _ in first }
         return Set(peers.filter { before[$0.publicKey] == $0 }.map(\.publicKey))

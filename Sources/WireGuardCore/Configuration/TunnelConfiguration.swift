@@ -7,7 +7,7 @@ public import NetworkAddresses
 public struct TunnelConfiguration: Equatable, Sendable {
     /// This side of the tunnel.
     public var interface: InterfaceConfiguration
-    /// The other sides, in the order of the file.
+    /// The peers, in the order of the file.
     public var peers: [PeerConfiguration]
 
     /// A configuration.
@@ -19,19 +19,19 @@ public struct TunnelConfiguration: Equatable, Sendable {
 
 /// The `[Interface]` section of a wg-quick file.
 public struct InterfaceConfiguration: Equatable, Sendable {
-    /// This side's key. A file for `wg setconf` may leave it out; a tunnel does not start without it.
+    /// The private key. A file for `wg setconf` may omit it, but a tunnel does not start without it.
     public var privateKey: PrivateKey?
-    /// The UDP port to listen on; nil or 0 lets the system choose.
+    /// The UDP port to listen on; with `nil` or 0 the system chooses it.
     public var listenPort: UInt16?
-    /// The mark on outgoing datagrams; 0, in files `off`, removes it.
+    /// The mark of outgoing datagrams; 0, `off` in files, removes it.
     public var fwMark: UInt32?
     /// The addresses of the interface.
     public var addresses: [InterfaceAddress] = []
     /// The name servers to use while the tunnel is up.
     public var dnsServers: [IPAddress] = []
-    /// The domains in which short names are looked up while the tunnel is up.
+    /// The domains that complete short names while the tunnel is up.
     public var dnsSearchDomains: [String] = []
-    /// The interface's MTU in bytes; nil means that it is worked out from the path to the peers.
+    /// The interface's MTU in bytes; `nil` computes it from the path to the peers.
     public var mtu: UInt16?
     /// The routing table.
     public var table: RouteTable = .automatic
@@ -43,10 +43,10 @@ public struct InterfaceConfiguration: Equatable, Sendable {
     public var preDown: [String] = []
     /// Commands to run after the interface went down.
     public var postDown: [String] = []
-    /// Whether the running state is written to the file when the interface goes down.
+    /// Whether to write the running state to the file when the interface goes down.
     public var saveConfig = false
 
-    /// The MTUs that a file may ask for: from the smallest datagram that every IPv4 host accepts to the largest IP packet.
+    /// The permitted MTUs: from the smallest datagram that every IPv4 host accepts to the largest IP packet.
     public static let mtuRange: ClosedRange<UInt16> = 576...65535
 
     /// An interface with nothing set.
@@ -57,9 +57,9 @@ public struct InterfaceConfiguration: Equatable, Sendable {
 
 /// The routing table of the routes to the peers: `Table` of a wg-quick file.
 public enum RouteTable: Hashable, Sendable {
-    /// Into the main table, and with policy rules when a peer takes the default route.
+    /// Use the main table, and add policy rules if a peer has the default route.
     case automatic
-    /// Nowhere.
+    /// Add no routes.
     case off
     /// The table with this number.
     case number(UInt32)
@@ -69,15 +69,15 @@ public enum RouteTable: Hashable, Sendable {
 
 /// A `[Peer]` section of a wg-quick file.
 public struct PeerConfiguration: Equatable, Sendable {
-    /// The key that names the peer.
+    /// The public key, which identifies the peer.
     public var publicKey: PublicKey
-    /// A secret both sides also share; `nil` if there is none.
+    /// A further secret that both sides share; `nil` if there is none.
     public var presharedKey: PresharedKey?
-    /// The networks behind the peer, or how they change.
+    /// The networks of the peer, or the changes to them.
     public var allowedIPsRule: AllowedIPsRule
-    /// The peer's host and port, or `nil` if only the peer can start.
+    /// The peer's host and port; `nil` if only the peer can initiate.
     public var endpoint: EndpointAddress?
-    /// Seconds between keepalives when nothing else is sent; 0, in files `off`, and nil mean never.
+    /// The seconds between keepalives when nothing else is sent; 0 (`off` in files) or `nil` for none.
     public var persistentKeepalive: UInt16?
 
     /// A peer.
@@ -92,7 +92,8 @@ public struct PeerConfiguration: Equatable, Sendable {
         self.persistentKeepalive = persistentKeepalive
     }
 
-    /// The networks behind the peer. Of a rule that changes an earlier set, those that it adds and does not remove again.
+    /// The networks of the peer. For a rule that changes an earlier set: the networks that it adds and does not remove
+    /// again.
     public var allowedIPs: [IPPrefix] {
         get {
             switch allowedIPsRule {
@@ -116,22 +117,22 @@ public struct PeerConfiguration: Equatable, Sendable {
 public enum AllowedIPsRule: Hashable, Sendable {
     /// The peer has exactly these networks.
     case exactly([IPPrefix])
-    /// The peer's networks change thus: at least one entry of the file has a `+` or `-` before it.
+    /// The peer's networks change in this way, because at least one entry of the file has the prefix `+` or `-`.
     case changes([AllowedIPChange])
 }
 
-/// One step in changing the networks behind a peer.
+/// One change of a peer's networks.
 public enum AllowedIPChange: Hashable, Sendable {
-    /// The peer gets this network, if need be from the peer that has it.
+    /// The peer gets this network, even if another peer has it.
     case add(IPPrefix)
-    /// The peer no longer has exactly this network.
+    /// The peer loses exactly this network.
     case remove(IPPrefix)
 }
 
-// MARK: - Descriptions that give nothing away
+// MARK: - Descriptions without secrets
 
 extension InterfaceConfiguration: CustomStringConvertible, CustomReflectable {
-    // Commands may hold passwords, so they are counted, not shown.
+    // Commands may contain passwords, so only their number is shown.
     private var summary: [(label: String?, value: Any)] {
         [
             ("privateKey", privateKey == nil ? "none" : "(private key)"),

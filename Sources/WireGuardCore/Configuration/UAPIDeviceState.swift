@@ -7,7 +7,7 @@ public import NetworkAddresses
 public struct UAPIDeviceState: Equatable, Sendable {
     /// The device's own key, if it has one.
     public var privateKey: PrivateKey?
-    /// The UDP port the device listens on; 0 when it does not.
+    /// The UDP port on which the device listens; 0 if it does not listen.
     public var listenPort: UInt16 = 0
     /// The mark of outgoing datagrams; 0 for no mark.
     public var fwMark: UInt32 = 0
@@ -26,18 +26,18 @@ public struct UAPIPeerState: Equatable, Sendable {
     public var presharedKey: PresharedKey?
     /// The peer's last or configured endpoint, or `nil` if unknown.
     public var endpoint: Endpoint?
-    /// The end of the last handshake, or `nil` if there was none.
+    /// The time of the last handshake; `nil` if there was none.
     public var lastHandshake: UAPITimestamp?
     /// The bytes of all datagrams sent to the peer.
     public var transmittedBytes: UInt64 = 0
-    /// The bytes of all good datagrams received from the peer.
+    /// The bytes of all valid datagrams received from the peer.
     public var receivedBytes: UInt64 = 0
     /// Seconds between keepalives; 0 for never.
     public var persistentKeepalive: UInt16 = 0
     /// The networks behind the peer.
     public var allowedIPs: [IPPrefix] = []
 
-    /// A peer that was never heard from.
+    /// Creates the state of a peer from which nothing was received.
     public init(publicKey: PublicKey) { self.publicKey = publicKey }
 }
 
@@ -58,7 +58,7 @@ public struct UAPITimestamp: Hashable, Sendable {
 // MARK: - Writing
 
 extension UAPIDeviceState {
-    /// Appends the whole reply to `get=1`, from the first key to `errno=0` and the blank line, **secrets included**.
+    /// Appends the whole reply to `get=1`, from the first key to `errno=0` and the blank line, **including secrets**.
     ///
     /// The order of the lines is that of wireguard-go. A reply can also be written piece by piece, with
     /// ``appendDevice(to:)``, ``UAPIPeerState/append(to:)`` and ``UAPIReply/append(_:answering:to:)``.
@@ -100,9 +100,9 @@ extension UAPIPeerState {
 
 /// The error of an unusable reply.
 public enum UAPIReplyError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The device refused, with this number of `errno.h`.
+    /// The device refused the request with this `errno` value.
     case refused(errno: Int32)
-    /// The reply breaks off before its `errno` and blank line.
+    /// The reply ends before its `errno` and blank line.
     case incomplete
     /// A line of the reply is malformed.
     case malformed(UAPIError)
@@ -118,10 +118,11 @@ public enum UAPIReplyError: Error, Hashable, Sendable, CustomStringConvertible {
 }
 
 extension UAPIDeviceState {
-    /// Reads the whole reply to `get=1`. Keys that are not known are skipped, as `wg` skips them.
+    /// Parses the whole reply to `get=1`. Unknown keys are skipped, as `wg` does.
     /// - Parameters:
     ///   - reply: Everything up to and including the blank line.
-    ///   - resolveZone: The index of the interface with a name, for an `endpoint` such as `[fe80::1%eth0]:51820`.
+    ///   - resolveZone: Returns the index of the interface with this name, for an `endpoint` such as
+    ///     `[fe80::1%eth0]:51820`.
     public init(
         reply: [UInt8], resolveZone: (String) -> UInt32? = { _ in nil }
     ) throws(UAPIReplyError) {
@@ -196,7 +197,7 @@ extension UAPIPeerState {
         }
     }
 
-    /// Two zeros stand for never.
+    /// If both values are zero, there was no handshake.
     private mutating func setHandshake(seconds: UInt64, nanoseconds: UInt32) {
         lastHandshake =
             seconds == 0 && nanoseconds == 0 ? nil : UAPITimestamp(seconds: seconds, nanoseconds: nanoseconds)

@@ -10,7 +10,7 @@ public enum UAPIOperation: Equatable, Sendable {
     /// Change the state.
     case set(UAPIDeviceUpdate)
 
-    /// The kind of request, which decides the sign of the `errno` in the reply.
+    /// The kind of request, which determines the sign of the `errno` in the reply.
     public var kind: UAPIOperationKind {
         switch self {
         case .get: .get
@@ -21,15 +21,15 @@ public enum UAPIOperation: Equatable, Sendable {
 
 /// The change of a key.
 public enum UAPIKeyChange<Key: Equatable & Sendable>: Equatable, Sendable {
-    /// The key is kept.
+    /// The key stays unchanged.
     case unchanged
-    /// It is removed: the request has a key of zeros.
+    /// The key is removed. The request contains a key of zeros.
     case clear
-    /// It is replaced.
+    /// The key is replaced.
     case set(Key)
 }
 
-/// Everything that one `set=1` changes. The parts apply in the order of the members.
+/// The changes of one `set=1` request. They are applied in the order of the properties.
 public struct UAPIDeviceUpdate: Equatable, Sendable {
     /// The device's own key. A peer with the same key is removed.
     public var privateKey: UAPIKeyChange<PrivateKey> = .unchanged
@@ -39,42 +39,43 @@ public struct UAPIDeviceUpdate: Equatable, Sendable {
     public var fwMark: UInt32?
     /// Whether all peers are removed before the changes in ``peers`` are applied.
     public var replacePeers = false
-    /// Changes to peers, in the order of the request. One peer may come more than once.
+    /// Changes to peers, in the order of the request. A peer may occur more than once.
     public var peers: [UAPIPeerUpdate] = []
 
     /// An update that changes nothing.
     public init() {}
 }
 
-/// The changes in one part of a `set=1`, from a `public_key` to the next. They are applied in the order of the members.
+/// The changes of a peer in a `set=1` request, from one `public_key` to the next. They are applied in the order of the
+/// properties.
 public struct UAPIPeerUpdate: Equatable, Sendable {
     /// The key that names the peer.
     public var publicKey: PublicKey
-    /// Whether a peer that is not there stays so, and the rest is skipped.
+    /// Whether to skip the rest if the peer does not exist, instead of creating it.
     public var updateOnly = false
-    /// Whether the peer is removed, and the rest ignored.
+    /// Whether to remove the peer and ignore the rest.
     public var remove = false
     /// The pre-shared key.
     public var presharedKey: UAPIKeyChange<PresharedKey> = .unchanged
     /// The peer's endpoint; `nil` keeps it.
     public var endpoint: Endpoint?
-    /// Seconds between keepalives, 0 for never; nil leaves it.
+    /// The seconds between keepalives; 0 for none, `nil` to keep the value.
     public var persistentKeepalive: UInt16?
-    /// Whether all allowed IPs go before ``allowedIPs`` apply.
+    /// Whether to remove all allowed IPs before the changes in ``allowedIPs`` are applied.
     public var replaceAllowedIPs = false
     /// Changes to the allowed IPs, in the order of the request.
     public var allowedIPs: [AllowedIPChange] = []
 
-    /// An update that creates the peer if it is not there and changes nothing else.
+    /// Creates an update that adds the peer if it does not exist, and changes nothing else.
     public init(publicKey: PublicKey) { self.publicKey = publicKey }
 }
 
 // MARK: - Text
 
 extension UAPIDeviceUpdate {
-    /// Appends the request, from `set=1` to the blank line, **secrets included**.
+    /// Appends the request, from `set=1` to the blank line, **including secrets**.
     ///
-    /// ``UAPIRequestParser`` reads an equal update from it.
+    /// ``UAPIRequestParser`` parses it to an equal update.
     public func appendRequest(to text: inout [UInt8]) {
         UAPIText.append("set", "1", to: &text)
         switch privateKey {
@@ -174,12 +175,12 @@ enum HexKey {
 
     @inline(__always)
     private static func digit(_ value: UInt64) -> UInt8 {
-        // 9 - value is negative, and its high bits all ones, from 10 on.
+        // From 10 on, `9 - value` is negative, so its high bits are all ones.
         let letter = (9 &- value) >> 32 & 39
         return UInt8(truncatingIfNeeded: 48 &+ value &+ letter)
     }
 
-    /// The 32 bytes that 64 digits stand for; `nil` for any other text.
+    /// Decodes 64 hexadecimal digits to 32 bytes; `nil` for any other text.
     static func bytes(_ text: Span<UInt8>) -> Bytes32? {
         guard text.count == 64 else { return nil }
         var bad: Int64 = 0
@@ -199,12 +200,12 @@ enum HexKey {
         return word
     }
 
-    /// 0 to 15, or a negative number.
+    /// Returns the value of a digit, 0 to 15, or a negative number for other characters.
     @inline(__always)
     private static func value(_ character: Int64) -> Int64 {
         let decimal = character &- 48
         let letter = (character | 32) &- 97
-        // All ones where the number lies in the range.
+        // All bits are one if the number is in the range.
         let isDecimal = ~(decimal | (9 &- decimal)) >> 63
         let isLetter = ~(letter | (5 &- letter)) >> 63
         return (isDecimal & (decimal &+ 1)) &+ (isLetter & (letter &+ 11)) &- 1

@@ -3,21 +3,22 @@
 
 import NetworkAddresses
 
-/// The reason for a failed UAPI request, as the `errno` at the end of a reply. The numbers are the operating system's.
+/// The result of a UAPI request that failed, as the `errno` at the end of a reply. The numbers are those of the
+/// operating system.
 public enum UAPIErrno: Hashable, Sendable, CaseIterable {
     /// `EPERM`: not permitted.
     case notPermitted
-    /// `ENOENT`: there is no such thing.
+    /// `ENOENT`: not found.
     case notFound
     /// `EIO`: reading or writing failed.
     case inputOutput
-    /// `ENOMEM`: out of memory, or over a fixed budget.
+    /// `ENOMEM`: out of memory, or above a fixed limit.
     case outOfMemory
     /// `ENODEV`: the interface was removed.
     case noDevice
     /// `EINVAL`: a key is unknown or its value is malformed.
     case invalid
-    /// `EPROTO`: the text is not in the form of the protocol.
+    /// `EPROTO`: the text violates the protocol.
     case protocolError
     /// `EADDRINUSE`: another socket has the listen port.
     case addressInUse
@@ -31,11 +32,11 @@ public enum UAPIOperationKind: Hashable, Sendable {
     case get
     /// `set=1`: change the state.
     case set
-    /// Something else.
+    /// Any other kind.
     case unknown
 }
 
-/// A UAPI request that cannot be carried out, and where in it the fault is. Keys never appear in it.
+/// The error of a UAPI request that cannot be executed, with its position in the request. It never contains a key.
 public struct UAPIError: Error, Hashable, Sendable, CustomStringConvertible {
     /// The number in the reply.
     public let errno: UAPIErrno
@@ -60,11 +61,11 @@ public struct UAPIError: Error, Hashable, Sendable, CustomStringConvertible {
 public enum UAPIReply {
     /// Appends the end of a reply.
     ///
-    /// `wg` reads the number's sign differently for the two operations: it expects a positive error after `get` and a
-    /// negative one after `set`, and says nonsense about the other sign.
+    /// `wg` expects a positive error number after `get` and a negative one after `set`, and prints a meaningless
+    /// message for the other sign.
     /// - Parameters:
     ///   - errno: The error; `nil` for success.
-    ///   - operation: The kind of request that is answered.
+    ///   - operation: The kind of the request.
     ///   - text: The reply so far.
     public static func append(_ errno: UAPIErrno?, answering operation: UAPIOperationKind, to text: inout [UInt8]) {
         for byte in "errno=".utf8 { text.append(byte) }
@@ -74,14 +75,15 @@ public enum UAPIReply {
         text.append(ASCII.newline)
     }
 
-    /// A whole reply that contains only the result of the request.
+    /// Returns a complete reply that contains only the result of the request.
     public static func status(_ errno: UAPIErrno?, answering operation: UAPIOperationKind) -> [UInt8] {
         var text: [UInt8] = []
         append(errno, answering: operation, to: &text)
         return text
     }
 
-    /// The number after `errno=` in a complete reply, sign removed; `nil` if the reply has none or is not complete.
+    /// Returns the number after `errno=` in a complete reply, without its sign; `nil` if there is none or the reply is
+    /// incomplete.
     public static func errno(in reply: [UInt8]) -> Int32? {
         guard reply.suffix(2) == [ASCII.newline, ASCII.newline] else { return nil }
         let line = reply.dropLast(2).split(separator: ASCII.newline, omittingEmptySubsequences: false).last ?? []

@@ -81,7 +81,7 @@ enum UAPILine {
         }
     }
 
-    /// The line with everything replaced that is a key or could be one.
+    /// Returns the line with a placeholder for everything that is or could be a key.
     static func redacted(_ line: Span<UInt8>) -> String {
         let name = line.extracting(0..<(ASCII.firstIndex(of: UInt8(ascii: "="), in: line) ?? 0))
         for key in ["private_key", "preshared_key"] as [StaticString] where ASCII.equal(name, key) {
@@ -92,7 +92,7 @@ enum UAPILine {
 }
 
 extension UAPIDeviceUpdate {
-    /// Adds one line of a `set=1`.
+    /// Applies one line of a `set=1` request.
     mutating func apply(_ line: Span<UInt8>, resolveZone: (String) -> UInt32?) throws(UAPILineError) {
         let equals = try UAPILine.equalsSign(line)
         let key = line.extracting(0..<equals)
@@ -133,7 +133,7 @@ extension UAPIDeviceUpdate {
         _ key: Span<UInt8>, _ value: Span<UInt8>, _ resolveZone: (String) -> UInt32?
     ) throws(UAPILineError) {
         let last = peers.count - 1
-        // By far the most frequent line comes first.
+        // Check the most frequent key first.
         if ASCII.equal(key, "allowed_ip") {
             if value.count > 0, value[0] == UInt8(ascii: "-") {
                 peers[last].allowedIPs.append(.remove(try UAPILine.prefix(value.extracting(1..<value.count))))
@@ -150,7 +150,7 @@ extension UAPIDeviceUpdate {
         } else if ASCII.equal(key, "replace_allowed_ips") {
             try UAPILine.flag(value)
             peers[last].replaceAllowedIPs = true
-            // Lines apply in turn, so this one undoes those before it.
+            // Lines are applied in order, so this one reverts the earlier ones.
             peers[last].allowedIPs.removeAll()
         } else if ASCII.equal(key, "preshared_key") {
             var bytes = try UAPILine.key(value)

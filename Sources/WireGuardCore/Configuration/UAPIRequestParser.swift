@@ -5,12 +5,13 @@ import NetworkAddresses
 
 /// Parses UAPI requests from a connection, in pieces of any size.
 ///
-/// A connection may contain many requests, each ended by a blank line; the last may end with the connection instead. A
-/// request takes effect as a whole or not at all: an update is returned only if all its lines are valid. After an error the
-/// rest of that request, up to its blank line, is skipped, and the next one is parsed as usual.
+/// A connection may contain many requests, each followed by a blank line. After the last one, the end of the connection
+/// may replace the blank line. A request is applied completely or not at all: the parser returns an update only if all
+/// its lines are valid. After an error it skips the rest of that request, up to its blank line, and parses the next one
+/// as usual.
 ///
-/// Memory is bounded by the given limits and by the bytes of one ``feed(_:)-(Span<UInt8>)``. Complete lines are parsed in
-/// place; the stored part of a split line is wiped after use. The caller wipes its own bytes.
+/// The limits and the size of one ``feed(_:)-(Span<UInt8>)`` bound the memory. Complete lines are parsed in place. The
+/// stored part of a split line is wiped after use. The caller must wipe its own bytes.
 public struct UAPIRequestParser: Sendable {
     /// The default limit of a line, in bytes.
     public static let defaultMaximumLineLength = 1 << 20
@@ -21,7 +22,7 @@ public struct UAPIRequestParser: Sendable {
         case idle
         case get
         case set
-        /// The request has failed; its lines are skipped up to the blank one.
+        /// The request has failed. Its lines are skipped up to the blank line.
         case skipping
     }
 
@@ -32,9 +33,9 @@ public struct UAPIRequestParser: Sendable {
     private let resolveZone: @Sendable (String) -> UInt32?
 
     private var state = State.idle
-    /// The beginning of a line whose end has not arrived.
+    /// The start of a line whose end has not arrived yet.
     private var partialLine: ContiguousArray<UInt8> = []
-    /// While skipping: whether the line that has not ended has any byte.
+    /// While skipping: whether the current line, which has not ended, has any bytes.
     private var skippedLineHasBytes = false
     private var lineNumber = 0
     private var requestLength = 0
@@ -45,11 +46,12 @@ public struct UAPIRequestParser: Sendable {
 
     /// A parser at the start of a connection.
     /// - Parameters:
-    ///   - maximumLineLength: The longest line, in bytes; a longer one is `EPROTO`.
-    ///   - maximumRequestLength: The longest request, in bytes; a longer one is `EPROTO`.
-    ///   - maximumPeers: The most parts about a peer that a request has; more is `ENOMEM`.
-    ///   - maximumAllowedIPs: The most changes of allowed IPs that a request has; more is `ENOMEM`.
-    ///   - resolveZone: The index of the interface with a name, for an `endpoint` such as `[fe80::1%eth0]:51820`.
+    ///   - maximumLineLength: The longest line, in bytes; a longer one fails with `EPROTO`.
+    ///   - maximumRequestLength: The longest request, in bytes; a longer one fails with `EPROTO`.
+    ///   - maximumPeers: The maximum number of peer sections in a request; more fail with `ENOMEM`.
+    ///   - maximumAllowedIPs: The maximum number of changes of allowed IPs in a request; more fail with `ENOMEM`.
+    ///   - resolveZone: Returns the index of the interface with this name, for an `endpoint` such as
+    ///     `[fe80::1%eth0]:51820`.
     public init(
         maximumLineLength: Int = defaultMaximumLineLength, maximumRequestLength: Int = defaultMaximumRequestLength,
         maximumPeers: Int = .max, maximumAllowedIPs: Int = .max,
@@ -74,10 +76,10 @@ public struct UAPIRequestParser: Sendable {
         return result
     }
 
-    /// Takes the next bytes of the connection.
+    /// Parses the next bytes of the connection.
     public mutating func feed(_ bytes: [UInt8]) { feed(bytes[bytes.indices].span) }
 
-    /// Takes the next bytes of the connection.
+    /// Parses the next bytes of the connection.
     public mutating func feed(_ bytes: Span<UInt8>) {
         var start = 0
         while start < bytes.count {
@@ -90,9 +92,9 @@ public struct UAPIRequestParser: Sendable {
         }
     }
 
-    /// Records the end of the connection: a request that lacks only its blank line is complete.
+    /// Handles the end of the connection. A request that lacks only its blank line is complete.
     ///
-    /// A request that ends inside a line fails, because the line may end with half a number.
+    /// A request that ends within a line fails, because the line may end in the middle of a number.
     public mutating func finish() {
         if state != .skipping, !partialLine.isEmpty {
             lineNumber += 1
@@ -117,7 +119,7 @@ public struct UAPIRequestParser: Sendable {
             failLongLine(bytes)
             return
         }
-        // Room for any line with a key, so that no copy of one is left behind by growing.
+        // Reserve space for any line with a key, so that growing leaves no copy of it behind.
         if partialLine.isEmpty { partialLine.reserveCapacity(max(128, bytes.count)) }
         for index in 0..<bytes.count { partialLine.append(bytes[index]) }
     }
@@ -167,7 +169,7 @@ public struct UAPIRequestParser: Sendable {
         return line
     }
 
-    /// Wipes a kept line and keeps its memory for the next one.
+    /// Wipes a stored line, and keeps its memory for the next one.
     private mutating func release(_ line: consuming ContiguousArray<UInt8>) {
         var line = line
         unsafe line.withUnsafeMutableBytes { unsafe wipe($0) }
@@ -178,7 +180,7 @@ public struct UAPIRequestParser: Sendable {
 
     private mutating func read(_ line: Span<UInt8>) {
         guard line.count > 0 else {
-            // A blank line between requests means nothing.
+            // Ignore a blank line between requests.
             if state != .idle { finishRequest() }
             return
         }

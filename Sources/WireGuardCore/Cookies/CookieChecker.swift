@@ -3,15 +3,15 @@
 
 package import NetworkAddresses
 
-/// The responder's half of the cookie mechanism: checks both MACs and makes cookie replies.
+/// The responder's half of the cookie mechanism: it checks both MACs and makes cookie replies.
 ///
 /// Source: WireGuard paper, sections 5.3, 5.4.4 and 5.4.7. A cookie is bound to address and port.
 package struct CookieChecker {
-    /// How long one secret makes cookies; a cookie of the secret before it is refused.
+    /// The time for which one secret is used. A cookie from the previous secret is refused.
     package static let secretLifetime: Duration = .seconds(120)
 
     private(set) var secret = Bytes32.zero
-    /// The key and the counter of nonces: each is unique, and needs no system call.
+    /// The key and the counter from which nonces are made. Each nonce is unique, and needs no system call.
     private var nonceKey = Bytes32.zero
     private var nonceCount: UInt64 = 0
     private var renewAt: Instant?
@@ -19,12 +19,12 @@ package struct CookieChecker {
     /// Creates a checker that has issued no cookies.
     package init() {}
 
-    /// Whether mac1 shows that the sender knows our public key. The MACs are the last 32 bytes of `message`.
+    /// Whether mac1 proves that the sender knows our public key. The MACs are the last 32 bytes of `message`.
     static func isMac1Valid(_ message: UnsafeRawBufferPointer, identity: Identity) -> Bool {
         unsafe isMac1Valid(message, key: identity.mac1Key)
     }
 
-    /// Whether mac1 was made with `key`.
+    /// Whether mac1 is valid under `key`.
     package static func isMac1Valid(_ message: UnsafeRawBufferPointer, key: Bytes32) -> Bool {
         let end = message.count - 32
         guard end > 0, let base = message.baseAddress else { return false }
@@ -44,20 +44,20 @@ package struct CookieChecker {
         return unsafe expected == Mac16(loadingFrom: base + end)
     }
 
-    /// Writes a cookie reply of 64 bytes that answers `message`, whose mac1 was checked.
+    /// Writes a cookie reply of 64 bytes to `message`, whose mac1 was verified.
     mutating func reply(
         to message: UnsafeRawBufferPointer, from source: Endpoint, identity: Identity, at now: Instant,
         random: inout any RandomNumberGenerator, into out: UnsafeMutableRawPointer
     ) {
         guard let base = message.baseAddress, message.count >= 36 else { return }
         unsafe out.storeLittleEndian(MessageKind.cookieReply.rawValue, at: 0)
-        // In both messages that are answered, the sender's index follows the type.
+        // In both kinds of message, the sender's index follows the type.
         unsafe out.storeLittleEndian(base.loadLittleEndian32(at: 4), at: Message.CookieReply.receiver)
         unsafe writeCookie(
             answering: message, from: source, cookieKey: identity.cookieKey, at: now, random: &random, into: out)
     }
 
-    /// Writes nonce and sealed cookie, bytes 8 to 63 of a reply whose first 8 bytes the caller writes.
+    /// Writes the nonce and the sealed cookie, bytes 8 to 63 of a reply. The caller writes the first 8 bytes.
     package mutating func writeCookie(
         answering message: UnsafeRawBufferPointer, from source: Endpoint, cookieKey: Bytes32, at now: Instant,
         random: inout any RandomNumberGenerator, into out: UnsafeMutableRawPointer
@@ -88,14 +88,14 @@ package struct CookieChecker {
         }
     }
 
-    /// Forgets the secret, and so every cookie that it made.
+    /// Wipes the secret, which invalidates every cookie made with it.
     package mutating func forget() {
         secret.wipe()
         nonceKey.wipe()
         renewAt = nil
     }
 
-    /// The cookie of a source, which the caller wipes.
+    /// Returns the cookie for a source. The caller must wipe it.
     private func cookie(for source: Endpoint) -> Mac16 {
         unsafe withUnsafeTemporaryAllocation(byteCount: 24, alignment: 8) { bytes in
             guard let base = bytes.baseAddress else { return Mac16.zero }

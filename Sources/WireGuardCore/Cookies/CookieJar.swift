@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The initiator's half of the cookie mechanism: writes both MACs and keeps the cookie that a reply brought.
+/// The initiator's half of the cookie mechanism: it writes both MACs, and stores the cookie of a reply.
 ///
 /// Source: WireGuard paper, sections 5.4.4 and 5.4.7.
 package struct CookieJar {
-    /// How long a cookie is used.
+    /// The time for which a cookie is used.
     package static let lifetime: Duration = .seconds(120)
 
     private(set) var cookie = Mac16.zero
@@ -16,13 +16,13 @@ package struct CookieJar {
     /// A jar without a cookie.
     package init() {}
 
-    /// Whether a cookie that is still good is at hand.
+    /// Whether there is a cookie that has not expired.
     package func hasCookie(at now: Instant) -> Bool {
         guard let cookieExpiry else { return false }
         return now < cookieExpiry
     }
 
-    /// Writes mac1 and mac2 (zeros without a cookie) into the last 32 bytes of a handshake message.
+    /// Writes mac1 and mac2 into the last 32 bytes of a handshake message. Without a cookie, mac2 is zeros.
     package mutating func writeMACs(into message: UnsafeMutableRawBufferPointer, mac1Key: Bytes32, at now: Instant) {
         let end = message.count - 32
         guard end > 0, let base = message.baseAddress else { return }
@@ -37,8 +37,8 @@ package struct CookieJar {
         unsafe mac2.store(to: base + end + 16)
     }
 
-    /// Takes the cookie out of a reply of 64 bytes.
-    /// - Returns: false if it does not answer the last message, or was answered before.
+    /// Decrypts and stores the cookie of a reply of 64 bytes.
+    /// - Returns: `false` if the reply does not answer the last message, or the message was answered before.
     package mutating func accept(reply: UnsafeRawPointer, cookieKey: Bytes32, at now: Instant) -> Bool {
         guard awaitsReply else { return false }
         let nonce = unsafe UnsafeRawBufferPointer(
@@ -64,7 +64,7 @@ package struct CookieJar {
         return true
     }
 
-    /// Forgets the cookie.
+    /// Wipes the cookie.
     package mutating func forget() {
         cookie.wipe()
         cookieExpiry = nil

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Checks whether handshake messages were made for a device by a sender with its public key (WireGuard paper, section 5.4.4),
-/// without access to its engine: a copy of the data that is constant while the device has its key.
+/// Checks whether handshake messages were made for a device by a sender that knows its public key (WireGuard paper,
+/// section 5.4.4). It is a copy of data that is constant while the device has its key, so the check needs no access to
+/// the engine.
 public struct HandshakeFilter: Sendable {
     private let key: Bytes32
 
@@ -25,12 +26,13 @@ public struct HandshakeFilter: Sendable {
             UnsafeRawBufferPointer(start: datagram.base, count: datagram.count), key: key)
     }
 
-    /// Empties the views of handshake messages that do not pass, so that later steps skip them.
+    /// Empties the views of handshake messages that fail the check, so that later steps skip them.
     ///
     /// - Parameters:
     ///   - datagrams: Views of datagrams.
-    ///   - filter: Called if there is a handshake message; `nil` lets all pass, which an engine without a key drops itself.
-    /// - Returns: The number of messages that did not pass, for ``Engine/countRefusedHandshakes(_:)``.
+    ///   - filter: Called if there is a handshake message. If it returns `nil`, all pass; an engine without a key drops
+    ///     them itself.
+    /// - Returns: The number of messages that failed, for ``Engine/countRefusedHandshakes(_:)``.
     @unsafe
     public static func refuse(
         _ datagrams: UnsafeMutableBufferPointer<PacketView>, with filter: () -> HandshakeFilter?
@@ -53,6 +55,6 @@ extension Engine {
     /// The filter for this device's handshake messages, or `nil` while it has no key or is down.
     public var handshakeFilter: HandshakeFilter? { isUp ? identity.map(HandshakeFilter.init) : nil }
 
-    /// Counts handshake messages that ``HandshakeFilter/refuse(_:with:)`` did not let pass.
+    /// Counts handshake messages that ``HandshakeFilter/refuse(_:with:)`` refused.
     public mutating func countRefusedHandshakes(_ count: Int) { statistics.invalidMac1 += UInt64(count) }
 }

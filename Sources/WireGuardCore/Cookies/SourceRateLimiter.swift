@@ -3,10 +3,10 @@
 
 package import NetworkAddresses
 
-/// A token bucket for each source of handshake messages (``NetworkAddresses/IPAddress/sourceNetwork``).
+/// Token buckets by the source of handshake messages (``NetworkAddresses/IPAddress/sourceNetwork``).
 ///
-/// Use it only after mac2 has proved that the source can receive at its address (WireGuard paper, section 5.3): an attacker
-/// with forged addresses then never gets an entry, and each entry is a real host.
+/// Use it only after mac2 has proved that the source can receive at its address (WireGuard paper, section 5.3). Then an
+/// attacker with forged addresses gets no entry, and each entry is a real host.
 package struct SourceRateLimiter: Sendable {
     private var buckets: TokenBuckets<IPPrefix>
 
@@ -16,10 +16,10 @@ package struct SourceRateLimiter: Sendable {
         buckets = TokenBuckets(capacity: capacity, perSecond: perSecond, burst: burst)
     }
 
-    /// The number of sources remembered.
+    /// The number of stored sources.
     package var count: Int { buckets.count }
 
-    /// Takes a token from the bucket of `source`; false when there is none.
+    /// Takes a token from the bucket of `source`. Returns `false` if there is none.
     package mutating func allow(_ source: IPAddress, at now: Instant) -> Bool {
         buckets.allow(source.sourceNetwork, at: now)
     }

@@ -3,18 +3,19 @@
 
 /// A table of token buckets, one for each key.
 ///
-/// The table is bounded. When it is full, a new key replaces one whose bucket is full again, or else, among a few, the
-/// one nearest to that. Refusing new keys instead would let a party that controls `capacity` keys block all other parties.
-/// Replacing gives it no more than a fresh bucket, which another key would give it anyway, and keys that have used up
-/// their bucket are the last to be forgotten.
+/// The table is bounded. When it is full, a new key replaces a key whose bucket is full again; if there is none among a
+/// few candidates, it replaces the one with the fullest bucket. If the table refused new keys instead, an attacker with
+/// `capacity` keys could block everyone else. A replacement gives the attacker only a full bucket, which another key
+/// would give it anyway, and keys with empty buckets are kept the longest.
 package struct TokenBuckets<Key: Hashable & Sendable>: Sendable {
     private struct Entry {
         var key: Key
-        /// When the bucket will be full again, in nanoseconds; how far ahead says how many tokens are missing.
+        /// The time when the bucket will be full again, in nanoseconds. Its distance from now shows how many tokens are
+        /// missing.
         var fullAt: Int64
     }
 
-    /// How many entries are compared to find the one to replace.
+    /// The number of entries among which the one to replace is chosen.
     private static var candidates: Int { 32 }
 
     private let capacity: Int
@@ -22,13 +23,13 @@ package struct TokenBuckets<Key: Hashable & Sendable>: Sendable {
     private let bucketDepth: Int64
 
     private var entries: [Entry] = []
-    // An attacker may choose the keys, so hashing must be keyed.
+    // An attacker may choose the keys, so the hash function must be keyed.
     private var positions: [Key: Int] = [:]
     private var hand = 0
     /// The entry at which the next removal of stale keys begins.
     private var sweep = 0
 
-    /// A table that gives each key a burst of `burst` tokens and `perSecond` in the long run, and remembers at most
+    /// Creates a table that gives each key a burst of `burst` tokens and `perSecond` on average, and stores at most
     /// `capacity` keys. Values below one count as one.
     package init(capacity: Int, perSecond: Int, burst: Int) {
         self.capacity = max(capacity, 1)
@@ -37,7 +38,7 @@ package struct TokenBuckets<Key: Hashable & Sendable>: Sendable {
         bucketDepth = overflow ? .max : depth
     }
 
-    /// The number of keys remembered.
+    /// The number of stored keys.
     package var count: Int { entries.count }
 
     /// Takes a token from the bucket of `key`, and returns whether it had one.
@@ -48,7 +49,7 @@ package struct TokenBuckets<Key: Hashable & Sendable>: Sendable {
             return true
         }
         var fullAt = max(entries[position].fullAt, now)
-        // Further ahead than an empty bucket means that the clock went back: take it as empty now.
+        // A time later than that of an empty bucket means that the clock was set back. Treat the bucket as empty.
         fullAt = min(fullAt, now.addingSaturating(bucketDepth))
         let used = fullAt.addingSaturating(tokenInterval)
         let isAllowed = used <= now.addingSaturating(bucketDepth)
@@ -56,9 +57,9 @@ package struct TokenBuckets<Key: Hashable & Sendable>: Sendable {
         return isAllowed
     }
 
-    /// Forgets the keys whose bucket is full, as a new key's would be.
-    /// - Parameter most: The number of keys to examine; the next call continues after them.
-    /// - Returns: Whether the last key was examined.
+    /// Removes keys with a full bucket, which equals that of a new key.
+    /// - Parameter most: The number of keys to check; the next call continues after them.
+    /// - Returns: Whether the last key was checked.
     @discardableResult
     package mutating func removeStale(at now: Instant, lookingAt most: Int = .max) -> Bool {
         for _ in 0..<min(most, entries.count) where sweep < entries.count {
@@ -89,7 +90,7 @@ package struct TokenBuckets<Key: Hashable & Sendable>: Sendable {
         entries[victim] = entry
     }
 
-    /// The first stale entry among the next few, or the one of them whose bucket is fullest.
+    /// Returns the position of the first stale entry among the next few, or of the one with the fullest bucket.
     private mutating func replaceablePosition(at now: Int64) -> Int {
         var best = hand % entries.count
         for _ in 0..<min(Self.candidates, entries.count) {

@@ -4,7 +4,7 @@
 #if canImport(CCryptoBoringSSL)
     import CCryptoBoringSSL
 
-    /// The AEAD and X25519 straight from the BoringSSL that swift-crypto links.
+    /// The AEAD and X25519, called directly in the BoringSSL that swift-crypto links.
     enum BoringSSLBackEnd: CryptoPrimitives {
         static func seal(
             key: Bytes32, nonce: ChaChaNonce, plaintext: UnsafeRawBufferPointer,
@@ -59,9 +59,9 @@
 
     /// One direction of one session: ChaCha20-Poly1305 under one key, in place or into another buffer.
     ///
-    /// The context is set up once and then only read, so any number of threads may seal and open at the same time. No call
-    /// allocates, except the first failure on a thread, when BoringSSL creates that thread's error queue. The key is wiped
-    /// when the last owner releases it.
+    /// The context is set up once and is then only read, so any number of threads may seal and open at the same time.
+    /// No call allocates memory, except the first failure on a thread, for which BoringSSL creates that thread's error
+    /// queue. The key is wiped when the last owner releases this object.
     @safe
     package final class BoringSSLTransportCipher: TransportSealing, @unchecked Sendable {
         let context: UnsafeMutablePointer<EVP_AEAD_CTX>
@@ -77,9 +77,9 @@
             unsafe context.deallocate()
         }
 
-        /// Seals `byteCount` bytes at `source` and writes 16 more than that to `destination`.
+        /// Seals `byteCount` bytes at `source`, and writes 16 bytes more to `destination`.
         ///
-        /// `destination` is `source`, or does not overlap it.
+        /// `destination` must equal `source` or not overlap it.
         package func seal(
             counter: UInt64, source: UnsafeRawPointer, byteCount: Int, destination: UnsafeMutableRawPointer
         ) {
@@ -88,8 +88,8 @@
                 authenticating: UnsafeRawBufferPointer(start: nil, count: 0), destination: destination)
         }
 
-        /// Seals `byteCount` bytes at `source`, with `authenticating` under the tag too, and writes 16 more than that to
-        /// `destination`, which is `source`, or does not overlap it.
+        /// Seals `byteCount` bytes at `source`, authenticates `authenticating` too, and writes 16 bytes more to
+        /// `destination`, which must equal `source` or not overlap it.
         package func seal(
             counter: UInt64, source: UnsafeRawPointer, byteCount: Int, authenticating: UnsafeRawBufferPointer,
             destination: UnsafeMutableRawPointer
@@ -99,10 +99,10 @@
                 authenticating: authenticating, destination: destination)
         }
 
-        /// Opens `sealedByteCount` bytes at `source`, with the tag, and writes 16 fewer to `destination`.
+        /// Opens `sealedByteCount` bytes at `source`, including the tag, and writes 16 bytes fewer to `destination`.
         ///
-        /// `destination` is `source`, or does not overlap it. Returns `false`, and leaves no usable bytes at `destination`,
-        /// if the message is not authentic or shorter than a tag.
+        /// `destination` must equal `source` or not overlap it. If the message is not authentic or is shorter than a
+        /// tag, returns `false` and leaves no usable bytes at `destination`.
         package func open(
             counter: UInt64, source: UnsafeRawPointer, sealedByteCount: Int, destination: UnsafeMutableRawPointer
         ) -> Bool {
@@ -161,7 +161,7 @@
                     source?.assumingMemoryBound(to: UInt8.self), byteCount, nil, 0,
                     authenticating.bytes, authenticating.count)
             }
-            // Only overlapping buffers or 256 GiB make it fail. To carry on would send plaintext.
+            // Only overlapping buffers or 256 GiB of data make this fail. Continuing would send plaintext.
             precondition(result == 1 && tagByteCount == ChaChaPoly.tagByteCount, "sealing failed")
         }
 
@@ -179,7 +179,7 @@
                     authenticating.bytes, authenticating.count)
             }
             guard result == 1 else {
-                // Every failure is put on the thread's error queue, where other users of BoringSSL would find it.
+                // BoringSSL adds each failure to the thread's error queue, where its other users would find it.
                 CCryptoBoringSSL_ERR_clear_error()
                 return false
             }

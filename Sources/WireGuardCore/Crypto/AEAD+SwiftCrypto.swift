@@ -3,7 +3,7 @@
 
 import Crypto
 
-/// The AEAD and X25519 through swift-crypto's public API, which on Apple platforms is CryptoKit. It copies and
+/// The AEAD and X25519 through swift-crypto's public API, which is CryptoKit on Apple platforms. It copies and
 /// allocates for each message.
 enum SwiftCryptoBackEnd: CryptoPrimitives {
     static func seal(
@@ -30,7 +30,7 @@ enum SwiftCryptoBackEnd: CryptoPrimitives {
             let box = try? unsafe Crypto.ChaChaPoly.seal(
                 plaintext, using: key, nonce: Crypto.ChaChaPoly.Nonce(nonce), authenticating: authenticating)
         else {
-            // To carry on would send plaintext.
+            // Continuing would send plaintext.
             preconditionFailure("sealing failed")
         }
         unsafe copy(box.ciphertext, to: out)
@@ -101,9 +101,9 @@ package final class SwiftCryptoTransportCipher: TransportSealing {
         self.key = SymmetricKey(key)
     }
 
-    /// Seals `byteCount` bytes at `source` and writes 16 more than that to `destination`.
+    /// Seals `byteCount` bytes at `source`, and writes 16 bytes more to `destination`.
     ///
-    /// `destination` is `source`, or does not overlap it.
+    /// `destination` must equal `source` or not overlap it.
     package func seal(
         counter: UInt64, source: UnsafeRawPointer, byteCount: Int, destination: UnsafeMutableRawPointer
     ) {
@@ -113,8 +113,8 @@ package final class SwiftCryptoTransportCipher: TransportSealing {
             authenticating: UnsafeRawBufferPointer(start: nil, count: 0), into: destination)
     }
 
-    /// Seals `byteCount` bytes at `source`, with `authenticating` under the tag too, and writes 16 more than that to
-    /// `destination`, which is `source`, or does not overlap it.
+    /// Seals `byteCount` bytes at `source`, authenticates `authenticating` too, and writes 16 bytes more to
+    /// `destination`, which must equal `source` or not overlap it.
     package func seal(
         counter: UInt64, source: UnsafeRawPointer, byteCount: Int, authenticating: UnsafeRawBufferPointer,
         destination: UnsafeMutableRawPointer
@@ -125,10 +125,10 @@ package final class SwiftCryptoTransportCipher: TransportSealing {
             authenticating: authenticating, into: destination)
     }
 
-    /// Opens `sealedByteCount` bytes at `source`, with the tag, and writes 16 fewer to `destination`.
+    /// Opens `sealedByteCount` bytes at `source`, including the tag, and writes 16 bytes fewer to `destination`.
     ///
-    /// `destination` is `source`, or does not overlap it. Returns `false`, and leaves no usable bytes at `destination`, if
-    /// the message is not authentic or shorter than a tag.
+    /// `destination` must equal `source` or not overlap it. If the message is not authentic or is shorter than a tag,
+    /// returns `false` and leaves no usable bytes at `destination`.
     package func open(
         counter: UInt64, source: UnsafeRawPointer, sealedByteCount: Int, destination: UnsafeMutableRawPointer
     ) -> Bool {

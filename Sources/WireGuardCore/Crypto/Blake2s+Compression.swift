@@ -2,7 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 extension Blake2s {
-    /// The chained value and the count of bytes taken in (RFC 7693 section 3.1).
+    /// The chained value and the number of bytes processed (RFC 7693 section 3.1).
     struct State {
         private var h0, h1, h2, h3, h4, h5, h6, h7: UInt32
         private var byteCount: UInt64 = 0
@@ -77,7 +77,7 @@ extension Blake2s {
         static var word7: UInt32 { @inline(__always) get { 0x5be0_cd19 } }
     }
 
-    /// The local state of one compression. Ten inlined rounds leave all of it in registers and on the stack.
+    /// The local state of one compression. The ten rounds are inlined, so all of it is in registers and on the stack.
     private struct WorkVector {
         var v0, v1, v2, v3, v4, v5, v6, v7, v8, v9, v10, v11, v12, v13, v14, v15: UInt32
 

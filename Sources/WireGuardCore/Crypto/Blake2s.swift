@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// BLAKE2s (RFC 7693), unkeyed or keyed, fed in pieces. The whole state is in line: no heap.
+/// BLAKE2s (RFC 7693), unkeyed or keyed, with incremental input. The whole state is stored inline, without heap memory.
 ///
-/// A value that has seen secret input is wiped by its owner, with ``wipe()``.
+/// The owner must wipe a value that has processed secret input, with ``wipe()``.
 package struct Blake2s {
     private var state: State
-    // The last block, kept back until more input or the end shows whether it is the final one.
+    // The last block. It is processed only when more input, or the end, shows whether it is the final one.
     private var block: (UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0, 0, 0, 0, 0)
     private var filled = 0
     private let digestByteCount: Int
 
-    /// The number of bytes that one compression takes in.
+    /// The number of bytes that one compression processes.
     package static let blockByteCount = 64
 
     /// An unkeyed hash with a digest of 1 to 32 bytes.
@@ -31,7 +31,7 @@ package struct Blake2s {
         filled = Blake2s.blockByteCount
     }
 
-    /// Takes in more of the message.
+    /// Adds bytes to the message.
     package mutating func update(_ bytes: UnsafeRawBufferPointer) {
         guard let start = bytes.baseAddress, bytes.count > 0 else { return }
         let size = Blake2s.blockByteCount
@@ -51,12 +51,12 @@ package struct Blake2s {
         unsafe append(UnsafeRawBufferPointer(start: start + offset, count: bytes.count &- offset))
     }
 
-    /// Takes in 32 more bytes of the message.
+    /// Adds 32 bytes to the message.
     package mutating func update(_ bytes: Bytes32) {
         unsafe bytes.withBytes { unsafe update($0) }
     }
 
-    /// Takes in one more byte of the message.
+    /// Adds one byte to the message.
     package mutating func update(byte: UInt8) {
         unsafe withUnsafeBytes(of: byte) { unsafe update($0) }
     }
@@ -77,7 +77,7 @@ package struct Blake2s {
         unsafe state.compress(&block, byteCount: UInt64(end), isLast: true)
     }
 
-    /// Ends the message and writes the digest to `out`, which has as many bytes as the digest. Once per value.
+    /// Ends the message and writes the digest to `out`, which must have the size of the digest. Call it once per value.
     package mutating func finalize(into out: UnsafeMutableRawBufferPointer) {
         precondition(out.count == digestByteCount, "the buffer must have the digest's size")
         finish()
@@ -87,14 +87,14 @@ package struct Blake2s {
         }
     }
 
-    /// Ends the message and gives the 32-byte digest. Once per value, which must have been made for 32 bytes.
+    /// Ends the message and returns the 32-byte digest. Call it once per value, which must have a 32-byte digest.
     package mutating func finalize32() -> Bytes32 {
         precondition(digestByteCount == 32, "the digest has another size")
         finish()
         return state.digest
     }
 
-    /// Ends the message and gives the 16-byte digest. Once per value, which must have been made for 16 bytes.
+    /// Ends the message and returns the 16-byte digest. Call it once per value, which must have a 16-byte digest.
     package mutating func finalize16() -> Mac16 {
         precondition(digestByteCount == 16, "the digest has another size")
         finish()
@@ -102,7 +102,8 @@ package struct Blake2s {
         return Mac16(w0: digest.w0, w1: digest.w1)
     }
 
-    /// Overwrites the whole value with zeros, in a way that the optimiser keeps. The value must not be used afterwards.
+    /// Overwrites the whole value with zeros, in a way that the optimiser does not remove. The value must not be used
+    /// afterwards.
     package mutating func wipe() {
         unsafe withUnsafeMutableBytes(of: &state) { unsafe WireGuardCore.wipe($0) }
         unsafe withUnsafeMutableBytes(of: &block) { unsafe WireGuardCore.wipe($0) }
@@ -137,12 +138,12 @@ extension Blake2s {
         unsafe b.withBytes { unsafe hash(a, $0) }
     }
 
-    /// MAC(key, data) of the WireGuard paper, section 5.4, under a 32-byte key: keyed BLAKE2s with a 16-byte digest.
+    /// MAC(key, data) of the WireGuard paper, section 5.4: BLAKE2s keyed with 32 bytes, with a 16-byte digest.
     package static func mac16(key: Bytes32, _ data: UnsafeRawBufferPointer) -> Mac16 {
         unsafe key.withBytes { unsafe mac16(keyBytes: $0, data) }
     }
 
-    /// MAC(key, data) of the WireGuard paper, section 5.4, under a 16-byte key: mac2, whose key is a cookie.
+    /// MAC(key, data) of the WireGuard paper, section 5.4, with a 16-byte key. Used for mac2, whose key is a cookie.
     package static func mac16(key: Mac16, _ data: UnsafeRawBufferPointer) -> Mac16 {
         unsafe key.withBytes { unsafe mac16(keyBytes: $0, data) }
     }
@@ -156,7 +157,7 @@ extension Blake2s {
     }
 }
 
-// The state of a keyed hash is as good as its key.
+// The state of a keyed hash is as secret as its key.
 extension Blake2s: CustomStringConvertible, CustomReflectable {
     package var description: String { "(BLAKE2s state)" }
     package var customMirror: Mirror { Mirror(self, children: []) }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// 32 bytes held in registers or in line: a hash, a chaining key, a derived key. Never on the heap by itself.
+/// 32 bytes stored inline or in registers, never on the heap by itself: a hash, a chaining key or a derived key.
 ///
-/// Words are little-endian, first bytes first. Owners of secret values call ``wipe()`` when they are done.
+/// Words are little-endian, first bytes first. The owner of a secret value must call ``wipe()`` after use.
 package struct Bytes32: Equatable, Sendable {
     package var w0: UInt64
     package var w1: UInt64
@@ -20,7 +20,7 @@ package struct Bytes32: Equatable, Sendable {
         self.w3 = w3
     }
 
-    /// The 32 bytes at `bytes`, which need not be aligned.
+    /// Loads the 32 bytes at `bytes`, which need not be aligned.
     package init(loadingFrom bytes: UnsafeRawPointer) {
         w0 = unsafe UInt64(littleEndian: bytes.loadUnaligned(as: UInt64.self))
         w1 = unsafe UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
@@ -28,7 +28,7 @@ package struct Bytes32: Equatable, Sendable {
         w3 = unsafe UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: 24, as: UInt64.self))
     }
 
-    /// The 32 bytes that `fill` writes; they start as zeros.
+    /// Creates a value from the 32 bytes that `fill` writes. They are zeros before.
     package init(filledBy fill: (UnsafeMutableRawBufferPointer) -> Void) {
         var bytes: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
         unsafe withUnsafeMutableBytes(of: &bytes) { unsafe fill($0) }
@@ -54,19 +54,19 @@ package struct Bytes32: Equatable, Sendable {
     /// Whether every byte is zero, in constant time.
     package var isZero: Bool { w0 | w1 | w2 | w3 == 0 }
 
-    /// Constant-time equality.
+    /// Compares in constant time.
     package static func == (a: Bytes32, b: Bytes32) -> Bool {
         (a.w0 ^ b.w0) | (a.w1 ^ b.w1) | (a.w2 ^ b.w2) | (a.w3 ^ b.w3) == 0
     }
 
-    /// Lends the bytes in memory order.
+    /// Calls `body` with the bytes in memory order.
     package func withBytes<R, E: Error>(_ body: (UnsafeRawBufferPointer) throws(E) -> R) throws(E) -> R {
         var copy = (w0.littleEndian, w1.littleEndian, w2.littleEndian, w3.littleEndian)
         defer { unsafe withUnsafeMutableBytes(of: &copy) { unsafe WireGuardCore.wipe($0) } }
         return try unsafe withUnsafeBytes(of: &copy) { bytes throws(E) in try unsafe body(bytes) }
     }
 
-    /// Overwrites the value with zeros in a way the optimiser keeps.
+    /// Overwrites the value with zeros, in a way that the optimiser does not remove.
     package mutating func wipe() {
         unsafe withUnsafeMutableBytes(of: &self) { unsafe WireGuardCore.wipe($0) }
     }
@@ -78,7 +78,7 @@ extension PublicKey {
     }
 }
 
-// Chaining keys and session keys are values of this type, so none of it prints.
+// Chaining keys and session keys have this type, so its bytes are never printed.
 extension Bytes32: CustomStringConvertible, CustomReflectable {
     package var description: String { "(32 bytes)" }
     package var customMirror: Mirror { Mirror(self, children: []) }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The 12-byte nonce of ChaCha20-Poly1305 (RFC 8439), held so that its memory is its bytes.
+/// The 12-byte nonce of ChaCha20-Poly1305 (RFC 8439), stored in its wire format.
 struct ChaChaNonce {
     private let first, second, third: UInt32
 
@@ -13,14 +13,14 @@ struct ChaChaNonce {
         third = UInt32(truncatingIfNeeded: counter >> 32).littleEndian
     }
 
-    /// The 12 bytes at `bytes`, which need not be aligned.
+    /// Loads the 12 bytes at `bytes`, which need not be aligned.
     init(loadingFrom bytes: UnsafeRawPointer) {
         first = unsafe bytes.loadUnaligned(as: UInt32.self)
         second = unsafe bytes.loadUnaligned(fromByteOffset: 4, as: UInt32.self)
         third = unsafe bytes.loadUnaligned(fromByteOffset: 8, as: UInt32.self)
     }
 
-    /// Lends the bytes.
+    /// Calls `body` with the bytes.
     @inline(__always)
     func withBytes<R>(_ body: (UnsafeRawPointer) throws -> R) rethrows -> R {
         try unsafe withUnsafePointer(to: self) { try unsafe body(UnsafeRawPointer($0)) }
@@ -32,9 +32,9 @@ package enum ChaChaPoly {
     /// The number of bytes that sealing adds.
     package static let tagByteCount = 16
 
-    /// Seals `plaintext` under nonce `counter` and writes `plaintext.count` + 16 bytes to `out`.
+    /// Seals `plaintext` under the nonce `counter`, and writes `plaintext.count` + 16 bytes to `out`.
     ///
-    /// `out` may be where the plaintext is, or must not overlap it.
+    /// `out` must start at the plaintext or not overlap it.
     package static func seal(
         key: Bytes32, counter: UInt64, plaintext: UnsafeRawBufferPointer, authenticating: UnsafeRawBufferPointer,
         into out: UnsafeMutableRawPointer
@@ -44,10 +44,10 @@ package enum ChaChaPoly {
             into: out)
     }
 
-    /// Opens `sealed`, ciphertext and tag, and writes `sealed.count` − 16 bytes to `out`.
+    /// Opens `sealed`, which is ciphertext and tag, and writes `sealed.count` − 16 bytes to `out`.
     ///
-    /// `out` may be at the ciphertext, or must not overlap it. Returns `false`, and leaves no usable bytes in `out`, if the
-    /// message is not authentic or has fewer than 16 bytes.
+    /// `out` must start at the ciphertext or not overlap it. If the message is not authentic or has fewer than 16
+    /// bytes, returns `false` and leaves no usable bytes in `out`.
     package static func open(
         key: Bytes32, counter: UInt64, sealed: UnsafeRawBufferPointer, authenticating: UnsafeRawBufferPointer,
         into out: UnsafeMutableRawPointer
@@ -62,9 +62,9 @@ package enum XChaChaPoly {
     /// The number of bytes of a nonce.
     package static let nonceByteCount = 24
 
-    /// Seals `plaintext` under a 24-byte nonce and writes `plaintext.count` + 16 bytes to `out`.
+    /// Seals `plaintext` under a 24-byte nonce, and writes `plaintext.count` + 16 bytes to `out`.
     ///
-    /// `out` may be where the plaintext is, or must not overlap it.
+    /// `out` must start at the plaintext or not overlap it.
     package static func seal(
         key: Bytes32, nonce: UnsafeRawBufferPointer, plaintext: UnsafeRawBufferPointer,
         authenticating: UnsafeRawBufferPointer, into out: UnsafeMutableRawPointer
@@ -75,10 +75,10 @@ package enum XChaChaPoly {
         subkey.wipe()
     }
 
-    /// Opens `sealed`, ciphertext and tag, and writes `sealed.count` − 16 bytes to `out`.
+    /// Opens `sealed`, which is ciphertext and tag, and writes `sealed.count` − 16 bytes to `out`.
     ///
-    /// `out` may be at the ciphertext, or must not overlap it. Returns `false`, and leaves no usable bytes in `out`, if the
-    /// message is not authentic or has fewer than 16 bytes.
+    /// `out` must start at the ciphertext or not overlap it. If the message is not authentic or has fewer than 16
+    /// bytes, returns `false` and leaves no usable bytes in `out`.
     package static func open(
         key: Bytes32, nonce: UnsafeRawBufferPointer, sealed: UnsafeRawBufferPointer,
         authenticating: UnsafeRawBufferPointer, into out: UnsafeMutableRawPointer
@@ -90,7 +90,7 @@ package enum XChaChaPoly {
         return isAuthentic
     }
 
-    /// The subkey from the first 16 bytes of the nonce; the last 8 bytes as the counter of the inner cipher.
+    /// Derives the subkey from the first 16 bytes of the nonce. The last 8 bytes are the counter of the inner cipher.
     private static func split(key: Bytes32, nonce: UnsafeRawBufferPointer) -> (subkey: Bytes32, counter: UInt64) {
         guard let start = nonce.baseAddress, nonce.count == nonceByteCount else {
             preconditionFailure("XChaCha20 nonces have 24 bytes")

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-// The one place that chooses between the two implementations of the AEAD and of X25519. Where swift-crypto builds
-// BoringSSL (Linux, Android), it is called directly: in place, without allocation. Elsewhere swift-crypto's public API,
-// which on Apple platforms is CryptoKit. Both are compiled wherever both can be, and pass the same vectors.
+// Selects the implementation of the AEAD and of X25519. If swift-crypto builds BoringSSL (Linux, Android), BoringSSL is
+// called directly: in place and without allocation. Otherwise swift-crypto's public API is used, which is CryptoKit on
+// Apple platforms. Each platform compiles every implementation that it can, and both pass the same test vectors.
 
 #if canImport(CCryptoBoringSSL)
     typealias CryptoBackEnd = BoringSSLBackEnd
@@ -15,12 +15,12 @@
 
 /// A back end's functions for single messages. Callers use the concrete type.
 protocol CryptoPrimitives {
-    /// ChaCha20-Poly1305; `out` is where the plaintext is or does not overlap it, and takes 16 bytes more.
+    /// Seals with ChaCha20-Poly1305. `out` must start at the plaintext or not overlap it, and receives 16 bytes more.
     static func seal(
         key: Bytes32, nonce: ChaChaNonce, plaintext: UnsafeRawBufferPointer, authenticating: UnsafeRawBufferPointer,
         into out: UnsafeMutableRawPointer)
 
-    /// The reverse; false when the message is not authentic or shorter than a tag.
+    /// Opens a sealed message. Returns `false` if it is not authentic or is shorter than a tag.
     static func open(
         key: Bytes32, nonce: ChaChaNonce, sealed: UnsafeRawBufferPointer, authenticating: UnsafeRawBufferPointer,
         into out: UnsafeMutableRawPointer
@@ -29,7 +29,7 @@ protocol CryptoPrimitives {
     /// X25519(secret, 9).
     static func publicKey(for secret: Bytes32) -> Bytes32
 
-    /// X25519(secret, publicKey); `nil` if every byte of it is zero.
+    /// X25519(secret, publicKey); `nil` if all its bytes are zero.
     static func sharedSecret(secret: Bytes32, publicKey: Bytes32) -> Bytes32?
 }
 
@@ -37,16 +37,17 @@ protocol CryptoPrimitives {
 protocol TransportSealing: AnyObject, Sendable {
     init(key: Bytes32)
 
-    /// Seals `byteCount` bytes at `source` and writes 16 more than that to `destination`.
+    /// Seals `byteCount` bytes at `source`, and writes 16 bytes more to `destination`.
     func seal(
         counter: UInt64, source: UnsafeRawPointer, byteCount: Int, destination: UnsafeMutableRawPointer)
 
-    /// Opens `sealedByteCount` bytes at `source`, tag included, and writes 16 fewer to `destination`.
+    /// Opens `sealedByteCount` bytes at `source`, including the tag, and writes 16 bytes fewer to `destination`.
     func open(
         counter: UInt64, source: UnsafeRawPointer, sealedByteCount: Int, destination: UnsafeMutableRawPointer
     ) -> Bool
 
-    /// Seals with `authenticating`, additional bytes that are sent with the message and covered by the tag.
+    /// Seals like the function above. The tag also authenticates `authenticating`, additional bytes that are sent with
+    /// the message.
     func seal(
         counter: UInt64, source: UnsafeRawPointer, byteCount: Int, authenticating: UnsafeRawBufferPointer,
         destination: UnsafeMutableRawPointer)

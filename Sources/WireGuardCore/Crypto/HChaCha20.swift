@@ -3,7 +3,7 @@
 
 /// The subkey function of XChaCha20 (draft-irtf-cfrg-xchacha-03, section 2.2).
 enum HChaCha20 {
-    /// The subkey for a key and the 16 bytes at `nonce`.
+    /// Returns the subkey for a key and the 16 bytes at `nonce`.
     static func subkey(key: Bytes32, nonce: UnsafeRawPointer) -> Bytes32 {
         @inline(__always) func low(_ word: UInt64) -> UInt32 { UInt32(truncatingIfNeeded: word) }
         @inline(__always) func high(_ word: UInt64) -> UInt32 { UInt32(truncatingIfNeeded: word >> 32) }
@@ -36,13 +36,13 @@ enum HChaCha20 {
             quarterRound(&x2, &x7, &x8, &x13)
             quarterRound(&x3, &x4, &x9, &x14)
         }
-        // First and last row, without the final addition that ChaCha20 makes.
+        // The result is the first and the last row, without the final addition of ChaCha20.
         return Bytes32(
             w0: UInt64(x0) | UInt64(x1) << 32, w1: UInt64(x2) | UInt64(x3) << 32,
             w2: UInt64(x12) | UInt64(x13) << 32, w3: UInt64(x14) | UInt64(x15) << 32)
     }
 
-    /// RFC 8439 section 2.1.
+    /// The quarter round of RFC 8439 section 2.1.
     @inline(__always)
     static func quarterRound(_ a: inout UInt32, _ b: inout UInt32, _ c: inout UInt32, _ d: inout UInt32) {
         a = a &+ b

@@ -3,7 +3,7 @@
 
 /// HMAC (RFC 2104) with BLAKE2s as its hash.
 package enum HMACBlake2s {
-    /// HMAC(key, data). A key of more than 64 bytes is hashed first, as RFC 2104 says.
+    /// HMAC(key, data). A key of more than 64 bytes is hashed first, as RFC 2104 specifies.
     package static func authenticate(key: UnsafeRawBufferPointer, _ data: UnsafeRawBufferPointer) -> Bytes32 {
         var keyed = unsafe Keyed(key: key)
         let tag = keyed.authenticate { unsafe $0.update(data) }
@@ -11,7 +11,7 @@ package enum HMACBlake2s {
         return tag
     }
 
-    /// Both passes with their pads taken in, so that one key serves several messages.
+    /// Both hash states after their padded keys, so that one key can be used for several messages.
     struct Keyed {
         private var inner = Blake2s()
         private var outer = Blake2s()
@@ -41,7 +41,7 @@ package enum HMACBlake2s {
             unsafe self = key.withBytes { unsafe Keyed(key: $0) }
         }
 
-        /// HMAC of the message that `feed` gives to the inner pass.
+        /// Returns the HMAC of the message that `feed` adds to the inner hash.
         func authenticate(_ feed: (inout Blake2s) -> Void) -> Bytes32 {
             var inner = inner
             var outer = outer

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Keys as text: base64 (wg-quick files, `wg`) and hexadecimal (UAPI), without table look-ups or branches that depend on key
-/// bits.
+/// Encodes and decodes keys in base64 (wg-quick files, `wg`) and hexadecimal (UAPI). No table look-up or branch depends
+/// on key bits.
 enum KeyText {
-    /// 44 characters of standard base64, padding included (RFC 4648 section 4).
+    /// Returns 44 characters of standard base64, including padding (RFC 4648 section 4).
     static func base64(_ bytes: Span<UInt8>) -> String {
         var text: [UInt8] = []
         text.reserveCapacity((bytes.count + 2) / 3 * 4)
@@ -34,7 +34,7 @@ enum KeyText {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// Reads 32 raw bytes, or their base64 with white space around it. Returns `nil` for anything else.
+    /// Decodes a stored key: 32 raw bytes, or their base64 with white space around it. Returns `nil` for anything else.
     static func stored(_ bytes: [UInt8]) -> [UInt8]? {
         if bytes.count == Secret.byteCount { return bytes }
         let text = bytes.filter { $0 > 32 }
@@ -42,7 +42,7 @@ enum KeyText {
         return key(base64: String(decoding: text, as: UTF8.self)[...])
     }
 
-    /// The 32 bytes that 44 characters of canonical base64 stand for; `nil` for any other text.
+    /// Decodes 44 characters of canonical base64 to 32 bytes; `nil` for any other text.
     static func key(base64 text: Substring) -> [UInt8]? {
         var characters = Array(text.utf8)
         defer { wipeArray(&characters) }
@@ -62,7 +62,7 @@ enum KeyText {
             bytes.append(UInt8(truncatingIfNeeded: word >> 8))
             bytes.append(UInt8(truncatingIfNeeded: word))
         }
-        // The 33rd byte holds the tail bits, which must be zero in the canonical form.
+        // The 33rd byte contains the remaining bits, which must be zero in canonical base64.
         let tail = Int32(bytes.removeLast())
         guard bad >= 0, tail == 0 else {
             wipeArray(&bytes)
@@ -71,7 +71,7 @@ enum KeyText {
         return bytes
     }
 
-    /// The 32 bytes that 64 hexadecimal digits stand for; `nil` for any other text.
+    /// Decodes 64 hexadecimal digits to 32 bytes; `nil` for any other text.
     static func key(hex text: Substring) -> [UInt8]? {
         var characters = Array(text.utf8)
         defer { wipeArray(&characters) }
@@ -92,12 +92,12 @@ enum KeyText {
         return bytes
     }
 
-    /// The text may be that of a private key.
+    /// Wipes text that may be a private key.
     fileprivate static func wipeArray(_ bytes: inout [UInt8]) {
         unsafe bytes.withUnsafeMutableBytes { unsafe wipe($0) }
     }
 
-    // Each range test below is a mask computed by subtraction: all ones inside the range, zero outside.
+    // Each range test is a mask computed by subtraction: all ones inside the range, zero outside.
 
     private static func mask(_ value: Int32, _ low: Int32, _ high: Int32) -> Int32 {
         ((low &- 1 &- value) & (value &- high &- 1)) >> 31
@@ -116,7 +116,7 @@ enum KeyText {
         UInt8(truncatingIfNeeded: value &+ 48 &+ (mask(value, 10, 15) & 39))
     }
 
-    /// 0 to 63, or a negative number.
+    /// Returns the value of a character, 0 to 63, or a negative number.
     private static func base64Value(_ c: Int32) -> Int32 {
         var value: Int32 = -1
         value &+= mask(c, 65, 90) & (c &- 65 &+ 1)
@@ -127,7 +127,7 @@ enum KeyText {
         return value
     }
 
-    /// 0 to 15, or a negative number.
+    /// Returns the value of a digit, 0 to 15, or a negative number.
     private static func hexValue(_ c: Int32) -> Int32 {
         var value: Int32 = -1
         value &+= mask(c, 48, 57) & (c &- 48 &+ 1)
@@ -162,7 +162,7 @@ extension PublicKey {
 // MARK: - Secrets
 
 extension Secret {
-    /// Calls `decode` for the bytes and wipes its result.
+    /// Creates a secret from decoded bytes, and wipes them.
     fileprivate convenience init?(decoding bytes: [UInt8]?) {
         guard var bytes else { return nil }
         defer { KeyText.wipeArray(&bytes) }
@@ -172,7 +172,7 @@ extension Secret {
     fileprivate var base64: String { withSpan { KeyText.base64($0) } }
     fileprivate var hex: String { withSpan { KeyText.hex($0) } }
 
-    /// Lends the bytes as a span.
+    /// Calls `body` with the bytes as a span.
     package func withSpan<R>(_ body: (Span<UInt8>) -> R) -> R {
         unsafe withBytes { raw in
             body(unsafe Span(_unsafeElements: raw.assumingMemoryBound(to: UInt8.self)))
@@ -193,10 +193,10 @@ extension PrivateKey {
         self.init(secret: secret)
     }
 
-    /// The private key itself in base64, for a file that only its owner may read.
+    /// The private key in base64, for a file that only its owner may read.
     ///
-    /// A holder of this text can act as this peer. It is an ordinary string, which is not wiped: keep it out of logs,
-    /// messages and backups. The public text is `publicKey.base64`.
+    /// A holder of this text can impersonate this peer. It is an ordinary string that is not wiped: keep it out of
+    /// logs, messages and backups. The text of the public key is `publicKey.base64`.
     public var exportedBase64: String { secret.base64 }
 
     /// The private key itself in hexadecimal, for the UAPI socket; as secret as ``exportedBase64``.

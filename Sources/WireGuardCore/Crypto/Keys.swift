@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// A Curve25519 public key (RFC 7748): 32 bytes that name a peer.
+/// A Curve25519 public key (RFC 7748): 32 bytes that identify a peer.
 public struct PublicKey: Hashable, Sendable {
     /// The key as four little-endian words, first bytes first.
     package let words: (UInt64, UInt64, UInt64, UInt64)
@@ -15,7 +15,7 @@ public struct PublicKey: Hashable, Sendable {
         self.init(prefixOf: bytes[bytes.indices].span)
     }
 
-    /// A key from the first 32 bytes of `bytes`, which must exist.
+    /// Creates a key from the first 32 bytes of `bytes`, which must have at least 32.
     package init(prefixOf bytes: Span<UInt8>) {
         func word(_ start: Int) -> UInt64 {
             var value: UInt64 = 0
@@ -35,7 +35,7 @@ public struct PublicKey: Hashable, Sendable {
         return result
     }
 
-    /// Whether every byte is zero: no key, in UAPI's terms.
+    /// Whether every byte is zero, which means "no key" in the UAPI.
     public var isZero: Bool { words.0 | words.1 | words.2 | words.3 == 0 }
 
     /// Whether both keys are the same 32 bytes.
@@ -52,30 +52,31 @@ public struct PublicKey: Hashable, Sendable {
     }
 }
 
-/// A Curve25519 private key (RFC 7748). Wiped when its last owner releases it; never printed. Its text is ``exportedBase64``,
-/// that of the public key ``PublicKey/base64``.
+/// A Curve25519 private key (RFC 7748). It is wiped when its last owner releases it, and never printed. Its text is
+/// ``exportedBase64``; that of the public key is ``PublicKey/base64``.
 public struct PrivateKey: Equatable, Sendable {
     package let secret: Secret
 
     package init(secret: Secret) { self.secret = secret }
 
-    /// A key from exactly 32 bytes, clamped as RFC 7748 section 5 says when it is used; `nil` for any other count.
+    /// Creates a key from exactly 32 bytes; `nil` for any other count. It is clamped (RFC 7748 section 5) when it is
+    /// used.
     ///
-    /// The caller still owns, and should wipe, the array it passed in.
+    /// The caller still owns the array and should wipe it.
     public init?(bytes: [UInt8]) {
         guard let secret = Secret(copying: bytes) else { return nil }
         self.secret = secret
     }
 
-    /// A new key from `generator`, clamped as RFC 7748 section 5 says.
+    /// Creates a random key from `generator`, clamped as RFC 7748 section 5 specifies.
     public init(using generator: inout some RandomNumberGenerator) {
         secret = Secret(using: &generator, clamped: true)
     }
 
-    /// Whether every byte is zero: no key, in UAPI's terms.
+    /// Whether every byte is zero, which means "no key" in the UAPI.
     public var isZero: Bool { secret.isZero }
 
-    /// The key clamped as in RFC 7748 section 5, which is the key in effect.
+    /// The key clamped as RFC 7748 section 5 specifies. Both keys have the same effect.
     package var clamped: PrivateKey {
         let isClamped = unsafe secret.withBytes { unsafe $0[0] & 7 == 0 && $0[31] & 192 == 64 }
         guard !isClamped else { return self }
@@ -90,7 +91,7 @@ public struct PrivateKey: Equatable, Sendable {
     public static func == (a: PrivateKey, b: PrivateKey) -> Bool { a.secret.isEqual(to: b.secret) }
 }
 
-/// A 32-byte secret that two peers share (WireGuard paper, section 5.2). Wiped when its last owner releases it.
+/// A 32-byte secret that two peers share (WireGuard paper, section 5.2). It is wiped when its last owner releases it.
 public struct PresharedKey: Equatable, Sendable {
     package let secret: Secret
 
@@ -150,14 +151,14 @@ extension Secret {
         }
     }
 
-    /// Makes 32 bytes a scalar (RFC 7748 section 5).
+    /// Clamps 32 bytes to a scalar (RFC 7748 section 5).
     fileprivate static func clamp(_ bytes: UnsafeMutableRawBufferPointer) {
         unsafe bytes[0] &= 248
         unsafe bytes[31] = (bytes[31] & 127) | 64
     }
 }
 
-// MARK: - Descriptions that give nothing away
+// MARK: - Descriptions without secrets
 
 extension PublicKey: CustomStringConvertible {
     /// The key in base64, as `wg` shows it.

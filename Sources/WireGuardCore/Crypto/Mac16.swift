@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// 16 bytes in registers or in line: mac1, mac2 or the cookie that keys mac2 (WireGuard paper, section 5.4.4).
+/// 16 bytes stored inline or in registers: mac1, mac2, or the cookie that is the key of mac2 (WireGuard paper, section
+/// 5.4.4).
 ///
 /// Words are little-endian, first bytes first.
 package struct Mac16: Equatable, Sendable {
@@ -16,7 +17,7 @@ package struct Mac16: Equatable, Sendable {
         self.w1 = w1
     }
 
-    /// The 16 bytes at `bytes`, which need not be aligned.
+    /// Loads the 16 bytes at `bytes`, which need not be aligned.
     package init(loadingFrom bytes: UnsafeRawPointer) {
         w0 = unsafe UInt64(littleEndian: bytes.loadUnaligned(as: UInt64.self))
         w1 = unsafe UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
@@ -31,12 +32,12 @@ package struct Mac16: Equatable, Sendable {
     /// Whether every byte is zero, in constant time.
     package var isZero: Bool { w0 | w1 == 0 }
 
-    /// Constant-time equality.
+    /// Compares in constant time.
     package static func == (a: Mac16, b: Mac16) -> Bool {
         (a.w0 ^ b.w0) | (a.w1 ^ b.w1) == 0
     }
 
-    /// Lends the bytes in memory order.
+    /// Calls `body` with the bytes in memory order.
     package func withBytes<R>(_ body: (UnsafeRawBufferPointer) -> R) -> R {
         var copy = (w0.littleEndian, w1.littleEndian)
         let result = unsafe withUnsafeBytes(of: &copy) { unsafe body($0) }
@@ -44,13 +45,13 @@ package struct Mac16: Equatable, Sendable {
         return result
     }
 
-    /// Overwrites the value with zeros in a way the optimiser keeps.
+    /// Overwrites the value with zeros, in a way that the optimiser does not remove.
     package mutating func wipe() {
         unsafe withUnsafeMutableBytes(of: &self) { unsafe WireGuardCore.wipe($0) }
     }
 }
 
-// A cookie is a secret between two hosts, so no value of this type prints.
+// A cookie is a secret between two hosts, so no value of this type is printed.
 extension Mac16: CustomStringConvertible, CustomReflectable {
     package var description: String { "(16 bytes)" }
     package var customMirror: Mirror { Mirror(self, children: []) }

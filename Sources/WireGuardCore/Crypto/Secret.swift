@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// 32 secret bytes that exist once in memory, are wiped when the last owner releases them, and never print.
+/// 32 secret bytes with a single copy in memory. They are wiped when the last owner releases them, and are never
+/// printed.
 ///
 /// Copies of a value with a `Secret` share these bytes rather than duplicating them.
 @safe
 package final class Secret: @unchecked Sendable {
-    // Written in `init` only, so sharing between threads is safe.
+    // The storage is written only in `init`, so sharing it between threads is safe.
     private let storage: UnsafeMutableRawPointer
 
     /// The number of bytes of every secret.
     package static let byteCount = 32
 
-    /// A secret whose bytes `initialize` fills in; they start as zeros.
+    /// Creates a secret whose bytes `initialize` writes. They are zeros before.
     package init(initializingWith initialize: (UnsafeMutableRawBufferPointer) -> Void) {
         unsafe storage = UnsafeMutableRawPointer.allocate(byteCount: Secret.byteCount, alignment: 16)
         unsafe storage.initializeMemory(as: UInt8.self, repeating: 0, count: Secret.byteCount)
@@ -24,7 +25,7 @@ package final class Secret: @unchecked Sendable {
         unsafe storage.deallocate()
     }
 
-    /// Lends the bytes for the duration of `body`.
+    /// Calls `body` with the bytes, which are valid during the call.
     package func withBytes<R: ~Copyable, E: Error>(_ body: (UnsafeRawBufferPointer) throws(E) -> R) throws(E) -> R {
         try unsafe body(UnsafeRawBufferPointer(start: storage, count: Secret.byteCount))
     }
@@ -47,7 +48,7 @@ package final class Secret: @unchecked Sendable {
 }
 
 extension Bytes32 {
-    /// A copy of a secret, which its owner wipes.
+    /// Creates a copy of a secret. The owner must wipe it.
     package init(copying secret: Secret) {
         self = secret.copy
     }
@@ -60,12 +61,12 @@ extension Secret: CustomStringConvertible, CustomReflectable {
     package var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// Overwrites secret bytes with zeros in a way the optimiser keeps.
+/// Overwrites secret bytes with zeros, in a way that the optimiser does not remove.
 @inline(never)
 package func wipe(_ bytes: UnsafeMutableRawBufferPointer) {
     guard let base = bytes.baseAddress else { return }
     unsafe base.initializeMemory(as: UInt8.self, repeating: 0, count: bytes.count)
-    // A reader the optimiser cannot see through: without it a store to memory about to be freed is dead.
+    // The optimiser cannot see into this call. Without it, it could remove a store to memory that is about to be freed.
     unsafe withExtendedLifetime(wipeBarrier(base)) {}
 }
 
@@ -74,7 +75,7 @@ private func wipeBarrier(_ pointer: UnsafeMutableRawPointer) -> UInt8 {
     unsafe pointer.load(as: UInt8.self)
 }
 
-/// Compares in time that depends on the lengths only.
+/// Compares in a time that depends only on the lengths.
 @inline(never)
 package func constantTimeEqual(_ a: UnsafeRawBufferPointer, _ b: UnsafeRawBufferPointer) -> Bool {
     guard a.count == b.count else { return false }

@@ -3,7 +3,7 @@
 
 import NetworkAddresses
 
-/// Handshake messages: sending them, and what arriving ones do.
+/// Sends and handles handshake messages.
 extension Engine {
     // MARK: Sending
 
@@ -13,7 +13,7 @@ extension Engine {
         guard isUp, let identity, let endpoint = peer.endpoint else { return }
         if !isRetry { peer.handshakeAttempts = 0 }
         if let last = peer.lastHandshakeSent, now.nanoseconds &- last.nanoseconds < TimerConstants.rekeyTimeout {
-            // Too early: the engine tries again at the end of the interval, unless there is a session by then.
+            // Too early. The timer tries again at the end of the interval, unless there is a session by then.
             if peer.retransmitAt == Peer.never {
                 peer.retransmitAt = last.nanoseconds + TimerConstants.rekeyTimeout + jitter()
                 schedule(peer)
@@ -21,7 +21,7 @@ extension Engine {
             return
         }
         guard outbox.count < limits.outboxMessages else {
-            // It could not be sent, so it is not worth its computation. The timer tries again.
+            // The outbox is full, so do not compute a message that cannot be sent. The timer tries again.
             statistics.outboxDropped += 1
             if peer.retransmitAt == Peer.never {
                 peer.retransmitAt = now.nanoseconds + TimerConstants.rekeyTimeout + jitter()
@@ -81,12 +81,13 @@ extension Engine {
         return false
     }
 
-    /// DH of both static keys, as a copy that the caller wipes; `nil` if the peer's key is a low-order point.
+    /// Returns the DH of both static keys, as a copy that the caller must wipe; `nil` if the peer's key is a low-order
+    /// point.
     private func staticStatic(with peer: Peer, _ identity: Identity) -> Bytes32? {
         if let known = peer.staticStatic { return known }
         guard !peer.isLowOrder else { return nil }
         guard let computed = identity.sharedSecret(with: Bytes32(peer.publicKey)) else {
-            // Found out once, not at every packet.
+            // Remember this, so that it is not computed again for every packet.
             peer.isLowOrder = true
             return nil
         }
@@ -112,7 +113,7 @@ extension Engine {
         }
         if load.isUnderLoad(at: now) {
             guard unsafe cookieChecker.isMac2Valid(message, from: source, at: now) else {
-                // Verified handshakes must find room even during a flood.
+                // Keep room for verified handshakes, even during a flood.
                 guard outbox.count < limits.outboxMessages, outbox.cookieReplies < max(1, limits.outboxMessages / 2)
                 else {
                     statistics.outboxDropped += 1
@@ -136,7 +137,8 @@ extension Engine {
         let bringsSession: Bool
         switch kind {
         case .initiation:
-            // Before it costs anything, and before the peer's state changes: the same initiation may come again.
+            // Check this before any computation and before the peer's state changes, because the same initiation may be
+            // sent again.
             guard outbox.count < limits.outboxMessages else {
                 statistics.outboxDropped += 1
                 return 0
@@ -146,12 +148,12 @@ extension Engine {
             bringsSession = unsafe receiveResponse(base, identity, from: source, at: now, wall: wall)
         case .cookieReply, .data: return 0
         }
-        // Work for peers does not count as load, however many there are; work without a session does.
+        // Messages that create a session do not count as load, in any number. Other messages do.
         if !bringsSession { load.messageArrived(at: now) }
         return TimerConstants.handshakeWork
     }
 
-    /// - Returns: Whether it was a peer's, and was answered.
+    /// - Returns: Whether the initiation came from a peer and was answered.
     private mutating func receiveInitiation(
         _ base: UnsafeRawPointer, _ identity: Identity, from source: Endpoint, at now: Instant, wall: WallTime
     ) -> Bool {
@@ -169,7 +171,7 @@ extension Engine {
             statistics.rejectedHandshakes += 1
             return false
         }
-        // A replayed initiation carries a timestamp that was seen already.
+        // A replayed initiation has a timestamp that was seen before.
         if let last = peer.lastReceivedTimestamp, timestamp <= last {
             statistics.rejectedHandshakes += 1
             return false
@@ -182,7 +184,7 @@ extension Engine {
         }
         peer.lastReceivedTimestamp = timestamp
         peer.lastInitiationReceived = now
-        // A handshake of our own would cross the one that is under way.
+        // A handshake of our own would cross the peer's handshake.
         peer.lastHandshakeSent = now
 
         let index = indices.insert(peer.slot, using: &random)
@@ -215,7 +217,7 @@ extension Engine {
         return true
     }
 
-    /// - Returns: whether it completed a handshake.
+    /// - Returns: Whether the response completed a handshake.
     private mutating func receiveResponse(
         _ base: UnsafeRawPointer, _ identity: Identity, from source: Endpoint, at now: Instant, wall: WallTime
     ) -> Bool {
@@ -229,7 +231,7 @@ extension Engine {
             statistics.rejectedHandshakes += 1
             return false
         }
-        // The index lives on as that of the session.
+        // The session keeps the index.
         peer.handshake = nil
         beginSession(with: peer, result, localIndex: index, isInitiator: true, at: now)
         roam(peer, to: source)
@@ -238,7 +240,7 @@ extension Engine {
         authenticatedPacketTraversed(peer, at: now)
         handshakeCompleted(with: peer, wall: wall)
         statistics.handshakesCompleted += 1
-        // The responder must not send before it receives a message under the new keys.
+        // The responder must not send until it receives a message under the new keys.
         sendKeepalive(to: peer, at: now, wall: wall)
         schedule(peer)
         return true
@@ -253,11 +255,12 @@ extension Engine {
             statistics.rejectedHandshakes += 1
             return
         }
-        // A cookie reply is sealed under a public value: it neither moves the peer nor counts as a sign of life.
+        // A cookie reply is sealed under a public value, so it neither changes the peer's endpoint nor proves that the
+        // peer is alive.
         statistics.cookieRepliesAccepted += 1
     }
 
-    /// Records `source` as the peer's endpoint, since an authenticated packet came from it (WireGuard paper, section 2.1).
+    /// Makes `source` the peer's endpoint, because an authenticated packet came from it (WireGuard paper, section 2.1).
     @inline(__always)
     mutating func roam(_ peer: Peer, to source: Endpoint) {
         if peer.endpoint != source { statistics.endpointChanges += 1 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// A handshake that this side started: the state between the initiation and the response.
+/// A handshake that this side started, between the initiation and the response.
 ///
 /// Source: WireGuard paper, sections 5.4.2 and 5.4.3.
 package final class InitiatorHandshake {
-    /// The index that the response must name.
+    /// The receiver index that the response must contain.
     let localIndex: UInt32
     private var state: SymmetricState
     private var ephemeral: Bytes32
@@ -51,9 +51,9 @@ package final class InitiatorHandshake {
         ephemeral.wipe()
     }
 
-    /// Opens a response of 92 bytes whose receiver index is ``localIndex``.
-    /// - Returns: the transport keys (ours to send with first), which the caller wipes, and the responder's index; nil
-    ///   when the response is not authentic. The handshake can then still be completed by another response.
+    /// Processes a response of 92 bytes whose receiver index is ``localIndex``.
+    /// - Returns: The transport keys (the sending key first), which the caller must wipe, and the responder's index;
+    ///   `nil` if the response is not authentic. Another response can then still complete the handshake.
     package func finish(
         response: UnsafeRawPointer, identity: Identity, presharedKey: PresharedKey?
     ) -> HandshakeResult? {
@@ -91,7 +91,7 @@ package final class InitiatorHandshake {
     }
 }
 
-/// The outcome of a handshake, for either side.
+/// The result of a handshake, on either side.
 package struct HandshakeResult {
     package var sendKey: Bytes32
     package var receiveKey: Bytes32
@@ -104,7 +104,7 @@ package struct HandshakeResult {
 }
 
 extension SymmetricState {
-    /// Mixes the pre-shared key in; having none is having one of 32 zero bytes.
+    /// Mixes in the pre-shared key. No key is equivalent to a key of 32 zero bytes.
     mutating func mixPresharedKey(_ presharedKey: PresharedKey?) -> Bytes32 {
         guard let presharedKey else { return mixKeyAndHash(.zero) }
         var value = Bytes32(copying: presharedKey.secret)

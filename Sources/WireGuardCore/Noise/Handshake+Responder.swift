@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// An initiation that this side received, before and after the peer is known.
+/// An initiation that this side received, before and after the peer is identified.
 ///
-/// Its owner calls ``wipe()`` at the end. Source: WireGuard paper, sections 5.4.2 and 5.4.3.
+/// The owner must call ``wipe()`` at the end. Source: WireGuard paper, sections 5.4.2 and 5.4.3.
 package struct ReceivedInitiation: ~Copyable {
-    /// The claimed initiator; proven by ``openTimestamp(staticStatic:from:)``.
+    /// The claimed initiator. ``openTimestamp(staticStatic:from:)`` verifies the claim.
     package let initiator: PublicKey
-    /// The sender's index, to be named in the response.
+    /// The sender's index, to be used in the response.
     package let remoteIndex: UInt32
     private(set) var state: SymmetricState
     private let ephemeral: Bytes32
 
-    /// Opens the static key of an initiation of 148 bytes whose mac1 was checked.
+    /// Decrypts the static key in an initiation of 148 bytes whose mac1 was verified.
     /// - Returns: `nil` if it is not authentic or its ephemeral key is a low-order point.
     package init?(opening message: UnsafeRawPointer, identity: Identity) {
         var state = SymmetricState(initialHash: identity.initialHash)
@@ -40,12 +40,12 @@ package struct ReceivedInitiation: ~Copyable {
         self.ephemeral = ephemeral
     }
 
-    /// Overwrites the handshake's state. A deinit could not: it would only see a copy.
+    /// Overwrites the state of the handshake. A deinit could not do this, because it would only see a copy.
     package mutating func wipe() {
         state.wipe()
     }
 
-    /// Opens the timestamp, which proves that the initiator holds the static key it claims.
+    /// Decrypts the timestamp, which proves that the initiator has the private key of the static key that it claims.
     /// - Returns: `nil` if it is not authentic.
     package mutating func openTimestamp(staticStatic: Bytes32, from message: UnsafeRawPointer) -> TAI64N? {
         var key = state.mixKeyAndDerive(staticStatic)
@@ -59,8 +59,8 @@ package struct ReceivedInitiation: ~Copyable {
         }
     }
 
-    /// Writes the response (its first 60 bytes; the MACs come later) after the timestamp was opened.
-    /// - Returns: the transport keys (ours to send with first), which the caller wipes; `nil` if one of the
+    /// Writes the response after the timestamp was decrypted: its first 60 bytes; the MACs are added later.
+    /// - Returns: The transport keys (the sending key first), which the caller must wipe; `nil` if one of the
     ///   initiator's keys is a low-order point.
     package mutating func respond(
         localIndex: UInt32, ephemeral own: Bytes32, presharedKey: PresharedKey?, into message: UnsafeMutableRawPointer

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// This device's static key pair with the values derived from it once.
+/// This device's static key pair, with the values that are derived from it once.
 ///
 /// Source: WireGuard paper, sections 5.4.4 and 5.4.7.
 package final class Identity: @unchecked Sendable {
@@ -9,11 +9,11 @@ package final class Identity: @unchecked Sendable {
     package let privateKey: PrivateKey
     /// The static public key.
     package let publicKey: PublicKey
-    /// The key of mac1 in messages that are for us.
+    /// The key of mac1 in messages to this device.
     let mac1Key: Bytes32
-    /// The key under which our cookie replies are sealed.
+    /// The key that seals this device's cookie replies.
     let cookieKey: Bytes32
-    /// The handshake hash of an initiation that is for us, before its first message.
+    /// The handshake hash of an initiation to this device, before its first message.
     let initialHash: Bytes32
 
     /// Derives the public key and the MAC keys.
@@ -28,9 +28,9 @@ package final class Identity: @unchecked Sendable {
         initialHash = NoiseConstants.initialHash(responder: own)
     }
 
-    /// DH of our static key with `key`; `nil` if the result is all zeros (RFC 7748 section 6.1).
+    /// Returns the DH of our static key with `key`; `nil` if the result is all zeros (RFC 7748 section 6.1).
     package func sharedSecret(with key: Bytes32) -> Bytes32? {
-        // A temporary copy: the key itself is wiped when its last owner releases it.
+        // Use a temporary copy. The key itself is wiped when its last owner releases it.
         var secret = Bytes32(copying: privateKey.secret)
         defer { secret.wipe() }
         return X25519.sharedSecret(secret: secret, publicKey: key)

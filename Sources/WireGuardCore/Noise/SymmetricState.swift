@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The running state of a handshake: chaining key and hash (Noise specification, section 5.2).
+/// The state of a handshake: chaining key and hash (Noise specification, section 5.2).
 package struct SymmetricState {
     package private(set) var chainingKey: Bytes32
     package private(set) var hash: Bytes32
@@ -12,7 +12,7 @@ package struct SymmetricState {
         hash = initialHash
     }
 
-    /// The state before the first message of another protocol: its name is longer than a hash, and so is hashed
+    /// The state before the first message of another protocol. Its name must be longer than a hash, and is hashed
     /// (Noise specification, section 5.2, InitializeSymmetric).
     package init(protocolName: StaticString) {
         precondition(protocolName.utf8CodeUnitCount > Bytes32.byteCount, "a name as short as a hash is padded instead")
@@ -29,19 +29,20 @@ package struct SymmetricState {
         hash = unsafe Blake2s.hash(hash, bytes)
     }
 
-    /// Mixes input into the chaining key alone.
+    /// Mixes input into the chaining key only.
     package mutating func mixKey(_ input: Bytes32) {
         chainingKey = KDF.derive1(key: chainingKey, input: input)
     }
 
-    /// Mixes input into the chaining key and gives a message key, which the caller wipes.
+    /// Mixes input into the chaining key and returns a message key, which the caller must wipe.
     package mutating func mixKeyAndDerive(_ input: Bytes32) -> Bytes32 {
         let key: Bytes32
         (chainingKey, key) = KDF.derive2(key: chainingKey, input: input)
         return key
     }
 
-    /// Mixes a pre-shared key in, which also goes into the hash, and gives a message key, which the caller wipes.
+    /// Mixes a pre-shared key into the chaining key and the hash, and returns a message key, which the caller must
+    /// wipe.
     package mutating func mixKeyAndHash(_ input: Bytes32) -> Bytes32 {
         let temporary: Bytes32
         let key: Bytes32
@@ -61,7 +62,7 @@ package struct SymmetricState {
     }
 
     /// Opens `sealed` under `key`, writes the plaintext to `out` and mixes the ciphertext into the hash.
-    /// - Returns: Whether it was authentic; otherwise the state must not be used further.
+    /// - Returns: Whether the message was authentic. If not, the state must not be used further.
     package mutating func openAndHash(_ sealed: UnsafeRawBufferPointer, key: Bytes32, into out: UnsafeMutableRawPointer)
         -> Bool
     {
@@ -73,13 +74,13 @@ package struct SymmetricState {
         return true
     }
 
-    /// The two transport keys: the initiator sends with the first. The caller wipes them.
+    /// Returns the two transport keys. The initiator sends with the first. The caller must wipe them.
     package func split() -> (Bytes32, Bytes32) {
         unsafe KDF.derive2(key: chainingKey, input: UnsafeRawBufferPointer(start: nil, count: 0))
     }
 
-    /// Returns the two transport keys of ``split()``, and a third output of the same derivation, for data chained to this
-    /// handshake. The caller wipes them.
+    /// Returns the two transport keys of ``split()`` and a third output of the same derivation, for data bound to this
+    /// handshake. The caller must wipe all three.
     package func splitWithChain() -> (Bytes32, Bytes32, chain: Bytes32) {
         let (first, second, third) = unsafe KDF.derive3(
             key: chainingKey, input: UnsafeRawBufferPointer(start: nil, count: 0))

@@ -4,15 +4,15 @@
 /// A TAI64N label, the timestamp in a handshake initiation: eight bytes of seconds and four of nanoseconds, both
 /// big-endian (WireGuard paper, section 5.4.2).
 ///
-/// A responder accepts an initiation only if its label is greater than any before from that peer. Labels made here
-/// carry nanoseconds in steps of 2^24 (about 16.8 ms), so that they reveal little about the clock.
+/// A responder accepts an initiation only if its label is greater than all earlier labels of that peer. Labels made
+/// here have nanoseconds in steps of 2^24 (about 16.8 ms), so that they reveal little about the clock.
 package struct TAI64N: Hashable, Comparable, Sendable {
     /// The length of a label on the wire.
     package static let byteCount = 12
-    /// The label before any that a clock can make.
+    /// The smallest label, before any that a clock can produce.
     package static let zero = TAI64N(seconds: 0, nanoseconds: 0)
 
-    /// TAI64's label for the Unix epoch: 2^62, and the ten seconds that TAI was ahead.
+    /// The TAI64 label of the Unix epoch: 2^62 plus the ten seconds by which TAI was ahead.
     private static let epoch: UInt64 = 0x4000_0000_0000_000a
     private static let step: UInt32 = 1 << 24
     private static let nanosecondsPerSecond: UInt32 = 1_000_000_000
@@ -48,9 +48,9 @@ package struct TAI64N: Hashable, Comparable, Sendable {
         unsafe bytes.storeBytes(of: nanoseconds.bigEndian, toByteOffset: 8, as: UInt32.self)
     }
 
-    /// The label to send at `wall`: that of the clock, or the next step after `last` where the clock is not past it.
+    /// Returns the label to send at `wall`: that of the clock, or the next step after `last` if the clock is not later.
     ///
-    /// So labels rise strictly even if the clock stops or goes back; only the greatest label of all repeats.
+    /// So labels increase strictly even if the clock stops or is set back. Only the greatest possible label repeats.
     package static func next(after last: TAI64N?, at wall: WallTime) -> TAI64N {
         let label = TAI64N(wall)
         guard let last, label <= last else { return label }

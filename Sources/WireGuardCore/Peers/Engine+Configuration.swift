@@ -3,7 +3,7 @@
 
 public import NetworkAddresses
 
-/// Configuration of a running engine. No change drops a session that it need not drop.
+/// Configuration of a running engine. A change ends only the sessions that it must end.
 extension Engine {
     // MARK: Device
 
@@ -13,11 +13,11 @@ extension Engine {
     /// This device's private key; `nil` while it has none.
     public var privateKey: PrivateKey? { identity?.privateKey }
 
-    /// Sets or clears the static key, which is kept clamped (RFC 7748 section 5). The same key again, clamped or not,
-    /// changes nothing.
+    /// Sets or removes the static key, which is stored clamped (RFC 7748 section 5). Setting the same key again,
+    /// clamped or not, changes nothing.
     ///
-    /// Another key ends every handshake and makes every session unusable for sending, since peers know us by the key; a
-    /// peer that has the new public key is removed.
+    /// A different key ends every handshake and makes every session unusable for sending, because peers identify this
+    /// device by the key. A peer with the new public key is removed.
     public mutating func setPrivateKey(_ key: PrivateKey?) {
         let key = key?.clamped
         guard key != identity?.privateKey else { return }
@@ -37,8 +37,8 @@ extension Engine {
 
     /// Sets the device up or down.
     ///
-    /// Down ends all sessions and drops waiting packets. Up makes keepalives due for peers with persistent keepalive:
-    /// ``nextDeadline`` is now, so that many handshakes do not start together.
+    /// Setting it down ends all sessions and drops waiting packets. Setting it up makes persistent keepalives due:
+    /// ``nextDeadline`` is then now, so that the timers start the handshakes in small groups.
     public mutating func setUp(_ up: Bool, at now: Instant, wall: WallTime) {
         guard up != isUp else { return }
         let now = advance(to: now)
@@ -60,7 +60,8 @@ extension Engine {
         }
     }
 
-    /// Forgets which local address each peer was last heard at: call it when addresses, routes or sockets changed.
+    /// Clears the local address at which each peer was last received. Call it when addresses, routes or sockets have
+    /// changed.
     public mutating func forgetEndpointSources() {
         for peer in peers { peer?.endpoint?.source = .unspecified }
     }
@@ -70,9 +71,9 @@ extension Engine {
     /// Whether there is such a peer.
     public func hasPeer(_ key: PublicKey) -> Bool { slots[key] != nil }
 
-    /// Adds a peer, if it is not there yet.
-    /// - Returns: false if `key` is this device's own, which cannot be a peer, or when there are as many peers already
-    ///   as ``EngineLimits/peers`` allows.
+    /// Adds a peer, unless it exists.
+    /// - Returns: `false` if `key` is this device's own, which cannot be a peer, or if the number of peers has reached
+    ///   ``EngineLimits/peers``.
     @discardableResult
     public mutating func addPeer(_ key: PublicKey) -> Bool {
         guard key != identity?.publicKey else { return false }
@@ -110,7 +111,7 @@ extension Engine {
         for key in Array(slots.keys) { removePeer(key) }
     }
 
-    /// Sets the pre-shared key of later handshakes; a live session continues. `nil`, or all zeros, removes it.
+    /// Sets the pre-shared key for later handshakes; the present session continues. `nil` or all zeros removes it.
     public mutating func setPresharedKey(_ key: PresharedKey?, of publicKey: PublicKey) {
         peer(publicKey)?.presharedKey = key.flatMap { $0.isZero ? nil : $0 }
     }
@@ -123,7 +124,7 @@ extension Engine {
         peer.initiationsLeft = nil
     }
 
-    /// Sets where the peer is, and sends what waited for that, a persistent keepalive for example.
+    /// Sets the peer's endpoint, and sends the packets that waited for it, such as a persistent keepalive.
     public mutating func setEndpoint(
         _ endpoint: Endpoint?, of publicKey: PublicKey, at now: Instant, wall: WallTime
     ) {
@@ -131,7 +132,8 @@ extension Engine {
         sendWaiting(to: publicKey, at: now, wall: wall)
     }
 
-    /// Sends the packets that wait for a peer, after a change of its configuration that may have been missing.
+    /// Sends the packets that wait for a peer, after a change of its configuration that may have been necessary for
+    /// sending.
     mutating func sendWaiting(to publicKey: PublicKey, at now: Instant, wall: WallTime) {
         guard isUp, let peer = peer(publicKey) else { return }
         let now = advance(to: now)
@@ -157,9 +159,9 @@ extension Engine {
         }
     }
 
-    /// Gives a network to a peer, and takes it from the one that had it.
-    /// - Returns: false if there is no such peer, or when there are as many networks already as
-    ///   ``EngineLimits/allowedIPs`` allows.
+    /// Assigns a network to a peer, and removes it from the peer that had it.
+    /// - Returns: `false` if the peer does not exist, or if the number of networks has reached
+    ///   ``EngineLimits/allowedIPs``.
     @discardableResult
     public mutating func addAllowedIP(_ prefix: IPPrefix, to publicKey: PublicKey) -> Bool {
         guard let slot = slots[publicKey] else { return false }
@@ -168,19 +170,19 @@ extension Engine {
         return true
     }
 
-    /// Takes exactly this network from a peer that has it.
+    /// Removes exactly this network from the peer, if the peer has it.
     public mutating func removeAllowedIP(_ prefix: IPPrefix, from publicKey: PublicKey) {
         guard let slot = slots[publicKey] else { return }
         _ = allowedIPs.remove(prefix, peer: slot)
     }
 
-    /// Takes all networks from a peer.
+    /// Removes all networks from a peer.
     public mutating func removeAllAllowedIPs(of publicKey: PublicKey) {
         guard let slot = slots[publicKey] else { return }
         allowedIPs.removeAll(of: slot)
     }
 
-    /// The peer that packets to `address` go to.
+    /// The peer to which packets to `address` are routed.
     public func peer(routing address: IPAddress) -> PublicKey? {
         guard let slot = allowedIPs.lookup(address) else { return nil }
         return peer(at: slot)?.publicKey
@@ -193,7 +195,7 @@ extension Engine {
         peer(publicKey).map { snapshot($0) }
     }
 
-    /// Calls `body` for each peer, in the order of their addition as far as none were removed.
+    /// Calls `body` for each peer, in the order of addition unless peers were removed in between.
     public func forEachPeer(_ body: (PeerSnapshot) -> Void) {
         for peer in peers {
             guard let peer else { continue }
@@ -201,11 +203,12 @@ extension Engine {
         }
     }
 
-    /// Returns some of the peers, so that the engine's owner does not block others for all of them.
+    /// Returns some of the peers, so that the engine's owner does not block other threads for the time that all of them
+    /// need.
     /// - Parameters:
-    ///   - place: The position to begin: zero, and then the result of the call before.
-    ///   - work: The number of peers and allowed IPs to visit, but at least one peer.
-    /// - Returns: The peers, and the position of the rest, or `nil` if there is none.
+    ///   - place: The position to begin at: 0, and then the result of the previous call.
+    ///   - work: The number of peers and allowed IPs to visit. At least one peer is visited.
+    /// - Returns: The peers, and the position to continue at, or `nil` if none is left.
     package func snapshots(from place: Int, work: Int) -> (peers: [PeerSnapshot], next: Int?) {
         var (found, done, place): ([PeerSnapshot], Int, Int) = ([], 0, place)
         while place < peers.count {
@@ -236,17 +239,17 @@ extension Engine {
     }
 }
 
-/// The state of a peer at one moment.
+/// A snapshot of a peer's state.
 public struct PeerSnapshot: Sendable {
     /// The peer's public key.
     public var publicKey: PublicKey
     /// The pre-shared key, or `nil` if there is none.
     public var presharedKey: PresharedKey?
-    /// Where the peer was configured to be, or was last heard from.
+    /// The peer's configured endpoint, or the one from which it was last received.
     public var endpoint: Endpoint?
     /// Seconds between persistent keepalives; zero is off.
     public var persistentKeepalive: UInt16
-    /// The networks that the peer may send from and is sent to.
+    /// The networks that packets to and from the peer may use.
     public var allowedIPs: [IPPrefix]
     /// The last time when both sides were known to share a new session.
     public var lastHandshake: WallTime?

@@ -3,7 +3,7 @@
 
 import NetworkAddresses
 
-/// A change of configuration beyond an engine's bounds. No part of it was applied.
+/// The error of a configuration change that exceeds the engine's limits. No part of the change was applied.
 public enum EngineLimitError: Error, Hashable, Sendable, CustomStringConvertible {
     /// More peers than ``EngineLimits/peers``.
     case tooManyPeers(count: Int, limit: Int)
@@ -24,13 +24,13 @@ public enum EngineLimitError: Error, Hashable, Sendable, CustomStringConvertible
 }
 
 extension Engine {
-    /// Checks that an update stays within the bounds, before any part of it is applied.
+    /// Checks that an update stays within the limits, before any part of it is applied.
     ///
-    /// The parts count in the order of their application. A network that the update itself moves to another peer counts until
-    /// the end, so an update that is refused for such a network succeeds in two parts.
+    /// The parts are counted in the order in which they would be applied. A network that the update itself moves to
+    /// another peer still counts until the end, so an update that is refused for this reason succeeds in two parts.
     public func checkLimits(of update: UAPIDeviceUpdate) throws(EngineLimitError) {
         var check = LimitCheck(peerCount: slots.count, allowedIPCount: allowedIPs.count)
-        // A small update certainly fits, without counting.
+        // A small update fits in any case, so skip the exact count.
         let added = update.peers.reduce(0) { $0 + $1.allowedIPs.count }
         if slots.count + update.peers.count <= limits.peers, allowedIPs.count + added <= limits.allowedIPs { return }
         if update.replacePeers {
@@ -41,15 +41,15 @@ extension Engine {
     }
 }
 
-/// The counts of one update, part by part.
+/// Counts the peers and networks of an update, part by part.
 private struct LimitCheck {
     var peerCount: Int
     var allowedIPCount: Int
-    /// Whether none of the engine's peers is left.
+    /// Whether the update has removed all of the engine's peers.
     var isEmptied = false
-    /// Whether a peer in the update exists, as of the last part that names it.
+    /// Whether a peer in the update exists after the last part that names it.
     private var isPresent: [PublicKey: Bool] = [:]
-    /// Networks of the engine's peers that are theirs no more, by slot.
+    /// The number of networks that the engine's peers have lost, by slot.
     private var lost: [Int32: Int] = [:]
     private var cleared: Set<Int32> = []
     /// The networks that the update assigns to a peer.
@@ -83,7 +83,7 @@ private struct LimitCheck {
         for change in update.allowedIPs {
             guard case .add(let prefix) = change, given.insert(prefix).inserted else { continue }
             if !isEmptied, let owner = engine.allowedIPs.owner(of: prefix), !cleared.contains(owner) {
-                // It moves, and its old owner has one less to lose.
+                // The network moves, so its previous owner has one network fewer to remove.
                 lost[owner, default: 0] += 1
             } else {
                 allowedIPCount += 1

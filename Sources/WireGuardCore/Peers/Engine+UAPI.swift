@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Whole UAPI requests, so that each takes effect as one.
+/// Executes whole UAPI requests, so that each takes effect as a unit.
 extension Engine {
-    /// Applies an update's key and peers. The owner applies port and mark.
+    /// Applies the key and the peers of an update. The owner applies port and mark.
     public mutating func apply(_ update: UAPIDeviceUpdate, at now: Instant, wall: WallTime) {
         switch update.privateKey {
         case .unchanged: break
         case .clear: setPrivateKey(nil)
         case .set(let key): setPrivateKey(key.isZero ? nil : key)
         }
-        // A peer that is added again keeps its timestamps, so that a replayed initiation is detected.
+        // A peer that is removed and added again keeps its timestamps, so that a replayed initiation is still detected.
         var known: [PublicKey: Timestamps] = [:]
         if update.replacePeers {
             for peer in update.peers { known[peer.publicKey] = self.peer(peer.publicKey).map(Timestamps.init) }
@@ -19,7 +19,7 @@ extension Engine {
         for peer in update.peers { apply(peer, known[peer.publicKey], at: now, wall: wall) }
     }
 
-    /// The newest timestamps that a peer proved and was sent.
+    /// The newest timestamps that a peer proved and that were sent to it.
     private struct Timestamps {
         var received: TAI64N?
         var sent: TAI64N?
@@ -38,7 +38,7 @@ extension Engine {
             return
         }
         if update.updateOnly, !hasPeer(key) { return }
-        // Our own key as a peer is accepted and ignored, as other implementations do.
+        // Accept our own key as a peer and ignore it, as other implementations do.
         guard addPeer(key) else { return }
         if let known, let peer = peer(key) {
             (peer.lastReceivedTimestamp, peer.lastSentTimestamp) = (
@@ -58,7 +58,7 @@ extension Engine {
             case .remove(let prefix): removeAllowedIP(prefix, from: key)
             }
         }
-        // Last, because these may send immediately, and need the endpoint.
+        // Set this last, because it may send immediately and needs the endpoint.
         if let seconds = update.persistentKeepalive {
             setPersistentKeepalive(seconds, of: key, at: now, wall: wall)
         }

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The WireGuard protocol without clock, socket or thread: bytes and time in, bytes and a next deadline out.
+/// The WireGuard protocol without clock, sockets or threads. Its inputs are bytes and times; its outputs are bytes and
+/// the next deadline.
 ///
 /// An engine is one device: a static key, peers, their sessions and allowed IPs. Its owner calls one method for each
-/// event: packets to be sent (``planSend(_:mtu:at:wall:into:)``), datagrams that arrived
-/// (``planOpen(_:endpoints:at:wall:into:)``), time that passed (``deadlineReached(at:wall:)``), changes of
-/// configuration; and sends what ``drain(into:maximumMessages:maximumBytes:mtu:at:wall:)`` gives.
+/// event: packets to send (``planSend(_:mtu:at:wall:into:)``), received datagrams
+/// (``planOpen(_:endpoints:at:wall:into:)``), a passed deadline (``deadlineReached(at:wall:)``), or a change of
+/// configuration. The owner then sends the output of ``drain(into:maximumMessages:maximumBytes:mtu:at:wall:)``.
 ///
-/// Nothing heavy of the data path happens inside these calls: they hand out *plans*, whose sealing and opening is a pure
-/// function that needs no access to the engine. An owner with several threads guards the engine with a lock that it
-/// holds for planning and committing only.
+/// These calls do no expensive work of the data path. They return *plans*, whose packets are sealed and opened by pure
+/// functions without access to the engine. An owner with several threads protects the engine with a lock, and holds it
+/// only for planning and committing.
 ///
 /// Source: Jason A. Donenfeld, "WireGuard: Next Generation Kernel Network Tunnel" (the WireGuard paper).
 public struct Engine: ~Copyable, @unchecked Sendable {
-    // Unchecked: the engine is the only owner of its objects and its type cannot be copied, so it can move between threads;
-    // its owner must provide exclusive access.
+    // Unchecked: the engine is the only owner of its objects and cannot be copied, so it can move between threads. Its
+    // owner must provide exclusive access.
 
     var identity: Identity?
     var peers: ContiguousArray<Peer?> = []
@@ -30,14 +31,14 @@ public struct Engine: ~Copyable, @unchecked Sendable {
     /// The time of the next search for the rate limiter's stale sources.
     var staleSourcesDue = Instant(nanoseconds: .min)
     var outbox = Outbox()
-    /// Peers whose staged packets have a session to go through.
+    /// The peers whose staged packets can be sent now, because they have a session.
     var drainQueue: [Int32] = []
     var stagedBytes = 0
     var stagedPackets = 0
     var random: any RandomNumberGenerator
     /// Created from ``random`` when it is first needed.
     var jitterSource: JitterSource?
-    /// The latest time of any event; time never goes back inside the engine.
+    /// The latest time of any event. Time never decreases inside the engine.
     var latest = Instant(nanoseconds: .min)
 
     /// The bounds that were set at the start.
@@ -65,9 +66,9 @@ public struct Engine: ~Copyable, @unchecked Sendable {
     // destroys them.
     deinit {}
 
-    /// The time of the next call of ``deadlineReached(at:wall:)``, or `nil` while no timer is armed.
+    /// The time of the next call of ``deadlineReached(at:wall:)``, or `nil` if no timer is armed.
     ///
-    /// It may be early (then the call only moves it), never late.
+    /// It may be too early, in which case the call only moves it. It is never late.
     public var nextDeadline: Instant? {
         guard let earliest = timers.earliest else { return nil }
         return Instant(nanoseconds: earliest.deadline)
@@ -76,10 +77,10 @@ public struct Engine: ~Copyable, @unchecked Sendable {
     /// The number of peers.
     public var peerCount: Int { slots.count }
 
-    /// The items that wait inside the engine: packets for a session, and handshake messages to send.
+    /// The numbers of items that wait inside the engine: packets for a session, and handshake messages to send.
     package var queueDepths: (packets: Int, messages: Int) { (stagedPackets, outbox.count) }
 
-    /// Lets time go forward only.
+    /// Returns the time of an event, which never decreases.
     @inline(__always)
     mutating func advance(to now: Instant) -> Instant {
         if now > latest { latest = now }
@@ -97,8 +98,8 @@ public struct Engine: ~Copyable, @unchecked Sendable {
     }
 
     mutating func jitter() -> Int64 {
-        // Called for every batch of a busy session, so it must not cost a system call; an attacker gains nothing from
-        // guessing it.
+        // This is called for every batch of a busy session, so it must not make a system call. An attacker gains
+        // nothing by guessing the value.
         if jitterSource == nil { jitterSource = JitterSource(seed: random.next()) }
         return jitterSource?.next(upTo: TimerConstants.maximumJitter) ?? 0
     }

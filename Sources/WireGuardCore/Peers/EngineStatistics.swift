@@ -5,17 +5,17 @@
 public struct EngineStatistics: Hashable, Sendable {
     /// Datagrams that are not a message of the protocol: unknown type, reserved bits set, wrong length.
     public var malformedDatagrams: UInt64 = 0
-    /// Handshake messages whose mac1 does not fit our key.
+    /// Handshake messages whose mac1 is not valid for our key.
     public var invalidMac1: UInt64 = 0
     /// Handshake messages that were answered with a cookie under load.
     public var cookieRepliesSent: UInt64 = 0
-    /// Cookie replies that brought a cookie.
+    /// Accepted cookie replies.
     public var cookieRepliesAccepted: UInt64 = 0
-    /// Handshake messages with a valid mac2 of a source that sent too many under load.
+    /// Handshake messages with a valid mac2 from a source that sent too many under load.
     public var rateLimited: UInt64 = 0
     /// Handshake messages that are not authentic, replayed, or not from a peer.
     public var rejectedHandshakes: UInt64 = 0
-    /// Initiations within the least gap after the previous one of the peer.
+    /// Initiations that arrived within the minimum gap after the previous one of the same peer.
     public var initiationFloods: UInt64 = 0
     /// Initiations that were sent.
     public var initiationsSent: UInt64 = 0
@@ -23,7 +23,7 @@ public struct EngineStatistics: Hashable, Sendable {
     public var responsesSent: UInt64 = 0
     /// Handshakes that ended in a session, on either side.
     public var handshakesCompleted: UInt64 = 0
-    /// Transport data whose receiver index names no session, or an expired one.
+    /// Transport data whose receiver index belongs to no session, or to an expired one.
     public var unknownSession: UInt64 = 0
     /// Transport data that is not authentic.
     public var authenticationFailures: UInt64 = 0
@@ -33,38 +33,39 @@ public struct EngineStatistics: Hashable, Sendable {
     public var malformedPackets: UInt64 = 0
     /// Authentic packets whose source address is not among the sender's allowed IPs.
     public var disallowedSource: UInt64 = 0
-    /// Outgoing packets that are in no peer's allowed IPs, or no IP packets.
+    /// Outgoing packets that are not IP packets or whose destination is in no peer's allowed IPs.
     public var noRoute: UInt64 = 0
     /// Outgoing packets for a peer without endpoint.
     public var noEndpoint: UInt64 = 0
-    /// Outgoing packets that were dropped while they waited for a session, or instead of that: the sum of the three
-    /// causes that follow.
+    /// Outgoing packets that were dropped before or while they waited for a session: the sum of the next three
+    /// counters.
     public var stagedDropped: UInt64 { stagedOverPeerLimit &+ stagedOverBudget &+ stagedAbandoned }
-    /// Outgoing packets that gave way to newer ones, since as many of their peer waited as may.
+    /// Outgoing packets that were dropped for newer ones, because the peer's limit of waiting packets was reached.
     public var stagedOverPeerLimit: UInt64 = 0
-    /// Outgoing packets that could not wait for a session, because the waiting packets of all peers filled the budget.
+    /// Outgoing packets that could not wait for a session, because the waiting packets of all peers had reached the
+    /// limit.
     public var stagedOverBudget: UInt64 = 0
-    /// Outgoing packets that waited in vain: the handshake was abandoned, or the peer or the device was removed.
+    /// Waiting packets that were dropped because the handshake was abandoned, or the peer or the device was removed.
     public var stagedAbandoned: UInt64 = 0
-    /// Outgoing packets and incoming datagrams while the device was down.
+    /// Outgoing packets and incoming datagrams that were dropped because the device was down.
     public var whileDown: UInt64 = 0
     /// Handshake messages that could not be queued for sending.
     public var outboxDropped: UInt64 = 0
     /// Keepalives that were received.
     public var keepalivesReceived: UInt64 = 0
-    /// Times that an authentic packet moved a peer to another endpoint.
+    /// The number of times that an authentic packet changed a peer's endpoint.
     public var endpointChanges: UInt64 = 0
     /// Packets that were opened and delivered.
     public var packetsReceived: UInt64 = 0
     /// Packets that were sealed, keepalives included.
     public var packetsSent: UInt64 = 0
 
-    /// Nothing counted.
+    /// Creates counters that are all zero.
     public init() {}
 }
 
 extension EngineStatistics {
-    /// The drop causes of an engine: the name in text and JSON, the counter, and a sentence for people.
+    /// The drop causes of an engine: the name in text and JSON, the counter, and a sentence for users.
     package static let dropCauses: [(name: String, counter: any KeyPath<Self, UInt64> & Sendable, summary: String)] = [
         ("no peer", \.noRoute, "Packets to an address that is in no peer's allowed IPs, or that are not IP packets."),
         ("no endpoint", \.noEndpoint, "Packets for a peer whose endpoint is not known."),

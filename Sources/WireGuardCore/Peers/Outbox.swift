@@ -3,7 +3,7 @@
 
 package import NetworkAddresses
 
-/// Handshake messages and cookie replies that wait to be sent: a bounded first-in, first-out queue.
+/// The handshake messages and cookie replies that wait to be sent: a bounded first-in, first-out queue.
 package struct Outbox {
     package struct Entry {
         package var bytes: [UInt8]
@@ -13,7 +13,7 @@ package struct Outbox {
 
     private var entries: [Entry] = []
     private var head = 0
-    /// The number of cookie replies among the messages, which any host can cause.
+    /// The number of cookie replies in the queue. Any host can cause them.
     private(set) var cookieReplies = 0
 
     package init() {}
@@ -34,7 +34,7 @@ package struct Outbox {
         head += 1
         if entry.isCookieReply { cookieReplies -= 1 }
         if head == entries.count {
-            // Keeps the capacity of a quiet queue, but releases that of a burst.
+            // Keep the capacity of a quiet queue, but release that of a burst.
             entries.removeAll(keepingCapacity: entries.capacity <= 64)
             head = 0
         } else if head >= 256 {

@@ -3,10 +3,10 @@
 
 import NetworkAddresses
 
-/// The engine's state of one peer. Only the engine owns and changes it.
+/// The engine's state of one peer. Only the engine accesses it.
 final class Peer {
     let publicKey: PublicKey
-    /// This peer's place in the engine's table; it never changes.
+    /// The peer's index in the engine's table, which never changes.
     let slot: Int32
     var presharedKey: PresharedKey?
     var endpoint: Endpoint?
@@ -18,15 +18,15 @@ final class Peer {
 
     // MARK: Handshake
 
-    /// DH of both static keys, computed when it is first needed.
+    /// The DH of both static keys, computed when it is first needed.
     var staticStatic: Bytes32?
-    /// Whether the public key turned out to be a low-order point, with which no private key gives a secret.
+    /// Whether the public key is a low-order point, with which no private key results in a secret.
     var isLowOrder = false
     var handshake: InitiatorHandshake?
-    /// The start of ``handshake``; undefined while there is none.
+    /// The start time of ``handshake``; undefined if there is none.
     var handshakeBegunAt = Instant(nanoseconds: 0)
     var cookies = CookieJar()
-    /// The newest timestamp that an initiation of this peer proved.
+    /// The newest timestamp in an authentic initiation of this peer.
     var lastReceivedTimestamp: TAI64N?
     /// The newest timestamp that we sent to this peer.
     var lastSentTimestamp: TAI64N?
@@ -38,9 +38,10 @@ final class Peer {
 
     var current: Keypair?
     var previous: Keypair?
-    /// A session that this side answered, until the peer proves by using it that it has the keys.
+    /// A session that this side answered. It becomes the current one when the peer uses it, and so proves that it has
+    /// the keys.
     var next: Keypair?
-    /// Packets that wait for a session; an empty one is a keepalive.
+    /// The packets that wait for a session. An empty packet is a keepalive.
     var staged: [[UInt8]] = []
     var isQueuedForDrain = false
 
@@ -76,7 +77,7 @@ final class Peer {
         min(min(retransmitAt, sendKeepaliveAt), min(min(newHandshakeAt, wipeAt), persistentKeepaliveAt))
     }
 
-    /// The session whose datagrams to us carry `index`.
+    /// The session whose datagrams to us have the receiver index `index`.
     func keypair(withLocalIndex index: UInt32) -> Keypair? {
         if let current, current.keys.localIndex == index { return current }
         if let next, next.keys.localIndex == index { return next }

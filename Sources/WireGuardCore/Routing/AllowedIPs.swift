@@ -3,13 +3,13 @@
 
 package import NetworkAddresses
 
-/// The owner of each network: WireGuard's cryptokey routing table (WireGuard paper, section 2).
+/// WireGuard's cryptokey routing table (WireGuard paper, section 2), which maps each network to a peer.
 ///
-/// A prefix belongs to at most one peer; peers are named by their slot in the caller's table. An address maps to the peer
-/// with the longest prefix that contains it. Both directions use the same table: the destination of an outgoing packet
-/// selects the peer to encrypt for, and the source of an incoming packet must map to the peer that sent it.
+/// A prefix belongs to at most one peer. Peers are identified by their slot in the caller's table. An address maps to
+/// the peer with the longest prefix that contains it. Both directions use the table: the destination of an outgoing
+/// packet selects the peer to encrypt for, and the source of an incoming packet must map to the peer that sent it.
 ///
-/// Lookups allocate nothing and count no references. Changing the table is not safe while another thread reads it.
+/// A lookup neither allocates memory nor counts references. No other thread may read the table while it is changed.
 package struct AllowedIPs: ~Copyable, Sendable {
     private var v4 = AllowedIPsTrie<UInt32>()
     private var v6 = AllowedIPsTrie<UInt128>()
@@ -19,7 +19,7 @@ package struct AllowedIPs: ~Copyable, Sendable {
 
     // MARK: - Change
 
-    /// Sets `prefix` to `peer`; returns the slot that held it before, if another.
+    /// Assigns `prefix` to `peer`; returns the slot of the peer that had it before, if that is another peer.
     @discardableResult
     package mutating func insert(_ prefix: IPPrefix, peer: Int32) -> Int32? {
         switch prefix.address.family {
@@ -28,7 +28,7 @@ package struct AllowedIPs: ~Copyable, Sendable {
         }
     }
 
-    /// Removes the exact entry if it belongs to `peer`; returns whether it did.
+    /// Removes exactly this prefix if it belongs to `peer`; returns whether it did.
     @discardableResult
     package mutating func remove(_ prefix: IPPrefix, peer: Int32) -> Bool {
         switch prefix.address.family {
@@ -45,7 +45,7 @@ package struct AllowedIPs: ~Copyable, Sendable {
 
     // MARK: - Lookup
 
-    /// The peer with the longest prefix that holds `address`.
+    /// The peer with the longest prefix that contains `address`.
     package func lookup(_ address: IPAddress) -> Int32? {
         let peer =
             switch address.family {
@@ -65,26 +65,27 @@ package struct AllowedIPs: ~Copyable, Sendable {
         return peer >= 0 ? peer : nil
     }
 
-    /// The peer of an IPv4 address, first byte most significant; -1 when there is none.
+    /// Returns the peer of an IPv4 address, whose first byte is the most significant; -1 if there is none.
     package func lookup(v4 address: UInt32) -> Int32 {
         v4.lookup(address)
     }
 
-    /// The peer of an IPv6 address given by its halves; -1 when there is none.
+    /// Returns the peer of an IPv6 address, which is given as two halves; -1 if there is none.
     package func lookup(v6High high: UInt64, low: UInt64) -> Int32 {
         v6.lookup(UInt128(high) << 64 | UInt128(low))
     }
 
-    /// The peer of the destination of a raw IP packet, or -1 if there is none or the bytes are not an IP packet.
+    /// Returns the peer for the destination of a raw IP packet, or -1 if there is none or the bytes are not an IP
+    /// packet.
     ///
-    /// Only the version and the room for the fixed header are checked; see ``IPHeader/totalLength(of:)``.
+    /// It checks only the version, and that the fixed header is complete; see ``IPHeader/totalLength(of:)``.
     package func lookupDestination(of packet: UnsafeRawBufferPointer) -> Int32 {
         unsafe lookup(in: packet, v4At: 16, v6At: 24)
     }
 
-    /// The peer of the source of a raw IP packet, or -1 if there is none or the bytes are not an IP packet.
+    /// Returns the peer for the source of a raw IP packet, or -1 if there is none or the bytes are not an IP packet.
     ///
-    /// Only the version and the room for the fixed header are checked; see ``IPHeader/totalLength(of:)``.
+    /// It checks only the version, and that the fixed header is complete; see ``IPHeader/totalLength(of:)``.
     package func lookupSource(of packet: UnsafeRawBufferPointer) -> Int32 {
         unsafe lookup(in: packet, v4At: 12, v6At: 8)
     }
@@ -108,7 +109,7 @@ package struct AllowedIPs: ~Copyable, Sendable {
 
     // MARK: - Contents
 
-    /// Calls `body` with each prefix of a peer: IPv4 before IPv6, each in the order the peer got them.
+    /// Calls `body` with each prefix of a peer: IPv4 before IPv6, and within each family in the order of addition.
     package func forEach(of peer: Int32, _ body: (IPPrefix) -> Void) {
         v4.forEach(of: peer) { bits, length in
             if let prefix = IPPrefix(.v4(bits), length: length) { body(prefix) }
@@ -127,7 +128,7 @@ package struct AllowedIPs: ~Copyable, Sendable {
     /// The number of prefixes.
     package var count: Int { v4.count + v6.count }
 
-    /// The number of trie nodes in use: at most twice the prefixes, less one for each family.
+    /// The number of trie nodes in use: at most twice the number of prefixes, minus one for each family.
     package var nodeCount: Int { v4.nodeCount + v6.nodeCount }
 
     /// The memory the table holds, in bytes.

@@ -7,7 +7,7 @@ extension AllowedIPsTrie {
     /// The directory slot of a key inside the region.
     @inline(__always)
     func slotIndex(_ key: Key) -> Int {
-        // Two shifts, since one by the full width (no directory) would have to be a special case.
+        // Use two shifts: a single shift by the full width, needed without a directory, would be a special case.
         let aligned = (key &<< Key(truncatingIfNeeded: regionLength)) &>> 1
         return Int(truncatingIfNeeded: aligned &>> Key(truncatingIfNeeded: Key.bitWidth &- 1 &- directoryBits))
     }
@@ -16,7 +16,7 @@ extension AllowedIPsTrie {
         length >= regionLength + directoryBits && (bits ^ region).leadingZeroBitCount >= regionLength
     }
 
-    /// The root of the trie that the prefix belongs in; -1 when that trie is empty.
+    /// The root of the trie for a prefix; -1 if that trie is empty.
     func top(for bits: Key, _ length: Int) -> Int32 {
         isBelowSlot(bits, length) ? unsafe slots[slotIndex(bits)].root : mainRoot
     }
@@ -31,7 +31,7 @@ extension AllowedIPsTrie {
 
     // MARK: - Covers
 
-    /// The slots that a prefix of the main trie covers: all, a run, or none.
+    /// The slots that a prefix of the main trie covers: all, a contiguous range, or none.
     private func coveredSlots(_ bits: Key, _ length: Int) -> Range<Int> {
         guard !isBelowSlot(bits, length),
             (bits ^ region).leadingZeroBitCount >= min(length, regionLength)
@@ -41,7 +41,7 @@ extension AllowedIPsTrie {
         return first..<(first + 1 << (regionLength + directoryBits - length))
     }
 
-    /// Enters a new entry of the main trie in the slots where it is the longest.
+    /// Records a new entry of the main trie in the slots in which it is the longest.
     func noteCover(_ entry: Int32) {
         let length = self[entry].length
         for slot in coveredSlots(self[entry].bits, Int(length)) {
@@ -50,7 +50,7 @@ extension AllowedIPsTrie {
         }
     }
 
-    /// Strikes an entry of the main trie, still linked, from the slots; the next longer-standing one takes over.
+    /// Removes an entry of the main trie, which is still linked, from its slots. The next longest entry replaces it.
     func forgetCover(_ entry: Int32) {
         let covered = coveredSlots(self[entry].bits, Int(self[entry].length))
         guard !covered.isEmpty else { return }
@@ -63,9 +63,9 @@ extension AllowedIPsTrie {
 
     // MARK: - Layout
 
-    /// Chooses region and directory size for the present entries and links every entry again.
+    /// Chooses the region and the size of the directory for the present entries, and links every entry again.
     ///
-    /// Entries keep their node, so the peers' lists are unchanged.
+    /// Entries keep their node, so the peers' lists do not change.
     mutating func layOutDirectory() {
         plannedCount = count
         planRegion()
@@ -92,7 +92,7 @@ extension AllowedIPsTrie {
         }
     }
 
-    /// Puts an entry in the place of the branch that has the same prefix.
+    /// Replaces the branch with the same prefix by an entry.
     private mutating func substitute(_ entry: Int32, for branch: Int32) {
         relink(branch, to: entry)
         let children = self[branch].children
@@ -101,8 +101,8 @@ extension AllowedIPsTrie {
         giveBack(branch)
     }
 
-    /// Sets the region to the longest prefix that holds 15 of 16 of a sample of the entries, and the directory's size
-    /// to about one slot per entry inside.
+    /// Sets the region to the longest prefix that contains 15 of 16 entries of a sample, and the size of the directory
+    /// to about one slot per entry inside the region.
     private mutating func planRegion() {
         (region, regionLength, directoryBits) = (0, 0, 0)
         guard count >= Self.directoryThreshold else { return }

@@ -2,7 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 extension AllowedIPsTrie {
-    /// The memory this trie holds, in bytes.
+    /// The memory of this trie, in bytes.
     var byteCount: Int {
         capacity * MemoryLayout<Node>.stride + (1 << directoryBits) * MemoryLayout<Slot>.stride
             + peers.capacity * MemoryLayout<PeerList>.stride
@@ -10,7 +10,7 @@ extension AllowedIPsTrie {
 
     // MARK: - Nodes
 
-    /// An index whose memory is not in use, growing the block when there is none.
+    /// Returns an unused index, and grows the block if there is none.
     mutating func freeIndex() -> Int32 {
         if firstFree >= 0 {
             let index = firstFree
@@ -30,7 +30,7 @@ extension AllowedIPsTrie {
         capacity = newCapacity
     }
 
-    /// Gives all memory back once nothing is left.
+    /// Releases all memory after the last entry was removed.
     mutating func releaseStorage() {
         usedNodes = 0
         firstFree = -1
@@ -56,7 +56,7 @@ extension AllowedIPsTrie {
         }
     }
 
-    /// Puts an entry at the end of its peer's list.
+    /// Appends an entry to its peer's list.
     mutating func appendToPeerList(_ entry: Int32) {
         let peer = Int(self[entry].peer)
         if peer >= peers.count {
@@ -70,7 +70,7 @@ extension AllowedIPsTrie {
         peers[peer].count += 1
     }
 
-    /// Takes an entry out of its peer's list.
+    /// Removes an entry from its peer's list.
     mutating func removeFromPeerList(_ entry: Int32) {
         let node = self[entry]
         let peer = Int(node.peer)

@@ -19,12 +19,13 @@
 struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Copyable, @unchecked Sendable {
     /// An entry (`peer` at least 0) or a branch (`peer` is -1): 32 bytes for IPv4, 48 for IPv6.
     struct Node {
-        /// The next nodes by the first bit after the prefix; first in the layout, since `lookup` indexes it.
+        /// The next nodes, by the first bit after the prefix. They are first in the layout, because `lookup` indexes
+        /// them there.
         var children: (Int32, Int32)
         var parent: Int32
         var peer: Int32
         var bits: Key
-        /// Neighbours in the peer's list; `next` also chains free nodes.
+        /// The neighbours in the peer's list. `next` also links free nodes.
         var previous: Int32
         var next: Int32
         /// Prefix length, or ``freeMark``.
@@ -75,7 +76,7 @@ struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Cop
     var region: Key = 0
     var regionLength = 0
     var mainRoot: Int32 = -1
-    /// The number of entries when the directory was laid out.
+    /// The number of entries when the directory was last laid out.
     var plannedCount = 0
 
     var peers: [PeerList] = []
@@ -92,7 +93,7 @@ struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Cop
         unsafe slots.deallocate()
     }
 
-    /// The node at an index that this trie handed out.
+    /// The node at an index that this trie created.
     subscript(node: Int32) -> Node {
         @inline(__always) get { unsafe nodes[Int(node)] }
         @inline(__always) nonmutating set { unsafe nodes[Int(node)] = newValue }
@@ -100,7 +101,7 @@ struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Cop
 
     // MARK: - Lookup
 
-    /// The peer with the longest prefix of `key`; -1 when there is none.
+    /// Returns the peer with the longest prefix of `key`; -1 if there is none.
     @inline(__always)
     func lookup(_ key: Key) -> Int32 {
         guard (key ^ region).leadingZeroBitCount >= regionLength else { return walk(from: mainRoot, key, nothing: -1) }
@@ -121,7 +122,7 @@ struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Cop
             if difference.leadingZeroBitCount < length { break }
             let peer = unsafe node.pointee.peer
             best = peer >= 0 ? peer : best
-            // A full-length node has no children, so the masked shift may pick either.
+            // A node of full length has no children, so the masked shift may select either.
             let side = Int(truncatingIfNeeded: key &>> Key(truncatingIfNeeded: Key.bitWidth &- 1 &- length)) & 1
             index = unsafe UnsafeRawPointer(node).load(fromByteOffset: side &* 4, as: Int32.self)
         }
@@ -152,7 +153,7 @@ struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Cop
         return -1
     }
 
-    /// The peer that has exactly this prefix; -1 when none has.
+    /// Returns the peer that has exactly this prefix; -1 if none has.
     func owner(of bits: Key, length: Int) -> Int32 {
         let node = exactNode(bits, length)
         return node < 0 ? -1 : self[node].peer
@@ -160,7 +161,7 @@ struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Cop
 
     // MARK: - Change
 
-    /// Gives the prefix to `peer`; returns the other peer that held it, if any.
+    /// Assigns the prefix to `peer`; returns the other peer that had it, if any.
     mutating func insert(_ bits: Key, length: Int, peer: Int32) -> Int32? {
         precondition(peer >= 0, "a peer slot is never negative")
         let fresh = takeNode(Node(bits: bits, length: length))
@@ -180,7 +181,7 @@ struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Cop
         return nil
     }
 
-    /// Removes the prefix if `peer` holds it; returns whether it did.
+    /// Removes the prefix if `peer` has it; returns whether it did.
     mutating func remove(_ bits: Key, length: Int, peer: Int32) -> Bool {
         let node = exactNode(bits, length)
         guard node >= 0, peer >= 0, self[node].peer == peer else { return false }
@@ -189,7 +190,7 @@ struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Cop
         return true
     }
 
-    /// Removes everything that `peer` holds.
+    /// Removes all prefixes of `peer`.
     mutating func removeAll(of peer: Int32) {
         guard peer >= 0, Int(peer) < peers.count, peers[Int(peer)].head >= 0 else { return }
         while Int(peer) < peers.count, peers[Int(peer)].head >= 0 {
@@ -207,7 +208,7 @@ struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Cop
         if children.0 < 0 || children.1 < 0 { collapse(node) }
     }
 
-    /// Takes a node with at most one child out, and its parent too if that leaves a branch with one child.
+    /// Removes a node with at most one child, and also its parent if that would become a branch with one child.
     private mutating func collapse(_ node: Int32) {
         let (children, parent) = (self[node].children, self[node].parent)
         let child = children.0 >= 0 ? children.0 : children.1
@@ -257,7 +258,7 @@ struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Cop
         return fresh
     }
 
-    /// Makes `child` the child of `parent` on the side that its bits say.
+    /// Makes `child` the child of `parent` on the side that its bits determine.
     func adopt(_ child: Int32, by parent: Int32) {
         if Self.side(of: self[child].bits, after: Int(self[parent].length)) == 0 {
             self[parent].children.0 = child
@@ -267,7 +268,7 @@ struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Cop
         self[child].parent = parent
     }
 
-    /// Redirects the link to `node` to `replacement` (-1: none).
+    /// Replaces the link to `node` by one to `replacement`; -1 for none.
     mutating func relink(_ node: Int32, to replacement: Int32) {
         let parent = self[node].parent
         if parent < 0 {

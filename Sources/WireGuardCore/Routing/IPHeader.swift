@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The few facts about a raw IP packet that a tunnel needs.
+/// The fields of a raw IP packet that a tunnel needs.
 package enum IPHeader {
     /// The length of an IPv4 header without options (RFC 791).
     package static let minimumLengthV4 = 20
     /// The length of the fixed IPv6 header (RFC 8200).
     package static let lengthV6 = 40
 
-    /// The length in bytes in the IP header, without padding after it.
+    /// Returns the length of the packet in bytes according to its IP header, without padding after it.
     ///
-    /// `nil` unless `packet` starts with a well-formed packet: version 4 with a header of at least five words and a total
-    /// length that contains the header and is available; or version 6 with the whole payload available.
+    /// Returns `nil` unless `packet` starts with a well-formed packet. For version 4 the header must have at least five
+    /// words, and the total length must contain the header and be available. For version 6 the whole payload must be
+    /// available.
     package static func totalLength(of packet: UnsafeRawBufferPointer) -> Int? {
         guard packet.count >= minimumLengthV4 else { return nil }
         let first = unsafe packet[0]

@@ -3,15 +3,16 @@
 
 public import NetworkAddresses
 
-/// Messages that the engine sends by itself: handshakes, cookie replies, keepalives, and packets that waited for a session.
+/// The messages that the engine itself sends: handshakes, cookie replies, keepalives, and packets that waited for a
+/// session.
 extension Engine {
-    /// Whether ``drain(into:maximumMessages:maximumBytes:mtu:at:wall:)`` has something to give.
+    /// Whether ``drain(into:maximumMessages:maximumBytes:mtu:at:wall:)`` would return anything.
     public var hasPending: Bool { !outbox.isEmpty || !drainQueue.isEmpty }
 
     /// Moves the waiting items into `plan`: finished messages, and packets with their reserved counters.
     ///
-    /// The plan is emptied first. It gets at most `maximumMessages` messages and, unless a single one is larger,
-    /// `maximumBytes` bytes; the rest waits for the next call.
+    /// The plan is emptied first. It then gets at most `maximumMessages` messages and at most `maximumBytes` bytes,
+    /// unless a single message is larger. The rest waits for the next call.
     public mutating func drain(
         into plan: DrainPlan, maximumMessages: Int, maximumBytes: Int, mtu: Int, at now: Instant, wall: WallTime
     ) {
@@ -31,7 +32,7 @@ extension Engine {
                 continue
             }
             guard let keypair = peer.current, keypair.isUsable(at: now), let endpoint = peer.endpoint else {
-                // The session went while the packets waited for their turn.
+                // The session ended while the packets waited.
                 peer.isQueuedForDrain = false
                 served += 1
                 flushStaged(of: peer, at: now, wall: wall)
@@ -79,8 +80,8 @@ extension Engine {
     }
 }
 
-/// The engine's own messages: finished ones, and packets that ``write(into:capacity:emit:)`` seals, which needs only the plan
-/// and may run on any thread.
+/// The engine's own messages: complete ones, and packets that ``write(into:capacity:emit:)`` seals. Sealing needs only
+/// the plan and may run on any thread.
 public final class DrainPlan {
     struct Packet {
         let bytes: [UInt8]
@@ -100,7 +101,7 @@ public final class DrainPlan {
     /// The number of datagrams.
     public var count: Int { messages.count + packets.count }
 
-    /// Whether there are packets that waited, besides finished messages.
+    /// Whether the plan has packets that waited for a session, in addition to complete messages.
     public var hasPackets: Bool { !packets.isEmpty }
 
     func reset(mtu: Int) {

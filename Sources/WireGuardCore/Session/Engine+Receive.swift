@@ -3,7 +3,7 @@
 
 public import NetworkAddresses
 
-/// Incoming datagrams: find the session, let the plan open them, then commit what proved authentic.
+/// Handles incoming datagrams: finds the session, lets the plan open them, and commits the authentic ones.
 extension Engine {
     /// Plans the opening of a batch of datagrams. Handshake messages are handled immediately.
     /// - Parameters:
@@ -24,10 +24,11 @@ extension Engine {
         } while position < datagrams.count
     }
 
-    /// Like ``planOpen(_:endpoints:at:wall:into:)``, up to the work of ``TimerConstants/handshakeWorkPerPiece``: an owner
-    /// that shares the engine releases it between the calls, and sends the answers.
-    /// - Parameter start: Zero first; then the result of the call before.
-    /// - Returns: The position after the last handled datagram; at least their number when all are handled.
+    /// Like ``planOpen(_:endpoints:at:wall:into:)``, but stops after the work of
+    /// ``TimerConstants/handshakeWorkPerPiece``. An owner that shares the engine releases it between the calls, and
+    /// sends the answers.
+    /// - Parameter start: 0 at first; then the result of the previous call.
+    /// - Returns: The position after the last handled datagram; at least their number if all are handled.
     @unsafe
     package mutating func planOpen(
         _ datagrams: UnsafeBufferPointer<PacketView>, from start: Int, endpoints: (Int) -> Endpoint, at now: Instant,
@@ -68,8 +69,9 @@ extension Engine {
         return max(position, datagrams.count)
     }
 
-    /// Plans data for one session: the datagram at `start`, and those right behind it with the same receiver index.
-    /// - Returns: the position behind the run.
+    /// Plans transport data for one session: the datagram at `start`, and those directly after it with the same
+    /// receiver index.
+    /// - Returns: The position after these datagrams.
     @inline(__always)
     private mutating func planRun(
         at start: Int, of count: Int, _ datagrams: UnsafeBufferPointer<PacketView>, at now: Instant,
@@ -82,7 +84,7 @@ extension Engine {
         repeat {
             let base = unsafe UnsafeRawPointer(datagrams[position].base)
             if let keypair {
-                // This is cheap compared with decrypting, and avoids it for repeated datagrams.
+                // This is cheap compared with decryption, and avoids it for replayed datagrams.
                 let isNew = unsafe keypair.replay.mayAccept(base.loadLittleEndian64(at: Message.Data.counter))
                 unsafe plan.lengths[position] = isNew ? 0 : ReceivePlan.skipped
                 if !isNew { replayed &+= 1 }
@@ -139,7 +141,7 @@ extension Engine {
         endpoints: (Int) -> Endpoint, at now: Instant, wall: WallTime
     ) {
         let keypair = run.keypair
-        // The session may have been removed while no lock was held.
+        // The session may have been removed while the lock was not held.
         let peer = peer(at: keypair.peer)
         var newest = -1
         var bytes = 0
@@ -186,7 +188,7 @@ extension Engine {
         guard newest >= 0, let peer else { return }
         if keypair === peer.next {
             promoteNext(of: peer)
-            // Our own open handshake is obsolete, and a delayed response must not revive it later.
+            // Our own handshake in progress is obsolete, and a delayed response must not revive it.
             endHandshake(of: peer)
             handshakeCompleted(with: peer, wall: wall)
             statistics.handshakesCompleted += 1

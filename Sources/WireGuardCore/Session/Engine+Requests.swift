@@ -3,11 +3,12 @@
 
 public import NetworkAddresses
 
-/// Requests of the owner, without a packet from the interface.
+/// Requests of the owner that are not caused by a packet from the interface.
 extension Engine {
-    /// Starts a handshake with a peer, regardless of its session; the present session continues until there is a new one.
+    /// Starts a handshake with a peer even if it has a session. The present session continues until the new one exists.
     ///
-    /// A handshake within 5 s of the previous one is delayed until then. Without an endpoint nothing happens.
+    /// If the previous handshake is less than 5 s ago, the new one is delayed accordingly. Without an endpoint nothing
+    /// happens.
     public mutating func requestHandshake(with publicKey: PublicKey, at now: Instant, wall: WallTime) {
         guard isUp, let peer = peer(publicKey) else { return }
         let now = advance(to: now)
@@ -31,9 +32,9 @@ extension Engine {
         return true
     }
 
-    /// Queues an IP packet of the owner's own for the peer whose allowed IPs have `destination`, as if it had come from the
-    /// interface.
-    /// - Returns: false if no peer has the destination, or the engine is down.
+    /// Queues an IP packet of the owner for the peer whose allowed IPs contain `destination`, as if the packet had come
+    /// from the interface.
+    /// - Returns: `false` if no peer has the destination, or the engine is down.
     public mutating func submit(_ packet: [UInt8], to destination: IPAddress, at now: Instant, wall: WallTime) -> Bool {
         guard isUp, let slot = allowedIPs.lookup(destination), let peer = peer(at: slot) else { return false }
         let now = advance(to: now)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Outgoing packets: find the peer, take counters, leave the rest to the plan.
+/// Handles outgoing packets: finds the peer and reserves counters. The plan does the rest.
 extension Engine {
     /// Plans the sending of a batch of IP packets. Packets without a session wait until there is one.
     /// - Parameters:
@@ -25,7 +25,7 @@ extension Engine {
         for index in 0..<packets.count {
             let view = unsafe packets[index]
             guard unsafe view.count > 0 else {
-                // A consumed packet: nothing to send, nothing to count.
+                // An empty view is a packet that was already handled: send and count nothing.
                 unsafe finishRun(packets, runStart..<index, runSlot, at: now, wall: wall, plan)
                 runSlot = -1
                 runStart = index
@@ -53,7 +53,7 @@ extension Engine {
             return
         }
         var reserved = 0
-        // Packets that wait go first, so that a flow stays in order.
+        // Waiting packets must be sent first, to keep the order of a flow.
         if peer.staged.isEmpty, let keypair = peer.current, keypair.isUsable(at: now) {
             let (first, count) = keypair.reserve(range.count)
             reserved = count

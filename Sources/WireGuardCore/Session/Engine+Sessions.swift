@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Sessions of a peer: how they replace each other, and how they go.
+/// The creation, replacement and end of a peer's sessions.
 extension Engine {
-    /// Makes a session of a finished handshake (WireGuard paper, section 5.4.5) and takes over its local index.
+    /// Creates a session from a completed handshake (WireGuard paper, section 5.4.5). The session keeps the handshake's
+    /// local index.
     mutating func beginSession(
         with peer: Peer, _ result: consuming HandshakeResult, localIndex: UInt32, isInitiator: Bool, at now: Instant
     ) {
@@ -13,7 +14,7 @@ extension Engine {
         result.wipe()
         let keypair = Keypair(keys: keys, isInitiator: isInitiator, createdAt: now, peer: peer.slot)
         if isInitiator {
-            // The peer has proven that it has these keys, so they are used immediately.
+            // The peer has proved that it has these keys, so they are used immediately.
             if let next = peer.next {
                 retire(peer.previous)
                 retire(peer.current)
@@ -25,7 +26,7 @@ extension Engine {
             }
             peer.current = keypair
         } else {
-            // The peer may not have our response yet: nothing is sent under these keys until it uses them.
+            // The peer may not have our response yet, so nothing is sent under these keys until the peer uses them.
             retire(peer.next)
             peer.next = keypair
             retire(peer.previous)
@@ -34,7 +35,7 @@ extension Engine {
         sessionDerived(of: peer, at: now)
     }
 
-    /// The peer used the session that we answered: it becomes the current one.
+    /// Makes the session that we answered the current one, because the peer has used it.
     mutating func promoteNext(of peer: Peer) {
         guard let next = peer.next else { return }
         retire(peer.previous)
@@ -43,10 +44,10 @@ extension Engine {
         peer.next = nil
     }
 
-    /// The peer uses the session that this side calls the previous one: after crossing initiations, each side would continue
-    /// to send on the one that it started, and each renewal would retire the other's.
+    /// Handles a peer that uses the session which is the previous one here. After crossing initiations each side would
+    /// continue to send in the session that it started, and each renewal would retire the other side's session.
     ///
-    /// Both sessions are proven, so the side with the greater key uses the one that its peer started.
+    /// Both sessions are proven, so the side with the greater key switches to the session that its peer started.
     func settleCrossedSessions(of peer: Peer) {
         guard let current = peer.current, let previous = peer.previous, let identity,
             current.isInitiator, !previous.isInitiator,
@@ -63,7 +64,7 @@ extension Engine {
         keypair.peer = -1
     }
 
-    /// Forgets the keys of all sessions of a peer.
+    /// Wipes the keys of all sessions of a peer.
     mutating func wipeSessions(of peer: Peer) {
         retire(peer.current)
         retire(peer.previous)
@@ -73,14 +74,14 @@ extension Engine {
         peer.next = nil
     }
 
-    /// Discards the handshake that this side started; a response to it is too late from now on.
+    /// Discards the handshake that this side started. A later response to it is ignored.
     mutating func endHandshake(of peer: Peer) {
         guard let handshake = peer.handshake else { return }
         _ = indices.remove(handshake.localIndex)
         peer.handshake = nil
     }
 
-    /// Stops all activity with a peer; its configuration and its timestamps stay.
+    /// Ends all activity with a peer. Its configuration and its timestamps stay.
     mutating func reset(_ peer: Peer) {
         wipeSessions(of: peer)
         endHandshake(of: peer)
@@ -97,11 +98,11 @@ extension Engine {
         timers.remove(peer.slot)
     }
 
-    // MARK: Packets that wait
+    // MARK: Waiting packets
 
-    /// Keeps a packet until there is a session; the oldest of the peer gives way.
+    /// Stores a packet until there is a session. If the peer's limit is reached, its oldest packet is dropped.
     mutating func stage(_ packet: [UInt8], for peer: Peer) {
-        // A keepalive only matters when nothing else would be sent.
+        // A keepalive is needed only if nothing else would be sent.
         if packet.isEmpty, !peer.staged.isEmpty { return }
         let oldest = peer.staged.count >= limits.stagedPacketsPerPeer ? peer.staged.first : nil
         let (freedBytes, freedPackets) = oldest.map { ($0.count, $0.isEmpty ? 0 : 1) } ?? (0, 0)
@@ -109,8 +110,8 @@ extension Engine {
             packet.isEmpty || stagedPackets - freedPackets < limits.stagedPackets
         else {
             statistics.stagedOverBudget += 1
-            // Packets of other peers fill the budget. A keepalive, which needs none of it, waits in the packet's place, so
-            // that later packets have a session.
+            // Packets of other peers use the whole limit. Queue a keepalive, which does not count, in place of the
+            // packet, so that later packets have a session.
             if peer.staged.isEmpty { peer.staged.append([]) }
             return
         }
@@ -124,7 +125,7 @@ extension Engine {
         peer.staged.append(packet)
     }
 
-    /// Returns a waiting packet's share of the budget.
+    /// Releases the part of the limits that a waiting packet used.
     mutating func unstage(_ packet: [UInt8]) {
         guard !packet.isEmpty else { return }
         stagedBytes -= packet.count
@@ -141,7 +142,7 @@ extension Engine {
 
     /// Sends staged packets in the current session, or starts a handshake if there is none.
     mutating func flushStaged(of peer: Peer, at now: Instant, wall: WallTime) {
-        // Without endpoint they stay until there is one, and something to send or a timer brings them up again.
+        // Without an endpoint the packets wait until there is one. A new packet or a timer then calls this again.
         guard !peer.staged.isEmpty, peer.endpoint != nil else { return }
         if let current = peer.current, current.canSend(at: now) {
             guard !peer.isQueuedForDrain else { return }

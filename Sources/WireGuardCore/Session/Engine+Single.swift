@@ -3,7 +3,7 @@
 
 public import NetworkAddresses
 
-/// Single packets and datagrams: for tests, simulators, and owners that need simplicity more than speed.
+/// Functions for single packets and datagrams: for tests, simulators, and owners that prefer simplicity to speed.
 extension Engine {
     /// Sends one IP packet.
     /// - Parameters:
@@ -15,7 +15,7 @@ extension Engine {
     public mutating func send(_ packet: [UInt8], mtu: Int = 1420, at now: Instant, wall: WallTime) -> [OutgoingDatagram]
     {
         var result: [OutgoingDatagram] = []
-        // Room behind the packet for its padding.
+        // Reserve space for padding after the packet.
         var bytes = packet + [UInt8](repeating: 0, count: 16)
         let plan = SendPlan()
         let capacity = SendPlan.maximumDatagramByteCount(forPacket: packet.count)
@@ -63,13 +63,13 @@ extension Engine {
         }
     }
 
-    /// Everything that waits to be sent: handshakes, keepalives, and packets that waited for a session.
+    /// Returns everything that waits to be sent: handshakes, keepalives, and packets that waited for a session.
     public mutating func drainAll(mtu: Int = 1420, at now: Instant, wall: WallTime) -> [OutgoingDatagram] {
         var result: [OutgoingDatagram] = []
         let plan = DrainPlan()
         while hasPending {
             drain(into: plan, maximumMessages: 64, maximumBytes: 65_536, mtu: mtu, at: now, wall: wall)
-            // An empty plan can still have begun handshakes: then it is the next one that has them.
+            // A call with an empty plan may have started handshakes. The next call then returns them.
             guard plan.count > 0 || !outbox.isEmpty else { break }
             let capacity = 65_536 + SendPlan.maximumDatagramByteCount(forPacket: 65_535)
             unsafe withUnsafeTemporaryAllocation(byteCount: capacity, alignment: 16) { out in
@@ -86,7 +86,7 @@ extension Engine {
     }
 }
 
-/// A datagram that an engine wants sent.
+/// A datagram that an engine sends.
 public struct OutgoingDatagram: Hashable, Sendable {
     /// The UDP payload.
     public var bytes: [UInt8]

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// A map from receiver indices, the random 32-bit names of sessions and handshakes on the wire, to values.
+/// A map from receiver indices to values. Receiver indices are the random 32-bit identifiers of sessions and handshakes
+/// in messages.
 ///
-/// The table draws the indices itself, so they are uniform and are their own hash: slot numbers are their low bits, with
-/// linear probing and deletion by shifting back. A lookup of an index that a stranger chose costs at most the table's longest
-/// run, which no sender can influence. Zero is never drawn; it marks empty slots.
+/// The table draws the indices itself. They are uniformly distributed, so they are their own hash: the low bits are the
+/// slot number, with linear probing and backward-shift deletion. A lookup of an index that an unknown host chose costs
+/// at most the longest run of used slots, which no sender can influence. Zero is never drawn, because it marks empty
+/// slots.
 @safe
 package struct IndexTable<Value>: ~Copyable {
     private struct Slot {
@@ -44,7 +46,7 @@ package struct IndexTable<Value>: ~Copyable {
         return slot < 0 ? nil : unsafe slots[slot].value
     }
 
-    /// The slot of an index; -1 when it is not in use.
+    /// Returns the slot of an index; -1 if the index is not in use.
     @inline(__always)
     private func find(_ index: UInt32) -> Int {
         guard index != 0 else { return -1 }
@@ -75,7 +77,7 @@ package struct IndexTable<Value>: ~Copyable {
         return index
     }
 
-    /// Stores `value` under an index that ``freeIndex(using:)`` gave. Only drawn indices keep probing short.
+    /// Stores `value` under an index from ``freeIndex(using:)``. Only drawn indices keep the probe sequences short.
     package mutating func insert(_ value: Value, at index: UInt32) {
         precondition(index != 0 && find(index) < 0, "the index is in use")
         if (count + 1) * 2 > capacity { resize(to: capacity * 2) }
@@ -95,7 +97,7 @@ package struct IndexTable<Value>: ~Copyable {
             next = (next &+ 1) & mask
             let candidate = unsafe slots[Int(next)].index
             guard candidate != 0 else { break }
-            // It may fill the hole only if its own first choice does not lie after the hole.
+            // An entry may fill the hole only if its preferred slot is not after the hole.
             let displacement = (next &- candidate) & mask
             guard displacement >= (next &- hole) & mask else { continue }
             unsafe slots[Int(hole)] = slots[Int(next)]
@@ -115,7 +117,7 @@ package struct IndexTable<Value>: ~Copyable {
         return unsafe slots
     }
 
-    /// Writes to the first empty slot from the index's own onwards.
+    /// Stores an entry in the first empty slot from its preferred one on.
     private mutating func place(_ entry: Slot) {
         var slot = entry.index & mask
         while unsafe slots[Int(slot)].index != 0 { slot = (slot &+ 1) & mask }

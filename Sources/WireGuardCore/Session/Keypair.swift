@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The keys of one session, which any thread may use: sealing and opening are pure functions of key, counter and bytes.
+/// The keys of one session. Any thread may use them, because sealing and opening are pure functions of key, counter and
+/// bytes.
 package final class SessionKeys: Sendable {
     /// Seals packets to the peer.
     package let sealing: TransportCipher
     /// Opens datagrams from the peer.
     package let opening: TransportCipher
-    /// The receiver index of datagrams to us.
+    /// The receiver index of datagrams to this device.
     package let localIndex: UInt32
-    /// The receiver index of datagrams that go to the peer.
+    /// The receiver index of datagrams to the peer.
     package let remoteIndex: UInt32
 
     package init(sendKey: Bytes32, receiveKey: Bytes32, localIndex: UInt32, remoteIndex: UInt32) {
@@ -20,13 +21,13 @@ package final class SessionKeys: Sendable {
     }
 }
 
-/// One session of a peer: its keys, and the state that the engine alone touches.
+/// A session of a peer: its keys, and the state that only the engine accesses.
 final class Keypair {
     let keys: SessionKeys
-    /// Whether this side sent the initiation; only that side renews the session by its age.
+    /// Whether this side sent the initiation. Only that side renews a session because of its age.
     let isInitiator: Bool
     let createdAt: Instant
-    /// The peer that this session is with; -1 once the session is retired.
+    /// The slot of the session's peer; -1 after the session is retired.
     var peer: Int32
     /// The counter of the next packet to be sent.
     var sendCounter: UInt64 = 0
@@ -39,17 +40,17 @@ final class Keypair {
         self.peer = peer
     }
 
-    /// Whether packets may still be sent and received under these keys (WireGuard paper, section 6.2).
+    /// Whether the keys may still be used to send and receive (WireGuard paper, section 6.2).
     func isUsable(at now: Instant) -> Bool {
         now.nanoseconds &- createdAt.nanoseconds < TimerConstants.rejectAfterTime
     }
 
-    /// Whether packets may still be sent: by age, and by counters left.
+    /// Whether packets may still be sent, according to the age and the remaining counters.
     func canSend(at now: Instant) -> Bool {
         isUsable(at: now) && sendCounter < ReplayWindow.rejectAfterMessages
     }
 
-    /// Takes up to `wanted` counters in one step; fewer, or none, where the session's packets run out.
+    /// Reserves up to `wanted` consecutive counters; fewer, or none, if the session's counters are used up.
     func reserve(_ wanted: Int) -> (first: UInt64, count: Int) {
         let first = sendCounter
         guard first < ReplayWindow.rejectAfterMessages else { return (first, 0) }
@@ -59,7 +60,7 @@ final class Keypair {
         return (first, count)
     }
 
-    /// Ends sending in the session; datagrams from the peer are accepted until it is replaced.
+    /// Ends sending in the session. Datagrams from the peer are still accepted until the session is replaced.
     func expireForSending() {
         sendCounter = ReplayWindow.rejectAfterMessages
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// A packet or datagram that lies in memory which its owner keeps while it is worked on.
+/// A packet or datagram in memory that its owner keeps valid while it is processed.
 @unsafe
 public struct PacketView {
     /// The first byte.

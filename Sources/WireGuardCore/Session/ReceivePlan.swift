@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The state of a received batch of datagrams: the session of each, then the packet inside.
+/// The state of a batch of received datagrams: first their sessions, then the packets inside.
 ///
-/// The engine fills a plan, ``open(_:)`` decrypts on any thread, and the engine commits the result. One plan is reused for
-/// each batch, and allocates nothing after it has reached its size.
+/// The engine fills a plan, ``open(_:)`` decrypts on any thread, and the engine commits the result. A plan is reused
+/// for each batch, and allocates no memory once it has reached its size.
 @safe
 public final class ReceivePlan {
     struct Run {
@@ -13,7 +13,7 @@ public final class ReceivePlan {
         var datagrams: Range<Int>
     }
 
-    /// The state of one datagram: -1 for not ours to open, otherwise the plaintext's length.
+    /// The state of a datagram: -1 if it must not be opened, otherwise the length of the plaintext.
     typealias Length = Int32
     static let skipped: Length = -1
 
@@ -21,7 +21,7 @@ public final class ReceivePlan {
     let capacity: Int
     let lengths: UnsafeMutablePointer<Length>
     var count = 0
-    /// When the last piece of the batch was begun, and its work in handshakes.
+    /// The start time of the last piece of the batch, and the number of handshakes in it.
     var piece = (begun: Instant(nanoseconds: 0), handshakes: 0)
 
     /// A plan for batches of at most `capacity` datagrams.
@@ -34,11 +34,11 @@ public final class ReceivePlan {
 
     deinit { unsafe lengths.deallocate() }
 
-    /// Where the packet inside a datagram begins, counted from the datagram's first byte.
+    /// The offset of the packet inside a datagram.
     public static let packetOffset = Message.dataHeaderByteCount
 
-    /// The bytes of the IP packet inside datagram `index`, after the engine has committed the plan; zero when there is
-    /// nothing to deliver.
+    /// Returns the length of the IP packet inside datagram `index`, after the engine has committed the plan; 0 if there
+    /// is nothing to deliver.
     public func packetByteCount(at index: Int) -> Int {
         guard index >= 0, index < count else { return 0 }
         return unsafe max(Int(lengths[index]), 0)
@@ -52,8 +52,8 @@ public final class ReceivePlan {
         self.count = count
     }
 
-    /// Decrypts in place the datagrams that the engine found a session for.
-    /// - Parameter datagrams: the views that the plan was made for.
+    /// Decrypts, in place, the datagrams with a session.
+    /// - Parameter datagrams: The views for which the plan was made.
     @unsafe
     public func open(_ datagrams: UnsafeBufferPointer<PacketView>) {
         for run in runs {

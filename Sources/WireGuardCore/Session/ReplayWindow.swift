@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The counters of a receiving key that were seen: a sliding window as in RFC 6479.
+/// The set of received counters of a key: a sliding window as in RFC 6479.
 ///
-/// A ring of 128 words of 64 bits holds 8192 counters; one word is always being filled, so a counter passes if it is new and
-/// at most ``size`` behind the highest. Sliding forward clears whole words and shifts nothing.
+/// A ring of 128 words of 64 bits holds 8192 counters. One word is always being filled, so a counter is accepted if it
+/// is new and at most ``size`` behind the highest. Sliding forward clears whole words and shifts nothing.
 @safe
 package struct ReplayWindow: ~Copyable, @unchecked Sendable {
     /// The largest distance behind the highest counter: 8128.
     package static let size: UInt64 = (wordCount - 1) * 64
-    /// The first counter that no key may be used with (WireGuard paper, section 6.1): 2^64 - 2^13 - 1.
+    /// The first counter that must not be used with a key (WireGuard paper, section 6.1): 2^64 - 2^13 - 1.
     package static let rejectAfterMessages: UInt64 = .max - (1 << 13)
 
     private static let wordCount: UInt64 = 128
 
     private let words: UnsafeMutablePointer<UInt64>
-    /// The highest counter accepted, or zero.
+    /// The highest accepted counter, or 0.
     private var highest: UInt64 = 0
 
-    /// A window that has seen nothing; allocates its 1 KiB.
+    /// Creates an empty window and allocates its 1 KiB.
     package init() {
         unsafe words = .allocate(capacity: Int(Self.wordCount))
         unsafe words.initialize(repeating: 0, count: Int(Self.wordCount))
@@ -28,7 +28,7 @@ package struct ReplayWindow: ~Copyable, @unchecked Sendable {
         unsafe words.deallocate()
     }
 
-    /// Whether `counter` is new, as far as is known: the cheap check before decryption.
+    /// Whether `counter` seems new. This is the cheap check before decryption.
     @inline(__always)
     package func mayAccept(_ counter: UInt64) -> Bool {
         guard counter < Self.rejectAfterMessages else { return false }
@@ -37,12 +37,12 @@ package struct ReplayWindow: ~Copyable, @unchecked Sendable {
         return unsafe words[Self.wordIndex(counter)] & Self.bit(counter) == 0
     }
 
-    /// Marks `counter` as seen, once its packet has been authenticated. False, with nothing changed, when it was seen
-    /// before, is too old or is beyond the limit: the packet must then be dropped.
+    /// Records `counter` after its packet was authenticated. Returns `false` without a change if the counter was
+    /// received before, is too old or exceeds the limit; the packet must then be dropped.
     package mutating func accept(_ counter: UInt64) -> Bool {
         guard mayAccept(counter) else { return false }
         if counter > highest {
-            // Never more than the whole ring, however far the jump.
+            // Clear at most the whole ring, however large the step.
             let passed = min(counter >> 6 &- highest >> 6, Self.wordCount)
             var word = highest >> 6
             for _ in 0..<passed {

@@ -5,8 +5,8 @@ public import NetworkAddresses
 
 /// The state of a batch of outgoing packets: the packets to send, their keys and counters, and their destinations.
 ///
-/// The engine fills a plan; ``seal(_:into:capacity:emit:)`` then needs only the plan and may run on any thread. One plan is
-/// reused for each batch, and allocates nothing after it has reached its size.
+/// The engine fills a plan. ``seal(_:into:capacity:emit:)`` then needs only the plan and may run on any thread. A plan
+/// is reused for each batch, and allocates no memory once it has reached its size.
 public final class SendPlan {
     struct Run {
         let keys: SessionKeys
@@ -27,10 +27,10 @@ public final class SendPlan {
     /// Whether nothing is sent.
     public var isEmpty: Bool { runs.isEmpty }
 
-    /// The most bytes that are written behind a packet while it is being sealed.
+    /// The maximum number of bytes that sealing temporarily writes after a packet.
     public static let mostPadding = 15
 
-    /// The most bytes that the datagram of a packet of `count` bytes takes.
+    /// Returns the maximum size of the datagram for a packet of `count` bytes.
     public static func maximumDatagramByteCount(forPacket count: Int) -> Int {
         count + mostPadding + Message.minimumDataByteCount
     }
@@ -40,10 +40,10 @@ public final class SendPlan {
         self.mtu = mtu
     }
 
-    /// Seals the planned packets of `packets`, one datagram after the other, from `out` on. Then the plan is empty.
+    /// Seals the planned packets of `packets`, writes the datagrams consecutively from `out` on, and empties the plan.
     ///
-    /// The packets' own bytes are unchanged. Padding is written after a packet while it is sealed, so ``mostPadding`` bytes
-    /// after each must be writable; they are restored.
+    /// The bytes of the packets do not change. While a packet is sealed, padding is written after it, so
+    /// ``mostPadding`` bytes after each packet must be writable; they are restored.
     /// - Parameters:
     ///   - packets: The views of the plan.
     ///   - out: The output buffer; it must not overlap any packet.
@@ -54,7 +54,7 @@ public final class SendPlan {
         _ packets: UnsafeBufferPointer<PacketView>, into out: UnsafeMutableRawPointer, capacity: Int,
         emit: (_ offset: Int, _ byteCount: Int, _ endpoint: Endpoint) -> Void
     ) {
-        // No packet is sealed twice under one counter, and no plan keeps a key that the engine wipes meanwhile.
+        // A packet must not be sealed twice with one counter, and a plan must not retain a key that the engine wipes.
         defer { runs.removeAll(keepingCapacity: true) }
         var offset = 0
         for run in runs {
@@ -91,7 +91,7 @@ func sealPacket(
         unsafe cipher.seal(counter: counter, source: packet, byteCount: padded, destination: body)
         return
     }
-    // Padding is at most 15 bytes: save the bytes after the packet in a register pair while zeros replace them.
+    // Padding has at most 15 bytes. Save the bytes after the packet in a register pair while zeros replace them.
     let tail = unsafe packet + byteCount
     var saved: (UInt64, UInt64) = (0, 0)
     unsafe withUnsafeMutableBytes(of: &saved) { raw in

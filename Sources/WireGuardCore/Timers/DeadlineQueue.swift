@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The deadlines of many timers, earliest first: a binary heap over dense ids, each of which is in it at most once.
+/// The deadlines of many timers, earliest first. It is a binary heap over small integer IDs, each of which has at most
+/// one deadline.
 ///
 /// Setting, moving and removing a deadline take time logarithmic in the number of deadlines; reading takes constant
-/// time. Equal deadlines come out by id, so that runs repeat exactly.
+/// time. Equal deadlines are returned in the order of their IDs, so that runs are reproducible.
 package struct DeadlineQueue: ~Copyable, Sendable {
     private struct Entry {
         var deadline: Int64
@@ -25,7 +26,7 @@ package struct DeadlineQueue: ~Copyable, Sendable {
     /// The number of deadlines.
     package var count: Int { heap.count }
 
-    /// The earliest deadline, in nanoseconds, and whose it is.
+    /// The earliest deadline, in nanoseconds, and its ID.
     package var earliest: (id: Int32, deadline: Int64)? {
         heap.first.map { ($0.id, $0.deadline) }
     }
@@ -35,7 +36,7 @@ package struct DeadlineQueue: ~Copyable, Sendable {
         position(of: id).map { heap[$0].deadline }
     }
 
-    /// Gives an id a deadline, in place of the one it had. Ids are small numbers from zero.
+    /// Sets or replaces the deadline of an ID. IDs are small numbers from zero.
     package mutating func set(_ id: Int32, _ deadline: Int64) {
         precondition(id >= 0, "an id is never negative")
         let entry = Entry(deadline: deadline, id: id)
@@ -50,7 +51,7 @@ package struct DeadlineQueue: ~Copyable, Sendable {
         settle(entry, at: heap.count - 1)
     }
 
-    /// Takes the deadline of an id away, if it has one.
+    /// Removes the deadline of an ID, if it has one.
     package mutating func remove(_ id: Int32) {
         guard let position = position(of: id) else { return }
         positions[Int(id)] = -1
@@ -58,7 +59,7 @@ package struct DeadlineQueue: ~Copyable, Sendable {
         if position < heap.count { settle(last, at: position) }
     }
 
-    /// Takes out the earliest deadline if it is at or before `now`, and returns whose it was.
+    /// Removes the earliest deadline if it is not after `now`, and returns its ID.
     package mutating func popExpired(_ now: Int64) -> Int32? {
         guard let first = heap.first, first.deadline <= now else { return nil }
         remove(first.id)
@@ -70,7 +71,7 @@ package struct DeadlineQueue: ~Copyable, Sendable {
         return Int(positions[Int(id)])
     }
 
-    /// Lets `entry` rise or sink from the hole at `position` to its place.
+    /// Moves `entry` up or down from the hole at `position` to its place in the heap.
     private mutating func settle(_ entry: Entry, at position: Int) {
         var hole = position
         while hole > 0 {

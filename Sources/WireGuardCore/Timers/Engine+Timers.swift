@@ -3,20 +3,21 @@
 
 import NetworkAddresses
 
-/// The timers of the WireGuard paper, section 6: their conditions and their actions.
+/// The timers of the WireGuard paper, section 6: their conditions and actions.
 ///
-/// Each peer has one entry in the deadline queue, for the earliest of its timers. Disarming or postponing a timer leaves the
-/// entry: its deadline is then early, has no effect and moves. So the hot path only writes a field.
+/// Each peer has one entry in the deadline queue, for the earliest of its timers. Disarming or postponing a timer does
+/// not change the entry. When that entry is due too early, it has no effect and is moved. So the fast path only writes
+/// a field.
 extension Engine {
     /// Runs the due timers.
     ///
-    /// A timer may start a handshake, which is slow, so one call serves at most 64 peers and starts at most four handshakes.
-    /// If more are due, ``nextDeadline`` stays in the past, and the owner calls again after it has released the engine to
-    /// others and, after 64 peers, sent the messages.
+    /// A timer may start a handshake, which is slow. So one call handles at most 64 peers and starts at most four
+    /// handshakes. If more are due, ``nextDeadline`` stays in the past. The owner then calls again, after it has
+    /// released the engine to other threads and, after 64 peers, sent the messages.
     /// - Parameters:
     ///   - now: The present time of the owner's clock.
     ///   - wall: The wall clock, for the timestamps of handshakes.
-    /// - Returns: The number of served peers; zero if none was due.
+    /// - Returns: The number of handled peers; 0 if none was due.
     @discardableResult
     public mutating func deadlineReached(at now: Instant, wall: WallTime) -> Int {
         let now = advance(to: now)
@@ -34,8 +35,8 @@ extension Engine {
         return served
     }
 
-    /// Frees the memory of sources that were counted while the engine was under load; checks all of them once a second at
-    /// most, and some of them in each call.
+    /// Removes sources that were counted while the engine was under load. It checks some of them in each call, and all
+    /// of them at most once a second.
     private mutating func forgetStaleSources(at now: Instant) {
         guard rateLimiter.count > 0, now >= staleSourcesDue else { return }
         let isDone = rateLimiter.removeStale(at: now, lookingAt: TimerConstants.maximumSourcesPerDeadline)
@@ -60,11 +61,11 @@ extension Engine {
         if peer.wipeAt <= time {
             peer.wipeAt = Peer.never
             wipeSessions(of: peer)
-            // A handshake in progress is recent, and ends by itself; one without waiting packets is removed too.
+            // A handshake in progress is recent and ends by itself. One without waiting packets is removed too.
             if peer.retransmitAt == Peer.never { endHandshake(of: peer) }
         }
         if peer.persistentKeepaliveAt <= time {
-            // Sending postpones it; if nothing can be sent now, it is tried again.
+            // Sending postpones this timer. If nothing can be sent now, it tries again later.
             peer.persistentKeepaliveAt = Peer.never
             if peer.persistentKeepalive != 0 {
                 peer.persistentKeepaliveAt = time + Int64(peer.persistentKeepalive) * TimerConstants.second
@@ -73,7 +74,7 @@ extension Engine {
         }
     }
 
-    /// Puts the peer's entry in the queue where its earliest timer wants it, unless it is early already.
+    /// Moves the peer's entry in the queue to its earliest timer, unless the entry is already early enough.
     @inline(__always)
     mutating func schedule(_ peer: Peer) {
         let earliest = peer.earliestDeadline
@@ -89,7 +90,7 @@ extension Engine {
             initiate(to: peer, isRetry: true, at: now, wall: wall)
             return
         }
-        // Abandoned: nothing more is sent until there is a new packet.
+        // The handshake is abandoned. Nothing more is sent until there is a new packet.
         peer.sendKeepaliveAt = Peer.never
         dropStaged(of: peer)
         endHandshake(of: peer)
@@ -104,7 +105,7 @@ extension Engine {
 
     // MARK: Events that arm and disarm
 
-    /// Data was sent: if the peer stays silent, a new session must be requested.
+    /// Called when data was sent. If the peer does not answer, a new session must be requested.
     @inline(__always)
     mutating func dataSent(to peer: Peer, at now: Instant) {
         if peer.newHandshakeAt == Peer.never {
@@ -113,9 +114,10 @@ extension Engine {
         }
     }
 
-    /// Data was received: if there is no packet to send, a keepalive must be sent.
+    /// Called when data was received. If there is no packet to send, a keepalive must be sent.
     ///
-    /// One keepalive answers all earlier data, so data while the timer runs needs no second one.
+    /// One keepalive acknowledges all earlier data, so data that arrives while the timer runs needs no further
+    /// keepalive.
     @inline(__always)
     func dataReceived(from peer: Peer, at now: Instant) {
         if peer.sendKeepaliveAt == Peer.never {
@@ -123,26 +125,26 @@ extension Engine {
         }
     }
 
-    /// An authenticated packet of any kind was sent.
+    /// Called when an authenticated packet of any kind was sent.
     @inline(__always)
     func authenticatedPacketSent(to peer: Peer) {
         peer.sendKeepaliveAt = Peer.never
     }
 
-    /// An authenticated packet of any kind was received.
+    /// Called when an authenticated packet of any kind was received.
     @inline(__always)
     func authenticatedPacketReceived(from peer: Peer) {
         peer.newHandshakeAt = Peer.never
     }
 
-    /// An authenticated packet of any kind went either way: the path needs no persistent keepalive yet.
+    /// Called when an authenticated packet of any kind was sent or received. It postpones the persistent keepalive.
     @inline(__always)
     func authenticatedPacketTraversed(_ peer: Peer, at now: Instant) {
         guard peer.persistentKeepalive != 0 else { return }
         peer.persistentKeepaliveAt = now.nanoseconds + Int64(peer.persistentKeepalive) * TimerConstants.second
     }
 
-    /// Both sides are known to have the keys of a new session.
+    /// Called when both sides are known to have the keys of a new session.
     func handshakeCompleted(with peer: Peer, wall: WallTime) {
         peer.retransmitAt = Peer.never
         peer.handshakeAttempts = 0
@@ -150,14 +152,14 @@ extension Engine {
         peer.lastHandshake = wall
     }
 
-    /// The keys of a session were derived.
+    /// Called when the keys of a session were derived.
     func sessionDerived(of peer: Peer, at now: Instant) {
         peer.wipeAt = now.nanoseconds + TimerConstants.wipeAfterTime
     }
 
     // MARK: Renewal
 
-    /// After sending: the initiator renews a session that is 120 s old or has sent 2^60 packets.
+    /// Called after sending. The initiator renews a session that is 120 s old or has sent 2^60 packets.
     @inline(__always)
     mutating func keepFreshSending(_ keypair: Keypair, of peer: Peer, at now: Instant, wall: WallTime) {
         let isOld =
@@ -168,7 +170,7 @@ extension Engine {
         }
     }
 
-    /// After receiving: the initiator renews, once, a session that is about to be rejected.
+    /// Called after receiving. The initiator renews a session that will soon be rejected, but only once.
     @inline(__always)
     mutating func keepFreshReceiving(_ peer: Peer, at now: Instant, wall: WallTime) {
         guard !peer.sentLastMinuteHandshake, let current = peer.current, current.isInitiator,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// A point on a clock that only goes forward, in nanoseconds since an arbitrary origin.
+/// A time on a monotonic clock, in nanoseconds since an arbitrary origin.
 ///
-/// The caller chooses the clock; it must count while the machine sleeps (`CLOCK_BOOTTIME` on Linux,
-/// `mach_continuous_time` on Darwin), since session keys age by real time. The core never reads a clock.
+/// The caller chooses the clock. It must advance while the machine sleeps (`CLOCK_BOOTTIME` on Linux,
+/// `mach_continuous_time` on Darwin), because session keys age by real time. This module never reads a clock.
 public struct Instant: Hashable, Comparable, Sendable {
     /// Nanoseconds since the origin of the caller's clock.
     public var nanoseconds: Int64
@@ -63,7 +63,7 @@ extension Duration {
 }
 
 extension Int64 {
-    /// The sum, or the nearest representable value where it overflows.
+    /// The sum, or the nearest representable value if it overflows.
     package func addingSaturating(_ other: Int64) -> Int64 {
         let (sum, overflow) = addingReportingOverflow(other)
         guard overflow else { return sum }

@@ -10,7 +10,8 @@ struct JitterSource: Sendable {
         state = seed
     }
 
-    /// Evenly spread over 0 to `bound`, both included, as far as 64 bits divide that evenly.
+    /// Returns a number from 0 to `bound`, both included. The numbers are uniformly distributed, as far as 64 bits
+    /// permit.
     mutating func next(upTo bound: Int64) -> Int64 {
         // SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
         state &+= 0x9E37_79B9_7F4A_7C15

@@ -1,40 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The protocol's times in nanoseconds and its counts (WireGuard paper, section 6.1).
+/// The times, in nanoseconds, and the counts of the protocol (WireGuard paper, section 6.1).
 package enum TimerConstants {
     package static let second: Int64 = 1_000_000_000
-    /// A session is renewed by its initiator when it sends after this time.
+    /// The initiator renews a session when it sends after this time.
     package static let rekeyAfterTime: Int64 = 120 * second
     /// A session is not used after this time.
     package static let rejectAfterTime: Int64 = 180 * second
-    /// An initiation that stays without response is repeated after this time, plus jitter.
+    /// The time after which an initiation without a response is repeated, plus jitter.
     package static let rekeyTimeout: Int64 = 5 * second
-    /// A peer that received data and has nothing to send answers with a keepalive after this time.
+    /// The time after which a side that received data and has sent nothing sends a keepalive.
     package static let keepaliveTimeout: Int64 = 10 * second
-    /// The initiator renews a session of this age when it receives, so that it does not run out while it only listens.
+    /// The age at which the initiator renews a session when it receives, so that the session does not expire while it
+    /// only receives.
     package static let rekeyAfterTimeReceiving = rejectAfterTime - keepaliveTimeout - rekeyTimeout
-    /// All keys of a peer are wiped after this time without a new session.
+    /// The time without a new session after which all keys of a peer are wiped.
     package static let wipeAfterTime = 3 * rejectAfterTime
-    /// The most that jitter adds.
+    /// The maximum jitter.
     package static let maximumJitter: Int64 = 333_000_000
-    /// A response is refused when the initiation that it answers is older than this.
+    /// The maximum age of an initiation. A response to an older one is refused.
     package static let rekeyAttemptTime: Int64 = 90 * second
     /// The number of repetitions of an initiation before it is abandoned: 90 s in total.
     package static let maximumHandshakeAttempts: UInt32 = 18
-    /// The largest number of peers whose timers run in one call. Not part of the protocol: it bounds the time that the engine
-    /// is busy.
+    /// The maximum number of peers whose timers run in one call. It is not part of the protocol; it bounds the time for
+    /// which the engine is busy.
     package static let maximumPeersPerDeadline = 64
-    /// The largest number of handshakes that start in one call; each takes as long as thousands of packets.
+    /// The maximum number of handshakes that start in one call. Each takes as long as thousands of packets.
     package static let maximumHandshakesPerDeadline: UInt64 = 4
-    /// The work of received handshakes in one call, in units of a cookie reply: four handshakes, or 32 cookies.
+    /// The maximum work of received handshakes in one call, in units of a cookie reply: four handshakes, or 32 cookie
+    /// replies.
     package static let handshakeWorkPerPiece = 4 * handshakeWork
-    /// The work of a handshake message that is computed, in the same units.
+    /// The work of a handshake message with key computations, in the same units.
     package static let handshakeWork = 8
-    /// The largest number of sources of handshakes that are checked in one call, to remove quiet ones.
+    /// The maximum number of sources of handshakes that are checked in one call in order to remove inactive ones.
     package static let maximumSourcesPerDeadline = 1_024
-    /// A session is renewed by its initiator after this many packets.
+    /// The number of packets after which the initiator renews a session.
     package static let rekeyAfterMessages: UInt64 = 1 << 60
-    /// The least gap between initiations of one peer, in nanoseconds; earlier ones are dropped.
+    /// The minimum gap between initiations of one peer, in nanoseconds; earlier ones are dropped.
     package static let minimumInitiationGap: Int64 = 20_000_000
 }

@@ -6,7 +6,7 @@ enum Message {
     static let initiationByteCount = 148
     static let responseByteCount = 92
     static let cookieReplyByteCount = 64
-    /// Type, receiver index and counter in front of the ciphertext of transport data.
+    /// The header before the ciphertext of transport data: type, receiver index and counter.
     static let dataHeaderByteCount = 16
     /// The authentication tag of every AEAD in the protocol.
     static let tagByteCount = 16
@@ -48,16 +48,16 @@ enum Message {
     }
 }
 
-/// The kind of a datagram by its first bytes and its length.
+/// The kind of a datagram, according to its first bytes and its length.
 enum MessageKind: UInt32 {
     case initiation = 1
     case response = 2
     case cookieReply = 3
     case data = 4
 
-    /// The kind of a datagram whose length fits it; `nil` for everything else.
+    /// Returns the kind of a datagram whose length is valid for it; `nil` for all other datagrams.
     ///
-    /// The type is a 32-bit little-endian number, so the three reserved bytes are checked with it.
+    /// The type is a 32-bit little-endian number, so this also checks the three reserved bytes.
     @inline(__always)
     static func classify(_ base: UnsafeRawPointer, byteCount: Int) -> MessageKind? {
         guard byteCount >= Message.minimumDataByteCount else { return nil }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Padding of transport data (WireGuard paper, section 5.4.6): plaintext is a multiple of 16 bytes, but never grows
-/// beyond the MTU, so that a full-sized packet does not become a fragment.
+/// The padding of transport data (WireGuard paper, section 5.4.6). The plaintext is padded to a multiple of 16 bytes,
+/// but not beyond the MTU, so that a full-sized packet is not fragmented.
 enum Padding {
-    /// The plaintext length of a packet of `length` bytes on an interface of `mtu` bytes (zero: unlimited).
+    /// Returns the plaintext length of a packet of `length` bytes on an interface with this MTU (0: unlimited).
     ///
-    /// A packet longer than the MTU is one of several that the kernel joined; its last part is padded.
+    /// A packet longer than the MTU is a batch of segments that the kernel joined; its last part is padded.
     @inline(__always)
     static func paddedLength(_ length: Int, mtu: Int) -> Int {
         let rounded = (length &+ 15) & ~15

@@ -3,7 +3,7 @@
 
 import TunnelIO
 
-/// Tells those who wait, once, that a device has closed and why.
+/// Notifies waiters once that a device has closed, with the reason.
 final class ClosedSignal: Sendable {
     private struct State {
         var reason: WireGuardDevice.CloseReason?
@@ -20,7 +20,7 @@ final class ClosedSignal: Sendable {
             swap(&handlers, &state.handlers)
             return true
         }
-        // Outside of the lock: a handler may ask, or wait.
+        // Call the handlers without the lock, because a handler may read the reason or wait.
         for handler in handlers { handler(reason) }
     }
 

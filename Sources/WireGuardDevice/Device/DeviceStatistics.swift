@@ -21,7 +21,7 @@ public struct DeviceStatistics: Hashable, Sendable {
         (self.engine, self.lane, self.sockets) = (engine, lane, sockets)
     }
 
-    /// Every packet and datagram that the device did not pass on, by cause.
+    /// The packets and datagrams that the device dropped, by cause.
     public var drops: DropCounters {
         var drops = DropCounters()
         drops.add(engine, by: EngineStatistics.dropCauses)
@@ -41,7 +41,7 @@ extension DeviceStatistics: CustomStringConvertible {
 }
 
 extension WireGuardDevice {
-    /// The counters since the device was made. Any thread may ask; it costs nothing per packet.
+    /// The counters since the device was created. Any thread may read them; they cost nothing per packet.
     public var statistics: DeviceStatistics {
         let sockets = operations.withLock { state in
             var drops = state.socketDrops

@@ -4,10 +4,10 @@
 import TunnelIO
 import WireGuardCore
 
-/// The state of one batch between its steps. Made once and reused for each batch.
+/// The state of a batch between its steps. It is created once and reused for each batch.
 @safe
 final class DeviceSteps: @unchecked Sendable {
-    // Unchecked: the owner of the batch is its only user.
+    // Unchecked: only the owner of the batch uses it.
     let send = SendPlan()
     let receive: ReceivePlan
     let drain = DrainPlan()
@@ -23,9 +23,9 @@ final class DeviceSteps: @unchecked Sendable {
 
     deinit { unsafe storage.deallocate() }
 
-    /// Views of the batch's packets.
-    /// - Parameter slack: The number of bytes after each packet that must be the batch's as well. A packet without them has
-    ///   an empty view, so that no step writes beyond the batch.
+    /// Returns views of the batch's packets.
+    /// - Parameter slack: The number of bytes after each packet that must also belong to the batch. A packet without
+    ///   them gets an empty view, so that no step writes beyond the batch.
     @unsafe
     func views(of batch: PacketBatch, slack: Int = 0) -> UnsafeBufferPointer<PacketView> {
         count = min(batch.count, capacity)
@@ -39,12 +39,12 @@ final class DeviceSteps: @unchecked Sendable {
         return unsafe views
     }
 
-    /// Those views, valid until the next batch.
+    /// The views, which are valid until the next batch.
     @unsafe
     var views: UnsafeBufferPointer<PacketView> { unsafe UnsafeBufferPointer(start: storage, count: count) }
 
-    /// Leaves out handshake messages that are not for this device.
-    /// - Returns: how many.
+    /// Empties the views of handshake messages that are not for this device.
+    /// - Returns: Their number.
     func refuseHandshakes(with filter: () -> HandshakeFilter?) -> Int {
         unsafe HandshakeFilter.refuse(UnsafeMutableBufferPointer(start: storage, count: count), with: filter)
     }

@@ -5,10 +5,11 @@ import Synchronization
 import TunnelIO
 import WireGuardCore
 
-/// The engine in the form that lanes use.
+/// Connects the engine to the lanes.
 ///
-/// The engine's lock is held for planning and committing only; sealing and opening happen outside it. It is taken once per
-/// batch when sending and twice when receiving, and a few times per round for waiting messages and deadlines.
+/// The engine's lock is held only for planning and committing; sealing and opening happen outside it. A lane takes the
+/// lock once per batch when it sends, twice when it receives, and a few times per round for waiting messages and
+/// deadlines.
 final class DeviceTransport: TunnelTransport {
     private let engine: Mutex<Engine>
     /// A copy of the engine's filter for handshake messages, so that invalid ones do not take its lock.
@@ -16,12 +17,13 @@ final class DeviceTransport: TunnelTransport {
     private let mtu: Atomic<Int>
     private let stepsPool: Mutex<[DeviceSteps]>
     private let batchCapacity: Int
-    /// Whether packets that waited for a session are on their way, planned and not sent yet. Set under the engine's lock.
+    /// Whether packets that waited for a session are planned but not sent yet. It is set under the engine's lock.
     private let isDraining = Atomic<Bool>(false)
-    /// Other lanes wait here until the waiting packets are sent: later packets of the same flow must not pass them.
+    /// Other lanes wait here until the waiting packets are sent, because later packets of the same flow must not
+    /// overtake them.
     private let drainGate = Monitor(())
 
-    /// - Parameter batchCapacity: the most packets that a lane's batch has.
+    /// - Parameter batchCapacity: The maximum number of packets in a lane's batch.
     init(engine: consuming Engine, mtu: Int, batchCapacity: Int) {
         self.engine = Mutex(engine)
         self.mtu = Atomic(mtu)
@@ -40,7 +42,7 @@ final class DeviceTransport: TunnelTransport {
         }
     }
 
-    /// Takes over the interface's new MTU.
+    /// Sets the new MTU of the interface.
     func setMTU(_ bytes: Int) {
         mtu.store(bytes, ordering: .relaxed)
     }
@@ -77,7 +79,7 @@ final class DeviceTransport: TunnelTransport {
         let mtu = mtu.load(ordering: .relaxed)
         let more = engine.withLock { engine in
             guard engine.hasPending else { return false }
-            // Sixty-four kilobytes are kept free, since one packet may go beyond the limit when it is alone.
+            // Keep 64 KiB free, because a single packet may exceed the limit.
             engine.drain(
                 into: plan, maximumMessages: room, maximumBytes: max(free.count - 65_600, 1), mtu: mtu,
                 at: SystemTime.now(), wall: SystemTime.wall())
@@ -92,7 +94,7 @@ final class DeviceTransport: TunnelTransport {
     }
 
     func drainEnded() {
-        // Only the lane that calls this sets it.
+        // Only the lane that calls this function sets the flag.
         guard isDraining.load(ordering: .relaxed) else { return }
         drainGate.update { _ in
             isDraining.store(false, ordering: .sequentiallyConsistent)
@@ -105,7 +107,7 @@ final class DeviceTransport: TunnelTransport {
     }
 
     func deadlineReached() {
-        // Each new handshake waits to be sent, and the queue has room for this many.
+        // Each new handshake is queued for sending, and the queue has room for this many.
         var served = 0
         while served < TimerConstants.maximumPeersPerDeadline {
             let piece = engine.withLock { $0.deadlineReached(at: SystemTime.now(), wall: SystemTime.wall()) }
@@ -136,8 +138,8 @@ final class DeviceTransport: TunnelTransport {
         }
     }
 
-    /// A handshake costs thousands of times as much as planning data: they are answered a few at a time, so that neither
-    /// established sessions nor earlier peers wait for all of them.
+    /// Plans the opening of datagrams, and answers handshakes a few at a time. A handshake costs thousands of times as
+    /// much as planning data, so neither established sessions nor earlier peers must wait for all of them.
     fileprivate func planOpen(_ datagrams: PacketBatch, _ steps: DeviceSteps, answer: () -> Void) {
         let views = unsafe steps.views(of: datagrams)
         var refused = steps.refuseHandshakes { filter.withLock { $0 } }
@@ -186,7 +188,7 @@ final class DeviceTransport: TunnelTransport {
     }
 }
 
-/// The steps of batches that workers help with.
+/// The steps of batches for which workers help.
 private final class SeparateSteps: TransportSteps {
     private let transport: DeviceTransport
     private let steps: DeviceSteps

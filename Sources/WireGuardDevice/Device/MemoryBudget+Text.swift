@@ -34,7 +34,7 @@ extension MemoryBudget {
 
 /// The error of a text that is not a ``MemoryBudget``.
 package enum MemoryBudgetTextError: Error, Hashable, CustomStringConvertible {
-    /// It is none of the forms.
+    /// The text has none of the valid forms.
     case unreadable(String)
     /// The memory does not suffice for the peers.
     case tooSmall(String, MemoryBudgetError)

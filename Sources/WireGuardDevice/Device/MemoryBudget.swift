@@ -4,50 +4,51 @@
 public import TunnelIO
 public import WireGuardCore
 
-/// The memory limit of a device, without the program itself, fixed when the device is made.
+/// The memory limit of a device, without the program itself. It is fixed when the device is created.
 ///
-/// Batches, queues, tables and the management socket's buffers are sized from it, and none of them grows beyond its part:
-/// packets for a full queue are dropped and counted (see ``DropCounters``), and a configuration that would not fit is refused
-/// with ``WireGuardDeviceError/Code-swift.enum/beyondBudget(_:)`` before any of it takes effect. After a burst, unused pages
-/// are returned to the system.
+/// The sizes of batches, queues, tables and the management socket's buffers follow from it, and none of them exceeds
+/// its part. Packets for a full queue are dropped and counted (see ``DropCounters``). A configuration that would not
+/// fit is refused with ``WireGuardDeviceError/Code-swift.enum/beyondBudget(_:)`` before any of it takes effect. After a
+/// burst, unused pages are returned to the system.
 ///
-/// The budget counts the allocations of the process. The sockets' queues are the kernel's memory and do not count.
+/// The budget counts allocations of the process. The sockets' queues are kernel memory and do not count.
 public struct MemoryBudget: Hashable, Sendable {
-    /// The whole, in bytes: at least ``Breakdown/total`` of ``breakdown``.
+    /// The total in bytes, at least ``Breakdown/total`` of ``breakdown``.
     public let byteCount: Int
-    /// The most peers that can be configured.
+    /// The maximum number of configured peers.
     public let peers: Int
-    /// The most allowed IPs that can be configured, over all peers.
+    /// The maximum number of configured allowed IPs, over all peers.
     public let allowedIPs: Int
-    /// The most allowed IPs that ``withRoom(forAllowedIPs:)`` gives it room for, with more bytes.
+    /// The maximum number of allowed IPs for which ``withRoom(forAllowedIPs:)`` adds memory.
     public let mostAllowedIPs: Int
     /// The largest number of lanes.
     public let lanes: Int
     /// The memory of each part.
     public let breakdown: Breakdown
-    /// The engine's share, as limits.
+    /// The limits of the engine.
     public let limits: EngineLimits
-    /// The share of each lane, as batch sizes.
+    /// The batch sizes of each lane.
     public let lane: LaneConfiguration
-    /// The management socket's share.
+    /// The limits of the management socket.
     let management: ManagementLimits
 
-    /// For an app extension: 8 MiB, with room for 240 peers and 512 allowed IPs. Tunnels with more allowed IPs, 4,096 at
-    /// most, get the additional memory for these: up to 12 MiB.
+    /// For an app extension: 8 MiB, for at most 240 peers and 512 allowed IPs. Tunnels with more allowed IPs, up to
+    /// 4,096, get the additional memory that these need: up to 12 MiB.
     public static let `extension` = MemoryBudget(
         atLeast: 8 << 20, MemoryDemand(peers: 240, allowedIPs: 512, lanes: 1), mostAllowedIPs: 4_096)
 
-    /// For a client on a desktop or a small server: 24 MiB, with room for 512 peers and 2,048 allowed IPs. Tunnels with more
-    /// allowed IPs, 20,000 at most, get the additional memory for these: up to 42 MiB.
+    /// For a client on a desktop or a small server: 24 MiB, for at most 512 peers and 2,048 allowed IPs. Tunnels with
+    /// more allowed IPs, up to 20,000, get the additional memory that these need: up to 42 MiB.
     public static let client = MemoryBudget(
         atLeast: 24 << 20, MemoryDemand(peers: 512, allowedIPs: 2_048, lanes: 1), mostAllowedIPs: 20_000)
 
-    /// For a gateway with this many peers and four allowed IPs for each: as much as they need, and large batches and queues.
+    /// For a gateway with this many peers and four allowed IPs for each: the memory that they need, and large batches
+    /// and queues.
     ///
     /// That is about 23 MiB for each lane and 16 KiB for each peer.
     /// - Parameters:
-    ///   - peers: the most peers that can be configured.
-    ///   - lanes: the most lanes.
+    ///   - peers: The maximum number of configured peers.
+    ///   - lanes: The maximum number of lanes.
     public static func gateway(peers: Int, lanes: Int = 1) -> MemoryBudget {
         let demand = MemoryDemand(
             peers: peers, allowedIPs: 4 * max(min(peers, MemoryDemand.mostPeers), 1), lanes: lanes)
@@ -58,8 +59,8 @@ public struct MemoryBudget: Hashable, Sendable {
     /// - Parameters:
     ///   - bytes: The total.
     ///   - peers: The largest number of configured peers, 1 to 1,048,576.
-    ///   - allowedIPs: The largest number of allowed IPs, over all peers; `nil` for two for each peer and 256 more.
-    ///   - lanes: The largest number of lanes; reduced to the available room, but at least one.
+    ///   - allowedIPs: The maximum number of allowed IPs, over all peers; `nil` for two per peer and 256 more.
+    ///   - lanes: The maximum number of lanes. It is reduced to the number that fits, but is at least one.
     /// - Throws: `.tooSmall`, with the number of bytes that are needed.
     public static func custom(
         bytes: Int, peers: Int, allowedIPs: Int? = nil, lanes: Int = 1
@@ -87,8 +88,8 @@ public struct MemoryBudget: Hashable, Sendable {
         management = shares.management
     }
 
-    /// Returns the budget with room for this number of allowed IPs, ``mostAllowedIPs`` at most: larger by their memory, and
-    /// otherwise unchanged. Lists of a country's networks have thousands, and most tunnels a few.
+    /// Returns the budget for this number of allowed IPs, at most ``mostAllowedIPs``: larger by the memory that they
+    /// need, and otherwise unchanged. A list of a country's networks has thousands; most tunnels have a few.
     public func withRoom(forAllowedIPs count: Int) -> MemoryBudget {
         let count = min(count, mostAllowedIPs)
         guard count > allowedIPs else { return self }
@@ -100,7 +101,8 @@ public struct MemoryBudget: Hashable, Sendable {
 }
 
 extension MemoryBudget {
-    /// The parts of a budget, in bytes. Packet regions count as a whole, though pages that were never touched cost nothing.
+    /// The parts of a budget, in bytes. Packet regions count completely, although pages that were never touched need no
+    /// memory.
     public struct Breakdown: Hashable, Sendable {
         /// Packets read from the device, of all lanes.
         public var packets = 0
@@ -108,8 +110,8 @@ extension MemoryBudget {
         public var outgoing = 0
         /// Datagrams received, of all lanes.
         public var incoming = 0
-        /// Memory of lanes for planning, with packets that stopped waiting; superframes that are being split; the headers of
-        /// system calls; the used part of the threads' stacks.
+        /// The memory of lanes for planning, including packets that no longer wait; superframes that are being split;
+        /// the headers of system calls; and the used part of the threads' stacks.
         public var scratch = 0
         /// Peers with three sessions and a handshake each.
         public var peers = 0
@@ -136,7 +138,7 @@ extension MemoryBudget {
 
 /// The error of an impossible budget.
 public enum MemoryBudgetError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The bytes do not suffice for the peers; `needed` would.
+    /// The bytes do not suffice for the peers; `needed` bytes would suffice.
     case tooSmall(byteCount: Int, needed: Int, peers: Int)
 
     /// The insufficient value, and a sufficient one.

@@ -4,7 +4,7 @@
 import TunnelIO
 import WireGuardCore
 
-/// The requirements of a budget, and their minimum of memory.
+/// The requirements of a budget, and their minimum memory.
 struct MemoryDemand: Hashable {
     let peers: Int
     let allowedIPs: Int
@@ -30,28 +30,28 @@ struct MemoryDemand: Hashable {
         return result
     }
 
-    /// The least bytes.
+    /// The minimum number of bytes.
     var minimumBytes: Int {
         fixed.total + lanes * MemoryCost.lane(MemoryShares.laneSizes[0]) + MemoryShares.leastStaged
             + MemoryShares.leastOutbox * MemoryCost.outboxMessage
             + MemoryShares.leastSources * MemoryCost.rateLimitedSource
     }
 
-    /// Enough for the largest batches, and queues to match.
+    /// The number of bytes for the largest batches, and queues that match them.
     var comfortableBytes: Int {
         let lane = MemoryCost.lane(MemoryShares.laneSizes[MemoryShares.laneSizes.count - 1])
         return fixed.total + lanes * lane * 5 / 2 + (8 << 20)
     }
 }
 
-/// The largest memory of one item of each kind, in bytes. Measured with glibc's allocator, with its overhead and the growth
-/// of tables; a test compares.
+/// The maximum memory of one item of each kind, in bytes, measured with glibc's allocator, including its overhead and
+/// the growth of tables. A test compares them with measurements.
 enum MemoryCost {
     /// A peer with three sessions, a handshake, its indices and its timer.
     static let peer = 8 << 10
     /// An entry of the table of allowed IPs.
     static let allowedIP = 320
-    /// A packet that waits, beyond its bytes.
+    /// A waiting packet, without its bytes.
     static let stagedPacket = 64
     static let outboxMessage = 448
     static let rateLimitedSource = 224
@@ -63,7 +63,7 @@ enum MemoryCost {
     /// A lane with its thread and its memory for planning.
     static func lane(_ lane: LaneConfiguration) -> Int { lane.memoryByteCount + scratch(lane) }
 
-    /// Views and runs of packets, and packets that just stopped waiting, which are sealed as one batch.
+    /// The views and runs of packets, and packets that no longer wait and are sealed as one batch.
     static func scratch(_ lane: LaneConfiguration) -> Int {
         lane.datagramCount * 120 + lane.packetCount * 880 + lane.outgoingRegionBytes + stack
     }
@@ -81,7 +81,7 @@ struct MemoryShares {
     static let leastOutbox = 64
     static let leastSources = 64
 
-    /// Sizes of lanes, the smallest first.
+    /// The sizes of lanes, the smallest first.
     static let laneSizes = [
         LaneConfiguration(
             packetCount: 32, packetBytes: 128 << 10, datagramCount: 64,
@@ -98,17 +98,18 @@ struct MemoryShares {
         LaneConfiguration(),
     ]
 
-    /// - Parameter byteCount: no less than `demand` needs.
+    /// - Parameter byteCount: At least the number of bytes that `demand` needs.
     init(dividing byteCount: Int, among demand: MemoryDemand) {
         management = ManagementLimits(peers: demand.peers, allowedIPs: demand.allowedIPs)
         breakdown = demand.fixed
         var left = byteCount - breakdown.total
 
-        // More than half for the lanes: their batches decide how fast the device is.
+        // Give the lanes more than half, because their batches determine the speed of the device.
         let share = left / 5 * 3 / demand.lanes
         let chosen = Self.laneSizes.last { MemoryCost.lane($0) <= share } ?? Self.laneSizes[0]
         lane = chosen
-        // Not part of this memory, but of the same size: packets there cause as long a delay as packets here.
+        // The sockets' queues are not part of this memory, but get a corresponding size: packets in them cause the same
+        // delay as packets here.
         lane.socketQueueBytes = max(1 << 20, min(4 << 20, byteCount / 8))
         breakdown.packets = demand.lanes * chosen.packetRegionBytes
         breakdown.outgoing = demand.lanes * chosen.outgoingRegionBytes
@@ -118,7 +119,7 @@ struct MemoryShares {
 
         limits.peers = demand.peers
         limits.allowedIPs = demand.allowedIPs
-        // Where little is left, each queue has its least, which is less than these fractions.
+        // If little memory is left, each queue gets its minimum, which is smaller than these fractions.
         limits.outboxMessages = max(Self.leastOutbox, min(1_024, left / 8 / MemoryCost.outboxMessage))
         limits.rateLimitedSources = max(Self.leastSources, min(16_384, left / 8 / MemoryCost.rateLimitedSource))
         breakdown.outbox = limits.outboxMessages * MemoryCost.outboxMessage
@@ -126,7 +127,7 @@ struct MemoryShares {
         left -= breakdown.outbox + breakdown.rateLimits
 
         breakdown.staged = max(Self.leastStaged, min(Self.mostStaged, left / 8 * 7))
-        // Counted by number and by bytes, since small packets take more than their bytes.
+        // Limit both the number and the bytes, because a small packet takes more memory than its bytes.
         limits.stagedPackets = breakdown.staged / (MemoryCost.stagedPacket + 256)
         limits.stagedBytes = breakdown.staged - limits.stagedPackets * MemoryCost.stagedPacket
     }

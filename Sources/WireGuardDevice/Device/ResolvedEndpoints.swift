@@ -12,15 +12,15 @@ public import WireGuardCore
 /// try device.apply(configuration.deviceUpdate(resolve: endpoints.endpoint))
 /// ```
 ///
-/// It uses the system's current network, so resolve before the tunnel takes all routes.
+/// It uses the system's current network, so resolve before all routes lead into the tunnel.
 public struct ResolvedEndpoints: Sendable {
     private let found: [EndpointAddress: Endpoint]
 
     /// Resolves all names concurrently, each on a separate thread, and waits for them.
     /// - Parameters:
     ///   - configuration: The configuration with the peers. Without names in it, there is no lookup.
-    ///   - timeout: The time limit for all of them together. A lookup cannot be cancelled; one that hangs is abandoned.
-    /// - Throws: `.unresolved` for a host without an address, or one that is not found in time; `.io`.
+    ///   - timeout: The time limit for all names together. A lookup that hangs cannot be cancelled, and is abandoned.
+    /// - Throws: `.unresolved` for a host that has no address or is not resolved in time; `.io`.
     public init(
         of configuration: TunnelConfiguration, within timeout: Duration = .seconds(10)
     ) throws(WireGuardDeviceError) {

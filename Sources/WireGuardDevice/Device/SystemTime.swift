@@ -5,9 +5,9 @@ import TunnelIO
 import TunnelSystem
 import WireGuardCore
 
-/// The two clocks that the engine is fed from.
+/// The two clocks whose times the engine receives.
 enum SystemTime {
-    /// The lanes' clock, which counts while the machine sleeps.
+    /// The time of the lanes' clock, which also advances while the machine sleeps.
     static func now() -> Instant {
         Instant(nanoseconds: LaneClock.now())
     }

@@ -7,11 +7,12 @@ public import WireGuardCore
 
 /// Configuration and inspection of a device, running or not.
 extension WireGuardDevice {
-    /// Applies a whole update, or nothing of it.
+    /// Applies an update, completely or not at all.
     ///
-    /// The parts that can fail, a new port or mark, come first. Sessions continue unless the update itself ends them.
-    /// - Throws: `.io` with the bind error if the port is not available, `.beyondBudget` if there would be more peers or
-    ///   allowed IPs than the budget permits, `.closed` after ``close()``.
+    /// The parts that can fail, a new port or mark, are applied first. Sessions continue unless the update itself ends
+    /// them.
+    /// - Throws: `.io` with the bind error if the port is not available, `.beyondBudget` if there would be more peers
+    ///   or allowed IPs than the budget permits, `.closed` after ``close()``.
     public func apply(_ update: UAPIDeviceUpdate) throws(WireGuardDeviceError) {
         try operations.withLock { (state) throws(WireGuardDeviceError) in
             guard state.closeReason == nil else { throw WireGuardDeviceError(.closed) }
@@ -27,18 +28,18 @@ extension WireGuardDevice {
             state.binding = binding
             transport.withEngine { $0.apply(update, at: SystemTime.now(), wall: SystemTime.wall()) }
             if state.linkIsUp {
-                // The start may have failed for its port; the new port can work.
+                // The start may have failed because of its port, and may succeed with the new one.
                 transport.withEngine { $0.setUp(true, at: SystemTime.now(), wall: SystemTime.wall()) }
                 lanes.setDeviceEnabled(true)
             }
         }
-        // There may be something to send, or an earlier deadline.
+        // There may be packets to send, or an earlier deadline.
         lanes.wake()
     }
 
     /// Makes the sockets match a binding.
-    /// - Parameter isNamed: whether the update is about them; where it is not, an earlier failure is tried again, but
-    ///   does not keep the rest of the update from taking effect.
+    /// - Parameter isNamed: Whether the update sets the port or the mark. If not, an earlier failure is retried, but
+    ///   another failure does not prevent the rest of the update.
     private func adoptSockets(
         _ binding: DatagramBinding, isNamed: Bool, _ state: inout State
     ) throws(WireGuardDeviceError) {
@@ -51,7 +52,8 @@ extension WireGuardDevice {
             }
             return
         }
-        // Open sockets can change their mark. If the update names the port that the system chose, they have it already.
+        // The mark of open sockets can be changed. If the update names the port that the system chose, the sockets
+        // already have it.
         var present = state.binding
         present.mark = binding.mark
         if binding.port == bound { present.port = bound }
@@ -78,9 +80,9 @@ extension WireGuardDevice {
         transport.withEngine { $0.forgetEndpointSources() }
     }
 
-    /// The state as the UAPI reports it, keys included.
+    /// The state in the form of the UAPI, including keys.
     ///
-    /// All of it belongs to one configuration; counters change meanwhile.
+    /// All of it belongs to one configuration, but counters may change while it is read.
     public var uapiState: UAPIDeviceState {
         operations.withLock { device in
             var state = UAPIDeviceState()
@@ -92,7 +94,8 @@ extension WireGuardDevice {
         }
     }
 
-    /// Peers and allowed IPs that are read while the engine is held: traffic does not wait for all of them.
+    /// The number of peers and allowed IPs that are read per lock of the engine, so that traffic does not wait for all
+    /// of them.
     private static let snapshotWork = 256
 
     /// The caller must prevent changes of the configuration meanwhile.
@@ -115,7 +118,7 @@ extension WireGuardDevice {
     /// This device's public key; `nil` while it has no private key.
     public var publicKey: PublicKey? { transport.withEngine { $0.publicKey } }
 
-    /// The UDP port that is bound; `nil` while none is.
+    /// The bound UDP port; `nil` if none is bound.
     public var listenPort: UInt16? { operations.withLock { $0.sockets.first?.port } }
 
     /// The state of a peer, or `nil` if there is no such peer.
@@ -141,7 +144,7 @@ extension WireGuardDevice {
     /// The sum of all lanes' counters: batches, packets and bytes in each direction, and drops by cause.
     public var laneStatistics: LaneStatistics { lanes.statistics }
 
-    /// The threads' layout: the resolved one, never `LaneLayout.automatic`.
+    /// The layout of the threads, resolved; never `LaneLayout.automatic`.
     public var layout: LaneLayout { lanes.layout }
 }
 

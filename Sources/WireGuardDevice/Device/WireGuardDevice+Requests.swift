@@ -7,9 +7,10 @@ public import WireGuardCore
 
 /// Requests of a device's owner, in addition to those of the interface.
 extension WireGuardDevice {
-    /// Starts a handshake with a peer, regardless of its session; the present session continues until there is a new one.
+    /// Starts a handshake with a peer even if it has a session. The present session continues until the new one exists.
     ///
-    /// A handshake within 5 s of the previous one is delayed until then. Without an endpoint nothing happens.
+    /// If the previous handshake is less than 5 s ago, the new one is delayed accordingly. Without an endpoint nothing
+    /// happens.
     public func requestHandshake(with key: PublicKey) {
         transport.withEngine { $0.requestHandshake(with: key, at: SystemTime.now(), wall: SystemTime.wall()) }
         lanes.wake()
@@ -27,8 +28,8 @@ extension WireGuardDevice {
         return isStarted
     }
 
-    /// Sends an IP packet of the owner's own through the tunnel, as if it had come from the interface.
-    /// - Returns: false if no peer has the destination, or the device is down.
+    /// Sends an IP packet of the owner through the tunnel, as if the packet had come from the interface.
+    /// - Returns: `false` if no peer has the destination, or the device is down.
     @discardableResult
     public func submit(_ packet: [UInt8], to destination: IPAddress) -> Bool {
         let isTaken = transport.withEngine {

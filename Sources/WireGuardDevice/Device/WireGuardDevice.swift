@@ -18,20 +18,21 @@ public final class WireGuardDevice: Sendable {
     public struct Options: Sendable {
         /// The budget that determines all sizes; `nil` for none, with the defaults of ``limits`` and ``lane``.
         public let budget: MemoryBudget?
-        /// The bounds of memory and of work for strangers: the budget's, unless they are set.
+        /// The limits of memory and of work for unknown hosts. By default they follow from the budget.
         public var limits: EngineLimits
-        /// The layout of threads. More than one lane needs a device with several queues, and the budget limits their number.
+        /// The layout of the threads. More than one lane needs a device with several queues, and the budget limits
+        /// their number.
         public var layout: LaneLayout
-        /// The sizes of each lane's batches: the budget's, unless they are set.
+        /// The batch sizes of each lane. By default they follow from the budget.
         public var lane: LaneConfiguration
-        /// Where keys, indices, nonces and jitter come from; cryptographically secure outside of tests.
+        /// The source of keys, indices, nonces and jitter. It must be cryptographically secure outside tests.
         public var random: @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() }
         /// Receives the device's messages, which never contain a secret. Called on the device's threads and with its locks
         /// held, so it must not call the device.
         public var log: @Sendable (LogLevel, String) -> Void = { _, _ in }
 
         /// Options sized from a budget, or the defaults, sized for a server with memory to spare.
-        /// - Parameter dataPath: The threads and, instead of those of the budget, the sizes of each lane.
+        /// - Parameter dataPath: The threads, and the sizes of each lane if they differ from the budget's.
         public init(budget: MemoryBudget? = nil, dataPath: DataPathOptions = DataPathOptions()) {
             self.budget = budget
             limits = budget?.limits ?? EngineLimits()
@@ -40,8 +41,8 @@ public final class WireGuardDevice: Sendable {
         }
     }
 
-    /// The bounds. Unless it was set, the number of concurrent handshakes without a session depends on the processors: one
-    /// for each, four at most.
+    /// Returns the limits. Unless it was set, the number of concurrent handshakes without a session is one per
+    /// processor, at most four.
     private static func limits(_ options: Options) -> EngineLimits {
         var limits = options.limits
         let standard = EngineLimits().handshakesPerSecond
@@ -51,9 +52,9 @@ public final class WireGuardDevice: Sendable {
         return limits
     }
 
-    /// How much a message of the log matters.
+    /// The severity of a log message.
     public enum LogLevel: Int, Sendable, Comparable {
-        /// Something does not work.
+        /// An operation failed.
         case error
         /// Messages for developers.
         case verbose
@@ -70,20 +71,20 @@ public final class WireGuardDevice: Sendable {
         case interfaceRemoved
         /// The management socket was deleted.
         case managementSocketRemoved
-        /// Something failed for good.
+        /// An error that the device cannot recover from.
         case failed(TunnelIOError)
     }
 
     struct State {
         var isStarted = false
         var closeReason: CloseReason?
-        /// The configured binding, whose port 0 leaves the choice to the system.
+        /// The configured binding. Port 0 lets the system choose the port.
         var binding = DatagramBinding()
-        /// A pair for each lane that receives; none while there are none.
+        /// A pair of sockets for each receiving lane; empty if no sockets are bound.
         var sockets: [DatagramSockets] = []
         var linkIsUp = false
         var servers: [UAPIServer] = []
-        /// The drops of the sockets that were closed.
+        /// The drops of sockets that are closed now.
         var socketDrops = DatagramReceiveDrops()
     }
 
@@ -95,7 +96,7 @@ public final class WireGuardDevice: Sendable {
     package let control: EventLoop
     let log: @Sendable (LogLevel, String) -> Void
     let management: ManagementLimits
-    /// Held while a change of configuration is made, so that each is whole.
+    /// Held during a change of the configuration, so that changes do not overlap.
     let operations = Mutex<State>(State())
     private let closed: ClosedSignal
     private let laneFailure = LaneFailureRelay()
@@ -131,7 +132,7 @@ public final class WireGuardDevice: Sendable {
 
     // MARK: Life
 
-    /// Starts the threads and takes up the interface's present state.
+    /// Starts the threads and follows the interface from its present state on.
     public func start() throws(WireGuardDeviceError) {
         let mayStart = operations.withLock { state in
             guard !state.isStarted, state.closeReason == nil else { return false }
@@ -156,14 +157,15 @@ public final class WireGuardDevice: Sendable {
                     if routes.drain() { self?.forgetEndpointSources() }
                 }
             }
-            // Read before the watch reports changes: changes meanwhile wait, and correct this value in their order.
+            // Read this before the watch reports changes. Changes that happen meanwhile are queued, and correct this
+            // value in their order.
             let link = try tun.currentLinkState()
             follow(.mtu(link.mtu))
             follow(link.isUp ? .up : .down)
             try control.startThread(name: "culvert-control")
         } catch {
-            // The interface may have been deleted meanwhile: the device has then closed itself, and this error is the
-            // consequence.
+            // The interface may have been deleted meanwhile. Then the device has already closed itself, and this error
+            // is only a consequence.
             let hasEnded = closeReason != nil
             close(.failed(error))
             throw hasEnded ? WireGuardDeviceError(.closed) : WireGuardDeviceError(error)
@@ -174,8 +176,8 @@ public final class WireGuardDevice: Sendable {
 
     /// Ends everything: sessions, sockets, threads, management sockets and the TUN device. It may be called repeatedly.
     ///
-    /// It returns when all of that is done, even if another thread started it; only on the device's own threads it does not
-    /// wait.
+    /// It returns when everything has ended, even if another thread started the close. On the device's own threads it
+    /// does not wait.
     public func close() {
         close(.requested)
         guard !control.isOnLoopThread, !lanes.isOnLaneThread else { return }
@@ -195,7 +197,7 @@ public final class WireGuardDevice: Sendable {
         closed.whenClosed(handler)
     }
 
-    /// Closes from a thread that closing has to wait for.
+    /// Closes the device later, on another thread, because the close must wait for the calling thread.
     func closeLater(_ reason: CloseReason) {
         do throws(TunnelIOError) {
             _ = try LoopThread(name: "culvert-close") { self.close(reason) }
@@ -218,7 +220,7 @@ public final class WireGuardDevice: Sendable {
         guard isFirst else { return }
         log(.verbose, "closing: \(reason)")
         lanes.stop()
-        // The loop first: its objects are closed when no handler runs.
+        // Stop the loop first, so that its objects are closed while no handler runs.
         control.stop()
         if !control.isOnLoopThread {
             do throws(TunnelIOError) { try control.join() } catch { log(.error, "control thread: \(error)") }
@@ -334,7 +336,7 @@ extension TunnelIOError.Code {
     }
 }
 
-/// Lets a lane report to a device that did not exist when the lane was made.
+/// Passes a lane's failure to the device, which did not exist when the lane was created.
 private final class LaneFailureRelay: Sendable {
     let handler = Mutex<(@Sendable (TunnelIOError) -> Void)?>(nil)
 }

@@ -13,14 +13,14 @@ public struct WireGuardDeviceError: Error, Hashable, Sendable, CustomStringConve
     public enum Code: Hashable, Sendable {
         /// The device was closed.
         case closed
-        /// A TUN device, socket or event loop failed; the error says which.
+        /// A TUN device, socket or event loop failed with this error.
         case io(TunnelIOError)
         /// The management socket at this path could not be created; `operation` is the step that failed, or the reason.
         /// `culvert-wg` also throws it for its name file and its background process.
         case managementSocket(path: String, operation: String)
         /// Another process answers on the management socket of this interface.
         case alreadyRunning(path: String)
-        /// The configuration needs more memory than the device's budget has.
+        /// The configuration needs more memory than the device's budget permits.
         case beyondBudget(EngineLimitError)
         /// The host of this endpoint has no address.
         case unresolved(EndpointAddress, reason: String)

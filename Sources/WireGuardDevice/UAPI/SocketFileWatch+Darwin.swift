@@ -10,14 +10,14 @@
     ///
     /// Not verified on Darwin.
     final class SocketFileWatch: Sendable {
-        /// A kqueue, which polls readable when something happened in the file's folder.
+        /// A kqueue that becomes readable after an event in the file's folder.
         var readiness: Int32 { events.number }
         private let events: OwnedDescriptor
         private let folder: OwnedDescriptor
         private let path: String
         private let identity: FileIdentity?
 
-        /// Watches the file at `path`, which was `identity` when it was made.
+        /// Watches the file at `path`, whose identity was `identity` when it was created.
         init(path: String, identity: FileIdentity?) throws(TunnelIOError) {
             let name = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
             let folder = OwnedDescriptor(

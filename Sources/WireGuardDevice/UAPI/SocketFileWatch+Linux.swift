@@ -9,13 +9,13 @@
 
     /// Detects the removal of the management socket's file, by which `wg-quick` and users end a userspace device.
     final class SocketFileWatch: Sendable {
-        /// Polls readable when something happened to the file or its folder.
+        /// A descriptor that becomes readable after an event of the file or its folder.
         var readiness: Int32 { events.number }
         private let events: OwnedDescriptor
         private let path: String
         private let identity: FileIdentity?
 
-        /// Watches the file at `path`, which was `identity` when it was made.
+        /// Watches the file at `path`, whose identity was `identity` when it was created.
         init(path: String, identity: FileIdentity?) throws(TunnelIOError) {
             func failure(_ operation: String) -> TunnelIOError {
                 TunnelIOError(.eventLoop(operation: "\(operation) \(path)"), errno: errno)

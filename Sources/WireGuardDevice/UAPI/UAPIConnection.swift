@@ -7,14 +7,14 @@ import TunnelIO
 import TunnelSystem
 import WireGuardCore
 
-/// One connection to the management socket. It lives on the loop's thread.
+/// A connection to the management socket. It is used on the loop's thread.
 final class UAPIConnection: Sendable {
     private struct State {
         var session: UAPISession
         var registration: EventLoop.Registration?
         var output: [UInt8] = []
         var written = 0
-        /// Once the reply is written, the connection ends.
+        /// Whether the connection ends once its output is written.
         var endsAfterOutput = false
         var isClosed = false
         /// The time of `LaneClock` at which the last byte was read or written, or the connection began.
@@ -39,11 +39,11 @@ final class UAPIConnection: Sendable {
         state = Mutex(State(session: session))
     }
 
-    /// The nanoseconds without a byte after which a connection may end, while a client waits: before and after its first byte. `wg` asks
-    /// as soon as it is connected.
+    /// The times in nanoseconds without a byte after which a connection may be ended while another client waits: before
+    /// and after its first byte. `wg` sends its request as soon as it is connected.
     private static let (silentLimit, idleLimit): (Int64, Int64) = (50_000_000, 1_000_000_000)
 
-    /// The time of `LaneClock` from which on the connection may end while a client waits.
+    /// The time on `LaneClock` from which on the connection may be ended while another client waits.
     var idleEnd: Int64 {
         state.withLock { $0.lastActivity + ($0.hasAsked ? Self.idleLimit : Self.silentLimit) }
     }
@@ -88,7 +88,7 @@ final class UAPIConnection: Sendable {
 
     /// Reads the available bytes and answers them. Returns `false` when the connection has ended.
     private func read(_ state: inout State) -> Bool {
-        // One chunk per round, so that other connections on the loop get their turn.
+        // Read one chunk per round, so that other connections on the loop are served too.
         var isOpen = true
         unsafe withUnsafeTemporaryAllocation(byteCount: state.session.chunkBytes, alignment: 16) { chunk in
             let count = unsafe SystemCall.read(descriptor, into: chunk)

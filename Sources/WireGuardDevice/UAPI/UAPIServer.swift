@@ -7,15 +7,15 @@ import TunnelSystem
 
 /// The management socket for `wg`: accepts connections on an event loop and runs their operations.
 ///
-/// The operations of a connection are answered in order, whether they arrive in one piece or byte by byte. A connection that
-/// does not read its replies is not read from, so that it cannot make this process grow.
+/// The operations of a connection are answered in order, however their bytes are divided. If a client does not read its
+/// replies, the server stops reading from it, so that the client cannot increase the memory of this process.
 final class UAPIServer: Sendable {
     private struct State {
         var connections: [Int32: UAPIConnection] = [:]
         var acceptor: UnixAcceptor?
         var watchRegistration: EventLoop.Registration?
         var isClosed = false
-        /// Fires when an idle connection may end, while a client waits.
+        /// The timer that ends an idle connection while another client waits.
         var timer: EventLoop.Timer?
     }
 
@@ -23,7 +23,7 @@ final class UAPIServer: Sendable {
     private let maximumConnections: Int
     private let makeSession: @Sendable () -> UAPISession
     private let state = Mutex(State())
-    /// The file that is watched; its removal ends the device.
+    /// The watch of the socket's file. Its removal closes the device.
     private let watch: SocketFileWatch?
     private let isRemovalReported = OnceFlag()
 
@@ -33,9 +33,10 @@ final class UAPIServer: Sendable {
 
     /// Serves `listener` on `loop`.
     /// - Parameters:
-    ///   - maximumConnections: connections beyond this many wait until one of them ends, or is idle for long enough.
-    ///   - makeSession: makes the parser and executor of one connection.
-    ///   - onRemoval: called once when the socket's file is removed.
+    ///   - maximumConnections: The maximum number of connections. Further ones wait until one of them ends, or has been
+    ///     idle for long enough.
+    ///   - makeSession: Makes the parser and executor of a connection.
+    ///   - onRemoval: Called once when the socket's file was removed.
     init(
         listener: UnixListener, loop: EventLoop, maximumConnections: Int = ManagementLimits().connections,
         makeSession: @escaping @Sendable () -> UAPISession,
@@ -85,9 +86,10 @@ final class UAPIServer: Sendable {
         acceptor?.close()
     }
 
-    /// Whether another connection can be accepted. If not, the one that was idle for longest ends, or the timer is set for that.
+    /// Whether another connection can be accepted. If not, this ends the connection that was idle for longest, or sets
+    /// the timer for that.
     ///
-    /// A program that keeps connections open and asks nothing would else lock out `wg`.
+    /// Otherwise a program that keeps connections open without requests could lock out `wg`.
     private func hasRoom() -> Bool {
         enum Room { case free, none, idle(UAPIConnection), later(EventLoop.Timer?, Int64) }
         let now = LaneClock.now()

@@ -3,24 +3,24 @@
 
 import WireGuardCore
 
-/// One client of the management socket: bytes in, replies out. Independent of sockets.
+/// A client of the management socket, independent of sockets: it takes received bytes and returns replies.
 struct UAPISession: Sendable {
     private var parser: UAPIRequestParser
     private let state: @Sendable () -> UAPIDeviceState
     private let apply: @Sendable (UAPIDeviceUpdate) -> UAPIErrno?
-    /// Operations wait to be answered, since enough replies wait to be written.
+    /// Whether operations wait, because enough replies are still unwritten.
     private(set) var hasMore = false
 
-    /// Once replies of this many bytes wait, the operations behind them wait too.
+    /// The number of waiting reply bytes from which on further operations wait too.
     let outputLimit: Int
-    /// The most bytes to be given at a time.
+    /// The maximum number of bytes to pass to ``receive(_:replyingInto:)`` at a time.
     let chunkBytes: Int
 
     /// - Parameters:
-    ///   - state: the device's state, asked for each `get`.
-    ///   - apply: carries an update out; gives the error when it could not.
-    ///   - resolveZone: the index of an interface by name.
-    ///   - limits: the bounds of its memory.
+    ///   - state: Returns the device's state, once for each `get`.
+    ///   - apply: Applies an update; returns the error if it failed.
+    ///   - resolveZone: Returns the index of the interface with this name.
+    ///   - limits: The limits of the session's memory.
     init(
         state: @escaping @Sendable () -> UAPIDeviceState, apply: @escaping @Sendable (UAPIDeviceUpdate) -> UAPIErrno?,
         resolveZone: @escaping @Sendable (String) -> UInt32? = { _ in nil },
@@ -43,13 +43,13 @@ struct UAPISession: Sendable {
         return answer(into: &output)
     }
 
-    /// Answers more of the operations that wait. To be called when the replies so far are written and ``hasMore`` is set.
-    /// - Returns: as ``receive(_:replyingInto:)``.
+    /// Answers more of the waiting operations. Call it if ``hasMore`` is set once the replies so far are written.
+    /// - Returns: Like ``receive(_:replyingInto:)``.
     mutating func resume(replyingInto output: inout [UInt8]) -> Bool {
         answer(into: &output)
     }
 
-    /// The client sends no more: that ends an operation as well as a blank line does.
+    /// Handles the end of the client's bytes, which ends an operation like a blank line.
     mutating func end(replyingInto output: inout [UInt8]) {
         parser.finish()
         _ = answer(into: &output)
@@ -61,7 +61,7 @@ struct UAPISession: Sendable {
             switch result {
             case .success(.get):
                 let state = state()
-                // Room beforehand: a buffer that grows leaves copies of keys behind.
+                // Reserve the space in advance, because a buffer that grows leaves copies of keys behind.
                 output.reserveCapacity(output.count + state.estimatedReplyByteCount)
                 state.appendReply(to: &output)
             case .success(.set(let update)): UAPIReply.append(apply(update), answering: .set, to: &output)
@@ -79,7 +79,7 @@ struct UAPISession: Sendable {
 }
 
 extension UAPIDeviceState {
-    /// No fewer bytes than a reply with this state has.
+    /// An upper bound for the size of a reply with this state.
     fileprivate var estimatedReplyByteCount: Int {
         ManagementLimits.replyBytes(peers.count, peers.reduce(0) { $0 + $1.allowedIPs.count })
     }

@@ -11,10 +11,10 @@ package import WireGuardCore
 public struct ManagementSocket: Sendable {
     let listener: UnixListener
 
-    /// The path where `wg` looks for the socket of an interface.
+    /// Returns the path at which `wg` expects the socket of an interface.
     public static func path(forInterface name: String) -> String { "/var/run/wireguard/\(name).sock" }
 
-    /// Binds and listens at `path`, for the owner only. A file without a listener is replaced.
+    /// Binds and listens at `path`, with access only for the owner. Replaces a file on which no process listens.
     /// - Throws: `.alreadyRunning` if another process answers there, `.managementSocket` if a step fails.
     public init(path: String) throws(WireGuardDeviceError) {
         do throws(UnixListener.Failure) { listener = try UnixListener(path: path) } catch {
@@ -40,9 +40,9 @@ public struct ManagementSocket: Sendable {
     }
 }
 
-/// The permissions of the management socket for a device that has another owner as well.
+/// The permissions of the management socket of a device that has another owner too.
 package struct ManagementRules: Sendable {
-    /// Whether the device ends with the socket's file, as `wg-quick` and people end a userspace device.
+    /// Whether removing the socket's file closes the device. `wg-quick` and users end a userspace device in this way.
     package var endsWithSocket: Bool
     /// Returns the permitted part of an update.
     package var permitted: @Sendable (UAPIDeviceUpdate) -> UAPIDeviceUpdate
@@ -77,7 +77,8 @@ extension WireGuardDeviceError {
 }
 
 extension WireGuardDevice {
-    /// Serves `wg` and its like on this socket until the device closes. Removing the socket's file closes the device.
+    /// Serves `wg` and similar programs on this socket until the device closes. Removing the socket's file closes the
+    /// device.
     public func serveUAPI(on socket: ManagementSocket) throws(WireGuardDeviceError) {
         try serveUAPI(on: socket, by: ManagementRules())
     }

@@ -25,7 +25,7 @@ extension WireGuardTunnelConfiguration {
             serverAddresses: servers.sorted { $0.description < $1.description })
     }
 
-    /// Whether a path reaches no peer, as far as the peers' addresses are known.
+    /// Whether a path reaches none of the peers whose addresses are known.
     /// - Parameter places: the resolved addresses of peers with an endpoint; a peer with a host name but no entry may have
     ///   any address.
     func hasNoWay(on path: NetworkPath, _ places: [PublicKey: [IPAddress]]) -> Bool {

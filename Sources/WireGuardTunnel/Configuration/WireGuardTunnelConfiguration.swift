@@ -19,8 +19,9 @@ public struct WireGuardTunnelConfiguration: Hashable, Sendable {
     public var privateKeyName: String
     /// The names of the secrets that hold the pre-shared keys of peers.
     public var presharedKeyNames: [PublicKey: String]
-    /// Whether the private key is not a stored secret but arrives through the management socket after the interface exists,
-    /// as from `PostUp = wg set %i private-key FILE`. Only hosts that serve that socket can start such a configuration.
+    /// Whether the private key is not a stored secret, but is set through the management socket after the interface
+    /// exists, as with `PostUp = wg set %i private-key FILE`. Only hosts that serve that socket can start such a
+    /// configuration.
     package var privateKeyComesLater = false
     /// Split DNS: the name servers resolve only names in these domains, or every name if the list is empty.
     public var dnsMatchDomains: [String] = []
@@ -30,7 +31,7 @@ public struct WireGuardTunnelConfiguration: Hashable, Sendable {
     public var excludedRoutes: [IPPrefix]
     /// Whether directly attached networks are reached outside the tunnel.
     public var allowsLocalNetwork: Bool
-    /// The traffic that may leave outside the tunnel.
+    /// The policy for traffic that could bypass the tunnel.
     public var leakPolicy: LeakPolicy
     /// Networks that are reached outside the tunnel, regardless of allowed IPs and leak policy.
     public var allowedNetworks: [IPPrefix]

@@ -50,7 +50,7 @@ struct PeerWatch: Sendable {
     /// Whether any peer owes an answer.
     var isOwed: Bool { entries.values.contains { $0.owedSince != nil } }
 
-    /// Forgets all owed answers: counting restarts after a pause.
+    /// Clears all owed answers, so that counting restarts after a pause.
     mutating func forget() { entries = [:] }
 
     /// Whether the peer has owed an answer for `patience`.

@@ -55,8 +55,8 @@ final class DeviceDataPlane: DataPlane {
         }
     }
 
-    /// Serves the device to `wg`. The tunnel runs without the socket if it cannot be opened, and continues if the socket's
-    /// file is removed: leak protection does not depend on a file.
+    /// Serves the device to `wg`. If the socket cannot be opened, the tunnel runs without it. If the socket's file is
+    /// removed, the tunnel continues, because leak protection must not depend on a file.
     private func serve(_ path: String, _ logger: Logger) {
         let rules = ManagementRules(endsWithSocket: false) { update in
             // The mark makes the tunnel's own packets bypass its routes and pass its firewall.

@@ -4,16 +4,16 @@
 import PacketTunnel
 import WireGuardCore
 
-/// The state of one run of a WireGuard tunnel. The provider hands in each event with an observation, and performs the actions
-/// that are returned. The value has no clock, no task and no socket.
+/// The state of one run of a WireGuard tunnel. The provider passes each event with an observation, and performs the
+/// returned actions. The value has no clock, task or socket.
 ///
-/// *Doubt* means that the tunnel is reported as reasserting until something proves it. With an endpoint, the
-/// ``ConnectivityMonitor`` looks for that proof; without one, the tunnel listens until a peer has sent something.
+/// *Doubt* means that the tunnel is reported as reasserting until it is proven to work. If a peer has an endpoint, the
+/// ``ConnectivityMonitor`` looks for that proof. Otherwise the tunnel listens until a peer has sent something.
 struct WireGuardLifecycle: Hashable, Sendable {
     enum Stage: Hashable, Sendable {
         /// The run has not been started.
         case new
-        /// The start waits for a handshake until `limit` has passed since `since`. `attempt` counts the moves to other endpoints.
+        /// The start waits for a handshake until `limit` after `since`. `attempt` counts the moves to other endpoints.
         case awaitingHandshake(since: Duration, limit: Duration, attempt: Int)
         /// The start has returned, and nothing has proven the tunnel yet.
         case connecting
@@ -26,7 +26,7 @@ struct WireGuardLifecycle: Hashable, Sendable {
         case ended
     }
 
-    /// The reasons for which the tunnel sends nothing by itself.
+    /// The reasons for which the tunnel sends nothing on its own.
     struct Pause: OptionSet, Hashable, Sendable {
         let rawValue: UInt8
         /// The machine sleeps.
@@ -50,7 +50,7 @@ struct WireGuardLifecycle: Hashable, Sendable {
         case started(handshakeTimeout: Duration?, isOffline: Bool)
         /// The time of ``WireGuardLifecycle/nextCheck`` has passed.
         case checked
-        /// The response to ``Action/restart``, with an observation that was made after it.
+        /// The result of ``Action/restart``, with an observation that was made after it.
         case restarted
         case sleep
         case wake
@@ -76,7 +76,7 @@ struct WireGuardLifecycle: Hashable, Sendable {
         case rebind
         /// Restore the keepalives from before the pause, or turn all keepalives off.
         case setKeepalives(Bool)
-        /// Resolve all peers in the background. A peer that is at one of its addresses stays there.
+        /// Resolve all peers in the background. A peer that uses one of its resolved addresses keeps it.
         case resolve
         /// Request a handshake with each peer that has an endpoint.
         case requestHandshakes
@@ -88,11 +88,11 @@ struct WireGuardLifecycle: Hashable, Sendable {
         case heal(ConnectivityMonitor.Step)
         /// Resolve these peers, move each to its next address and request a handshake with it.
         case retry([PublicKey])
-        /// Forget what peers owe, observe, and hand in ``Event/restarted``.
+        /// Clear what peers owe, observe, and pass in ``Event/restarted``.
         case restart
-        /// Hand in ``Event/checked`` after each ``WireGuardLifecycle/nextCheck``, beginning now.
+        /// Pass in ``Event/checked`` after each ``WireGuardLifecycle/nextCheck``, beginning now.
         case startChecks
-        /// Cancel checks, lookups, and handshakes that wait for their turn.
+        /// Cancel checks, lookups, and queued handshake requests.
         case cancelTasks
         /// Report to the host whether the tunnel currently carries no data.
         case report(reasserting: Bool)
@@ -124,7 +124,7 @@ struct WireGuardLifecycle: Hashable, Sendable {
         _ options: ConnectivityOptions, _ baseline: ConnectivityMonitor.Observation
     ) -> ConnectivityMonitor {
         var options = options
-        // A disabled monitor only detects the end of doubt; it never ends the tunnel.
+        // A disabled monitor only detects the end of doubt, and never ends the tunnel.
         if !options.isEnabled { options.endWhenDead = .never }
         return ConnectivityMonitor(options: options, baseline: baseline)
     }
@@ -302,12 +302,12 @@ struct WireGuardLifecycle: Hashable, Sendable {
         }
         guard nextCheck != nil else { return [] }
         if case .listening(let bytesBefore, let interval) = stage {
-            // An initiation alone may be a replay: the first packet of its session is the proof.
+            // An initiation alone may be a replay, so only the first packet of its session is proof.
             if observation.all.receivedBytes != bytesBefore, observation.all.handshakeAge != nil {
                 // A peer has connected; stop listening, even if it leaves again.
                 stage = .watching
             } else {
-                // Peers usually connect soon, or else at any time, so checks become rarer.
+                // A peer usually connects soon; if not, it may connect at any time, so checks become less frequent.
                 let next = min(interval * 1.25, Self.longestListeningInterval)
                 stage = .listening(bytesBefore: bytesBefore, interval: next)
             }
@@ -348,7 +348,7 @@ struct WireGuardLifecycle: Hashable, Sendable {
 
     /// Retries silent peers of a tunnel that otherwise works. It stays connected.
     private mutating func retry(_ observation: Observation) -> [Action] {
-        // As rare as healing after several failed rounds.
+        // Retry as rarely as healing does after several failed rounds.
         let (now, interval) = (observation.all.now, Duration.seconds(monitor.options.healingInterval * 8))
         guard !monitor.isReasserting, !observation.silentPeers.isEmpty,
             lastRetry.map({ now - $0 >= interval }) ?? true

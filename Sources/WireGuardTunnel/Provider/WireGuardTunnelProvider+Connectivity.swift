@@ -6,7 +6,7 @@ import NetworkAddresses
 import PacketTunnel
 import WireGuardCore
 
-// The lifecycle's driver: it observes, and performs the lifecycle's actions.
+// Passes events to the lifecycle, and performs its actions.
 extension WireGuardTunnelProvider {
     /// Hands an event of the present run to its lifecycle, and performs the actions.
     func handle(_ event: WireGuardLifecycle.Event) {
@@ -61,7 +61,7 @@ extension WireGuardTunnelProvider {
         forgetHandshakes()
     }
 
-    /// A run in its present state, or `nil` if it has ended.
+    /// Returns the present state of a run, or `nil` if the run has ended.
     func current(_ run: Run) -> Run? { self.run?.number == run.number ? self.run : nil }
 
     /// Whether an IP packet has arrived through the tunnel since the last start or reconfiguration. A handshake alone does
@@ -81,7 +81,7 @@ extension WireGuardTunnelProvider {
         switch step {
         case .rebind: rebind(run)
         case .resolve:
-            // A peer that is still heard keeps its current endpoint.
+            // A peer from which data still arrives keeps its endpoint.
             let (now, time) = (run.elapsed.now, run.silencePatience)
             let keys = run.configuration.peers.map(\.publicKey)
             refreshEndpoints(rotating: Set(keys.filter { !run.watch.wasHeard($0, within: time, now: now) }))
@@ -126,7 +126,8 @@ extension WireGuardTunnelProvider.Run {
         return WireGuardLifecycle.Observation(all: all, silentPeers: silent.map(\.publicKey))
     }
 
-    /// The time that a peer may owe an answer before it is silent: as long as a tunnel may be without proof.
+    /// The time for which a peer may owe an answer before it counts as silent. It equals the time for which a tunnel
+    /// may be without proof.
     fileprivate var silencePatience: Duration {
         let options = configuration.connectivity
         return .seconds(options.connectivityInterval * Double(2 * options.maxConnectionAttempts))

@@ -5,14 +5,14 @@ import PacketTunnel
 import WireGuardCore
 
 extension WireGuardTunnelProvider {
-    /// The maximum number of handshakes requested without a pause. Each computes two products on the curve, and the provider
-    /// answers no message until then.
+    /// The maximum number of handshakes requested without a pause. Each computes two products on the curve, and
+    /// meanwhile the provider answers no messages.
     static let handshakesAtATime = 256
     /// The pause between two groups of requests.
     private static let handshakePause = Duration.milliseconds(10)
 
-    /// Requests a handshake with each peer that has an endpoint: with ``handshakesAtATime`` peers before it returns, with the
-    /// others in later turns. Peers that still wait for their turn from an earlier call come first.
+    /// Requests a handshake with each peer that has an endpoint: with ``handshakesAtATime`` peers before it returns,
+    /// and with the others later. Peers that still wait from an earlier call come first.
     func requestHandshakes(_ run: Run) {
         let waiting = Set(dueHandshakes)
         forgetHandshakes()

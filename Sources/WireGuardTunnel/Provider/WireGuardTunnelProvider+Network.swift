@@ -81,9 +81,9 @@ extension WireGuardTunnelProvider {
         return endpoints
     }
 
-    /// The lookup path outside the tunnel, for use when the system's own lookups would enter the tunnel or be blocked. It is
-    /// used after the tunnel's settings are applied, and from the start under the blocking policies, which may still block
-    /// traffic that an earlier tunnel carried.
+    /// Returns the means to look up names outside the tunnel, for use when the system's own lookups would enter the
+    /// tunnel or be blocked. This is the case after the tunnel's settings are applied. Under the blocking policies it
+    /// is used from the start, because they may still block traffic that an earlier tunnel carried.
     private func bypass(
         _ configuration: WireGuardTunnelConfiguration, _ context: ProviderContext
     ) async -> TunnelBypass? {
@@ -138,14 +138,14 @@ extension WireGuardTunnelProvider {
         }
     }
 
-    /// Reports to the host the peers that are, or will be, in a network that is routed into the tunnel: their packets must
-    /// bypass it. Hosts whose sockets need no mark do this themselves.
+    /// Reports peers that are, or will be, in a network that is routed into the tunnel to the host, because their
+    /// packets must bypass the tunnel. Hosts whose sockets need no mark handle this themselves.
     func announce(_ addresses: some Sequence<IPAddress>) async {
         guard let run, run.context.socketMark != nil, !run.lifecycle.isReconfiguring else { return }
         let new = Set(addresses).subtracting(run.checkedAddresses)
         self.run?.newAddresses = []
         guard !new.isEmpty else { return }
-        // A peer that roams all day has its addresses checked again.
+        // Limit the list, and check the addresses of a peer that roams for a long time again.
         if run.checkedAddresses.count > Self.maxCheckedAddresses { self.run?.checkedAddresses = run.servers }
         self.run?.checkedAddresses.formUnion(new)
         var settings = run.configuration.settings(leakPolicy: run.context.leakPolicy, servers: run.servers)
@@ -222,8 +222,8 @@ extension WireGuardTunnelProvider {
     }
 }
 
-/// The possible addresses of a peer. A struct, because optimized builds lose the index of a tuple that a child task returns
-/// if the task's body catches typed errors.
+/// The possible addresses of a peer. It is a struct, because optimised builds lose the index of a tuple that a child
+/// task returns if the task's body catches typed errors.
 private struct Candidates: Sendable {
     var index: Int
     var result: Result<[Endpoint], TunnelError>

@@ -76,7 +76,7 @@ extension WireGuardTunnelProvider {
     private func adopt(_ configuration: WireGuardTunnelConfiguration, insteadOf before: Run) {
         guard var run else { return }
         let kept = configuration.tunnel.unchangedPeers(since: before.configuration.tunnel)
-        // Other peers have the keepalives of the configuration.
+        // All other peers have the keepalives of the configuration.
         let named = Set(configuration.peers.map(\.publicKey)).union(before.configuration.peers.map(\.publicKey))
         run.pausedKeepalives = run.pausedKeepalives.filter { kept.contains($0.key) || !named.contains($0.key) }
         run.configuration = configuration

@@ -7,15 +7,15 @@ public import PacketTunnel
 import TunnelIO
 import WireGuardCore
 
-/// The WireGuard tunnel: resolves its peers, applies its settings, runs a `WireGuardDevice` on the packet flow, proves that
-/// the tunnel works, and keeps it working.
+/// The provider of a WireGuard tunnel. It resolves the peers, applies the settings, runs a `WireGuardDevice` on the
+/// packet flow, proves that the tunnel works, and keeps it working.
 ///
-/// The tunnel is up once a handshake with a peer has completed. If no peer has an endpoint, or the start waits for no
-/// handshake, it is up immediately but `reasserting` until a peer connects. The ``ConnectivityMonitor`` then checks it.
-/// Without a network the tunnel pauses, `reasserting`; when the network returns or changes, it binds new sockets and resolves
-/// its peers again. If healing fails, the tunnel stays up, `reasserting`, and keeps trying until the user stops it, so that
-/// its routed traffic does not leave another way; with ``ConnectivityOptions/endWhenDead`` it ends with `.connectivityLost`
-/// instead.
+/// The tunnel is up once a handshake with a peer has completed. If no peer has an endpoint, or the start does not wait
+/// for a handshake, it is up immediately, but `reasserting` until a peer connects. The ``ConnectivityMonitor`` then
+/// checks it. Without a network the tunnel pauses and is `reasserting`. When the network returns or changes, the tunnel
+/// binds new sockets and resolves its peers again. If healing fails, the tunnel stays up, `reasserting`, and keeps
+/// trying until the user stops it, so that its routed traffic takes no other route. With
+/// ``ConnectivityOptions/endWhenDead`` it ends with `.connectivityLost` instead.
 public actor WireGuardTunnelProvider: PacketTunnelProvider {
     /// The configuration of the tunnel.
     public typealias Configuration = WireGuardTunnelConfiguration
@@ -25,7 +25,7 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
             any TunDevice, UAPIDeviceUpdate, Logger, @escaping @Sendable (TunnelError) -> Void
         ) throws(TunnelError) -> any DataPlane
 
-    /// The state of one run, from the moment that packets may flow.
+    /// The state of one run, from the moment when packets may flow.
     struct Run {
         /// The number of the run. An awaited result belongs to the current run if the numbers are equal.
         let number: Int
@@ -42,7 +42,7 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
         var watch = PeerWatch()
         /// The peers' addresses that the host knows.
         var servers: Set<IPAddress> = []
-        /// Addresses that were checked for whether the host must know them.
+        /// The addresses for which it was checked whether the host must know them.
         var checkedAddresses: Set<IPAddress> = []
         /// Addresses of peers that are not yet in `checkedAddresses`.
         var newAddresses: Set<IPAddress> = []
@@ -56,7 +56,8 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
     /// Answers ``StatusRequest`` and ``ReconfigureRequest``. An app adds its own messages when it creates the provider
     /// (`makeProvider`).
     ///
-    /// A configuration or report with many peers is long; each channel has a limit too.
+    /// The limit is high, because a configuration or report with many peers is long. Each channel has its own limit
+    /// too.
     public nonisolated let router = MessageRouter(
         limits: MessageRouter.Limits(maximumByteCount: MessageContainer.localMaximumByteCount))
     var run: Run?
@@ -154,7 +155,7 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
 
     private static func noWay(_ configuration: WireGuardTunnelConfiguration, on path: NetworkPath) -> TunnelError {
         guard !path.isCutOff else {
-            return TunnelError(.networkUnavailable, "there is no network", fix: "connect to one and try again")
+            return TunnelError(.networkUnavailable, "there is no network", fix: "no network is available")
         }
         return TunnelError(
             .networkUnavailable,
@@ -190,7 +191,7 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
             case .awaitingHandshake: break
             case .new, .connecting, .listening, .watching:
                 self.run?.candidates = [:]
-                // The answers that peers owe count from here.
+                // Count the answers that peers owe from here on.
                 _ = self.run?.observe()
                 return
             }

@@ -13,8 +13,8 @@ struct AdminClient {
 
     typealias Query = [(parameter: RouteDescription.Parameter, value: String)]
 
-    /// Sends a request, unless its body is not valid.
-    /// - Parameter ids: The values of the names in the route's path.
+    /// Checks the body of a request, and sends the request.
+    /// - Parameter ids: The values for the names in the route's path, in order.
     /// - Returns: The body of the reply, or null if it is empty.
     @discardableResult
     func send<Body, Reply>(

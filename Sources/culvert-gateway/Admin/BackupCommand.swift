@@ -41,7 +41,7 @@ struct BackupCommand: ParsableCommand {
         try carryOut { console throws(CommandFailure) in
             var bytes = try passphrase.input.read(isNew: true)
             defer { wipe(&bytes) }
-            // The gateway gets valid UTF-8, so that a restore reads the same bytes.
+            // Send only valid UTF-8 to the gateway, so that a restore reads the same bytes.
             guard let text = String(validating: bytes, as: UTF8.self), (12...512).contains(text.count) else {
                 throw CommandFailure("a passphrase must have 12 to 512 UTF-8 characters", status: ExitStatus.usage)
             }

@@ -13,7 +13,7 @@
 
         func run(_ server: String) -> Int32 {
             do throws(CommandFailure) {
-                // Change the user while the process has one thread: other threads would keep their user.
+                // Change the user before any thread is started, because other threads would keep their user.
                 try FolderOwner.become(directory, keeping: 0)
                 let tool = self
                 return SignalledRun.run {

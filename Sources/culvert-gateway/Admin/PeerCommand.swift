@@ -54,7 +54,7 @@ struct PeerCommand: ParsableCommand {
 
         func run() throws {
             try carryOut(socket) { tool throws(CommandFailure) in
-                // Detect a missing QR library before the device is made.
+                // Draw a code first, so that a missing QR library is detected before the device is made.
                 if qr { _ = try QRCode.modules("x") }
                 var random = SystemRandomNumberGenerator()
                 let key = PrivateKey(using: &random)
@@ -70,7 +70,7 @@ struct PeerCommand: ParsableCommand {
                 do throws(CommandFailure) {
                     try write(try ExportedConfiguration(try EnrolmentGrant(exported: reply), key), tool)
                 } catch {
-                    // The private key is lost, so the device would be useless.
+                    // Remove the device, which is useless because its private key is lost.
                     if let id = reply["device"]?["id"]?.string {
                         _ = try? tool.client.send(PeerRoutes.remove, id)
                     }

@@ -34,7 +34,7 @@ struct RuleCommand: ParsableCommand {
             guard (user == nil) != (device == nil) else { throw ValidationError("use either --user or --device") }
         }
 
-        /// The routes of the rules, and the ID of their owner.
+        /// Returns the routes for the owner's rules, and the ID of the owner.
         func find(_ tool: AdminTool) throws(CommandFailure) -> (routes: RuleRoutes, id: String) {
             if let user { return (.ofUsers, try tool.user(user)) }
             return (.ofDevices, try tool.deviceID(device ?? ""))

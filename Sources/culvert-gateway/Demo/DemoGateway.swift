@@ -18,12 +18,12 @@ struct DemoGateway {
     let process: GatewayProcess
     let host: DemoHost
 
-    /// The steps show the errors.
+    /// A logger that discards all messages, because the steps show the errors.
     static let logger = Logger(label: "demo") { _ in SwiftLogNoOpLogHandler() }
 
     init(_ folder: String) throws {
-        // A loopback address and ports on which hardly any other process listens. Those that listen on all addresses have
-        // well-known ports, and the system gives connections ports above these.
+        // Choose a loopback address and ports that other processes hardly ever use. Processes that listen on all
+        // addresses use well-known ports, and the ports that the system chooses for connections are above these.
         let address = IPAddress.v4(127, .random(in: 1...254), .random(in: 1...254), .random(in: 1...254))
         var settings = GatewaySettings()
         (settings.label, settings.host, settings.socket) = ("demo", "\(address)", folder + "/run/admin.sock")
@@ -34,7 +34,7 @@ struct DemoGateway {
         settings.admin = .init(addresses: [address], port: port + 1)
         settings.addKey.isEnabled = true
         settings.addKey.listener = .init(addresses: [address], port: port + 2)
-        // Free now, and in a moment, unless another process is very quick.
+        // Use a port that is free now. Another process could take it before the gateway binds it, but that is unlikely.
         let sockets = try SystemDatagramNetwork().bind(port: 0, mark: 0)
         settings.wireGuardPort = sockets.port
         sockets.close()
@@ -55,10 +55,10 @@ struct DemoGateway {
                 defer { ready.finish(false) }
                 try await process.run { _ in ready.finish(true) }
             }
-            // The error of a gateway that did not start.
+            // The gateway did not start: throw its error.
             guard await ready.value else { return try await group.waitForAll() }
             do { try await body() } catch {
-                // The steps fail too when the gateway does; its own error says why.
+                // If the gateway has failed, the steps fail too: throw the gateway's error, which is the cause.
                 group.cancelAll()
                 if case .failure(let cause)? = await group.nextResult(), !(cause is CancellationError) { throw cause }
                 throw error

@@ -54,7 +54,7 @@ struct GatewayDemo: DemoScene {
         let folder = try DemoFolder()
         defer { folder.remove() }
         let gateway = try DemoGateway(folder.path)
-        // The gateway is inside the steps: their failure may be its own.
+        // Run the gateway as a part of the steps, because a failure of the steps may be that of the gateway.
         try await report.steps { try await gateway.serve { try await steps(gateway, report) } }
     }
 
@@ -86,10 +86,10 @@ struct GatewayDemo: DemoScene {
                     throw CommandFailure("a gateway with other keys than the invitation's was believed")
                 } catch ProvisioningTransportError.untrusted {}
             }
-            return "a gateway whose key has none of them is refused before anything is sent"
+            return "a gateway whose key matches none of the pins is refused before anything is sent"
         }
 
-        // A device, as an app is one: asks the gateway over pinned TLS, and has its own WireGuard.
+        // Enrol a device as an app does: over pinned TLS, with a separate WireGuard tunnel.
         var random = SystemRandomNumberGenerator()
         let (key, credential) = (PrivateKey(using: &random), BearerSecret(.device, using: &random))
         func enrol(_ key: PrivateKey, _ credential: BearerSecret) async throws -> EnrolmentGrant {

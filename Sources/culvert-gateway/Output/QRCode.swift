@@ -19,8 +19,8 @@ enum QRCode {
     private typealias Size = @convention(c) (UnsafePointer<UInt8>) -> Int32
     private typealias Module = @convention(c) (UnsafePointer<UInt8>, Int32, Int32) -> Bool
 
-    /// The lines of the code for a text, with a margin. Each line has two rows of the code, light on dark for
-    /// scanners.
+    /// The lines of text that show the code of a text, with a margin. Each line contains two rows of the code, light on
+    /// dark so that scanners read it.
     static func lines(_ text: String) throws(CommandFailure) -> [String] {
         let modules = try modules(text)
         let margin = 2
@@ -56,7 +56,7 @@ enum QRCode {
         let getModule = unsafe unsafeBitCast(module, to: Module.self)
         var (scratch, code) = ([UInt8](repeating: 0, count: bufferLength), [UInt8](repeating: 0, count: bufferLength))
         defer {
-            // The text contains a key.
+            // Overwrite the buffers, because the text contains a key.
             for index in scratch.indices { (scratch[index], code[index]) = (0, 0) }
         }
         // The lowest error correction, versions 1 to 40, and the best mask.

@@ -57,7 +57,7 @@ struct SecretFile: ~Copyable {
             fix: error == EEXIST ? "remove it, or use another file" : "")
     }
 
-    /// Writes a new file; `-` is standard output.
+    /// Writes a text to a new file, or to standard output if the path is `-`.
     static func write(_ text: String, to path: String, console: Console) throws(CommandFailure) {
         guard path != "-" else { return console.write(.output, text) }
         let file = try SecretFile(new: path)

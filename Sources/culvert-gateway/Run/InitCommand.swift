@@ -86,7 +86,7 @@ struct InitCommand: ParsableCommand {
     }
 }
 
-/// A port, with whether it is from the command line or the default.
+/// A port, and whether it is from the command line.
 struct PortOption: ExpressibleByArgument {
     var number: UInt16
     var isGiven = false

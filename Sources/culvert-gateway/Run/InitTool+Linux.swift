@@ -15,7 +15,7 @@
 
         func make(_ command: InitCommand) throws(CommandFailure) {
             let settings = try settings(command)
-            // Root makes the whole folder and then changes its owner. The backup key still belongs to root.
+            // Make the whole folder as root, and then change its owner. The backup key remains a file of root.
             try FolderOwner.makeParent(of: directory, owner: command.owner)
             let pins: GatewayDirectory.Pins
             do throws(GatewayDirectoryError) {

@@ -19,17 +19,18 @@
 
         func run() -> Int32 {
             do throws(CommandFailure) {
-                // Change the user while the process has one thread: other threads would keep their user.
+                // Change the user before any thread is started, because other threads would keep their user.
                 try become()
-                // Each connection needs a descriptor. A unit raises the limit; in a shell it is often 1,024.
+                // Raise the limit, because each connection needs a descriptor. A systemd unit raises it; in a shell it
+                // is often 1,024.
                 let descriptors = ctunnel_raise_descriptor_limit(16_384)
                 let logger = Logger(label: "gateway") { RedactingLogHandler.standardError(label: $0) }
                 let (folder, settings) = try open()
                 let tool = self
                 return SignalledRun.run(isImpatient: false) {
                     do throws(CommandFailure) {
-                        // Start threads only after signals are handled: a signal on another thread would end the
-                        // process without undoing its changes.
+                        // Start threads only after the signal handlers are installed: a signal on another thread would
+                        // end the process without undoing its changes.
                         let network = try tool.network(settings, logger)
                         try await Self.serve(folder, settings, network, descriptors: descriptors, logger)
                         return ExitStatus.success
@@ -44,7 +45,7 @@
 
         private func become() throws(CommandFailure) {
             if let journal {
-                // Make the socket's folder first, which usually contains this one.
+                // Make the parent folder first, which is usually the folder of the socket.
                 if let parent = journal.lastIndex(of: "/").map({ String(journal[..<$0]) }),
                     parent.hasPrefix("/run/")
                 {
@@ -66,13 +67,13 @@
             }
         }
 
-        /// Replaces a resolver on this host, which devices cannot reach, by the resolvers that it uses.
+        /// Replaces a resolver on this host, which devices cannot reach, by the resolvers to which it forwards.
         private static func withReachableNameServers(
             _ settings: GatewaySettings
         ) throws(GatewayDirectoryError) -> GatewaySettings {
             var settings = settings
             do throws(LinuxNetworkError) {
-                // A local resolver may use more resolvers than a device can get.
+                // Limit the number, because a local resolver may use more resolvers than a device can get.
                 let reachable = try GivenNameServers.reachable(settings.dns)
                 settings.dns = Array(reachable.prefix(max(settings.dns.count, GatewaySettings.mostNameServers)))
             } catch {
@@ -123,7 +124,7 @@
     extension CommandFailure {
         init(_ error: GatewayProcessError) {
             self.init(GatewayDirectoryError(error.reason, kind: error.kind, fix: error.fix))
-            // The socket of another gateway answered.
+            // Another gateway has answered on the socket, so it is already running.
             if error.kind == .exists { status = ExitStatus.alreadyRunning }
         }
     }

@@ -76,7 +76,7 @@ struct CredentialDeviceTests {
                 PacketBuilder.icmpEcho(
                     from: inner(3), to: LoginClient.target, identifier: 1, sequence: 1, payload: [1]))
         }
-        // Earlier packets on the same path have arrived when these have.
+        // When these packets have arrived, earlier packets on the same path have arrived too.
         #expect(await client.passes(from: inner(2), sequence: 2))
         let statistics = server.running.statistics
         #expect(statistics.disallowedSource == 10)

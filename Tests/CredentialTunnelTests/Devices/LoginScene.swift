@@ -14,12 +14,12 @@ import WireGuardCore
 final class ScriptedStore: CredentialStore {
     struct State {
         var users = ["kean": "123456", "ada": "lovelace"]
-        /// The refusal of each login, or `nil` to verify logins.
+        /// The refusal with which the store answers each login, or `nil` to verify logins.
         var refusal: Body.Refusal?
         var attempts: [LoginAttempt] = []
         var ended: [EndReason] = []
         var given: [ClientID: IPAddress] = [:]
-        /// The gate to wait for before a verdict.
+        /// The event to wait for before a verdict; `nil` for no wait.
         var gate: Event?
         /// The addresses to assign, even if they are in use.
         var fixed: IPAddress?
@@ -106,7 +106,7 @@ final class LoginServer: Sendable {
 
     /// Loses all sessions, like a server that was killed and restarted.
     func restart(_ internet: MemoryInternet) async throws {
-        // Its disconnect messages do not arrive.
+        // Drop the server's disconnect messages, because a killed server sends none.
         internet.setFilter { $0.source != Self.address }
         await running.stop()
         internet.setFilter(nil)

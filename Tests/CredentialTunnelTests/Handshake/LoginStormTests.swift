@@ -38,7 +38,7 @@ private final class LoginStorm {
     private let hashTime: Duration
     private var members: [Member] = []
     private var bySource: [Endpoint: Member] = [:]
-    /// The logins that wait for a hasher, and those that are hashed until some time.
+    /// The logins that wait for a hasher, and the logins that are being hashed, with the time at which each hash ends.
     private var queue: [(client: ClientID, login: Body.ClientAuthRequest)] = []
     private var running: [(end: Instant, client: ClientID, login: Body.ClientAuthRequest)] = []
     /// The names of the logins in the order in which they were hashed.
@@ -194,7 +194,7 @@ private final class LoginStorm {
         addHonest(to: storm)
         storm.run()
         #expect(storm.outcomes(of: honest) == [.accepted, .accepted, .accepted, .accepted])
-        // Known users have a turn after each name of the crowd; unknown ones have one of four turns.
+        // Known users have a turn after each name of the crowd. Unknown users have one of every four turns.
         let turns = storm.hashed.enumerated().filter { honest.contains($0.element) }.map(\.offset)
         #expect((turns.max() ?? .max) < (areHonestKnown ? names + 12 : 26), "\(turns)")
     }
@@ -232,7 +232,7 @@ private final class LoginStorm {
         for number in 0..<20 as Range<UInt8> {
             storm.add("user\(number)", "wrong", from: .v4(203, number, 113, 1))
         }
-        // A neighbour fills the places of the same source.
+        // Another client behind the same address fills the places of the source.
         for number in 0..<40 { storm.add("neighbour\(number)", "wrong", from: home) }
         storm.add("anna", "right", from: home, after: .milliseconds(100))
         storm.run()
@@ -247,7 +247,7 @@ private final class LoginStorm {
             storm.add("user\(number)", "right", from: .v4(203, number, 113, 1))
         }
         storm.run()
-        // Three hashes begin within the ten seconds for which clients wait.
+        // Only three hashes begin within the ten seconds after which the clients time out.
         #expect(storm.hashed.count == 3, "\(storm.hashed)")
         #expect(storm.statistics.verificationsExpired == 7, "\(storm.statistics)")
     }

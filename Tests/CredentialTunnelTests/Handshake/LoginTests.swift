@@ -216,16 +216,16 @@ struct LoginTests {
 
     @Test("A rogue server without the private key fails, and receives no password")
     func rogueServer() throws {
-        // It responds as a server with its own static key, to clients that pin another key.
+        // This server has its own static key, and the clients pin another key.
         let rogueKey = [UInt8](repeating: 9, count: 32)
         let world = World(serverKey: rogueKey)
         world.start()
         let hello = world.clientSent[0].bytes
         let index = try MessageDecoder.header(of: hello).index
         let genuine = SharedKeys(server: FixedKeys.privateKey().publicKey, presharedKey: FixedKeys.preshared())
-        // It can compute all that needs no private key: the MAC is valid, so it recognises hellos.
+        // The server can compute everything that needs no private key, such as the MAC, by which it recognises hellos.
         #expect(unsafe hello.withUnsafeBytes { unsafe CookieChecker.isMac1Valid($0, key: genuine.mac1Key) })
-        // It can create a server hello except for es, which it has to guess.
+        // The server can create a server hello except for the result of es, which it has to guess.
         for guess in [FixedKeys.privateKey(rogueKey), FixedKeys.privateKey(FixedKeys.serverEphemeral)] {
             var state = SymmetricState(protocolName: NoiseNK.name)
             let prologue = SharedKeys.prologue(hello: Header(code: .clientHello, index: index))

@@ -55,7 +55,7 @@ struct LossyLinkTests {
         #expect(world.clientSaid.filter { $0 != .mayBeUnknown }.count == 1)
         #expect(Set(world.toServer).count == world.toServer.count)
         #expect(Set(world.toClient).count == world.toClient.count)
-        // About four of five arrive undamaged, with any keys.
+        // About four of five packets arrive undamaged, whatever the keys.
         #expect(
             world.toServer.count > 230 && world.toClient.count > 230, "\(world.toServer.count), \(world.toClient.count)"
         )

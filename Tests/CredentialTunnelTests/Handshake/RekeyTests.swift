@@ -123,7 +123,7 @@ struct RekeyTests {
         #expect(world.serverSent.count == answers)
         world.run(for: .seconds(1))
         #expect(world.carries())
-        // Much later, the request belongs to a removed session.
+        // After this time, the session of the request was removed.
         world.run(for: .seconds(20))
         let sessions = world.server.tableCounts.sessions
         world.serverReceives(request)
@@ -141,7 +141,7 @@ struct RekeyTests {
         }
         #expect(world.server.statistics.limited == 100)
         #expect(world.server.tableCounts.sessions == 1)
-        // Later, each is processed and found invalid.
+        // After the minimum time between rekeys, each request is processed, and is found invalid.
         world.run(for: .seconds(6))
         world.serverReceives(try #require(session.seal(.rekeyRequest, generator.bytes(52))))
         #expect(world.server.tableCounts.sessions == 1)

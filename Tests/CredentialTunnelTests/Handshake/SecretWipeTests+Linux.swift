@@ -8,8 +8,8 @@
 
     @testable import CredentialTunnel
 
-    // Freed memory is read through the kernel, as in the tests of WireGuardCore's secrets: what malloc writes into a free
-    // block may replace some of the bytes, but it never writes the pattern.
+    // The tests read freed memory through the kernel, like the tests of WireGuardCore's secrets. malloc may overwrite
+    // some bytes of a free block, but never with the pattern.
     @Suite(
         "Secrets of the login tunnel in freed memory",
         .enabled(if: ProcessMemory.isReadable, "needs a readable /proc/self/mem"))

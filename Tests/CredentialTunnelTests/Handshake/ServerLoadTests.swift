@@ -151,7 +151,7 @@ struct ServerLoadTests {
         #expect(world.serverSent.count == 4 * limits.noticeBurst)
         #expect(world.server.statistics.wrongKeys == 50_000)
         #expect(world.server.statistics.cookies == 0)
-        // Strangers do not put the server under load, so a client with the keys needs no cookie.
+        // Hellos without the keys do not put the server under load, so a client with the keys needs no cookie.
         world.start()
         world.run()
         #expect(world.clientSent.count == 2)

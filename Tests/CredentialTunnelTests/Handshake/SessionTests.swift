@@ -50,7 +50,7 @@ struct SessionTests {
         let back = try #require(world.serverSeals([0x45, 2]))
         world.clientReceives(there)
         world.serverReceives(back)
-        // This holds even with a matching index.
+        // The packets are refused even if their index matches.
         var (there2, back2) = (there, back)
         there2.replaceSubrange(4..<8, with: back[4..<8])
         back2.replaceSubrange(4..<8, with: there[4..<8])
@@ -248,12 +248,12 @@ struct SessionTests {
         fresh.serverReceives(packet)
         let notice = try #require(fresh.serverSent.last?.bytes)
         #expect(notice.count == 16)
-        // The client first asks in the session, and the server's response settles it.
+        // The client first renews the keys, and the server's response proves that the session exists.
         for _ in 0..<3 { world.clientReceives(notice) }
         world.run(for: .seconds(20))
         #expect(world.clientSaid == [.established(World.assignment)])
         #expect(world.carries())
-        // Without a response, the server has lost the session.
+        // If no response arrives, the client concludes that the server has lost the session.
         fresh.serverReceives(try #require(world.clientSeals([0x45])))
         world.clientReceives(try #require(fresh.serverSent.last?.bytes))
         world.clock.advance(by: .milliseconds(1999))

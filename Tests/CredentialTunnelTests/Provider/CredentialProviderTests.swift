@@ -75,7 +75,7 @@ struct CredentialProviderTests {
         }
         #expect(await scene.failure()?.code == .keyMismatch)
         #expect(scene.logins == 0)
-        // Only hellos were sent, since no session existed to seal a login in.
+        // Only hellos were sent, because there was no session in which to send a login.
         let codes = Set(seen.messages.compactMap { PacketCode(rawValue: $0.first ?? 0) })
         #expect(codes == [.clientHello, .error])
         await scene.stop()

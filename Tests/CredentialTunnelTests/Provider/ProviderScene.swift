@@ -25,7 +25,8 @@ final class ProviderScene: Sendable {
     let secrets = MemorySecretStore()
     let host: MemoryHost<CredentialTunnelProvider>
     let configuration: CredentialTunnelConfiguration
-    /// Notifies of status changes, of logins and ends at the server, and of packets that the tunnel delivers.
+    /// Notified of changes of the status, of logins and ended sessions at the server, and of packets that the tunnel
+    /// delivers.
     let changes: Changes
 
     init(
@@ -106,7 +107,7 @@ final class ProviderScene: Sendable {
     }
 }
 
-/// JSON as text.
+/// Converts values to and from JSON text.
 enum JSONCoding {
     static func decode<Value: Decodable>(_ type: Value.Type, _ text: String) throws -> Value {
         try JSONDecoder().decode(type, from: Data(text.utf8))

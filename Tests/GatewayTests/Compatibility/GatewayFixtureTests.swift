@@ -19,7 +19,7 @@ import WireGuardCore
     private static let home = IPAddress.v4(192, 0, 2, 7)
     private let admin = Caller.local(0)
 
-    /// The number of rows of each table that the fixture had.
+    /// The number of rows in each table of the fixture.
     private static var counts: [String: Int] {
         get throws {
             try JSONDecoder().decode(
@@ -154,7 +154,7 @@ import WireGuardCore
                 Issue.record("the login was not accepted: \(judgement)")
                 return
             }
-            // The lease of the previous session.
+            // The login has the device and the addresses of the previous session.
             let device = try #require(try await store.device(id)?.device)
             let now = try Fixtures.madeAt
             #expect(device.kind == .login && device.createdAt < now)
@@ -202,7 +202,7 @@ import WireGuardCore
             #expect(try restored.pins() == original.pins())
             #expect(try restored.loginKeys() == original.loginKeys())
             let store = try restored.openStore()
-            // A restore adds a change. Its audit entry replaces that of the backup.
+            // A restore adds one change. It also adds one audit entry, in place of the entry that the backup added.
             var expected = try Self.counts
             expected["changes", default: 0] += 1
             #expect(try await counts(store) == expected)

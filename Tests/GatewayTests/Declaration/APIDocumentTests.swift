@@ -40,7 +40,7 @@ import TunnelSystem
         "Status.properties.servesWireGuard", "Grant.properties.pins",
     ].map { "components.schemas.\($0)." }
 
-    /// Members that the earlier document did not have, where all names are required.
+    /// Required members that the earlier document did not have, in schemas in which all members are required.
     private static let required = ["User": ["addresses"], "Status": ["servesWireGuard"]]
 
     /// Actions of the audit log that the earlier document did not have.
@@ -152,7 +152,7 @@ import TunnelSystem
                         if form == .create { members["user"] = .string(user.description) }
                         members[field.name] = value.value
                         let reply = try await bench.ask(method, path, bearer: admin, JSON.object(members).line)
-                        // All creations are for one key, and a sample of an ID belongs to no user.
+                        // Creations are for one key, so a repetition conflicts. No user has the sample of an ID.
                         let accepted = form == .create ? [201, 404, 409] : [200]
                         let isCorrect =
                             value.isAccepted
@@ -182,7 +182,7 @@ import TunnelSystem
                         if value.value == "enrol" || value.value == "addKey" { members["user"] = user }
                         members[member.name] = value.value
                         let reply = try await bench.ask("POST", path, bearer: admin, JSON.object(members).line)
-                        // A sample of an ID belongs to no user.
+                        // No user has the sample of an ID.
                         let isCorrect =
                             value.isAccepted
                             ? reply.status == (member.name == "user" ? 404 : 201)

@@ -18,7 +18,7 @@ struct FieldCase: Sendable {
         self.name = name
     }
 
-    /// The cases of a schema, with values of other kinds.
+    /// The cases of a schema, including values of other types.
     static func all(_ schema: JSONSchema) -> [FieldCase] {
         let isNullable = if case .optional = schema { true } else { false }
         return bounds(schema) + others(schema) + [FieldCase(.null, isNullable, "null")]
@@ -60,7 +60,7 @@ struct FieldCase: Sendable {
         }
     }
 
-    /// Numbers at, below and above both bounds that lengths can be.
+    /// The lengths at, below and above both bounds, without negative ones.
     private static func around(_ range: ClosedRange<Int>) -> [Int] {
         [range.lowerBound - 1, range.lowerBound, range.upperBound, range.upperBound + 1].filter { $0 >= 0 }
     }

@@ -73,7 +73,7 @@ import TunnelSystem
         return [FieldCase.sample(schema, 0)] + FieldCase.all(schema).filter(\.isAccepted).map(\.value)
     }
 
-    /// Changes a setting to another value than the default that fits the other settings.
+    /// Changes a setting to a value that differs from its default and that the other settings permit.
     /// - Returns: `nil` if there is no such value.
     private func changed(_ settings: GatewaySettings, at path: [String], _ schema: JSONSchema) -> GatewaySettings? {
         let standard = value(GatewaySettings(), at: path)

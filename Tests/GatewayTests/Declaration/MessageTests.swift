@@ -111,15 +111,15 @@ private struct Whole: Sendable, Hashable {
     @Test("The error names the member that is unknown, not valid or missing")
     func errors() {
         #expect(error("{}", .create) == ContractError(field: "name", problem: "must be present"))
-        #expect(error(#"{"x":1}"#) == ContractError(field: "x", problem: "there is no such member"))
-        // U+212A is a Kelvin sign: Swift compares the two names as equal.
-        #expect(throws: ContractError(field: "public\u{212a}ey", problem: "there is no such member")) {
+        #expect(error(#"{"x":1}"#) == ContractError(field: "x", problem: "is not a known member"))
+        // U+212A is the Kelvin sign. Swift's `==` treats the name as equal to `publicKey`.
+        #expect(throws: ContractError(field: "public\u{212a}ey", problem: "is not a known member")) {
             try Device.message.decode(["public\u{212a}ey": .string("")], .patch)
         }
-        #expect(throws: ContractError(field: "public\u{212a}ey", problem: "there is no such member")) {
+        #expect(throws: ContractError(field: "public\u{212a}ey", problem: "is not a known member")) {
             try Device.message.decode(["public\u{212a}ey": .string("")], .create)
         }
-        // A member of replies, a hidden field, and a member of creations.
+        // A patch must not contain a member of replies, a hidden field, or a member of creations.
         for name in ["id", "hidden", "kind"] { #expect(error(#"{"\#(name)":1}"#)?.field == name) }
         #expect(error(#"{"name":"a","isOn":true}"#, .create)?.field == "isOn")
         #expect(error(#"{"networks":["10.0.0.0/8","x"]}"#)?.field == "networks[1]")
@@ -270,7 +270,7 @@ private struct Whole: Sendable, Hashable {
         values.part = Sample.Part(first: 3)
         #expect(values.part == Sample.Part(first: 3))
         let error = #expect(throws: ContractError.self) { try values.check(.patch) }
-        #expect(error?.problem == "there is no such member")
+        #expect(error?.problem == "is not a known member")
         values.part = nil
         try values.check(.patch)
         #expect(throws: ContractError.self) { try values.set(\.part, to: ["first": .integer(1)]) }

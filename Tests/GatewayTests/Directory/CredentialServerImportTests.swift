@@ -37,7 +37,7 @@ import WireGuardCore
 
         @discardableResult
         func run() async throws -> CredentialServerImport.Outcome {
-            // The lock ends with this value.
+            // The lock is released together with the value of the folder.
             try await CredentialServerImport.run(
                 CredentialServerFolder(server), into: GatewayDirectory(existing: gateway.path))
         }
@@ -163,7 +163,7 @@ import WireGuardCore
             wanted.loginTunnel.sessionLifetimeSeconds = 3601
             wanted.loginTunnel.sessionsPerUser = 1000
             #expect(settings == wanted)
-            // A session may have had 10.7.0.3 until the server's end. The user "gone" was removed.
+            // A session may have had 10.7.0.3 until the server stopped. The user "gone" was removed.
             try await made.use { service, _ in
                 let cooldowns = try await service.cooldowns(CooldownFilter(), PageRequest(), admin).items
                 #expect(cooldowns.map(\.login) == ["ben", nil, nil])
@@ -261,7 +261,7 @@ import WireGuardCore
         }
     }
 
-    /// A running gateway has the lock.
+    /// Expects that the import fails while a running gateway has the lock.
     private func lockedOut(_ made: Made) async throws {
         let running = try GatewayDirectory(existing: made.gateway.path)
         try running.lock()

@@ -252,7 +252,7 @@ import X509
             let announced = ServerKeys(current: first.current, next: next)
             try directory.write(announced)
             #expect(try GatewayDirectory(existing: path).serverKeys() == announced)
-            // The first half of a switch.
+            // Write what the first half of a switch writes.
             try directory.write(text: next.key.exportedBase64, "server.key")
             #expect(try directory.serverKeys() == ServerKeys(current: next.key))
             try directory.write(ServerKeys(current: next.key))

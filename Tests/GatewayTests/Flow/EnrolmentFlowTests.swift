@@ -51,7 +51,7 @@ struct EnrolmentFlowTests {
             var kept = try DeviceEnrolment(try await secrets.read(configuration.secretName, of: "test"))
             #expect(kept.token == nil && kept.grant?.device.name == "laptop" && kept.grant?.presharedKey != nil)
 
-            // The identical request, as after a lost reply, gets the same device; another key is refused.
+            // An identical request, as after a lost reply, gets the same device. A request with another key is refused.
             let client = EnrolmentClient(servers: configuration.gateways, transport: PinnedProvisioningTransport())
             let request = EnrolmentRequest(
                 publicKey: kept.privateKey.publicKey, credential: kept.credential, name: "laptop", platform: "linux")
@@ -69,7 +69,7 @@ struct EnrolmentFlowTests {
             }
             #expect(problem.code == .invitationUsed)
 
-            // Another key, and the device's list.
+            // Rotate the key, and list the devices.
             let old = kept.privateKey
             let keeper = EnrolmentKeeper(client: client, logger: Logger(label: "test")) {
                 (secret) throws(TunnelError) in try await secrets.write(secret, configuration.secretName, of: "test")

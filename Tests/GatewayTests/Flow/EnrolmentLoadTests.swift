@@ -11,8 +11,8 @@ import WireGuardCore
 
 @testable import Gateway
 
-/// With `CULVERT_GATEWAY_LOAD=1`, which needs a build with optimisations, the number of devices is the largest of a
-/// gateway.
+/// With `CULVERT_GATEWAY_LOAD=1`, the tests enrol the largest number of devices of a gateway, and need an optimised
+/// build.
 @Suite("Load on a gateway's enrolment", .serialized, .timeLimit(.minutes(10)))
 struct EnrolmentLoadTests {
     private static let isEarnest = ProcessEnvironment.value("CULVERT_GATEWAY_LOAD") == "1"

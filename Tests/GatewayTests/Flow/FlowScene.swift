@@ -53,7 +53,7 @@ final class FlowScene: Sendable {
 
     /// - Parameters:
     ///   - logger: The gateway's log.
-    ///   - stopLimit: The time to wait at the end for a database that does not answer, for each of three steps.
+    ///   - stopLimit: The time to wait at the end, in each of three steps, for a database that does not answer.
     ///   - change: Changes the usual settings.
     convenience init(
         _ folder: String, logger: Logger = Logger(label: "gateway") { _ in SwiftLogNoOpLogHandler() },
@@ -139,7 +139,7 @@ final class FlowScene: Sendable {
         settings.socket.replacing("/admin.sock", with: "/gateway")
     }
 
-    /// A device's host, whose secret store has the invitation.
+    /// Makes a device's host, whose secret store contains the invitation.
     func device(_ invitation: Invitation) async throws -> (
         host: MemoryHost<EnrolledTunnelProvider>, configuration: EnrolledTunnelConfiguration, secrets: MemorySecretStore
     ) {

@@ -35,7 +35,7 @@ struct GatewayEndTests {
         }
     }
 
-    /// Ends a gateway. Expects that this is fast, and that the log reports the revocation of a device as not saved.
+    /// Ends a gateway. Expects that it ends quickly, and that the log reports the revocation of a device as not saved.
     private func expectEnd(_ scene: FlowScene, without id: DeviceID, _ log: CapturedLog) async {
         let time = await ContinuousClock().measure { await scene.stop() }
         #expect(time < .seconds(30))
@@ -84,7 +84,7 @@ struct GatewayEndTests {
     func hung() async throws {
         try await run { scene, id, log, _ in
             let (service, store) = (scene.process.service, scene.process.store)
-            // A write that does not end, followed by a revocation.
+            // Start a write that does not end, and then a revocation.
             let (gate, changes) = (Monitor((isWriting: false, isOpen: false)), Changes())
             changes.follow(service.changeSignals())
             let write = Task {

@@ -59,8 +59,8 @@ struct APIAccessTests {
                         } else if side == .socket || route.access.roles.contains(asker.role) {
                             #expect(![401, 403].contains(reply.status), "\(words)")
                         } else {
-                            // A caller that guesses must wait, which refuses it too. An invitation is checked together
-                            // with its request.
+                            // A caller may also be refused because it must wait after failures (429). An invitation is
+                            // checked together with the request, which may be refused as not valid (400).
                             let refusals = [401, 403, 429] + (route.access == .invitation ? [400] : [])
                             #expect(refusals.contains(reply.status), "\(words)")
                             if reply.status == 401 {
@@ -73,7 +73,7 @@ struct APIAccessTests {
         }
     }
 
-    /// Sends a request with the caller's secret where the route expects it, in the query or as bearer.
+    /// Sends a request with the caller's secret in the place that the route expects: in the query or as bearer secret.
     private func ask(
         _ bench: APIBench, _ route: RouteDescription, _ side: APIBench.Side, _ secret: String?
     ) async throws -> APIBench.Reply {

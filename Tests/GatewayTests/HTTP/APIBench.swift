@@ -20,7 +20,7 @@ import WireGuardCore
 ///
 /// Each reply is compared with the documentation of its route: the status, the media type and the schema.
 final class APIBench: Sendable {
-    /// A listener: those of a gateway, and a socket whose user is not the user of the test.
+    /// A listener of the gateway, or a socket whose user is not the user of the test.
     enum Side: String, Sendable, CaseIterable { case device, admin, addKey, socket, foreignSocket }
 
     let service: GatewayService
@@ -106,7 +106,7 @@ final class APIBench: Sendable {
     /// The routes of a listener.
     func routes(_ side: Side) -> [RouteDescription] { descriptions[side] ?? [] }
 
-    /// The route of a request, found without the router.
+    /// Finds the route of a request without the router.
     private func route(_ method: String, _ path: String, _ side: Side) -> RouteDescription? {
         let parts = path.split(separator: "/", omittingEmptySubsequences: false)
         return routes(side).first { route in
@@ -183,7 +183,7 @@ final class APIBench: Sendable {
                 #expect(!reply.body.contains(word), sourceLocation: sourceLocation)
             }
         }
-        // A route without authorisation does not document the refusal of other users of the socket.
+        // Skip this listener: routes without authorisation do not document that the socket refuses other users.
         guard side != .foreignSocket, let route = route(method, path, side) else { return }
         let documented = route.replies.first { $0.status == reply.status }
         #expect(

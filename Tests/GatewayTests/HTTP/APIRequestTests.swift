@@ -245,7 +245,7 @@ struct APIRequestTests {
             (#"{"login":"\u2060\ufeff"}"#, "login"), (#"{"login":"\u3164"}"#, "login"),
             (#"{"login":"a","deviceLimit":-1}"#, "deviceLimit"), (#"{"login":"a","deviceLimit":1e99}"#, "deviceLimit"),
             (#"{"login":"a","expiresAt":"tomorrow"}"#, "expiresAt"), (#"{"login":"a","name":null}"#, "name"),
-            // Readers of JSON differ in which of two equal members they use.
+            // A repeated member is refused, because JSON readers differ in which of the two they use.
             (#"{"login":"a","login":"b"}"#, "login"), (#"{"login":"a","name":"x","n\u0061me":"y"}"#, "name"),
             (#"{"login":"a","isAdmin":[{"b":1,"b":2}]}"#, "b:"), (#"\#u{feff}{"login":"a"}"#, "body"),
         ])

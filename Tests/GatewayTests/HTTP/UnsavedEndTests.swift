@@ -173,7 +173,7 @@ import WireGuardCore
                 #expect(items.count { $0["isSaved"] == .bool(false) } == (list == "tokens" ? 3 : 1))
             }
 
-            // The store still has all of them, and would accept their use.
+            // The store still contains all of them and would accept them.
             try await bench.store.refuseWrites(false)
             func expectRefused() async throws {
                 await #expect(throws: GatewayError.tokenExpired) {

@@ -16,13 +16,13 @@ import WireGuardCore
 
 @testable import Gateway
 
-/// A network in memory, whose calls fail or wait as a test demands.
+/// A network in memory whose calls fail or wait if a test sets it so.
 private final class FaultyNetwork: PeerNetwork {
     struct State {
         /// The network's present clients.
         var present: [IPPrefix: ClientAccess] = [:]
         var calls = 0
-        /// Whether each call had all clients.
+        /// For each call, whether it contained all clients.
         var wereComplete: [Bool] = []
         /// The calls that fail, counted from 1.
         var failing: ClosedRange<Int>?

@@ -28,7 +28,7 @@ import WireGuardCore
         #expect(logins.busy == [one, two])
         #expect(logins.begin(3, one, password) == [1])
         #expect(logins.busy == [two, one] && logins.count == 2)
-        // The session is asked to end until it reports its end.
+        // The session is listed until it has reported its end.
         #expect(logins.over { _ in password } == [1])
         #expect(logins.end(1)?.device == one)
         #expect(logins.over { _ in password }.isEmpty && logins.end(1) == nil)
@@ -208,7 +208,7 @@ struct LoginRuntimeTests {
         _ = await running.result
     }
 
-    /// Waits without blocking a thread, since the runtime's tasks need one.
+    /// Waits until the runtime has a session. Does not block a thread, because the runtime's tasks need one.
     private func hasSession(_ runtime: GatewayRuntime) async -> Bool {
         let end = ContinuousClock.now + .seconds(20)
         while runtime.figures.login?.sessions != 1, ContinuousClock.now < end { await Task.yield() }
@@ -261,10 +261,10 @@ struct LoginRuntimeTests {
             #expect(devices.map(\.kind) == [.login])
             try await service.removeDevice(devices[0].id, admin)
             #expect(try await client.next() == .ended(.removed))
-            // Its addresses rest.
+            // The addresses of the ended session are in cooldown, so the login gets others.
             #expect(try await client.logIn("anna", "battery staple").addresses.first?.description == "10.66.0.3/32")
 
-            // The test moves the clock, and the runtime checks for expiry meanwhile.
+            // The runtime continues to check for expiries while the test advances the clock.
             update.expiresAt = .some(service.now.addingTimeInterval(100))
             _ = try await service.updateUser(anna.id, update, admin)
             fixture.clock.advance(by: .seconds(100))
@@ -316,7 +316,7 @@ struct LoginRuntimeTests {
             let first = try await one.logIn("anna", Self.password)
             #expect(try await two.logIn("anna", Self.password).addresses == first.addresses)
             #expect(try await one.next() == .ended(.removed))
-            // The device counts as online without a packet.
+            // The device counts as online even if it has sent no packet.
             let changes = Changes()
             let (service, admin) = (fixture.service, fixture.admin)
             let id = try #require(try await service.devices(PageRequest(), admin).items.first).id

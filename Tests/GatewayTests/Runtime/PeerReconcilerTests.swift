@@ -35,7 +35,7 @@ import WireGuardCore
         /// The peers of WireGuard, and the network's clients.
         private(set) var engine: [PublicKey: PeerReconciler.EnginePeer] = [:]
         private(set) var network: [IPPrefix: ClientAccess] = [:]
-        /// The peers of WireGuard at the time of the network's change.
+        /// WireGuard's peers at the time at which the network changed.
         private(set) var engineBefore: [PublicKey: PeerReconciler.EnginePeer] = [:]
         private(set) var isUnchanged = true
         /// The addresses whose connections the network has ended in the last round.
@@ -171,7 +171,7 @@ import WireGuardCore
         var new = try peer(key: PrivateKey(using: &generator).publicKey, "10.66.0.3")
         new.hasBeenSeen = false
         var made = Made()
-        // Before the store can be read.
+        // Run a round before the store was read.
         made.round(changes([]))
         #expect(made.released.isEmpty)
         made.round(changes([seen, new], isComplete: true), failing: true)
@@ -183,7 +183,7 @@ import WireGuardCore
         later.hasBeenSeen = false
         made.round(changes([later]))
         #expect(made.released.isEmpty && made.network.count == 3)
-        // The first packet changes neither WireGuard nor the network.
+        // That the device was seen changes neither WireGuard nor the network.
         later.hasBeenSeen = true
         made.round(changes([later]))
         #expect(made.isUnchanged)
@@ -225,7 +225,7 @@ import WireGuardCore
         let two = try self.peer(key: PrivateKey(using: &generator).publicKey, "10.66.0.3")
         made.round(changes([one, two]))
         made.round(changes([two], isComplete: true), failing: true)
-        // WireGuard has lost the peer already, and the network not yet.
+        // WireGuard has already removed the peer, but the network has not.
         #expect(made.engine.count == 1 && made.network.count == 2 && !made.peers.isCurrent)
         made.round(changes([]))
         #expect(made.network.keys.map(\.description) == ["10.66.0.3/32"] && made.peers.isCurrent)

@@ -13,7 +13,7 @@ import WireGuardCore
 
 @testable import Gateway
 
-/// An attacker saw this before: with a full disk an expired device kept its access, and a revoked one too.
+/// Regression tests: with a full disk, expired and revoked devices once kept their access.
 @Suite("A gateway whose database refuses writes", .timeLimit(.minutes(2)))
 struct RefusingStoreTests {
     private struct Made {

@@ -84,7 +84,7 @@ import WireGuardCore
         }
         #expect(refusals == ["unauthorized": 6, "tooManyFailures": 44])
         _ = try await fixture.service.caller(bearer: device.credential.exportedText, from: fixture.home)
-        // Each wait ends, and another source does not wait.
+        // A wait ends without any action, and other sources do not wait.
         await #expect(throws: GatewayError.unauthorized) {
             _ = try await fixture.service.caller(bearer: nil, from: .v4(198, 51, 100, 1))
         }

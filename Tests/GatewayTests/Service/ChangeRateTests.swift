@@ -118,7 +118,7 @@ import WireGuardCore
         let fixture: ServiceFixture
         let secret: String
 
-        /// Uses it again.
+        /// Sends another request with the used invitation.
         func replay(from source: IPAddress) async throws -> GatewayError? {
             let request = EnrolmentRequest(publicKey: fixture.key().publicKey, credential: fixture.secret(.device))
             do throws(GatewayError) {
@@ -222,7 +222,7 @@ import WireGuardCore
             #expect(try await written(fixture) == before)
         }
         #expect(limited > 90)
-        // Other sources do not wait. Their writes are bounded for each invitation.
+        // Other sources do not wait, but the writes for each invitation are limited.
         var writes = 0
         for last in 0..<100 as Range<UInt8> {
             let before = try await written(fixture)

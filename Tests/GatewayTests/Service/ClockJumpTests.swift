@@ -11,8 +11,8 @@ import WireGuardCore
 
 @testable import Gateway
 
-/// Before, a time server's mistake was enough: a clock that was 400 days ahead for some seconds deleted the audit log
-/// and switched the server key irrevocably.
+/// Regression tests: a clock that was 400 days ahead for some seconds, by a mistake of a time server, once deleted the
+/// audit log and switched the server key irrevocably.
 @Suite("A gateway whose clock jumps") struct ClockJumpTests {
     private static let jump = Duration.seconds(400 * 86_400)
 
@@ -39,7 +39,8 @@ import WireGuardCore
         }
     }
 
-    /// A gateway that has run for a while, with a device that expires an hour later, a key in a slot and an announced key.
+    /// A gateway that has run for some time, with a device that expires in an hour, a key in a slot, and an announced
+    /// key.
     private func scene() async throws -> Scene {
         let fixture = try ServiceFixture { $0.serverKeyOverlapSeconds = 86_400 }
         let anna = try await fixture.user()

@@ -111,7 +111,7 @@ private struct RefusingNetwork: PeerNetwork {
         var nonce = try await fixture.service.rotationNonce(device.caller)
         let forged = try #require(RotationRequest(from: other.key, to: new, answering: nonce))
         await #expect(throws: GatewayError.proofWrong) { _ = try await fixture.service.rotate(forged, device.caller) }
-        // The nonce is used up, even for the right proof.
+        // The wrong proof has used the nonce, so the correct proof is refused too.
         let right = try #require(RotationRequest(from: device.key, to: new, answering: nonce))
         await #expect(throws: GatewayError.nonceUnknown) { _ = try await fixture.service.rotate(right, device.caller) }
 
@@ -185,7 +185,7 @@ private struct RefusingNetwork: PeerNetwork {
         #expect(try await fixture.service.renew(device.caller).device.expiresInSeconds == 300)
         fixture.clock.advance(by: .seconds(299))
         #expect(try await fixture.service.renew(device.caller).device.expiresInSeconds == 1)
-        // A later expiry of the administrator is reached without renewals, and limits later renewals too.
+        // An expiry that the administrator sets to a later time needs no renewal, and limits later renewals.
         update.expiresAt = .some(fixture.service.now.addingTimeInterval(2000))
         _ = try await fixture.service.updateDevice(device.id, update, fixture.admin)
         fixture.clock.advance(by: .seconds(1500))

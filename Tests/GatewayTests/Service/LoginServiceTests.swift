@@ -79,7 +79,7 @@ import WireGuardCore
         }
     }
 
-    /// The passwords that a user gets, the next one after each comparison.
+    /// Sets a user's next password after each comparison.
     private final class Changes: Sendable {
         let change = Mutex<(@Sendable (String) async throws -> Void)?>(nil)
         let passwords: Mutex<[String]>

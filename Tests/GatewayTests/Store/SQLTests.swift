@@ -67,7 +67,7 @@ import Testing
         #expect(number == 0)
     }
 
-    /// Without the tolerance, each of these would lose a millisecond with every write.
+    /// Without the tolerance, each of these times would lose a millisecond with every write.
     @Test(
         "Reading and writing a time does not change it",
         arguments: [351_676, 1_767_225_600_123, 2_199_014_351_581, -1] as [Int64])

@@ -26,7 +26,7 @@ import Testing
             #expect(given.count == 2 * 3)
             let pools = try await store.pools(limits.servers, restSince: limits.restSince)
             #expect(pools.map(\.resting) == [3, 3] && pools.map(\.inUse) == [0, 0])
-            // No other user gets an address of the loop.
+            // No other user gets an address that was in use in the loop.
             let device = try await fixture.device(of: ben, limits: limits, at: 100)
             #expect(given.isDisjoint(with: device.addresses))
             // The addresses of all the user's devices differ.

@@ -10,7 +10,7 @@ import TunnelSystem
 
 @testable import Gateway
 
-/// A process that enrols devices and is killed without warning.
+/// Tests with a process that enrols devices and is killed by SIGKILL.
 @Suite(.serialized) struct StoreCrashTests {
     private static let count = 1000
     private static let variable = "CULVERT_GATEWAY_CRASH"
@@ -116,7 +116,7 @@ import TunnelSystem
             arguments: ["tests", "--testing-library", "swift-testing", "--filter", "StoreCrashTests/child"],
             environment: environment.map { "\($0)=\($1)" })
         output.writer.close()
-        // The wait needs a separate thread.
+        // Wait on a separate thread, because waiting blocks.
         return await withCheckedContinuation { continuation in
             Thread.detachNewThread {
                 let reported = read(output.reader.number, of: child, until: count)

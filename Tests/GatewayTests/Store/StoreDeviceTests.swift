@@ -49,7 +49,7 @@ import WireGuardCore
             let device = try fixture.made(try await store.enrol(first))
             var again = first
             again.deviceID = fixture.id()
-            // A reply may be lost for longer than the invitation lasts.
+            // The request may be repeated after the invitation has expired, because its reply was lost.
             again.now = fixture.start.addingTimeInterval(7200)
             guard case .repeated(let same) = try await store.enrol(again) else {
                 Issue.record("the identical request was not recognised")
@@ -209,7 +209,7 @@ import WireGuardCore
             // The address with the longest cooldown is first.
             let first = try await fixture.device(of: anna, limits: try limits(86_500), at: 86_500)
             #expect(first.addresses.map(\.description) == ["10.0.0.5"])
-            // The cooldown of the last one has not ended, but a refusal would be worse.
+            // The cooldown of the last address has not ended, but it is used rather than refusing the device.
             let second = try await fixture.device(of: anna, limits: try limits(86_500), at: 86_500)
             #expect(second.addresses.map(\.description) == ["10.0.0.3"])
             await #expect(throws: StoreError.poolFull(network, inUse: 5, resting: 0)) {

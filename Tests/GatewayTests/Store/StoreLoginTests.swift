@@ -87,10 +87,10 @@ extension StoreFixture {
             let away = try fixture.given(
                 try await fixture.lease(anna, busy: [home.id], from: "198.51.100.1:1", at: 10))
             #expect(home.id != away.id)
-            // No device has a session, as after a restart.
+            // After a restart, no device has a session.
             #expect(try fixture.given(try await fixture.lease(anna, from: "192.0.2.7:9", at: 20)).id == home.id)
             #expect(try fixture.given(try await fixture.lease(anna, from: "198.51.100.1:9", at: 30)).id == away.id)
-            // From another source, the device that was seen last.
+            // A login from another source gets the device that was seen last.
             let other = try fixture.given(try await fixture.lease(anna, from: "203.0.113.1:9", at: 40))
             #expect(other.id == away.id && other.addresses == away.addresses)
         }
@@ -106,7 +106,7 @@ extension StoreFixture {
             let two = try fixture.given(try await fixture.lease(anna, busy: [one.id], sessions: 2))
             #expect(
                 try fixture.given(try await fixture.lease(anna, busy: [two.id, one.id], sessions: 2)).id == two.id)
-            // The limit was reduced: a device without a session does not permit another session.
+            // With a reduced limit, a device without a session does not permit another session.
             let third = try fixture.given(try await fixture.lease(anna, busy: [one.id, two.id], sessions: 3))
             #expect(
                 try fixture.given(try await fixture.lease(anna, busy: [two.id, third.id], sessions: 2)).id == two.id)
@@ -147,7 +147,7 @@ extension StoreFixture {
                     lastSeenAt: fixture.start.addingTimeInterval(3600))
             ])
             #expect(try await fixture.sweep(idleBefore: 3600, at: 7200).leases == [])
-            // The clock may have jumped: a session keeps its device.
+            // The device of a session is kept, because the clock may have jumped.
             #expect(try await fixture.sweep(idleBefore: 3601, at: 7201, busy: [device.id]).leases == [])
             #expect(try await fixture.sweep(idleBefore: 3601, at: 7201).leases == [device.id])
             #expect(

@@ -7,8 +7,8 @@
 
     /// A program that ran to its end.
     ///
-    /// Programs that other tests start at the same time do not inherit its pipe, as they would that of Foundation's `Process`: the
-    /// reader would wait for their end too.
+    /// Programs that other tests start at the same time do not inherit its pipe. They would inherit that of
+    /// Foundation's `Process`, and the reader would then also wait for their end.
     package struct FinishedProgram {
         /// The exit status, or 128 plus the signal that ended the program.
         package let status: Int32

@@ -8,7 +8,7 @@ package enum FlakyTest {
     /// The folder in which each test leaves a file; nil except in `dev/environments flaky`.
     package static let folder = ProcessInfo.processInfo.environment["CULVERT_FLAKY"]
 
-    /// Tells whether a test has run before, and makes its file.
+    /// Returns whether a test has run before, and creates its file.
     package static func hasRun(name: String = #function) throws -> Bool {
         let file = URL(filePath: folder ?? "").appending(path: name)
         let hasRun = FileManager.default.fileExists(atPath: file.path)

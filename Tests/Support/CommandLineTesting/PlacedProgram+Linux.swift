@@ -6,8 +6,8 @@
 
     /// Puts programs into a test's folder.
     ///
-    /// Another process writes the file. If this process wrote it, a child that another test starts at that moment would
-    /// have the file open for writing too, and the kernel refuses to run such a file ("text file busy").
+    /// Another process writes the file. If this process wrote it, a child process that another test starts at that
+    /// moment would inherit the open file, and the kernel would refuse to run the file ("text file busy").
     package enum PlacedProgram {
         /// Writes a script.
         ///

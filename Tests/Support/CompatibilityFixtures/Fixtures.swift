@@ -7,12 +7,13 @@
     package import Foundation
 #endif
 
-/// The files of `Tests/Fixtures/5dd603b`, which programs of that commit have written (`dev/make-fixtures`).
+/// The files of `Tests/Fixtures/5dd603b`, which programs of that commit wrote (`dev/make-fixtures`).
 package enum Fixtures {
-    /// Names another folder, which `dev/make-fixtures` is making: tests named `written` keep their files there.
+    /// The variable that names another folder, in which `dev/make-fixtures` creates fixtures. Tests named `written`
+    /// store their files there.
     private static let variable = "CULVERT_FIXTURES"
 
-    /// The folder that is being made; `nil` in ordinary test runs.
+    /// The folder in which fixtures are being created; `nil` in ordinary test runs.
     private static let made = ProcessInfo.processInfo.environment[variable]
 
     /// The folder, found from this source file.
@@ -22,8 +23,8 @@ package enum Fixtures {
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
         .appending(path: "Fixtures/5dd603b")
 
-    /// The place of files that a test writes with the library, as an app would.
-    /// - Parameter scratch: the test's own folder, for ordinary runs.
+    /// Returns the path for files that a test writes with the library, as an app would.
+    /// - Parameter scratch: The test's own folder, which ordinary runs use.
     package static func place(_ path: String, otherwise scratch: URL) -> URL {
         made == nil ? scratch.appending(path: path) : url(path)
     }
@@ -41,7 +42,7 @@ package enum Fixtures {
         try text(path).split(whereSeparator: \.isNewline).first.map(String.init) ?? ""
     }
 
-    /// The moment at which the fixtures were made.
+    /// The time at which the fixtures were created.
     package static var madeAt: Date {
         get throws {
             struct Origin: Decodable { var madeAt: Double }

@@ -7,8 +7,8 @@ package import PacketTunnelTesting
 /// A host that the table of life-cycle cases runs on. Each host has a conforming type, and a suite that runs
 /// ``LifecycleCase/all`` with it (``LifecycleScene``).
 ///
-/// A ``PlatformScript`` controls its steps: a host with its own ``TunnelPlatform`` wraps it in a ``ScriptedPlatform``, and
-/// another host asks a script before each step.
+/// A ``PlatformScript`` controls its steps. A host with its own ``TunnelPlatform`` wraps it in a ``ScriptedPlatform``;
+/// any other host consults a script before each step.
 package protocol HostUnderTest: Sendable {
     /// A host that runs ``ScriptedProvider``s and measures deadlines on `clock`.
     init(clock: VirtualClock, script: Script, deadlines: TunnelDeadlines) async throws
@@ -16,13 +16,13 @@ package protocol HostUnderTest: Sendable {
     /// The host.
     var host: any TunnelHost { get }
 
-    /// Makes a step of the platform go as `behaviour` says from now on.
+    /// Sets the behaviour of a step of the platform from now on.
     func set(_ step: PlatformStep, _ behaviour: MemoryPlatform.Behaviour)
 
-    /// Lets the platform's steps return that hang.
+    /// Lets the platform's steps that hang return.
     func releaseAll()
 
-    /// How many of the platform's steps hang.
+    /// The number of the platform's steps that hang now.
     var hangingCount: Int { get }
 
     /// Whether any setting of a tunnel is in effect.

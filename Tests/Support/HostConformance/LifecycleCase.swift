@@ -9,7 +9,7 @@ package struct LifecycleCase: Sendable, CustomTestStringConvertible {
     /// The activity of the tunnel at the time of the event.
     package enum Situation: String, CaseIterable, Sendable {
         case disconnected
-        /// The platform does not get ready.
+        /// The platform does not complete its preparation.
         case preparing
         /// The platform does not complete the settings.
         case applying
@@ -19,7 +19,7 @@ package struct LifecycleCase: Sendable, CustomTestStringConvertible {
         /// Connected under a policy that blocks.
         case strict
         case reasserting
-        /// Stopped while the provider's start ignores that.
+        /// The tunnel was stopped, but the provider's start ignores this.
         case givenUp
         /// The provider's stop does not return.
         case stopping
@@ -30,16 +30,16 @@ package struct LifecycleCase: Sendable, CustomTestStringConvertible {
     }
 
     package enum Event: String, CaseIterable, Sendable {
-        /// Another caller starts it as well.
+        /// Another caller also starts the tunnel.
         case start
         case stop
-        /// The provider gives up.
+        /// The provider ends the tunnel with an error.
         case fail
         case reassert
         case assert
-        /// All time passes that a start may take.
+        /// The time limit of a start passes.
         case wait
-        /// The hanging step continues.
+        /// The step that hangs continues.
         case release
         case message
         case sleepAndWake
@@ -52,13 +52,13 @@ package struct LifecycleCase: Sendable, CustomTestStringConvertible {
         case none
         case success
         case failure(TunnelError.Code)
-        /// Only once the tunnel has stopped.
+        /// The call returns only once the tunnel has stopped.
         case later
     }
 
     package var situation: Situation
     package var event: Event
-    /// The statuses that follow, before the test cleans up.
+    /// The statuses that follow, up to the test's cleanup.
     package var statuses: [TunnelStatus]
     /// The result of the event for its caller.
     package var answer = Answer.none
@@ -101,7 +101,7 @@ package struct LifecycleCase: Sendable, CustomTestStringConvertible {
 
     private static func stop(_ situation: Situation, _ event: Event) -> LifecycleCase {
         let isStarting = [.preparing, .applying, .connecting].contains(situation)
-        // A start that has ended has no task to cancel.
+        // A start that has ended has no task that could be cancelled.
         if event == .cancel, !isStarting { return LifecycleCase(situation, event, []) }
         switch situation {
         case .disconnected, .givenUp, .stopping, .tearingDown: return LifecycleCase(situation, event, [])

@@ -7,7 +7,7 @@ import Testing
 
 // Cases of a host and a running provider that are not in the table of life-cycle cases.
 extension LifecycleScene {
-    /// Has a running provider save a secret, and reads it in the next start: the host needs a store for secrets.
+    /// Makes a running provider save a secret, and reads it in the next start. The host needs a store for secrets.
     package func saveSecret() async throws {
         let request = TunnelStartRequest(
             configuration: Array(#"{"name":"x"}"#.utf8), profileID: "00112233445566778899aabbccddeeff")
@@ -21,7 +21,8 @@ extension LifecycleScene {
         await subject.host.stop(.userInitiated)
     }
 
-    /// Starts while the device sleeps, and has it fall asleep during a start: each time the provider receives the sleep once it is up.
+    /// Starts the tunnel while the device sleeps, and makes the device fall asleep during a start. Each time the
+    /// provider is notified of the sleep once it is up.
     package func startAsleep() async throws {
         let request = TunnelStartRequest(configuration: Array(#"{"name":"x"}"#.utf8))
         await subject.host.sleep()

@@ -6,7 +6,7 @@ package import PacketTunnelTesting
 import Testing
 import TunnelIO
 
-/// Plays a ``LifecycleCase`` on a host.
+/// Executes a ``LifecycleCase`` on a host.
 package final class LifecycleScene<Host: HostUnderTest>: Sendable {
     package let clock = VirtualClock()
     package let script = Script()
@@ -61,8 +61,8 @@ package final class LifecycleScene<Host: HostUnderTest>: Sendable {
         for await seen in seen.follow() where seen >= count { return }
     }
 
-    /// Reads a tunnel's packets with batches of several sizes: the same ones do on every host, the others are refused, and
-    /// none ends the process.
+    /// Reads a tunnel's packets with batches of several sizes. On every host the same sizes suffice, smaller ones are
+    /// refused, and none crashes the process.
     package func readIntoSmallBatches() async throws {
         try await subject.host.start(request)
         let flow = try #require(script.context).packetFlow
@@ -83,7 +83,7 @@ package final class LifecycleScene<Host: HostUnderTest>: Sendable {
         await subject.host.stop(.userInitiated)
     }
 
-    /// Plays the case and checks everything that it says.
+    /// Executes the case and checks each of its expectations.
     package func play(_ test: LifecycleCase) async {
         let first = await enter(test.situation)
         await statuses(LifecycleScene.path(to: test.situation).count)
@@ -93,7 +93,7 @@ package final class LifecycleScene<Host: HostUnderTest>: Sendable {
         #expect(Array(history.messages.dropFirst(before)) == test.statuses)
         if test.answer != .later, let second { #expect(await second.value == test.answer) }
 
-        // In every case the tunnel can be ended, and then every caller has an answer.
+        // In every case the tunnel can be ended, and then every caller gets an answer.
         let closing = Self.closing(after: test)
         if test.answer == .later {
             release()
@@ -109,7 +109,7 @@ package final class LifecycleScene<Host: HostUnderTest>: Sendable {
         let starts = script.calls.messages.filter { $0 == "start" }.count
         #expect(script.calls.messages.filter { $0.hasPrefix("stop ") }.count <= starts)
 
-        // Nothing is stuck, and nothing is left.
+        // Nothing hangs, and nothing remains.
         script.plan = Script.Plan()
         #expect(await start().value == .success)
         await subject.host.stop(.userInitiated)
@@ -123,7 +123,7 @@ package final class LifecycleScene<Host: HostUnderTest>: Sendable {
         subject.releaseAll()
     }
 
-    /// The statuses that follow when the test ends its tunnel.
+    /// The statuses that follow when the test ends the tunnel.
     private static func closing(after test: LifecycleCase) -> [TunnelStatus] {
         if test.answer == .later { return [.disconnected, .connecting, .connected, .disconnecting, .disconnected] }
         return switch test.statuses.last ?? path(to: test.situation).last {
@@ -133,7 +133,7 @@ package final class LifecycleScene<Host: HostUnderTest>: Sendable {
         }
     }
 
-    /// The result of the start that led into the situation.
+    /// The result of the start that created the situation.
     private func expectedFirst(_ test: LifecycleCase) -> LifecycleCase.Answer {
         switch test.situation {
         case .disconnected, .connected, .strict, .reasserting, .stopping, .tearingDown, .blocked: return .success
@@ -148,7 +148,7 @@ package final class LifecycleScene<Host: HostUnderTest>: Sendable {
         }
     }
 
-    /// The statuses on the way into a situation, the first one included.
+    /// The statuses up to a situation, including the first one.
     static func path(to situation: LifecycleCase.Situation) -> [TunnelStatus] {
         switch situation {
         case .disconnected: [.disconnected]
@@ -161,13 +161,13 @@ package final class LifecycleScene<Host: HostUnderTest>: Sendable {
         }
     }
 
-    /// A step that is released before it hangs would hang without end.
+    /// Waits until a step hangs, because a step that is released before it hangs would hang forever.
     private func untilStepHangs() async {
         let end = ContinuousClock.now + .seconds(60)
         while subject.hangingCount == 0, ContinuousClock.now < end { await Task.yield() }
     }
 
-    /// Brings the tunnel into the situation; returns the start that did.
+    /// Brings the tunnel into the situation; returns the start that did this.
     private func enter(_ situation: LifecycleCase.Situation) async -> Task<LifecycleCase.Answer, Never>? {
         var plan = Script.Plan()
         switch situation {
@@ -189,7 +189,7 @@ package final class LifecycleScene<Host: HostUnderTest>: Sendable {
         case .applying:
             await script.noted("start")
             await untilStepHangs()
-            // The start's deadline and the settings', so that the earlier one is the first to pass.
+            // Wait for the deadlines of the start and of the settings, so that the earlier one passes first.
             await clock.waitForSleepers(2)
         case .connecting: await script.noted("waits")
         case .givenUp:
@@ -212,13 +212,13 @@ package final class LifecycleScene<Host: HostUnderTest>: Sendable {
         return first
     }
 
-    /// Lets the event happen; returns how it ends, where it is a call.
+    /// Triggers the event; returns its result if it is a call.
     private func bringAbout(
         _ event: LifecycleCase.Event, first: Task<LifecycleCase.Answer, Never>?
     ) async -> Task<LifecycleCase.Answer, Never>? {
         switch event {
         case .start:
-            // Only the first stop keeps waiting.
+            // Only the first stop still waits.
             if script.plan.stopWaits == false { script.plan = Script.Plan() }
             return start()
         case .stop: _ = stop()
@@ -243,10 +243,10 @@ package final class LifecycleScene<Host: HostUnderTest>: Sendable {
         return nil
     }
 
-    /// Lets all deadlines pass that are being waited for, one after the other.
+    /// Makes all pending deadlines pass, one after the other.
     private func passTime() async {
         if subject.host.status.status == .connecting {
-            // The start's deadline is the first one, and takes effect before the next one passes.
+            // The start's deadline is the first, and must take effect before the next one passes.
             let before = history.count
             while !clock.advanceToNextDeadline() { await Task.yield() }
             await statuses(before + 1)

@@ -15,7 +15,7 @@ import TunnelSystem
     import Darwin
 #endif
 
-/// A name server on any network, real or in memory: it answers from a table (RFC 1035), or not at all.
+/// A name server on a real network or one in memory. It answers from a table (RFC 1035), or not at all.
 package final class NameServer: Sendable {
     /// A received question.
     package struct Question: Hashable, Sendable {
@@ -61,7 +61,7 @@ package final class NameServer: Sendable {
         init(_ batch: PacketBatch) { self.batch = batch }
     }
 
-    /// Ends it; returns once its port is free.
+    /// Ends the server; returns once its port is free.
     package func close() async {
         isEnded.store(true, ordering: .releasing)
         await ended.value
@@ -69,7 +69,7 @@ package final class NameServer: Sendable {
 
     deinit { isEnded.store(true, ordering: .releasing) }
 
-    /// Sets the addresses of a name; `nil` for no such name.
+    /// Sets the addresses of a name; with `nil` the name does not exist.
     package func set(_ name: String, _ addresses: [IPAddress]?) { state.withLock { $0.table[name] = addresses } }
 
     /// Whether it receives but does not answer.

@@ -5,13 +5,13 @@ package import NetworkAddresses
 package import PacketTunnel
 package import TunnelIO
 
-/// A real platform whose steps a script controls: a step that the script permits is carried out.
+/// A real platform whose steps a script controls. Each step that the script permits is executed.
 package final class ScriptedPlatform: TunnelPlatform {
     /// The script of the steps.
     package let script: PlatformScript
     private let platform: any TunnelPlatform
 
-    /// A platform in front of `platform`.
+    /// Creates a platform that wraps `platform`.
     package init(_ platform: any TunnelPlatform, script: PlatformScript) {
         self.platform = platform
         self.script = script
@@ -23,7 +23,7 @@ package final class ScriptedPlatform: TunnelPlatform {
 
     package func prepare(_ policy: LeakPolicy) async throws(TunnelError) {
         try await script.play(.prepare)
-        // The caller no longer waits, and a late step must not leave anything behind.
+        // The caller no longer waits, so a late step must not leave changes behind.
         if Task.isCancelled { throw TunnelError(.closed, "the task was cancelled") }
         try await platform.prepare(policy)
     }
@@ -38,7 +38,7 @@ package final class ScriptedPlatform: TunnelPlatform {
         do throws(TunnelError) {
             try await script.play(.tearDown)
         } catch {
-            // Tearing down has no way to fail.
+            // A tear-down cannot fail.
         }
         await platform.tearDown(leavingBlocked: leavingBlocked)
     }

@@ -10,19 +10,19 @@ import TunnelSystem
 
 /// The behaviour of a ``ScriptedProvider``, and the record of its calls.
 package final class Script: Sendable {
-    /// The continuation of the provider's start after it has applied its settings.
+    /// The behaviour of the provider's start after it has applied its settings.
     package enum Start: Sendable {
         case succeed
         case fail(TunnelError)
-        /// Waits for ``Script/release()``, and throws when it is cancelled.
+        /// Waits for ``Script/release()``, and throws if the task is cancelled.
         case wait
-        /// Waits for ``Script/release()`` and cares for nothing else.
+        /// Waits for ``Script/release()``, even if the task is cancelled.
         case waitStubbornly
     }
 
     package struct Plan: Sendable {
         package var start = Start.succeed
-        /// The settings that it applies first.
+        /// The settings that the provider applies first.
         package var settings: TunnelSettings? = TunnelSettings.sample
         /// Whether it reasserts before its start returns.
         package var reassertsAtStart = false
@@ -65,8 +65,8 @@ package final class Script: Sendable {
         changes.notify()
     }
 
-    /// Waits until `call` was noted at least `count` times; returns whether it was within 45 seconds, and records an issue
-    /// otherwise.
+    /// Waits until `call` was recorded at least `count` times. Returns whether this happened within 45 seconds, and
+    /// otherwise records an issue.
     @discardableResult
     package func noted(
         _ call: String, count: Int = 1, sourceLocation: SourceLocation = #_sourceLocation
@@ -78,7 +78,7 @@ package final class Script: Sendable {
         return isNoted
     }
 
-    /// Releases everything that waits, now and from now on.
+    /// Releases all waiting calls, and all later ones.
     package func release() {
         let waiting = state.withLock { state in
             state.isReleased = true
@@ -168,7 +168,7 @@ package final class ScriptedProvider: PacketTunnelProvider {
 }
 
 extension TunnelSettings {
-    /// Settings with nothing wrong.
+    /// Valid settings.
     package static var sample: TunnelSettings {
         TunnelSettings(
             remoteAddress: "vpn.example", addresses: [InterfaceAddress(host: .v4(10, 0, 0, 2))],

@@ -42,7 +42,7 @@ package final class ScriptedResolver: EndpointResolver {
         case .addresses(let addresses): return addresses
         case .failure: throw TunnelError(.nameResolutionFailed, "no such name")
         case .hang:
-            // Not even for cancellation.
+            // It does not return even if the task is cancelled.
             await withCheckedContinuation { continuation in hanging.withLock { $0.append(continuation) } }
             return []
         }

@@ -9,18 +9,19 @@ package import NIOSSL
 import NIOTLS
 package import TrustPinningTesting
 
-/// A TLS server on 127.0.0.1 that answers with exactly the bytes a test wants, and counts what reaches it.
+/// A TLS server on 127.0.0.1 that sends exactly the bytes that a test specifies, and counts the requests and bytes that
+/// it receives.
 package final class LoopbackServer: Sendable {
     /// The reaction of a test's script to a request.
     package enum Step: Sendable {
         /// Sends text unchanged.
         case send(String)
         case sendBytes([UInt8])
-        /// Ends the connection as TLS wants it.
+        /// Ends the connection with TLS's closure alert.
         case close
-        /// Ends the TCP connection under TLS.
+        /// Ends the TCP connection without a TLS closure.
         case abort
-        /// Runs code on the event loop, with leave to take more steps later.
+        /// Runs code on the event loop, which may take more steps later.
         case call(@Sendable (Connection) -> Void)
     }
 
@@ -39,7 +40,7 @@ package final class LoopbackServer: Sendable {
         package var accepted = 0
         package var handshakes = 0
         package var closed = 0
-        /// Bytes of the application that came out of TLS.
+        /// The number of application bytes after TLS decryption.
         package var applicationBytes = 0
         package var requests: [Request] = []
         package var clientChains: [[[UInt8]]] = []
@@ -58,7 +59,7 @@ package final class LoopbackServer: Sendable {
                     case .sendBytes(let bytes): channel.writeAndFlush(ByteBuffer(bytes: bytes), promise: nil)
                     case .close: channel.close(promise: nil)
                     case .abort:
-                        // Past the TLS handler, which would say goodbye.
+                        // Close it below the TLS handler, which would send a closure alert.
                         let operations = channel.pipeline.syncOperations
                         if let context = try? operations.context(handlerType: NIOSSLServerHandler.self) {
                             context.close(promise: nil)
@@ -90,7 +91,7 @@ package final class LoopbackServer: Sendable {
     /// - Parameters:
     ///   - chain: The certificates that it sends, in DER.
     ///   - key: The key of the first of them.
-    ///   - asksForClient: Whether it asks clients for certificates; it accepts any, and none.
+    ///   - asksForClient: Whether the server requests client certificates. It accepts any certificate, and none.
     ///   - onHead: Called when the head of a request has arrived, before its body.
     ///   - script: Called when a request has arrived.
     package static func start(
@@ -105,7 +106,8 @@ package final class LoopbackServer: Sendable {
         configuration.maximumTLSVersion = maximum
         configuration.shutdownTimeout = .milliseconds(200)
         if asksForClient {
-            // The callback below is the only check: dates of test certificates are fixed, and the machine's clock is not.
+            // The callback below is the only check, because the dates of test certificates are fixed while the
+            // machine's clock is not.
             configuration.certificateVerification = .optionalVerification
             configuration.verifySignatureAlgorithms = signatureAlgorithms
             configuration.trustRoots = .certificates([])
@@ -154,7 +156,7 @@ package final class LoopbackServer: Sendable {
         return lines.joined(separator: "\r\n") + "\r\n\r\n" + body
     }
 
-    /// Waits until the figures are as expected: the server may observe an event later than the client.
+    /// Waits until the figures match. The server may observe an event later than the client.
     package func wait(
         within limit: Duration = .seconds(60), until isReached: @Sendable (Figures) -> Bool
     ) async -> Bool {
@@ -168,7 +170,7 @@ package final class LoopbackServer: Sendable {
     }
 }
 
-/// Sits right behind TLS.
+/// Counts the bytes directly after the TLS handler.
 private final class ApplicationByteCounter: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer

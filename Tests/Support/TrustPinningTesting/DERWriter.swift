@@ -67,7 +67,7 @@ package enum DERWriter {
         return octets
     }
 
-    /// UTCTime before 2050, GeneralizedTime from then on, as RFC 5280 section 4.1.2.5 wants it.
+    /// Encodes UTCTime before 2050 and GeneralizedTime from then on, as RFC 5280 section 4.1.2.5 requires.
     package static func time(_ date: TestDate) -> [UInt8] {
         let text = date.digits
         guard date.year >= 2050 else { return element(0x17, Array(text.dropFirst(2).utf8)) }

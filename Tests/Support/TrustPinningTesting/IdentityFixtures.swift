@@ -7,8 +7,8 @@
     import Foundation
 #endif
 
-/// A client's certificate for 2026, with its authority's, in the forms in which programs keep them. Made with Python's
-/// cryptography package; the passphrase is always `secret`. They protect nothing.
+/// A client's certificate for 2026 with its authority's certificate, in the formats that programs use. They were
+/// created with Python's cryptography package, and the passphrase is always `secret`. They protect nothing.
 package enum IdentityFixtures {
     package static let passphrase = "secret"
 

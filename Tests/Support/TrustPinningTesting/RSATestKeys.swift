@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// RSA keys for tests, PKCS #8 in base64: made once, because making one takes long. They protect nothing.
+/// RSA keys for tests, as PKCS #8 in base64. They were created once, because creating one takes long. They protect
+/// nothing.
 enum RSATestKeys {
     static let bits2048 = """
         MIIEvgIBADANBgkqhkiG9w0BAQEFAASCBKgwggSkAgEAAoIBAQCtQ9Am6vYZSPNc

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// A root, an intermediate and a leaf, and their modifications: the certificates of most tests.
+/// A root, an intermediate and a leaf, and variants of them: the certificates of most tests.
 ///
-/// All dates are fixed, see ``TestDate``. Keys are the same in each run, signatures are not.
+/// All dates are fixed, see ``TestDate``. Keys are the same in each run; signatures are not.
 package struct TestAuthority: Sendable {
     package let root: TestCertificate
     package let intermediate: TestCertificate

@@ -33,17 +33,17 @@ package struct CertificateTemplate: Sendable {
     package var ipAddresses: [[UInt8]] = []
     package var isAuthority = false
     package var pathLength: UInt64?
-    /// The extended key usage; none at all when nil.
+    /// The extended key usage; `nil` for no extension.
     package var usages: [Usage]? = [.serverAuth]
-    /// Bits of the key usage, most significant first: 0x80 digitalSignature, 0x04 keyCertSign. None when nil.
+    /// The key usage bits, most significant first: 0x80 digitalSignature, 0x04 keyCertSign. `nil` for no extension.
     package var keyUsage: UInt8? = 0x80
-    /// Subtrees that a name-constrained authority may sign for.
+    /// The subtrees for which a name-constrained authority may sign.
     package var permittedDNSSubtrees: [String] = []
     /// Encoded extensions, added unchanged at the end.
     package var extraExtensions: [[UInt8]] = []
     /// The version field: 2 is v3.
     package var version: UInt64 = 2
-    /// Instead of the key's own SubjectPublicKeyInfo.
+    /// The SubjectPublicKeyInfo to use instead of the key's own.
     package var replacementKeyInfo: [UInt8]?
 
     package init() {}
@@ -78,7 +78,7 @@ package struct TestCertificate: Sendable {
     package let key: TestKey
     package let der: [UInt8]
 
-    /// Issues a certificate for `key`, signed by `issuer`, or by `key` itself when there is none.
+    /// Issues a certificate for `key`, signed by `issuer`, or by `key` itself if there is no issuer.
     package init(_ template: CertificateTemplate = CertificateTemplate(), key: TestKey, issuer: TestCertificate? = nil)
         throws
     {

@@ -7,7 +7,7 @@
     package import Foundation
 #endif
 
-/// A date without a calendar library: midnight UTC of a day.
+/// A date, midnight UTC of a day, without a calendar library.
 package struct TestDate: Sendable, Hashable {
     package var year: Int
     package var month: Int
@@ -19,7 +19,7 @@ package struct TestDate: Sendable, Hashable {
         self.day = day
     }
 
-    /// Seconds since 1970, by the days-from-civil algorithm.
+    /// The seconds since 1970, computed with the days-from-civil algorithm.
     package var seconds: Int {
         let shifted = month <= 2 ? year - 1 : year
         let era = shifted / 400
@@ -39,7 +39,7 @@ package struct TestDate: Sendable, Hashable {
         return pad(year, 4) + pad(month, 2) + pad(day, 2) + "000000Z"
     }
 
-    /// The day on which the tests take place.
+    /// The date at which the tests take place.
     package static let today = TestDate(2026, 6, 1)
     package static let rootStart = TestDate(2020, 1, 1)
     package static let rootEnd = TestDate(2045, 1, 1)

@@ -14,12 +14,12 @@ internal import CryptoExtras
 package struct TestKey: Sendable {
     package enum Algorithm: String, Sendable, CaseIterable {
         case p256, p384, p521, rsa2048, otherRSA2048, rsa3072, ed25519
-        /// A curve that neither swift-certificates nor swift-crypto knows. Its "signatures" are random bytes.
+        /// A curve that neither swift-certificates nor swift-crypto supports. Its "signatures" are random bytes.
         case secp256k1
         /// An algorithm without parameters that our code does not support, with a key of 57 bytes.
         case ed448
 
-        /// The ones that can sign certificates.
+        /// The algorithms that can sign certificates.
         package static let signing: [Algorithm] = [.p256, .p384, .p521, .rsa2048, .rsa3072, .ed25519]
         package static let unsupported: [Algorithm] = [.secp256k1, .ed448]
     }

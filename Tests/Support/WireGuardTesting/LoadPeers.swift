@@ -8,7 +8,7 @@ package import TunnelIO
 package import WireGuardCore
 package import WireGuardTunnel
 
-/// The 240 other ends of a tunnel under load: an engine for each, under their own clock, and one socket for all.
+/// The 240 peers of a tunnel under load. Each has its own engine; they share one clock and one socket.
 package final class LoadPeers {
     package static let count = 240
     private static let port: UInt16 = 51_820
@@ -69,7 +69,7 @@ package final class LoadPeers {
         now = now + .seconds(60)
     }
 
-    /// Touches all memory of this object, which must not be measured.
+    /// Touches all memory of this object, so that it is not included in measurements.
     package func touchMemory() {
         for index in 0..<64 {
             batch.removeAll()
@@ -77,10 +77,10 @@ package final class LoadPeers {
         }
     }
 
-    /// Sends packets to all of them in turn, at full speed.
+    /// Sends packets to all peers in turn, at full speed.
     /// - Parameters:
-    ///   - send: gives the tunnel one; false when there is no room for now.
-    ///   - measure: is called now and then.
+    ///   - send: Passes one packet to the tunnel; returns `false` if there is no room now.
+    ///   - measure: Called occasionally.
     package func burst(_ count: Int, send: ([UInt8]) -> Bool, measure: () throws -> Void) async rethrows {
         for number in 0..<count {
             let packet = PacketBuilder.udp(
@@ -122,7 +122,7 @@ package final class LoadPeers {
 
     private func receive(_ bytes: [UInt8], at number: Int) -> [[UInt8]] {
         guard boxes.indices.contains(number) else { return [] }
-        // Never so fast that it looks like a flood.
+        // Advance the clock enough that the packets do not look like a flood.
         now = now + .milliseconds(1)
         if bytes.first == 1 { answered.insert(number) }
         let source = Endpoint(address: .v4(1), port: 51_820)

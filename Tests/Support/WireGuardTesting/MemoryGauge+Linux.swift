@@ -4,13 +4,13 @@
 #if os(Linux)
     import Foundation
 
-    /// The largest anonymous memory of this process beyond that at a given moment.
+    /// Measures the largest anonymous memory of this process, in addition to that at a given moment.
     package struct MemoryGauge {
         private let baseline: Int
         /// The most that was measured, in bytes.
         package private(set) var largest = 0
 
-        /// Measures from now on.
+        /// Starts measuring.
         package init() throws { baseline = try Self.anonymousBytes() }
 
         package mutating func measure() throws { largest = max(largest, try Self.anonymousBytes() - baseline) }

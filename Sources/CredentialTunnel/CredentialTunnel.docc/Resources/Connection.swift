@@ -38,7 +38,7 @@ struct Connection: Sendable {
             let key = try? Curve25519.KeyAgreement.PublicKey(rawRepresentation: configuration.serverKey)
         else { throw TunnelError(.configurationInvalid, "the server, its key or the login cannot be used") }
         guard let link = try? Link(to: server, over: network, mark: context.socketMark) else {
-            throw TunnelError(.networkUnavailable, "there is no socket to the server")
+            throw TunnelError(.networkUnavailable, "cannot open a socket to the server")
         }
 
         let handshake = Handshake(with: key)

@@ -35,8 +35,8 @@ struct Handshake {
         return Session(index: serverIndex, sealing: keys.toServer, opening: keys.toClient)
     }
 
-    /// Derives the keys from two secrets: one that requires the server's static key, and one that cannot be derived
-    /// again later.
+    /// Derives the keys from two secrets: one depends on the server's static key, and one cannot be derived again
+    /// later.
     static func keys(
         _ lasting: SharedSecret, _ fresh: SharedSecret, transcript: [UInt8]
     ) -> (toServer: SymmetricKey, toClient: SymmetricKey) {

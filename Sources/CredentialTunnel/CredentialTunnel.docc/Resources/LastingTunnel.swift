@@ -31,7 +31,7 @@ actor LastingTunnel: PacketTunnelProvider {
         connection?.close()
     }
 
-    /// On another network the address changes: open a new socket, and log in again.
+    /// Closes the link, because the address changes on another network. The login is then repeated on a new socket.
     func pathChanged(_ path: NetworkPath) async {
         if path.status == .satisfied { connection?.link.close() }
     }
@@ -57,7 +57,7 @@ actor LastingTunnel: PacketTunnelProvider {
                     try await logIn(configuration, context)
                 } catch {
                     context.logger.warning("\(error)")
-                    // A repetition with the same password would fail too.
+                    // Stop: another login with the same password would fail too.
                     if error.code == .authenticationFailed { return context.cancel(error) }
                     try await context.clock.sleep(for: pause)
                     pause = min(pause * 2, .seconds(30))

@@ -66,7 +66,7 @@ final class Link: Sendable {
     func ask<Answer>(
         clock: any Clock<Duration>, _ question: () -> [UInt8]?, accept: ([UInt8]) -> Answer?
     ) async -> Answer? {
-        // No datagram is empty here, so an empty one marks that a second has passed.
+        // Links receive no empty datagrams, so an empty one marks that a second has passed.
         let seconds = Task { [arrived] in
             while true {
                 arrived.yield([])

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// The callers of each route, for `docs/authorization.md`.
+/// The table of the callers that each route permits, for `docs/authorization.md`.
 package struct AuthorizationTable: Sendable {
     /// The routes of one listener.
     package struct Listener: Sendable {
@@ -21,7 +21,7 @@ package struct AuthorizationTable: Sendable {
 
     package init(_ listeners: [Listener]) { self.listeners = listeners }
 
-    /// The content of the page.
+    /// The content of the page, in Markdown.
     package var markdown: String {
         """
         # Permissions of the gateway's API

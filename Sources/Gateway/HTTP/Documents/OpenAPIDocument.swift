@@ -23,7 +23,7 @@ package struct OpenAPIDocument: Sendable {
             .init(status: 200, schema: .object([.init("openapi", .text())]), note: "OpenAPI 3.1")
         ]) { APIReply(200, mediaType: "application/json", body: $0) })
 
-    /// Adds a route for the document of all routes, including itself.
+    /// Adds a route that returns the document of all routes, including this one.
     package static func register(in list: inout RouteList, title: String, version: String) {
         let routes = list.routes.map(\.description) + [show.description]
         let bytes = OpenAPIDocument(title: title, version: version, routes: routes).json.bytes
@@ -76,7 +76,7 @@ package struct OpenAPIDocument: Sendable {
         return switch access {
         // No credential of the document permits a route of the socket.
         case .open, .addKey, .socket: []
-        // A token, or no credential from this host.
+        // A token, or no credential if the request is from this host.
         case .localRead: [bearer, .object([])]
         default: [bearer]
         }

@@ -12,7 +12,7 @@ import TunnelSystem
 
 /// Answers the requests of one listener with Hummingbird's router.
 ///
-/// Of a request, the log contains only the method, the template of the route's path, and the origin.
+/// The log contains only these parts of a request: the method, the template of the route's path, and the origin.
 package final class APIResponder: HTTPAnswering {
     private let router: RouterResponder<GatewayContext>
     private let service: GatewayService
@@ -42,7 +42,7 @@ package final class APIResponder: HTTPAnswering {
                 methods.append((path, [method]))
             }
         }
-        // The router has no answer for other methods of a path.
+        // Add an answer for each method that the path does not support, because the router has none.
         for (path, present) in methods {
             for method in Self.methods where !present.contains(method) {
                 let responder = OtherMethodResponder(allowed: present.map(\.rawValue))
@@ -60,8 +60,8 @@ package final class APIResponder: HTTPAnswering {
         let began = ContinuousClock.now
         var request = request
         if !Self.methods.contains(request.method) {
-            // The router has no routes for other methods. No route has TRACE, so that the reply names the methods of
-            // the path.
+            // The router has no route for this method. No route supports TRACE, so a TRACE request makes the router
+            // reply with the methods of the path.
             var head = request.head
             head.method = .trace
             request = Request(head: head, body: request.body)
@@ -79,14 +79,14 @@ package final class APIResponder: HTTPAnswering {
             report.refused(refusal.problem.code?.rawValue ?? "\(refusal.problem.status)", name, source)
             response = APIReply(refusal).response
         }
-        // NIO decides by the status alone whether a response has a body.
+        // Remove the body: NIO decides by the status alone whether to send one.
         if request.method == .head { response = response.createHeadResponse() }
         report.answered(response.status.code, context.routePath ?? "none", in: ContinuousClock.now - began)
         return response
     }
 
-    /// Whether a path has the only valid spelling. The router finds the same route for paths with empty components,
-    /// and compares text by Unicode's equivalence.
+    /// Whether a path has the only accepted spelling. The router would also find a route for other spellings: it
+    /// ignores empty components, and compares text by Unicode's equivalence.
     private static func isExact(_ path: String) -> Bool {
         let bytes = path.utf8
         guard bytes.first == UInt8(ascii: "/"), bytes.allSatisfy({ $0 < 0x80 }) else { return false }

@@ -39,7 +39,7 @@ struct Authorization: Sendable {
             && isOfThisHost(request)
     }
 
-    /// Whether the request names this host as `localhost` or by a loopback address. A web page that reaches this host by
+    /// Whether the authority of the request is `localhost` or a loopback address. A web page that reaches this host by
     /// another name is refused, which prevents DNS rebinding.
     private func isOfThisHost(_ request: Request) -> Bool {
         guard let authority = request.head.authority else { return false }

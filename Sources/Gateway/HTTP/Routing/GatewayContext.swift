@@ -26,7 +26,7 @@ struct GatewayContext: RequestContext {
     /// The template of the route's path; `nil` if no route matches.
     var routePath: String? { endpointPath.flatMap { $0 == Self.noRoute ? nil : $0 } }
 
-    /// Hummingbird's name for a request without a route.
+    /// The path that Hummingbird reports for a request without a route.
     static let noRoute = "NotFound"
 }
 

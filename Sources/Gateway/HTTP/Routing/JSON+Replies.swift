@@ -5,7 +5,7 @@ import FoundationEssentials
 import Provisioning
 import TunnelSystem
 
-// The JSON of replies. It contains a secret only if that is the purpose of the reply, and never the hash of one.
+// The JSON of replies. A reply contains a secret only if that is its purpose, and never the hash of a secret.
 
 extension JSON {
     static func time(_ date: Date) -> JSON { .string(date.formatted(.iso8601)) }

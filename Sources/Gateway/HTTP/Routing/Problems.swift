@@ -9,7 +9,7 @@ extension ProblemDetails.Code {
     package static let malformedRequest = Self(rawValue: "malformedRequest")
     /// The head exceeds the limit of bytes or fields.
     package static let headersTooLarge = Self(rawValue: "headersTooLarge")
-    /// The version of the resource is not in the request's `If-Match`.
+    /// The request's `If-Match` does not contain the version of the resource.
     package static let preconditionFailed = Self(rawValue: "preconditionFailed")
     /// The body exceeds the limit of bytes.
     package static let bodyTooLarge = Self(rawValue: "bodyTooLarge")

@@ -32,7 +32,7 @@ extension ReplyShape where Value: Declared {
 /// The successful replies of a route.
 package struct ReplyFormat<Reply: Sendable>: Sendable {
     let documented: [RouteDescription.Reply]
-    /// The parameters that belong to this kind of reply.
+    /// The parameters of requests that get this kind of reply, such as those for a page of a list.
     let parameters: [RouteDescription.Parameter]
     /// The columns of the items of a list.
     package let columns: [(title: String, member: String)]
@@ -140,7 +140,7 @@ extension ReplyFormat {
 }
 
 extension ReplyFormat where Reply == Bool {
-    /// 204 for a saved removal, and 202 for one that is in effect but not saved, because the database refuses writes.
+    /// 204 for a saved removal; 202 for a removal that is in effect but not saved, because the database refuses writes.
     static var removal: ReplyFormat {
         let unsaved = JSONSchema.object([.init("isDone", .flag), .init("isSaved", .flag), .init("detail", .text())])
         return ReplyFormat([
@@ -159,7 +159,7 @@ extension ReplyFormat where Reply == Bool {
     }
 }
 
-/// A resource whose end of access can be in effect before the store has it.
+/// A resource whose access can end before the store has saved the end.
 package protocol AccessResource: Sendable {
     /// Whether the store has this state.
     var isSaved: Bool { get }

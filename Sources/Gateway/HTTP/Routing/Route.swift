@@ -8,9 +8,9 @@ package import TunnelSystem
 
 /// One method of one path: the callers that it permits, and the types and JSON forms of its body and its reply.
 ///
-/// A route only describes. The server registers a handler for it (``RouteList``), the command line sends requests for
-/// it, and the OpenAPI document and the authorisation table are written from it. A handler with other types does not
-/// compile.
+/// A route is only a description. The server registers a handler for it (``RouteList``), the command line sends
+/// requests for it, and the OpenAPI document and the authorisation table are generated from it. A handler whose types
+/// differ from the route's does not compile.
 package struct Route<Body: Sendable, Reply: Sendable>: Sendable {
     package let description: RouteDescription
     package let body: BodyFormat<Body>
@@ -86,7 +86,7 @@ package struct BodyFormat<Body: Sendable>: Sendable {
 }
 
 extension BodyFormat {
-    /// A message that is decoded as a whole.
+    /// The format of a body whose members are all decoded into one value.
     /// - Parameter schema: A reference to its schema in the OpenAPI document; `nil` for the schema itself.
     static func complete(_ message: CompleteMessage<Body>, _ schema: JSONSchema? = nil) -> BodyFormat {
         BodyFormat(schema ?? message.schema(.create)) { (json) throws(ContractError) in

@@ -19,8 +19,8 @@ package enum RouteAccess: String, Sendable, CaseIterable {
     /// Like ``read``, or, if ``GatewaySettings/metricsNeedToken`` is `false`, a process of this host without a credential.
     case localRead
 
-    /// The permission of the caller, which is checked before more of a request is read; `nil` if no credential is
-    /// read.
+    /// The permission that the caller needs, which is checked before more of a request is read; `nil` if the listener
+    /// checks no credential.
     var permission: Permission? {
         switch self {
         case .open, .invitation, .addKey: nil
@@ -32,7 +32,7 @@ package enum RouteAccess: String, Sendable, CaseIterable {
     }
 }
 
-/// A kind of caller, as distinguished by the authorisation table.
+/// A kind of caller in the authorisation table.
 package enum CallerRole: String, Sendable, CaseIterable {
     case anonymous = "no credential"
     case localProcess = "no credential, from this host"

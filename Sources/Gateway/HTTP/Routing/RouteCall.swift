@@ -55,12 +55,12 @@ package struct APIRequest: Sendable {
     /// The IDs in the path, by their names in its template.
     var ids: [String: RandomID]
     var query: [String: String]
-    /// The key that the client chose, so that a repeated request makes nothing new.
+    /// The key by which the gateway recognises a repeated request, which then makes nothing new. The client chooses it.
     var creationKey: String?
-    /// The versions that the caller permits to replace (`If-Match`), or `nil` for any.
+    /// The versions of the resource that the request may replace (`If-Match`), or `nil` for any.
     var versions: [String]?
     var body: [UInt8]
 
-    /// The address that failures are counted for.
+    /// The address whose failures are counted; `0.0.0.0` if the source has no address.
     var address: IPAddress { source.address ?? .v4(0) }
 }

@@ -56,7 +56,8 @@ package struct RouteDescription: Sendable {
         if access != .open { all.formUnion([401, 403, 429]) }
         if body != nil { all.formUnion([400, 408, 413, 415]) }
         if !parameters.isEmpty || path.contains("{") { all.insert(400) }
-        // Every route may get an unknown query parameter, and the gateway may fail or not be ready.
+        // Every request may have an unknown query parameter (400), and the gateway may fail (500) or not be ready
+        // (503).
         all.formUnion([400, 500, 503])
         return all.sorted()
     }
@@ -69,7 +70,7 @@ package struct RouteDescription: Sendable {
         var kind = ""
         for part in path.split(separator: "/") {
             guard part.hasPrefix("{") else {
-                // An ID after `users` identifies a user.
+                // The component before an ID is the kind of its resource: an ID after `users` identifies a user.
                 kind = String(part.dropLast())
                 continue
             }

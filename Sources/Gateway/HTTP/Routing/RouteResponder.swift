@@ -26,7 +26,7 @@ struct RouteResponder: HTTPResponder {
             query: try RequestFields.query(request.uri.query, parameters),
             creationKey: try RequestFields.creationKey(request.headers),
             versions: try RequestFields.versions(request.headers), body: try await body(request, context.limits))
-        // A handler that takes too long continues, but its client does not wait.
+        // At the deadline, the client gets an error, and the handler continues.
         let outcome = await withDeadline(context.limits.work, clock: ContinuousClock()) {
             () -> Result<APIReply, GatewayError> in
             do throws(GatewayError) { return .success(try await route.answer(read)) } catch {

@@ -5,9 +5,9 @@
 package struct HTTPLimits: Hashable, Sendable {
     /// The number of concurrent connections of all sources together.
     package var connections = 4096
-    /// The part of these connections that one source may have.
+    /// The number of concurrent connections of one source.
     package var connectionsOfOneSource = 256
-    /// The bytes of one header field, and of all of them together.
+    /// The bytes of one header field, and of all header fields together.
     package var headerField = 4096
     package var headerList = 16_384
     package var headerCount = 64

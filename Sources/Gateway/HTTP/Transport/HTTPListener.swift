@@ -80,7 +80,7 @@ package final class HTTPListener: Sendable {
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelOption(.allowRemoteHalfClosure, value: true)
         if case .address(let host, _) = place, host.contains(":") {
-            // Each family has a separate listener.
+            // Restrict the socket to IPv6, because IPv4 has a separate listener.
             bootstrap = bootstrap.serverChannelOption(
                 ChannelOptions.Types.SocketOption(level: .ipv6, name: .ipv6_v6only), value: 1)
         }
@@ -90,7 +90,7 @@ package final class HTTPListener: Sendable {
             case .address(let host, let port):
                 try await bootstrap.bind(host: host, port: port, childChannelInitializer: initializer)
             case .unix(let listener):
-                // NIO closes the descriptor that it gets.
+                // Pass a copy of the descriptor, because NIO closes it.
                 try await bootstrap.bind(
                     try listener.duplicate(), cleanupExistingSocketFile: false, childChannelInitializer: initializer)
             }
@@ -137,7 +137,8 @@ package final class HTTPListener: Sendable {
             return state
         }
         guard case .open(let channel, _) = state else { return }
-        // NIO stops the process if a connection is accepted while the channel closes, because no task reads from it.
+        // Stop accepting first: NIO stops the process if a connection is accepted while the channel closes, because no
+        // task reads the connection.
         try? await channel.setOption(ChannelOptions.autoRead, value: false).get()
         for _ in 0..<2 {
             for loop in MultiThreadedEventLoopGroup.singleton.makeIterator() { try? await loop.submit {}.get() }
@@ -155,7 +156,7 @@ package final class HTTPListener: Sendable {
 
 /// Answers the requests of a listener.
 package protocol HTTPAnswering: Sendable {
-    /// Answers one request. Errors are answers too.
+    /// Returns the response to one request. An error is also returned as a response.
     func answer(_ request: Request, from source: RequestSource, limits: HTTPLimits) async -> Response
 
     /// Reports a connection that was refused before it became a request.

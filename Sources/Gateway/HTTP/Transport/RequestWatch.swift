@@ -8,8 +8,8 @@ import Provisioning
 /// Watches one connection behind its HTTP decoder: counts it, ends it if a request or its reader is too slow, and
 /// answers input that is not valid HTTP.
 ///
-/// One timer runs at a time. Each step restarts it with the step's own limit, so that a client gains no time by
-/// sending single bytes.
+/// One timer runs at a time. Each step restarts the timer with the step's own limit, so a client that sends single
+/// bytes gains no time.
 final class RequestWatch: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
@@ -117,7 +117,7 @@ final class RequestWatch: ChannelDuplexHandler, RemovableChannelHandler {
         switch unwrapOutboundIn(data) {
         case .head(var head):
             hasAnswered = true
-            // The rest of a request that was already answered is not read.
+            // If the handler answered before the whole request arrived, do not read the rest.
             if isReading, received == answered + 1 { end(after: received) }
             if last == answered + 1 { head.headers.replaceOrAdd(name: "connection", value: "close") }
             context.write(wrapOutboundOut(.head(head)), promise: promise)
@@ -136,7 +136,7 @@ final class RequestWatch: ChannelDuplexHandler, RemovableChannelHandler {
             let written = promise ?? context.eventLoop.makePromise()
             context.writeAndFlush(data, promise: written)
             if isLingering {
-                // Closing while unread data remains would discard the response at the other end.
+                // Closing with unread data would make the client discard the response.
                 wait(limits.lingering, context)
             } else {
                 let bound = NIOLoopBound(context, eventLoop: context.eventLoop)
@@ -152,7 +152,7 @@ final class RequestWatch: ChannelDuplexHandler, RemovableChannelHandler {
             isOver = true
             return context.close(promise: nil)
         }
-        // An error in a body goes to its reader, which answers.
+        // The error is in a body: its reader receives the error and answers.
         guard received == answered else { return context.fireErrorCaught(error) }
         answer(error == .headerOverflow ? .headersTooLarge : .malformedRequest, context)
     }

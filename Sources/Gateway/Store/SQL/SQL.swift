@@ -3,7 +3,7 @@
 
 import FoundationEssentials
 
-/// A statement. Interpolated values are not part of its text, so that no value is read as SQL.
+/// A statement. Interpolated values are passed separately from its text, so that no value is executed as SQL.
 ///
 /// An interpolated array becomes the list of an `IN`. Interpolated ``SQL`` becomes a part of the statement.
 struct SQL: ExpressibleByStringInterpolation, Sendable {
@@ -67,7 +67,7 @@ struct SQL: ExpressibleByStringInterpolation, Sendable {
     }
 }
 
-/// A value of a column, or of a statement.
+/// A value in a column, or a parameter of a statement.
 enum SQLValue: Hashable, Sendable {
     case null
     case integer(Int64)

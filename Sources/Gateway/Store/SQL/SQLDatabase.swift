@@ -6,7 +6,7 @@
 /// A violated uniqueness constraint throws `.exists(.login)`, `.exists(.key)`, `.exists(.credential)` or
 /// `.exists(.secret)`. A reference to a missing row throws `.notFound`. Other errors are `.unavailable`.
 protocol SQLDatabase: Sendable {
-    /// Runs `body` with all tables as they are at one moment.
+    /// Runs `body` on a snapshot of all tables.
     func read<Result: Sendable>(
         _ body: @escaping @Sendable (any SQLSession) throws -> Result
     ) async throws(StoreError) -> Result
@@ -15,7 +15,7 @@ protocol SQLDatabase: Sendable {
     func write<Result: Sendable>(
         _ body: @escaping @Sendable (any SQLSession) throws -> Result
     ) async throws(StoreError) -> Result
-    /// Copies the whole database into a new file, as it is at one moment, even while it is in use.
+    /// Copies the state of the whole database at one moment into a new file, even while the database is in use.
     func copy(to path: String) throws(StoreError)
     /// Checks the integrity of the database.
     func check() async throws(StoreError)

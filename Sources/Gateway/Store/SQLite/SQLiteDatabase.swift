@@ -11,13 +11,14 @@ import TunnelSystem
 /// An SQLite database: a file in the gateway's folder, or memory.
 ///
 /// It has one writer and several readers (WAL). A write is on disk when its function returns (`synchronous = FULL`).
-/// Only the owner can access the file. The file is copied before a migration, and refused if a later version of the
-/// program has migrated it.
+/// Only the owner can access the file. Before a migration, the file is copied. A file that a later version of the
+/// program has migrated is refused.
 final class SQLiteDatabase: SQLDatabase {
     let connections: any DatabaseWriter
 
     /// Opens the file, or makes it if it does not exist.
-    /// - Parameter path: An absolute path in a folder that only its owner can access, or `nil` for a database in memory.
+    /// - Parameter path: An absolute path in a folder that only its owner can access, or `nil` for an in-memory
+    ///   database.
     init(path: String?, migrator: DatabaseMigrator = Schema.migrator) throws(StoreError) {
         if let path { try Self.checkFile(path, makingIt: true) }
         do {
@@ -27,7 +28,7 @@ final class SQLiteDatabase: SQLDatabase {
                 connections = try DatabaseQueue(configuration: Self.configuration)
             }
             try Self.migrate(connections, path, migrator)
-            // The pool sets NORMAL, with which a commit may be lost when the machine fails.
+            // The pool sets NORMAL, which may lose a commit when the machine fails.
             try connections.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = FULL") }
         } catch {
             throw Self.problem(error)
@@ -45,9 +46,9 @@ final class SQLiteDatabase: SQLDatabase {
         return configuration
     }
 
-    /// Closes the connections for reading before the connection for writing. The connection that closes last moves the
-    /// write-ahead log into the database and removes it, which connections for reading may not do; a pool by itself
-    /// closes them last.
+    /// Closes the connections for reading before the connection for writing. The connection that is closed last must
+    /// move the write-ahead log into the database and remove it, which connections for reading may not do. By default,
+    /// a pool closes them last.
     /// - Throws: ``StoreError/unavailable(_:)`` if a statement is still in use. The database then stays open.
     func close() throws(StoreError) {
         (connections as? DatabasePool)?.invalidateReadOnlyConnections()
@@ -97,9 +98,9 @@ final class SQLiteDatabase: SQLDatabase {
         (database as? DatabasePool)?.invalidateReadOnlyConnections()
     }
 
-    /// Keeps a copy of the file before a migration, because a migration may fail when a part of it is applied. The
-    /// name of the copy has the version of the file. It never replaces an earlier copy. If an identical copy exists,
-    /// no other is kept.
+    /// Keeps a copy of the file before a migration, because a migration may fail after a part of it was applied. The
+    /// name of the copy contains the version of the file. A copy never replaces an earlier one, and is removed if an
+    /// identical copy exists.
     private static func keepCopy(of database: any DatabaseReader, _ path: String, _ version: String) throws {
         let new = "\(path).copy"
         try copy(database, to: new)
@@ -141,7 +142,7 @@ final class SQLiteDatabase: SQLDatabase {
         try checkFile(path, makingIt: true)
         let copy = try DatabaseQueue(path: path)
         try database.backup(to: copy)
-        // A copy is a single file, without the additional files of WAL.
+        // Turn WAL off, so that the copy is a single file without WAL's additional files.
         try copy.writeWithoutTransaction { try $0.execute(sql: "PRAGMA journal_mode = DELETE") }
         try copy.close()
     }

@@ -41,7 +41,7 @@ extension SQLValue {
             case .int64(let number): .integer(number)
             case .string(let text): .text(text)
             case .blob(let bytes): .bytes(bytes)
-            // No column has this type.
+            // No column contains floating-point numbers.
             case .double(let number): .text("\(number)")
             }
     }

@@ -16,8 +16,8 @@ extension Schema {
                 CREATE INDEX users_expired ON users (expires_at) WHERE expiry_noted = 1;
                 UPDATE devices SET expiry_limit = expires_at WHERE kind <> 'enrolled';
                 """)
-        // The audit log has the last expiry that an administrator set. It is in effect unless the device has renewed
-        // since.
+        // The audit log contains the last expiry that an administrator has set. This expiry is the limit unless the
+        // device has renewed since.
         let session = SQLiteSession(connection: db)
         var set: [String: String] = [:]
         for row in try session.rows(
@@ -49,7 +49,7 @@ extension Schema {
     /// Adds the owner of a fixed address, which only logins of this user get. Adds an index of the users with a
     /// password.
     ///
-    /// If the user is removed, the row stays. Without it, the address would never be assigned again.
+    /// If the user is removed, the row stays, because without it the address would never be assigned again.
     ///
     /// `addresses_at_rest` omits fixed addresses, so that a search for an address whose cooldown has ended does not
     /// read them.

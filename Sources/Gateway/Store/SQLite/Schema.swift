@@ -3,7 +3,8 @@
 
 import GRDB
 
-/// The tables and their migrations. A released migration never changes: a later migration changes its result.
+/// The tables and their migrations. A released migration must never be changed: add a later migration that changes its
+/// result.
 enum Schema {
     static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
@@ -170,6 +171,7 @@ enum Schema {
         INSERT INTO totals VALUES ('received', 0), ('sent', 0);
         """
 
-    // Devices of the kind `login`, which versions before it do not know.
+    // An index for devices of the kind `login`. The migration also makes earlier versions, which do not know this kind,
+    // refuse the file.
     private static let logins = "CREATE INDEX devices_by_kind ON devices (kind, user_id)"
 }

@@ -3,10 +3,10 @@
 
 public import Logging
 
-/// Runs a provider in this process, with a real packet flow and nothing changed on the machine: for tests, simulators,
+/// Runs a provider in this process with a real packet flow, and changes nothing on the machine: for tests, simulators,
 /// and apps on a simulated phone.
 ///
-/// The system's side of the tunnel is ``platform``: packets are injected and taken there, or it is connected to another
+/// ``platform`` is the system's side of the tunnel. A test injects and takes packets there, or connects it to another
 /// host or to a ``VirtualNetwork``.
 public final class MemoryHost<Provider: PacketTunnelProvider>: RunnerHost {
     /// The system's side.
@@ -14,8 +14,10 @@ public final class MemoryHost<Provider: PacketTunnelProvider>: RunnerHost {
     /// The runner of the provider.
     public let runner: TunnelRunner<Provider>
 
-    /// A host whose tunnel is down. The parameters are those of ``TunnelRunner``; without a logger nothing is logged, and
-    /// without a store for secrets there is one in memory, which ``TunnelManager/init(_:secrets:)`` takes over.
+    /// Creates a host whose tunnel is down.
+    ///
+    /// The parameters are those of ``TunnelRunner``. Without a logger the host logs nothing. By default it keeps
+    /// secrets in memory, and ``TunnelManager/init(_:secrets:)`` uses the same store.
     public init(
         path: NetworkPath = NetworkPath(), secrets: (any SecretStore)? = MemorySecretStore(),
         deadlines: TunnelDeadlines = TunnelDeadlines(), clock: any Clock<Duration> = ContinuousClock(),

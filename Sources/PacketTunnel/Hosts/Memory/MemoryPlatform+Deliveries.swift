@@ -4,11 +4,12 @@
 import TunnelIO
 
 extension MemoryPlatform {
-    /// The packets that leave the tunnel without a destination, oldest first, as they arrive: ``takeDelivered()`` for tasks.
+    /// The packets that the tunnel sends to no destination, oldest first, as they arrive. The asynchronous form of
+    /// ``takeDelivered()``.
     ///
-    /// The sequence continues across starts, and ends when its reading task is cancelled. Unread packets stay in the
-    /// interface's bounded queue, and block the provider when it is full. Several tasks may iterate it: each packet is
-    /// returned to one.
+    /// The sequence continues across starts, and ends when the reading task is cancelled. Unread packets stay in the
+    /// interface's bounded queue; a full queue blocks the provider. Several tasks may iterate the sequence: each packet
+    /// is returned to one of them.
     public var deliveries: Deliveries { Deliveries(platform: self) }
 
     /// The packets that leave a tunnel in memory.
@@ -22,7 +23,7 @@ extension MemoryPlatform {
 
             init(platform: MemoryPlatform) {
                 self.platform = platform
-                // Follow before the first check, so that no arrival is missed.
+                // Subscribe before the first check, so that no arrival is missed.
                 arrivals = platform.arrivals.follow().makeAsyncIterator()
             }
 

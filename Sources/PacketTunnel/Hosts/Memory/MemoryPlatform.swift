@@ -5,7 +5,7 @@ public import NetworkAddresses
 import Synchronization
 public import TunnelIO
 
-/// A platform that stores settings in memory, and fails at a test's command.
+/// A platform that keeps settings in memory and fails when a test asks for it.
 ///
 /// It changes nothing on the machine, needs no privileges, and shows the settings that would be in effect.
 public final class MemoryPlatform: TunnelPlatform {
@@ -15,11 +15,11 @@ public final class MemoryPlatform: TunnelPlatform {
         case succeed
         /// It succeeds after a time on the platform's clock.
         case succeedAfter(Duration)
-        /// It fails. Tearing down has no way to fail, and succeeds.
+        /// It fails. ``MemoryPlatform/tearDown(leavingBlocked:)`` cannot fail, and succeeds.
         case fail(TunnelError)
         /// It does not return before its task is cancelled.
         case hang
-        /// It does not even care about that, and returns only with ``MemoryPlatform/releaseAll()``.
+        /// It returns only after ``MemoryPlatform/releaseAll()``, even if its task is cancelled.
         case hangForever
     }
 
@@ -36,7 +36,7 @@ public final class MemoryPlatform: TunnelPlatform {
     }
 
     private let script: PlatformScript
-    /// Tells that there may be something for ``deliveries``.
+    /// Notifies the readers of ``deliveries`` that packets may be available.
     let arrivals = Broadcast<Void>(())
     private let state = Mutex(State())
 
@@ -56,7 +56,7 @@ public final class MemoryPlatform: TunnelPlatform {
     /// Sets the behaviour of ``tearDown(leavingBlocked:)``.
     public func setTearDown(_ behaviour: Behaviour) { script.set(.tearDown, behaviour) }
 
-    /// Lets everything return that hangs.
+    /// Lets every step that hangs return.
     public func releaseAll() { script.releaseAll() }
 
     /// Sends the packets that leave the tunnel to `network`, now and after each start.
@@ -68,7 +68,7 @@ public final class MemoryPlatform: TunnelPlatform {
         device?.connect(to: network)
     }
 
-    /// Connects two platforms: packets written to the packet flow of one are read from the other's, now and after each start.
+    /// Connects two platforms: each reads the packets that the other's packet flow writes, now and after each start.
     public static func connect(_ one: MemoryPlatform, _ two: MemoryPlatform) {
         one.state.withLock { ($0.network, $0.peer) = (nil, two) }
         two.state.withLock { ($0.network, $0.peer) = (nil, one) }
@@ -99,10 +99,10 @@ public final class MemoryPlatform: TunnelPlatform {
     /// The policy of the leak guard that is in place; `nil` while there is none.
     public var guardPolicy: LeakPolicy? { state.withLock { $0.guardPolicy } }
 
-    /// How often everything was undone.
+    /// The number of completed tear-downs.
     public var tearDownCount: Int { state.withLock { $0.tearDownCount } }
 
-    /// How many steps hang.
+    /// The number of steps that hang now.
     public var hangingCount: Int { script.hangingCount }
 
     /// The tunnel's interface; nil without settings.
@@ -124,16 +124,16 @@ public final class MemoryPlatform: TunnelPlatform {
 
     // MARK: - The platform
 
-    /// None, unless a test has set one: sockets are not led around a tunnel in memory.
+    /// The mark that a test has set, or `nil`: a tunnel in memory needs no mark to route sockets around it.
     public var socketMark: UInt32? { state.withLock { $0.socketMark } }
 
-    /// Has providers find a mark, as on a host that leads their sockets around the tunnel by it.
+    /// Sets the mark that providers find, as on a host that routes their sockets around the tunnel by a mark.
     package func setSocketMark(_ mark: UInt32?) { state.withLock { $0.socketMark = mark } }
 
     /// None.
     public func outsideNameServers() async -> [IPAddress] { [] }
 
-    /// Puts a leak guard in place where the policy wants one from the start.
+    /// Installs a leak guard if the policy requires one before the start.
     public func prepare(_ policy: LeakPolicy) async throws(TunnelError) {
         try await script.play(.prepare)
         if Task.isCancelled { throw TunnelError(.closed, "the task was cancelled") }
@@ -143,12 +143,12 @@ public final class MemoryPlatform: TunnelPlatform {
     /// Remembers the settings, and makes an interface the first time.
     public func apply(_ settings: TunnelSettings) async throws(TunnelError) -> any TunDevice {
         try await script.play(.apply)
-        // The caller no longer waits, and the settings may already be undone.
+        // The caller no longer waits, and may already have undone the settings.
         if Task.isCancelled { throw TunnelError(.closed, "the task was cancelled") }
         let mtu = settings.effectiveMTU()
         let device: MemoryTun
         do throws(TunnelIOError) {
-            // A tunnel that ended has closed its interface, perhaps before its tear-down.
+            // A tunnel that ended may have closed its interface before the tear-down.
             if let present = state.withLock({ $0.device }), (try? present.currentName()) != nil {
                 device = present
                 try device.setMTU(mtu)
@@ -168,12 +168,12 @@ public final class MemoryPlatform: TunnelPlatform {
         return device
     }
 
-    /// Forgets settings and interface, and the guard where it need not stay.
+    /// Removes the settings and the interface, and also the guard unless it must stay.
     public func tearDown(leavingBlocked: Bool) async {
         do throws(TunnelError) {
             try await script.play(.tearDown)
         } catch {
-            // There is no way to fail.
+            // A tear-down cannot fail.
         }
         let device = state.withLock { state in
             defer { (state.device, state.settings) = (nil, nil) }

@@ -31,7 +31,7 @@ package final class PlatformScript: Sendable {
         state.withLock { $0.behaviours[step] = behaviour }
     }
 
-    /// Lets everything return that hangs.
+    /// Lets every step that hangs return.
     package func releaseAll() {
         let hanging = state.withLock { state in
             defer { state.hanging = [] }
@@ -40,12 +40,12 @@ package final class PlatformScript: Sendable {
         for step in hanging { step.finish(()) }
     }
 
-    /// How many steps hang.
+    /// The number of steps that hang now.
     package var hangingCount: Int { state.withLock { $0.hanging.count } }
 
-    /// Returns, or throws, as the step's behaviour says.
+    /// Behaves as the script specifies for the step: returns, throws or hangs.
     package func play(_ step: PlatformStep) async throws(TunnelError) {
-        // In one step, so that a release cannot come in between.
+        // Read the behaviour and register under one lock, so that no release happens in between.
         let (behaviour, hanging) = state.withLock { state -> (MemoryPlatform.Behaviour, OneShot<Void>) in
             let (behaviour, hanging) = (state.behaviours[step] ?? .succeed, OneShot<Void>())
             if behaviour.hangs { state.hanging.append(hanging) }

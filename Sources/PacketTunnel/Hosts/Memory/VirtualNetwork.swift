@@ -9,9 +9,9 @@ package import TunnelIO
 public final class VirtualNetwork: Sendable {
     /// The counters of a network.
     public struct Statistics: Hashable, Sendable {
-        /// Packets that came in.
+        /// Packets that the network received.
         public var packetsReceived = 0
-        /// Bytes that came in.
+        /// Bytes that the network received.
         public var bytesReceived = 0
         /// Echo requests that were answered.
         public var pingsAnswered = 0
@@ -44,7 +44,7 @@ public final class VirtualNetwork: Sendable {
     /// The counters so far.
     public var statistics: Statistics { state.withLock { $0.statistics } }
 
-    /// Whether anything answers; switched off, the network is a hole.
+    /// Whether the network answers. If not, it drops every packet.
     public var isReachable: Bool {
         get { state.withLock { $0.isReachable } }
         set { state.withLock { $0.isReachable = newValue } }
@@ -72,7 +72,8 @@ public final class VirtualNetwork: Sendable {
         return answer
     }
 
-    /// The datagram of `packet` sent back, when it is one that is whole and correct.
+    /// Returns the datagram of `packet` addressed back to its sender, or `nil` if it is not a complete and correct UDP
+    /// datagram.
     private func echo(_ packet: [UInt8]) -> [UInt8]? {
         guard let datagram = UDPDatagramView(packet), datagram.isIntact,
             echoPort == nil || datagram.destinationPort == echoPort

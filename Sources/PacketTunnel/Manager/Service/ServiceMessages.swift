@@ -28,9 +28,9 @@ struct TunnelStartMessage: TunnelMessage {
     var request: TunnelStartRequest
 }
 
-/// Stops the tunnel. The reply arrives when it is down.
+/// Stops the tunnel. The reply arrives once the tunnel is down.
 struct TunnelStopMessage: TunnelMessage {
-    /// It is down.
+    /// The reply, sent when the tunnel is down.
     struct Reply: Codable, Sendable {}
 
     static let name = "culvert.tunnel.stop"
@@ -42,7 +42,7 @@ struct TunnelStopMessage: TunnelMessage {
 struct TunnelProviderMessage: TunnelMessage {
     /// The provider's reply.
     struct Reply: Codable, Sendable {
-        /// Its answer; `nil` if it had none.
+        /// The provider's answer; `nil` if the provider did not answer.
         var answer: Data?
         /// The error of a message that was not delivered.
         var error: TunnelError?
@@ -54,7 +54,7 @@ struct TunnelProviderMessage: TunnelMessage {
 }
 
 extension TunnelError {
-    /// The error of a message to a service without a reply.
+    /// The error of a message to a service that did not reply.
     init(_ error: MessageError, service path: String) {
         switch error {
         case .closed: self = .noService(path)

@@ -9,9 +9,9 @@ import Synchronization
     import Foundation
 #endif
 
-/// Lets other processes control a tunnel of this one, by a socket: the other end of ``UnixTunnelChannel``.
+/// Lets other processes control a tunnel of this process through a socket. Their end is ``UnixTunnelChannel``.
 ///
-/// Only root, the user of this process and those named may connect.
+/// Only root, the user of this process and the permitted users may connect.
 public final class TunnelService: Sendable {
     /// The router of the service; handlers may be added.
     public let router: MessageRouter
@@ -42,14 +42,14 @@ public final class TunnelService: Sendable {
         host: any TunnelHost, path: String, permittedUsers: Set<UInt32> = [], guests: Set<UInt32>,
         register: (MessageRouter) -> Void, registerForRestrictedUsers: (MessageRouter) -> Void
     ) throws(TunnelError) {
-        // A start takes as long as its host lets it.
+        // The host has its own deadline for a start.
         var limits = MessageRouter.Limits(handlerTimeout: nil)
-        // A report about many peers is longer than any request.
+        // A report about many peers is longer than any request, so replies have a higher limit.
         limits.maximumReplyByteCount = MessageContainer.localMaximumByteCount
         let router = MessageRouter(limits: limits)
         let guestRouter = MessageRouter(limits: limits)
         let isClosing = Broadcast(false)
-        // The service's own handlers are registered last: they replace others of the same name.
+        // Register the service's own handlers last, so that they replace others of the same name.
         register(router)
         registerForRestrictedUsers(guestRouter)
         for router in [router, guestRouter] { Self.registerForAll(router, host, isClosing) }
@@ -71,7 +71,7 @@ public final class TunnelService: Sendable {
         server.close()
     }
 
-    /// The names of messages that are never the provider's.
+    /// The prefixes of message names that the service never passes to the provider.
     private static let prefixes = ["culvert.tunnel.", "culvert.service."]
 
     private static func registerForAll(
@@ -79,7 +79,7 @@ public final class TunnelService: Sendable {
     ) {
         router.on(TunnelStatusSubscription.self) { _, sink in
             let told = try await send(host.statusUpdates(), to: sink, until: isClosing)
-            // The last status may not have been sent before the end.
+            // The service may have closed before it sent the last status.
             if let told, told != host.status { try await sink.send(host.status) }
         }
         router.on(TunnelStopMessage.self) { message in
@@ -106,7 +106,7 @@ public final class TunnelService: Sendable {
             }
         }
         router.otherwise { message in
-            // The request of a later version.
+            // A message of a later version of the service.
             if let name = MessageContainer.name(in: message), Self.prefixes.contains(where: { name.hasPrefix($0) }) {
                 throw MessageError.noHandler(name: name)
             }
@@ -114,7 +114,7 @@ public final class TunnelService: Sendable {
         }
     }
 
-    /// Sends every status until there are no more, or the service closes.
+    /// Sends every status until the stream ends or the service closes.
     /// - Returns: The last sent status.
     private static func send(
         _ statuses: AsyncStream<TunnelStatusUpdate>, to sink: SubscriptionSink<TunnelStatusUpdate>,
@@ -143,9 +143,8 @@ public final class TunnelService: Sendable {
         }
     }
 
-    /// Ends the service: removes its socket, sends the last status to every follower, and answers pending requests. Clients
-    /// that are not served by then are disconnected. It may be called repeatedly.
-    /// - Parameter limit: The time limit.
+    /// Ends the service: removes its socket, sends the last status to every follower, and answers pending requests. At
+    /// the time limit it disconnects the clients that are still waiting. It may be called repeatedly.
     public func close(within limit: Duration = .seconds(5)) async {
         isClosing.finish(with: true)
         await server.close(within: limit)
@@ -155,7 +154,7 @@ public final class TunnelService: Sendable {
 }
 
 extension TunnelError {
-    /// The error of a service that cannot be reached by its socket.
+    /// The error for a service whose socket cannot be reached.
     init(_ error: UnixSocketError) {
         switch error {
         case .alreadyRunning(let path):
@@ -163,7 +162,7 @@ extension TunnelError {
         case .unsafeFolder(let path):
             self.init(.permissionDenied, error.description, fix: "take the others' right to write to \(path)")
         case .system(_, _, let errno) where errno == 1 || errno == 13:
-            // EPERM and EACCES, which are the same everywhere.
+            // EPERM and EACCES have these numbers on every system.
             self.init(.permissionDenied, error.description, fix: "run as root")
         default: self.init(.hostFailed, error.description)
         }

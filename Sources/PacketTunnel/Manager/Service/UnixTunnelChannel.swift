@@ -10,10 +10,10 @@ import TunnelSystem
     import Foundation
 #endif
 
-/// A channel to a tunnel that a ``TunnelService`` in another process runs.
+/// A channel to a tunnel that a ``TunnelService`` runs in another process.
 ///
-/// The service may start and end: while no process serves the socket the tunnel is ``TunnelStatus/disconnected``, and the
-/// channel tries to connect at intervals.
+/// The service may start and end at any time. While no process serves the socket, the tunnel is
+/// ``TunnelStatus/disconnected`` and the channel tries to connect at intervals.
 public final class UnixTunnelChannel: Tunnel {
     /// The service's socket.
     public let path: String
@@ -40,8 +40,8 @@ public final class UnixTunnelChannel: Tunnel {
 
     deinit { follower.end() }
 
-    /// A client of the service's own messages and subscriptions, and of the messages of its provider. The provider's subscriptions
-    /// need `MessageClient(channel: channel)`, with this channel.
+    /// A client for the service's own messages and subscriptions, and for the messages of its provider. For the
+    /// provider's subscriptions use `MessageClient(channel: channel)` with this channel.
     public var messages: MessageClient { client }
 
     /// Starts the tunnel; returns when it is up.
@@ -60,7 +60,7 @@ public final class UnixTunnelChannel: Tunnel {
         _ = await refresh()
     }
 
-    /// Stops the tunnel; returns when it is down, and immediately if no process serves the socket.
+    /// Stops the tunnel. Returns once it is down, or immediately if no process serves the socket.
     public func stop(_ reason: StopReason) async throws(TunnelError) {
         do throws(MessageError) {
             _ = try await client.send(TunnelStopMessage(reason: reason), timeout: .seconds(600))
@@ -81,12 +81,14 @@ public final class UnixTunnelChannel: Tunnel {
         }
     }
 
-    /// Delivers a request to the provider and waits for its reply; `nil` if it has none. The service passes a message on unchanged; a
-    /// service of an earlier version refuses that, and gets it as ``sendMessage(_:)`` sends it. A message that the service answers
-    /// itself does not reach the provider; a subscription always does.
-    /// - Throws: a ``MessageError`` or a ``TunnelError``.
+    /// Delivers a request to the provider and returns its reply, or `nil` if the provider has none.
+    ///
+    /// The service passes a message on unchanged. A service of an earlier version refuses this; the message is then
+    /// sent as ``sendMessage(_:)`` does. The service itself answers its own messages, which do not reach the provider;
+    /// a subscription always does.
+    /// - Throws: A ``MessageError`` or a ``TunnelError``.
     public func exchange(_ request: [UInt8]) async throws -> [UInt8]? {
-        // Messages of a subscription are wrapped: the service may have one of the same name.
+        // Wrap the messages of a subscription, because the service may have a subscription of the same name.
         if let container = try? MessageContainer(decoding: request, limit: .max), container.kind == .request {
             let answer = try await transport.exchange(request)
             if !(answer.map(Self.isRefusal) ?? false) { return answer }
@@ -94,7 +96,8 @@ public final class UnixTunnelChannel: Tunnel {
         return try await sendMessage(request)
     }
 
-    /// Whether no handler was called: the service, or the provider, does not know the message or its version.
+    /// Whether the answer says that no handler was called, because neither the service nor the provider knows the
+    /// message or its version.
     private static func isRefusal(_ answer: [UInt8]) -> Bool {
         guard let container = try? MessageContainer(decoding: answer, limit: .max), container.kind == .error else {
             return false
@@ -120,7 +123,7 @@ public final class UnixTunnelChannel: Tunnel {
     /// The last known status; ``refresh()`` requests it.
     public var status: TunnelStatusUpdate { follower.updates.current }
 
-    /// The status and every change from now on. It ends when the channel does.
+    /// The status now and every later change. The stream ends when this object is released.
     public func statusUpdates() -> AsyncStream<TunnelStatusUpdate> {
         follower.begin()
         return follower.updates.follow()
@@ -146,14 +149,14 @@ private final class StatusFollower: Sendable {
         self.clock = clock
     }
 
-    /// Begins to follow, unless it does already.
+    /// Begins to follow the service, unless it is followed already.
     func begin() {
         state.withLock { state in
             if state.task == nil, !state.hasEnded { state.task = makeTask() }
         }
     }
 
-    /// Starts again, and waits for the first answer, or for the failure to get one.
+    /// Restarts the subscription, and waits until the first status arrives or the subscription fails.
     func refresh() async -> TunnelStatusUpdate {
         let answered = OneShot<Void>()
         let isFollowing = state.withLock { state in
@@ -179,7 +182,7 @@ private final class StatusFollower: Sendable {
         after previous: Task<Void, Never>? = nil, _ answered: OneShot<Void> = OneShot()
     ) -> Task<Void, Never> {
         Task {
-            // Two would tell their answers in any order.
+            // Two subscriptions would report their statuses in any order.
             await previous?.value
             while !Task.isCancelled {
                 await followOnce(answered)
@@ -202,7 +205,7 @@ private final class StatusFollower: Sendable {
                 last = update
             }
         } catch {
-            // After any error there is no service.
+            // Any error means that no service can be reached.
         }
         guard !Task.isCancelled else { return }
         if let last, last.status.isActive {

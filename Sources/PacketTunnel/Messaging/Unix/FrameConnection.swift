@@ -6,10 +6,11 @@ import Synchronization
 import TunnelIO
 import TunnelSystem
 
-/// Frames over a stream socket: each is its length, four bytes big-endian, and that many bytes.
+/// Sends and receives frames over a stream socket. A frame is its length, as four big-endian bytes, and that many
+/// bytes.
 ///
-/// Only one frame is read ahead, so a peer that sends more must wait. One task may read and one may write at the same time;
-/// any thread may close, and waiting tasks then continue.
+/// The connection reads only one frame ahead, so a peer that sends more must wait. One task may read while another one
+/// writes. Any thread may close the connection; waiting tasks then continue.
 final class FrameConnection: Sendable {
     private typealias Reader = CheckedContinuation<Result<[UInt8]?, MessageError>, Never>
     private typealias Writer = CheckedContinuation<Bool, Never>
@@ -29,7 +30,7 @@ final class FrameConnection: Sendable {
         var writer: Writer?
         var end: End?
         var onEnd: (@Sendable () -> Void)?
-        /// Whether the peer no longer reads.
+        /// Whether the peer no longer reads. Then nothing is sent.
         var isDeaf = false
         var isClosed = false
     }
@@ -66,14 +67,14 @@ final class FrameConnection: Sendable {
 
     deinit { close() }
 
-    /// The user of the process at the other end.
+    /// The user of the process at the other end; `nil` if it is not known.
     var peerUser: UInt32? {
         guard descriptor.acquire() else { return nil }
         defer { descriptor.release() }
         return UnixSocket.peerUser(descriptor.number)
     }
 
-    /// Calls `body` once when the connection has ended, from either side; immediately if it has.
+    /// Calls `body` once when either side has ended the connection; immediately if it has already ended.
     func onEnd(_ body: @escaping @Sendable () -> Void) {
         let hasEnded = state.withLock { state in
             if state.end == nil { state.onEnd = body }
@@ -83,7 +84,7 @@ final class FrameConnection: Sendable {
     }
 
     /// The next frame; `nil` if the connection has ended.
-    /// - Throws: `.tooLarge` when the peer announced more than is allowed; nothing can be read after that.
+    /// - Throws: `.tooLarge` if the peer announced a frame above the limit. No frame can be read after that.
     func read() async throws(MessageError) -> [UInt8]? {
         let result = await withCheckedContinuation { (continuation: Reader) in
             let wake = state.withLock { state -> Wake in
@@ -99,7 +100,7 @@ final class FrameConnection: Sendable {
     }
 
     /// Sends a frame.
-    /// - Returns: Whether all of it was sent; otherwise ``drained()`` waits for that.
+    /// - Returns: Whether the whole frame was sent; if not, await ``drained()``.
     /// - Throws: `.closed` if the connection has ended.
     func send(_ frame: [UInt8]) throws(MessageError) -> Bool {
         var bytes: [UInt8] = []
@@ -187,7 +188,7 @@ final class FrameConnection: Sendable {
         return wake
     }
 
-    /// Passes the next frame to the reader, or the end after the last whole one.
+    /// Passes the next frame to the reader, or the end of the connection after the last complete frame.
     private func deliver(_ state: inout State) -> Wake {
         var wake = Wake()
         if let count = announced(state.input), count > maximumByteCount, state.end == nil {
@@ -216,7 +217,7 @@ final class FrameConnection: Sendable {
             wake.reader = (reader, .success(nil))
             state.reader = nil
         }
-        // A peer that announced too much is still connected, and gets the error.
+        // A peer that announced too large a frame is still connected and gets the error.
         if case .closed = end {
             wake.onEnd = state.onEnd
             state.onEnd = nil
@@ -224,7 +225,7 @@ final class FrameConnection: Sendable {
         return wake
     }
 
-    /// Sends the bytes that fit; the rest waits until the socket is writable.
+    /// Sends the bytes that fit. The rest waits until the socket is writable.
     private func flush(_ state: inout State) -> Wake {
         while !state.output.isEmpty {
             let count = unsafe state.output.withUnsafeBytes { unsafe UnixSocket.send(descriptor.number, $0) }
@@ -233,7 +234,7 @@ final class FrameConnection: Sendable {
                 continue
             }
             if count < 0, errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS { return Wake() }
-            // The peer will not read the rest. Its earlier bytes can still be read, and then the end is found.
+            // The peer will not read the rest. Bytes that it sent earlier can still be read, up to its end.
             state.output = []
             state.isDeaf = true
             guard let writer = state.writer else { return Wake() }
@@ -246,7 +247,7 @@ final class FrameConnection: Sendable {
         return Wake(writer: (writer, true))
     }
 
-    /// Watches for the possible operations.
+    /// Watches the socket for the operations that can make progress.
     private func update(_ state: State) {
         guard let registration = state.registration, !state.isClosed else { return }
         var interest: EventLoop.Interest = []

@@ -8,7 +8,8 @@ import TunnelSystem
 
 /// A channel to a ``UnixMessageServer`` in another process, over a socket in the file system.
 ///
-/// Each request and each subscription has a separate connection: a slow or cancelled one does not block others.
+/// Each request and each subscription has its own connection, so that a slow or cancelled one does not block the
+/// others.
 public final class UnixMessageChannel: SubscribableChannel {
     /// The socket.
     public let path: String
@@ -53,7 +54,7 @@ public final class UnixMessageChannel: SubscribableChannel {
         }
     }
 
-    /// Sends a request on a new connection that stays open for the frames that answer it.
+    /// Sends a request on a new connection, which stays open for the frames that answer it.
     /// - Throws: as ``exchange(_:)``.
     public func open(_ request: [UInt8]) async throws -> any MessageFrames {
         let connection = try connect()
@@ -65,7 +66,8 @@ public final class UnixMessageChannel: SubscribableChannel {
         return UnixFrames(connection)
     }
 
-    /// A server that refuses may close before it has read: its answer can still be read.
+    /// Sends a request and ignores errors: a server that refuses may close before it has read, and its answer can still
+    /// be read.
     private static func send(_ request: [UInt8], on connection: FrameConnection) async {
         do throws(MessageError) {
             if try !connection.send(request) { _ = await connection.drained() }

@@ -8,16 +8,17 @@ import TunnelSystem
 
 /// Answers messages on a socket in the file system with a ``MessageRouter``.
 ///
-/// Only root, the user of this process and the named users may connect: the file's mode restricts this, and the kernel
-/// reports each peer's user. A client that sends nothing or does not read is disconnected after a time limit; one that
-/// disconnects has its handler cancelled. The socket of a dead process is replaced, that of a live one is not.
+/// Only root, the user of this process and the permitted users may connect. The mode of the file restricts this, and
+/// the kernel reports the user of each peer. The server disconnects a client that sends nothing or does not read within
+/// a time limit. If a client disconnects, its handler is cancelled. The server replaces the socket of a dead process,
+/// but not that of a live one.
 public final class UnixMessageServer: Sendable {
     /// The configuration of a server.
     public struct Configuration: Sendable {
-        /// The socket. Its folder is made when it is missing, with mode 0700.
+        /// The path of the socket. A missing folder is created with mode 0700.
         public var path: String
-        /// The users who may connect, besides root and the user of this process. Unless it is empty, the socket's mode is
-        /// 0666 and only this check keeps other users from the router.
+        /// The users who may connect, besides root and the user of this process. If there are any, the socket has mode
+        /// 0666, and only the server's check keeps other users out.
         public var permittedUsers: Set<UInt32>
         /// The largest number of concurrent connections; more get `busy`.
         public var maximumClients: Int
@@ -26,7 +27,7 @@ public final class UnixMessageServer: Sendable {
         /// The time limit for a client to send its request, and to read its answers.
         public var stallTimeout: Duration
 
-        /// A configuration; by default for 32 clients, of root and of this user only, and 10 s.
+        /// Creates a configuration. The defaults are 32 clients, only root and the user of this process, and 10 s.
         public init(
             path: String, permittedUsers: Set<UInt32> = [], maximumClients: Int = 32,
             maximumByteCount: Int = MessageContainer.defaultMaximumByteCount, stallTimeout: Duration = .seconds(10)
@@ -39,10 +40,10 @@ public final class UnixMessageServer: Sendable {
         }
     }
 
-    /// Users who may ask for less than the others.
+    /// Users with fewer permissions, who have a separate router.
     struct RestrictedUsers {
         var users: Set<UInt32>
-        /// Answers them.
+        /// The router that answers these users.
         var router: MessageRouter
         /// The largest number of their concurrent connections, so that they do not block other users.
         var maximumClients = 8
@@ -82,7 +83,7 @@ public final class UnixMessageServer: Sendable {
         try self.init(configuration: configuration, router: router, guests: nil, clock: clock)
     }
 
-    /// Also accepts users with fewer permissions.
+    /// Creates a server that also accepts users with fewer permissions.
     init(
         configuration: Configuration, router: MessageRouter, guests: RestrictedUsers?,
         clock: any Clock<Duration> = ContinuousClock()
@@ -116,13 +117,13 @@ public final class UnixMessageServer: Sendable {
 
     deinit { close() }
 
-    /// How many clients are connected.
+    /// The number of connected clients.
     public var clientCount: Int { state.withLock(\.clients.count) }
 
     /// The number of clients, now and after each change.
     package func clientCounts() -> AsyncStream<Int> { counts.follow() }
 
-    /// Cuts off all clients, removes the socket and refuses new ones. Safe to repeat.
+    /// Disconnects all clients, removes the socket and refuses new clients. It may be called repeatedly.
     public func close() {
         let clients = state.withLock { state in
             state.isClosed = true
@@ -138,9 +139,9 @@ public final class UnixMessageServer: Sendable {
         loop.stop()
     }
 
-    /// Removes the socket, refuses new clients and waits until those that are connected were answered; then cuts off the
-    /// others. Safe to repeat.
-    /// - Parameter limit: how long to wait.
+    /// Removes the socket, refuses new clients and waits until the present ones have their answers. Disconnects the
+    /// remaining ones at the time limit. It may be called repeatedly.
+    /// - Parameter limit: The time limit.
     public func close(within limit: Duration) async {
         let tasks = state.withLock { state in
             state.isClosed = true
@@ -191,7 +192,7 @@ public final class UnixMessageServer: Sendable {
         connection.onEnd { task.cancel() }
     }
 
-    /// An error fits into the buffer of a fresh socket, so no one waits until it is read.
+    /// Sends an error without waiting: it fits into the buffer of a new socket.
     private func refuse(_ connection: FrameConnection, _ error: MessageError) {
         do throws(MessageError) { _ = try connection.send(MessageRouter.failure(error, of: nil)) } catch {}
         connection.close()

@@ -5,18 +5,18 @@ import TunnelSystem
 
 /// The error of a socket in the file system that cannot be served.
 public enum UnixSocketError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The path has more bytes than a socket's address holds, none, or a zero byte.
+    /// The path is empty, contains a zero byte, or is longer than a socket address permits.
     case invalidPath(String)
-    /// Another process serves it.
+    /// Another process serves the socket.
     case alreadyRunning(path: String)
-    /// The file is not a socket; it is never removed automatically.
+    /// The file is not a socket. It is never removed automatically.
     case notASocket(path: String)
-    /// Other users may change the folder, so they could put their own socket there.
+    /// Other users can write to the folder and could put their own socket there.
     case unsafeFolder(path: String)
-    /// The system refused a step.
+    /// A system call failed.
     case system(path: String, operation: String, errno: Int32)
 
-    /// The error, with the path.
+    /// The description of the error, with the path.
     public var description: String {
         switch self {
         case .invalidPath(let path): "'\(path)' cannot be the path of a socket"

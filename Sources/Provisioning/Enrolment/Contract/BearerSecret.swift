@@ -3,8 +3,8 @@
 
 public import PacketTunnel
 
-/// A secret for the API: 32 random bytes as text, after a prefix for its kind. Its description hides it; wiped when its last
-/// owner releases it.
+/// A secret for the API: a prefix for its kind, followed by 32 random bytes as text. Its description does not contain
+/// the text, which is wiped when its last owner releases it.
 public struct BearerSecret: Sendable, Equatable {
     /// The purpose of a secret.
     public enum Kind: String, Sendable, CaseIterable {
@@ -44,10 +44,11 @@ public struct BearerSecret: Sendable, Equatable {
         bytes = SecretBytes(text)
     }
 
-    /// The text, for a request's header or a file that only its owner may read. It is not overwritten.
+    /// The text, for a request's header or a file that only its owner may read. The memory of the text is not
+    /// overwritten after use.
     public var exportedText: String { String(decoding: bytes.bytes, as: UTF8.self) }
 
-    /// Whether both are equal, in a time that is independent of where they differ.
+    /// Whether both secrets are equal. The comparison time does not depend on where they differ.
     public static func == (one: BearerSecret, other: BearerSecret) -> Bool {
         one.bytes.withBytes { a in
             other.bytes.withBytes { b in
@@ -109,7 +110,7 @@ enum Base64URL {
                 word &= (1 << UInt32(bits)) - 1
             }
         }
-        // The remaining bits are less than a character, and zero.
+        // The canonical form has fewer than 6 unused bits, and all of them are zero.
         return bits < 6 && word == 0 ? bytes : nil
     }
 }

@@ -22,7 +22,7 @@ public struct ContractError: Error, Hashable, Sendable, CustomStringConvertible 
 
 extension JSON {
     /// Reads a body of the enrolment API or of the administrators' API, or another text of the contract.
-    /// - Throws: ``ContractError`` for the whole text, or for the member that an object has twice.
+    /// - Throws: ``ContractError`` for a text that is not valid JSON, or for a member that an object contains twice.
     package static func read(contract text: [UInt8]) throws(ContractError) -> JSON {
         do throws(JSONError) {
             return try read(text)

@@ -6,9 +6,9 @@ package import TunnelSystem
 
 /// A body of the enrolment API. Gateway and client use the same types.
 ///
-/// Decoding is strict: a field that is missing, of another kind or out of range, and a member that an object has
-/// twice, are errors that name the field. Members with other names are refused in requests. They are ignored in
-/// replies, because a later version may add members.
+/// Decoding is strict: a field that is missing, has another type or is out of range, and a member that an object
+/// contains twice, cause an error that names the field. Members with other names are refused in requests and ignored in
+/// replies, because a later version may add members to replies.
 public protocol ContractMessage: Codable, Equatable, Sendable {
     /// The declaration of the message's members.
     static var message: CompleteMessage<Self> { get }

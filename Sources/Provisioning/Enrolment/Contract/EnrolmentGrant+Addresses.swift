@@ -4,8 +4,8 @@
 import NetworkAddresses
 
 extension EnrolmentGrant {
-    /// Checks that no endpoint, name server or route is the device itself, a group of hosts, or the metadata service
-    /// of a cloud, from which the device's host may get credentials.
+    /// Checks that no endpoint, name server or route is the device itself, a group of hosts, or the metadata service of
+    /// a cloud, which may return credentials of the device's host.
     /// - Parameter allowsLoopback: Whether servers may be on this machine, because the gateway is on this machine.
     /// - Throws: ``ContractError`` for the first address that is not allowed.
     func checkAddresses(allowsLoopback: Bool) throws(ContractError) {

@@ -10,7 +10,7 @@ public import WireGuardCore
     public import Foundation
 #endif
 
-/// The gateway's assignment to a device after enrolling, asking again, renewing or rotating.
+/// The gateway's assignment to a device: the reply to an enrolment, a request for the grant, a renewal or a rotation.
 public struct EnrolmentGrant: ContractMessage {
     /// The device in the gateway's records.
     public struct Device: Hashable, Sendable {
@@ -45,7 +45,7 @@ public struct EnrolmentGrant: ContractMessage {
     public struct Server: Hashable, Sendable {
         /// The server's key.
         public var publicKey: PublicKey
-        /// Its endpoints, the best first.
+        /// The server's endpoints, the preferred one first.
         public var endpoints: [EndpointAddress]
         /// The remaining lifetime of the key, or `nil` if no end is planned.
         public var notAfterSeconds: Int64?
@@ -150,7 +150,8 @@ extension EnrolmentGrant.Device {
         EnrolmentGrant.Device.init(id:name:user:publicKey:createdAt:expiresInSeconds:),
         TypedField("id", \.id, .id),
         TypedField("name", \.name, .line(0...64)),
-        // The import of a credential server's users permits longer logins than a creation.
+        // A login may have up to 128 characters, because the import of a credential server's users permits longer
+        // logins than the API.
         TypedField("user", \.user, .line(0...128)),
         TypedField("publicKey", \.publicKey, .key),
         TypedField("createdAt", \.createdAt, .time),

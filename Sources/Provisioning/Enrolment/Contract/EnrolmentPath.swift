@@ -13,7 +13,7 @@ public enum EnrolmentPath {
     public static let rotationNonces = "/v1/device/rotation-nonces"
     /// `POST`: replaces the key.
     public static let rotations = "/v1/device/rotations"
-    /// `GET`: the user's devices. With an id behind it `DELETE` revokes one.
+    /// `GET`: lists the user's devices. `DELETE` with an appended ID revokes that device.
     public static let devices = "/v1/devices"
     /// `GET`: reports whether the gateway answers.
     public static let health = "/v1/health"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// An ID of a gateway: 16 random bytes, whose text is 26 characters of base32 (RFC 4648 section 6) in lower case, without
-/// padding. It reveals neither the number of IDs nor their order.
+/// An ID that a gateway has made: 16 random bytes. Its text is 26 characters of base32 (RFC 4648 section 6) in lower
+/// case, without padding. It reveals neither the number of IDs nor their order.
 public struct RandomID: Hashable, Sendable, Codable, CustomStringConvertible {
     private let high: UInt64
     private let low: UInt64
@@ -40,7 +40,7 @@ public struct RandomID: Hashable, Sendable, Codable, CustomStringConvertible {
     public var description: String {
         var characters: [UInt8] = []
         for index in 0..<26 {
-            // The bits that end `below` bits above the last one.
+            // The number of bits below those of this character.
             let below = 123 - 5 * index
             let value: UInt64
             if below >= 64 {

@@ -50,7 +50,8 @@ public struct RotationRequest: ContractMessage {
         self.proof = proof
     }
 
-    /// Creates a request that proves the old key. Returns `nil` if the gateway's key is not valid (a point of low order).
+    /// Creates a request that proves possession of the old key. Returns `nil` if the gateway's key is not valid (a
+    /// point of low order).
     public init?(from old: PrivateKey, to new: PublicKey, answering nonce: RotationNonce) {
         guard let proof = Self.proof(own: old, other: nonce.serverKey, nonce: nonce.nonce, newKey: new) else {
             return nil
@@ -61,8 +62,8 @@ public struct RotationRequest: ContractMessage {
     /// Computes the proof: HMAC-SHA256 with the key X25519(`own`, `other`), over `culvert-rotation-1`, the nonce and the new
     /// key.
     ///
-    /// The device computes it with its old private key and the gateway's public key, the gateway with its private key and the
-    /// device's old public key.
+    /// The device computes the proof with its old private key and the gateway's public key. The gateway computes it
+    /// with its private key and the device's old public key.
     /// - Returns: `nil` if the keys have no shared secret (RFC 7748 section 6.1).
     public static func proof(own: PrivateKey, other: PublicKey, nonce: [UInt8], newKey: PublicKey) -> [UInt8]? {
         code(own, other) { code in
@@ -71,8 +72,8 @@ public struct RotationRequest: ContractMessage {
         }
     }
 
-    /// Whether the proof is that of the device with the key `oldKey`, for the gateway with the key `serverKey`. The
-    /// time is independent of where a wrong proof differs.
+    /// Whether the proof was made with the private key of `oldKey`, for the gateway with the key `serverKey`. The
+    /// comparison time does not depend on where a wrong proof differs.
     public func isProven(by oldKey: PublicKey, to serverKey: PrivateKey) -> Bool {
         guard let expected = Self.proof(own: serverKey, other: oldKey, nonce: nonce, newKey: publicKey),
             expected.count == proof.count

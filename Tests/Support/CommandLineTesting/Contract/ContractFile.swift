@@ -6,9 +6,9 @@ import Synchronization
 
 /// The generated list of the promises of the command line, `docs/command-line.txt`.
 ///
-/// A line without a mark is promised since a release. `+` marks an addition since then, which the changelog must name.
-/// `-` marks a promise that is withdrawn, with the number of the issue that asks for it. The fingerprint in the head is
-/// that of all lines that were promised at the release, so that none of them can be left out by accident.
+/// A line without a mark has been promised since a release. `+` marks an addition since then, which the changelog must
+/// name. `-` marks a promise that is withdrawn, with the number of the issue that requests this. The fingerprint in the
+/// head covers all lines that were promised at the release, so that none of them can be omitted by accident.
 package struct ContractFile: Equatable {
     package enum Mark: String { case promised = " ", added = "+", removed = "-" }
 
@@ -217,7 +217,7 @@ extension ContractFile {
     private static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
     private static let url = root.appending(path: "docs/command-line.txt")
-    /// Held while the file is changed: suites run at the same time.
+    /// Held while the file is changed, because suites run at the same time.
     private static let changing = Mutex(())
 
     private static func read() throws -> ContractFile {

@@ -5,7 +5,7 @@ import Foundation
 import PacketTunnel
 package import TunnelSystem
 
-/// The members of the JSON that a command prints, as samples show them.
+/// The members of the JSON that a command prints, derived from samples.
 package struct JSONShape {
     private var kinds: [String: Set<String>] = [:]
     /// The number of objects at a path, and of those with a member, by the path of the member.
