@@ -59,8 +59,8 @@ may_not_import 'Sources/PacketTunnel Sources/PacketTunnelLinux Sources/PacketTun
 may_not_import Sources/WireGuardTunnel "PacketTunnelTesting|Crypto|$servers" 'a provider stays small'
 may_not_import Sources/Provisioning "TunnelIO|CTunnelSystem|PacketTunnelLinux|PacketTunnelApple|PacketTunnelTesting|$servers" \
     'whoever asks for a tunnel brings neither a host nor a server'
-may_not_import Sources/CredentialTunnel "TunnelSystem|CTunnelSystem|PacketTunnelTesting|Crypto|Dispatch|$servers" \
-    'the login tunnel is values; its drivers bring the system'
+may_not_import Sources/CredentialTunnel "CTunnelSystem|PacketTunnelTesting|Crypto|Dispatch|$servers" \
+    'the login tunnel is values: it calls no system function'
 may_not_import Sources/TrustPinning \
     "WireGuardCore|TunnelIO|WireGuardDevice|PacketTunnel|PacketTunnelTesting|TrustPinningNIO|$servers" \
     'what judges servers is small and knows no connections'
