@@ -32,6 +32,8 @@ public struct CredentialTunnelConfiguration: Hashable, Sendable {
     public var usesNameServers: Bool
     /// The maximum time to resolve the server's name, in seconds.
     public var resolutionTimeout: Double
+    /// The maximum time of the first login, in seconds; `nil` for 10 seconds. Later logins are repeated without a limit.
+    public var loginTimeout: Double?
 
     /// Creates a configuration.
     public init(
@@ -84,10 +86,9 @@ public struct CredentialTunnelConfiguration: Hashable, Sendable {
         {
             add(field, "", "is empty", fix: "name the secret, or leave it out for the default")
         }
-        if !(0.01...3600).contains(resolutionTimeout) {
-            add(
-                "resolutionTimeout", resolutionTimeout, "must be between 0.01 and 3600 seconds",
-                fix: "leave it out for the default")
+        for (field, time) in [("resolutionTimeout", resolutionTimeout), ("loginTimeout", loginTimeout ?? 10)]
+        where !(0.01...3600).contains(time) {
+            add(field, time, "must be between 0.01 and 3600 seconds", fix: "leave it out for the default")
         }
         return problems
     }
@@ -112,7 +113,7 @@ public struct CredentialTunnelConfiguration: Hashable, Sendable {
 extension CredentialTunnelConfiguration: Codable {
     private enum CodingKeys: String, CodingKey {
         case server, serverKey, login, passwordName, presharedKeyName, excludedRoutes, allowsLocalNetwork, leakPolicy
-        case allowedNetworks, usesNameServers, resolutionTimeout
+        case allowedNetworks, usesNameServers, resolutionTimeout, loginTimeout
     }
 
     /// Decodes a configuration. Missing fields have their defaults.
@@ -133,5 +134,6 @@ extension CredentialTunnelConfiguration: Codable {
         try decode(.allowedNetworks, into: &allowedNetworks)
         try decode(.usesNameServers, into: &usesNameServers)
         try decode(.resolutionTimeout, into: &resolutionTimeout)
+        loginTimeout = try container.decodeIfPresent(Double.self, forKey: .loginTimeout)
     }
 }

@@ -60,7 +60,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
     ///
     /// - Throws: `.configurationInvalid` with all problems, `.secretUnavailable`, `.networkUnavailable`,
     ///   `.nameResolutionFailed`, `.authenticationFailed` if the server refuses the login, `.serverUnreachable` if
-    ///   there is no response within 10 seconds or the server accepts no login now, `.keyMismatch` if no response can
+    ///   there is no response within ``CredentialTunnelConfiguration/loginTimeout`` or the server accepts no login now, `.keyMismatch` if no response can
     ///   be opened, `.stopped`, and the errors of applying settings.
     public func start(
         _ configuration: CredentialTunnelConfiguration, context: ProviderContext
@@ -80,7 +80,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
             path: context.path)
         self.run = run
         do throws(TunnelError) {
-            try await logIn(run)
+            try await logIn(run, within: configuration.loginTimeout.map { .seconds($0) })
             let assignment = try await firstResponse(run)
             try await adopt(assignment)
             try run.device.attach(tun: try context.packetFlow.leaseDevice())
@@ -131,7 +131,8 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
     // MARK: - Logins
 
     /// Sends a login. The password is read for each login, and not kept.
-    private func logIn(_ run: Run) async throws(TunnelError) {
+    /// - Parameter limit: The maximum time for the login, or `nil` for the default.
+    private func logIn(_ run: Run, within limit: Duration? = nil) async throws(TunnelError) {
         let secret = try await run.context.secret(run.configuration.passwordName)
         let password = secret.withBytes { span in
             String(decoding: span.indices.map { span[$0] }.trimmingLastLineBreak, as: UTF8.self)
@@ -141,6 +142,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
         var configuration = CredentialClient.Configuration(
             keys: run.keys, login: Body.ClientAuthRequest(login: run.configuration.login, password: password))
         configuration.timing = environment.timing
+        if let limit { configuration.timing.loginDeadline = limit }
         run.device.logIn(configuration, at: endpoints)
     }
 
@@ -194,8 +196,14 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
             case .ended(.removed):
                 run.context.cancel(
                     TunnelError(
-                        .sessionTerminated, "the server ended the session",
-                        fix: "check whether the same login is used elsewhere"))
+                        .sessionTerminated,
+                        "the server ended the session: the login is used elsewhere, or the user or device was disabled",
+                        fix: "end the other session, or ask the server's administrator"))
+            case .ended(.passwordChanged):
+                run.context.cancel(
+                    TunnelError(
+                        .sessionTerminated, "the server ended the session: the user's password was changed",
+                        fix: "store the new password, and start the tunnel again"))
             case .ended(let reason):
                 run.context.logger.notice("the session has ended (\(reason)): logging in again")
                 suspectConnection()
