@@ -54,6 +54,8 @@ public enum EndReason: UInt8, Hashable, Sendable {
     case removed = 2
     /// The session was not renewed in time. Never sent.
     case expired = 3
+    /// The user's password was changed or removed.
+    case passwordChanged = 4
     /// The other side sent an unknown reason. Never sent.
     case unknown = 255
 }

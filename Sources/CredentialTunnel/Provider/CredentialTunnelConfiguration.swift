@@ -37,6 +37,8 @@ public struct CredentialTunnelConfiguration: Hashable, Sendable {
     public var maximumMTU: Int?
     /// The probes of a tunnel without data, its repair, and its end.
     public var connectivity: ConnectivityOptions
+    /// The maximum time of the first login, in seconds; `nil` for 10 seconds. Later logins are repeated without a limit.
+    public var loginTimeout: Double?
 
     /// Creates a configuration.
     public init(
@@ -92,10 +94,9 @@ public struct CredentialTunnelConfiguration: Hashable, Sendable {
         {
             add(field, "", "is empty", fix: "name the secret, or leave it out for the default")
         }
-        if !(0.01...3600).contains(resolutionTimeout) {
-            add(
-                "resolutionTimeout", resolutionTimeout, "must be between 0.01 and 3600 seconds",
-                fix: "leave it out for the default")
+        for (field, time) in [("resolutionTimeout", resolutionTimeout), ("loginTimeout", loginTimeout ?? 10)]
+        where !(0.01...3600).contains(time) {
+            add(field, time, "must be between 0.01 and 3600 seconds", fix: "leave it out for the default")
         }
         if let maximumMTU, !(576...65_535).contains(maximumMTU) {
             add("maximumMTU", maximumMTU, "must be between 576 and 65535", fix: "leave it out for the server's MTU")
@@ -129,7 +130,7 @@ public struct CredentialTunnelConfiguration: Hashable, Sendable {
 extension CredentialTunnelConfiguration: Codable {
     private enum CodingKeys: String, CodingKey {
         case server, serverKey, login, passwordName, presharedKeyName, excludedRoutes, allowsLocalNetwork, leakPolicy
-        case allowedNetworks, usesNameServers, resolutionTimeout, maximumMTU, connectivity
+        case allowedNetworks, usesNameServers, resolutionTimeout, maximumMTU, connectivity, loginTimeout
     }
 
     /// Decodes a configuration. Missing fields have their defaults.
@@ -152,5 +153,6 @@ extension CredentialTunnelConfiguration: Codable {
         try decode(.resolutionTimeout, into: &resolutionTimeout)
         maximumMTU = try container.decodeIfPresent(Int.self, forKey: .maximumMTU)
         try decode(.connectivity, into: &connectivity)
+        loginTimeout = try container.decodeIfPresent(Double.self, forKey: .loginTimeout)
     }
 }

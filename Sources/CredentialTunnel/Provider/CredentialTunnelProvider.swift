@@ -70,7 +70,8 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
     ///
     /// - Throws: `.configurationInvalid` with all problems, `.secretUnavailable`, `.networkUnavailable`,
     ///   `.nameResolutionFailed`, `.authenticationFailed` if the server refuses the login, `.serverUnreachable` if
-    ///   no response arrives within 10 seconds or the server accepts no logins now, `.keyMismatch` if no response can
+    ///   no response arrives within ``CredentialTunnelConfiguration/loginTimeout`` or the server accepts no logins now,
+    ///   `.keyMismatch` if no response can
     ///   be opened, `.stopped`, and the errors of applying settings.
     public func start(
         _ configuration: CredentialTunnelConfiguration, context: ProviderContext
@@ -93,7 +94,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
             elapsed: ElapsedTime(context.clock))
         self.run = run
         do throws(TunnelError) {
-            try await logIn(run)
+            try await logIn(run, within: configuration.loginTimeout.map { .seconds($0) })
             let assignment = try await firstResponse(run)
             try await adopt(assignment)
             try run.device.attach(tun: try interface(of: run))
@@ -146,7 +147,8 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
     // MARK: - Logins
 
     /// Sends a login. Reads the password for each login, and does not keep it.
-    private func logIn(_ run: Run) async throws(TunnelError) {
+    /// - Parameter limit: The maximum time for the login, or `nil` for the default.
+    private func logIn(_ run: Run, within limit: Duration? = nil) async throws(TunnelError) {
         let secret = try await run.context.secret(run.configuration.passwordName)
         let password = secret.withBytes { span in
             String(decoding: span.indices.map { span[$0] }.trimmingLastLineBreak, as: UTF8.self)
@@ -156,6 +158,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
         var configuration = CredentialClient.Configuration(
             keys: run.keys, login: Body.ClientAuthRequest(login: run.configuration.login, password: password))
         configuration.timing = environment.timing
+        if let limit { configuration.timing.loginDeadline = limit }
         run.device.logIn(configuration, at: endpoints)
     }
 
@@ -211,8 +214,14 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
             case .ended(.removed):
                 run.context.cancel(
                     TunnelError(
-                        .sessionTerminated, "the server ended the session",
-                        fix: "check whether the same login is used elsewhere"))
+                        .sessionTerminated,
+                        "the server ended the session: the login is used elsewhere, or the user or device was disabled",
+                        fix: "end the other session, or ask the server's administrator"))
+            case .ended(.passwordChanged):
+                run.context.cancel(
+                    TunnelError(
+                        .sessionTerminated, "the server ended the session: the user's password was changed",
+                        fix: "store the new password, and start the tunnel again"))
             case .ended(let reason):
                 run.context.logger.notice("the session has ended (\(reason)): logging in again")
                 suspectConnection()

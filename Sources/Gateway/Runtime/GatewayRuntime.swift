@@ -596,14 +596,22 @@ package actor GatewayRuntime {
     /// exceed the session lifetime.
     private func endSessions() {
         // While the store cannot be read, the access may still be valid: the reason permits clients to log in again.
-        let reason: EndReason = errors.store != nil ? .shutdown : .removed
-        for session in logins.over({ peers.password(of: $0) }) { login?.disconnect(session, reason) }
+        for session in logins.over({ peers.password(of: $0) }) {
+            login?.disconnect(session, errors.store != nil ? .shutdown : reason(ofEnd: session))
+        }
         let lifetime = settings.loginTunnel.sessionLifetimeSeconds
         guard lifetime > 0 else { return }
         // The reason `.closed` permits these clients to log in again immediately.
         for session in logins.began(before: clock.nanoseconds() - Int64(lifetime) * 1_000_000_000) {
             login?.disconnect(session, .closed)
         }
+    }
+
+    private func reason(ofEnd id: ClientID) -> EndReason {
+        guard let session = logins.sessions[id], !session.isLeaving,
+            peers.hasChanged(session.password, of: session.device)
+        else { return .removed }
+        return .passwordChanged
     }
 
     // MARK: - Figures

@@ -235,6 +235,12 @@ struct PeerReconciler: Sendable {
     /// The password of a login's device; `nil` if the device has no access.
     func password(of id: DeviceID) -> StoredPassword? { served(id)?.password }
 
+    /// Whether the password that a session of a device began with is no longer its user's password.
+    func hasChanged(_ password: StoredPassword, of id: DeviceID) -> Bool {
+        guard let peer = peers[id] else { return false }
+        return peer.userID.map(denials.passwords.contains) == true || peer.password != nil && peer.password != password
+    }
+
     /// The device as WireGuard and the network must have it, or `nil` if it has no access.
     private func served(_ id: DeviceID) -> Peer? {
         guard !denied.contains(id), var peer = peers[id] else { return nil }

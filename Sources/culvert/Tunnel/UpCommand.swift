@@ -141,6 +141,7 @@ extension UpCommand {
             passing.apply(to: &configuration)
             if noDns { configuration.usesNameServers = false }
             connectivity.apply(to: &configuration.connectivity)
+            configuration.loginTimeout = Double(timeout)
             // Only the server knows the settings, so nothing can be applied before it has answered.
             if doesNotWait { loaded.warnings.append("--no-wait is not for a login: it waits for the server's answer") }
             loaded.kind = .login(configuration)

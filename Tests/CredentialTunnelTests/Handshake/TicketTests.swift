@@ -208,7 +208,7 @@ import WireGuardCore
         var assignment = World.assignment
         assignment.routes = (0..<16).map { IPPrefix(host: .v6(0x2001_0db8_1111_2222, 0x3333_4444_5555_0000 | $0)) }
         let response = try MessageEncoder.encode(
-            .accepted(assignment), ticket: [UInt8](repeating: 1, count: 300))
+            .accepted(assignment), ticket: [UInt8](repeating: 1, count: 400))
         #expect(try MessageDecoder.ticketedResponse(response).ticket == nil)
         withExtendedLifetime(session) {}
     }

@@ -215,6 +215,14 @@ struct CredentialProviderTests {
         #expect(await scene.reaches(.disconnected))
         #expect(scene.host.status.error?.code == .sessionTerminated)
 
+        // The message names the cause.
+        try await scene.start()
+        let next = try #require(scene.server.running.sessions.first)
+        scene.server.running.disconnect(next.id, .passwordChanged)
+        #expect(await scene.reaches(.disconnected))
+        #expect(scene.host.status.error?.code == .sessionTerminated)
+        #expect(scene.host.status.error?.message.contains("password was changed") == true)
+
         try await scene.start()
         scene.server.store.state.withLock { $0.users = ["kean": "another"] }
         // The server announces its shutdown, and starts again.
@@ -223,6 +231,17 @@ struct CredentialProviderTests {
         try await scene.server.restart(scene.internet)
         #expect(await scene.reaches(.disconnected))
         #expect(scene.host.status.error?.code == .authenticationFailed)
+        await scene.stop()
+    }
+
+    @Test("The first login ends after the time of the configuration")
+    func loginTimeout() async throws {
+        let scene = try ProviderScene(loginDeadline: .seconds(3600)) { $0.loginTimeout = 0.2 }
+        await scene.server.running.stop()
+        let error = await scene.failure()
+        #expect(error?.code == .serverUnreachable)
+        let invalid = try ProviderScene { $0.loginTimeout = 0 }
+        #expect(invalid.configuration.validate().map(\.field) == ["loginTimeout"])
         await scene.stop()
     }
 
@@ -236,6 +255,7 @@ struct CredentialProviderTests {
         full.excludedRoutes = [.allIPv6]
         full.leakPolicy = .everything
         full.allowsLocalNetwork = true
+        full.loginTimeout = 20
         #expect(try JSONCoding.decode(CredentialTunnelConfiguration.self, JSONCoding.encode(full)) == full)
     }
 }

@@ -246,18 +246,18 @@ private final class Crowd {
                 var bytes = datagram.bytes
                 perform(unsafe bytes.withUnsafeMutableBytes { unsafe member.client.received($0, at: now) }, member)
             }
-            let now = now
+            let time = now
             for (index, member) in members.enumerated() where !member.isBack {
                 if let retryAt = member.retryAt {
-                    guard retryAt <= now else { continue }
+                    guard retryAt <= time else { continue }
                     member.retryAt = nil
                     member.client = CredentialClient(configurations[index], random: SystemRandomNumberGenerator())
-                    perform(member.client.start(at: now), member)
-                } else if let deadline = member.client.nextDeadline, deadline <= now {
-                    perform(member.client.deadlineReached(at: now), member)
+                    perform(member.client.start(at: time), member)
+                } else if let deadline = member.client.nextDeadline, deadline <= time {
+                    perform(member.client.deadlineReached(at: time), member)
                 }
             }
-            if members.allSatisfy(\.isBack) { return .nanoseconds(now.nanoseconds - start.nanoseconds) }
+            if members.allSatisfy(\.isBack) { return .nanoseconds(time.nanoseconds - start.nanoseconds) }
             let inbox = inbox
             _ = await inbox.changes.wait(within: .milliseconds(20)) { inbox.datagrams.withLock { !$0.isEmpty } }
         }

@@ -252,7 +252,7 @@ struct LoginRuntimeTests {
             #expect(try await client.logIn("anna", Self.password).addresses == assignment.addresses)
 
             _ = try await service.setPassword(of: anna.id, Array("battery staple".utf8), admin)
-            #expect(try await client.next() == .ended(.removed))
+            #expect(try await client.next() == .ended(.passwordChanged))
             client.begin("anna", Self.password)
             #expect(try await client.next() == .failed(.refused(Body.Refusal(.credentials))))
             _ = try await client.logIn("anna", "battery staple")
