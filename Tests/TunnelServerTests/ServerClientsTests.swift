@@ -81,15 +81,19 @@ extension ServerClients {
         var clients = ServerClients()
         let change = clients.changeRules(
             [try IPPrefix("10.66.0.2"): [], try IPPrefix("192.168.9.0/24"): []], firewall)
-        let commands = firewall.commands(for: change)
-        #expect(commands.count == 5)
-        for name in ["clients4", "towards4", "clientsNets4", "towardsNets4", "behind4"] {
+        let commands = firewall.commands(for: change).filter { $0.contains("element") }
+        #expect(commands.count == 6)
+        for name in ["clients4", "towards4", "clientsNets4", "towardsNets4", "behind4", "errorSources4"] {
             #expect(commands.count { $0.contains("\"\(name)\"") } == 1, "\(name)")
         }
         #expect(clients.subnets(firewall) == [try IPPrefix("192.168.9.0/24")])
         let expected = firewall.contents(clients, fixed: TableContents())
         #expect(expected.elements["behind4"] == [try IPPrefix("192.168.9.0/24"): ""])
-        #expect(expected.elements["clientsNets4"] == [try IPPrefix("192.168.9.0/24"): "client"])
+        // A network has its own limit of flows, and so its own chain.
+        let limit = try #require(clients.chains.first)
+        #expect(clients.chains.count == 1 && limit.rules[0].line.contains("ct count"))
+        #expect(expected.elements["clientsNets4"] == [try IPPrefix("192.168.9.0/24"): limit.name])
+        #expect(expected.pairs["errorSources4"]?.count == 2)
     }
 
     @Test("A chain has a name and a mark of its content, and another mark for another common policy")

@@ -21,13 +21,13 @@ struct UtunSearchTests {
         #expect(try UtunSearch.find(.name("utun0"), system: system) == 7)
     }
 
-    @Test("With several, none is taken without a word for which")
+    @Test("Several utun devices are refused if none is specified")
     func ambiguous() throws {
         let error = #expect(throws: TunnelIOError.self) { try UtunSearch.find(.only, system: system) }
         #expect(
             error?.code
                 == .deviceNotFound(
-                    reason: "this process has several, utun0, utun4; say which by its name or index"))
+                    reason: "this process has several, utun0, utun4; specify one by its name or index"))
         let single = FakeSearchSystem(
             sockets: [12: .init(control: 3, name: "utun4"), 13: .init(control: 3, name: "utun4")], indices: [:])
         #expect(try UtunSearch.find(.only, system: single) == 12)
