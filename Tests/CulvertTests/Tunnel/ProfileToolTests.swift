@@ -85,7 +85,7 @@ struct ProfileToolTests {
         #expect(!FileManager.default.fileExists(atPath: folder.path + "/culvert"), "looking makes no folder")
         try await add()
         try await add(Samples.file("PostUp = a"), name: nil)
-        #expect(captured.error.contains("no place for PostUp"))
+        #expect(captured.error.contains("a profile cannot contain PostUp"))
         try await tool.list(json: false)
         #expect(captured.output.contains("home  192.0.2.1:51820  route-based\n"))
         #expect(captured.output.contains("\nx "))

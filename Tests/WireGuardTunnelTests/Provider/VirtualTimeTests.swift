@@ -499,9 +499,10 @@ struct VirtualTimeTests {
     func reconfigurationCancelled() async throws {
         let scene = VirtualScene()
         try await scene.start()
-        let mtu = try #require(scene.host.platform.settings?.mtu)
+        let settings = try #require(scene.host.platform.settings)
         try await cancelReconfiguration(scene, then: .succeed)
-        #expect(scene.host.platform.history.map(\.mtu) == [mtu, 1300, mtu])
+        #expect(scene.host.platform.history.map(\.mtu) == [settings.mtu, 1300, settings.mtu])
+        #expect(scene.host.platform.settings == settings)
         #expect(scene.host.status.status == .connected)
         await scene.host.stop(.userInitiated)
     }
