@@ -11,12 +11,14 @@ import TunnelIO
 extension CredentialTunnelProvider {
     /// Checks whether packets arrive, until the tunnel ends.
     func checkConnectivity() async {
-        guard let start = run?.observe() else { return }
-        self.run?.monitor = ConnectivityMonitor(options: run?.monitor.options ?? ConnectivityOptions(), baseline: start)
+        guard let first = run else { return }
+        let monitor = ConnectivityMonitor(options: first.monitor.options, baseline: first.observe())
+        run?.monitor = monitor
         while let run, run.monitor.phase != .ended {
             do { try await run.context.clock.sleep(for: run.monitor.nextInterval) } catch { return }
-            guard !Task.isCancelled, let observation = self.run?.observe() else { return }
-            if run.isOffline {
+            guard !Task.isCancelled, let present = self.run else { return }
+            let observation = present.observe()
+            if present.isOffline {
                 self.run?.monitor.restart(from: observation, isReasserting: true)
             } else {
                 for action in self.run?.monitor.tick(observation) ?? [] { perform(action) }
