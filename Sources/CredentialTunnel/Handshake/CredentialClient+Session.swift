@@ -132,7 +132,8 @@ extension CredentialClient {
     /// Asks the server whether it knows the session: a server that does responds to the renewal of the keys. Without a
     /// response, ``ClientAction/mayBeUnknown`` follows. Another login instead would cost the server a password check.
     mutating func doubt(at now: Instant) -> [ClientAction] {
-        proofDeadline = now + Self.proofTimeout
+        // Another doubt before the deadline does not postpone it.
+        if proofDeadline == nil { proofDeadline = now + Self.proofTimeout }
         expectAnswer(since: now)
         return renew(at: now)
     }
