@@ -162,7 +162,7 @@
             let up = try scene.run("up", try scene.writeFile(interface: "DNS = corp.example"))
             let warnings = up.output.split(separator: "\n").filter { $0.hasPrefix("warning: ") }
             #expect(up.status == 0 && warnings.count == 1, "\(up)")
-            #expect(warnings.first?.contains("search domains without name servers are left out") == true, "\(up)")
+            #expect(warnings.first?.contains("ignoring search domains without name servers") == true, "\(up)")
             #expect(try CulvertUpScene.resolvConfNow == CulvertUpScene.resolvConf)
             try scene.succeed("down", scene.name)
             try scene.expectUnchanged()

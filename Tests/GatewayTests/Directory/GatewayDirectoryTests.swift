@@ -191,7 +191,8 @@ import X509
             let other = try GatewayDirectory(existing: "\(folder)/other")
             let pins = try other.activateBackupKey("\(folder)/backup.pem", newBackupKey: "\(folder)/new.pem")
             for name in ["api.key", "api.crt", "pins.json"].prefix(written) {
-                try directory.write(text: String(try other.text(name).dropLast()), name)
+                let text = try other.text(name)
+                try directory.write(text: text.hasSuffix("\n") ? String(text.dropLast()) : text, name)
             }
             // Devices have the pins from before. The gateway presents one of them, and announces the one that it presents.
             let presented = try directory.apiCertificate()

@@ -175,6 +175,7 @@ struct GatewayRestoreTests {
             let user = try await scene.fixture.user()
             let file = try await scene.backup()
             let other = try Scene(folder, "other")
+            other.fixture.clock.advance(by: .seconds(1))
             for name in ["x", "y", "z"] { _ = try await other.fixture.user(name) }
             try other.store.close()
             for name in ["empty", "new"] {

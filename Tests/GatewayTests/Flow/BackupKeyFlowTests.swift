@@ -45,82 +45,99 @@ struct BackupKeyFlowTests {
         }
     }
 
-    /// Replaces the active key, and starts the gateway again.
-    private func recover(_ folder: String, _ key: String, new: String) async throws -> (
-        scene: FlowScene, pins: GatewayDirectory.Pins
-    ) {
+    /// Replaces the active key, once no gateway uses the folder.
+    private func recover(_ folder: String, _ key: String, new: String) async throws -> GatewayDirectory.Pins {
         let directory = try GatewayDirectory(existing: "\(folder)/gateway")
-        let pins = try await directory.recoverAPIKey(
-            "\(folder)/\(key)", newBackupKey: "\(folder)/\(new)", .local(0))
-        return (try await FlowScene(directory), pins)
+        return try await directory.recoverAPIKey("\(folder)/\(key)", newBackupKey: "\(folder)/\(new)", .local(0))
+    }
+
+    /// Runs a gateway meanwhile, and waits until it has released its folder.
+    private func serve(
+        _ folder: String, _ start: (String) async throws -> FlowScene, _ body: (FlowScene) async throws -> Void
+    ) async throws {
+        func run() async throws {
+            let scene = try await start(folder)
+            try await body(scene)
+            await scene.stop()
+        }
+        try await run()
+        let directory = "\(folder)/gateway"
+        #expect(
+            waitUntil(timeout: .seconds(30), pollEvery: .milliseconds(5)) {
+                (try? GatewayDirectory(existing: directory).lock()) != nil
+            })
+    }
+
+    /// Starts the gateway of a folder again.
+    private func again(_ folder: String) async throws -> FlowScene {
+        try await FlowScene(GatewayDirectory(existing: "\(folder)/gateway"))
     }
 
     @Test("Devices follow a gateway that lost its API key to the backup key, and again to the next backup key")
     func lostKey() async throws {
         try await TestFolder.use { folder in
-            var scene = try await FlowScene(folder)
-            let laptop = Laptop(try await scene.invitation(deviceLimit: 5))
-            let sleeper = Laptop(try await scene.invitation())
-            let unused = Laptop(try await scene.invitation())
-            try await laptop.renew()
-            try await sleeper.renew()
+            var laptops: [Laptop] = []
+            try await serve(folder, { try await FlowScene($0) }) { scene in
+                for limit in [5, nil, nil] { laptops.append(Laptop(try await scene.invitation(deviceLimit: limit))) }
+                try await laptops[0].renew()
+                try await laptops[1].renew()
+            }
+            let (laptop, sleeper, unused) = (laptops[0], laptops[1], laptops[2])
             let first = try GatewayDirectory(existing: "\(folder)/gateway").pins()
             #expect(laptop.pins == [first.active, first.backup])
-            await scene.stop()
 
             // The key is lost: the gateway does not start, and the error names the command.
             try FileManager.default.removeItem(atPath: "\(folder)/gateway/api.key")
-            let failure = await #expect(throws: GatewayProcessError.self) {
-                _ = try await FlowScene(GatewayDirectory(existing: "\(folder)/gateway"))
-            }
+            let failure = await #expect(throws: GatewayProcessError.self) { _ = try await again(folder) }
             #expect(failure?.fix.contains("culvert gateway key activate-backup") == true)
 
-            let second: GatewayDirectory.Pins
-            (scene, second) = try await recover(folder, "backup.key", new: "backup-2.key")
+            let second = try await recover(folder, "backup.key", new: "backup-2.key")
             #expect(second.active == first.backup && second.backup != first.active)
-            // The device has only the first pins, and gets the new ones.
-            try await laptop.renew()
-            #expect(laptop.pins == [second.active, second.backup])
-            // An invitation from before is still valid.
-            try await unused.renew()
-            #expect(unused.pins == laptop.pins && sleeper.pins == [first.active, first.backup])
-            let entries = try await scene.process.service.audit(
-                AuditFilter(action: .backupKeyActivated), PageRequest(), .local(0)
-            ).items
-            #expect(
-                entries.map(\.record.details)
-                    == [["active": second.active.description, "backup": second.backup.description]])
-            await scene.stop()
+            try await serve(folder, again) { scene in
+                // The device has only the first pins, and gets the new ones.
+                try await laptop.renew()
+                #expect(laptop.pins == [second.active, second.backup])
+                // An invitation from before is still valid.
+                try await unused.renew()
+                #expect(unused.pins == laptop.pins && sleeper.pins == [first.active, first.backup])
+                let entries = try await scene.process.service.audit(
+                    AuditFilter(action: .backupKeyActivated), PageRequest(), .local(0)
+                ).items
+                #expect(
+                    entries.map(\.record.details)
+                        == [["active": second.active.description, "backup": second.backup.description]])
+            }
 
-            let third: GatewayDirectory.Pins
-            (scene, third) = try await recover(folder, "backup-2.key", new: "backup-3.key")
+            let third = try await recover(folder, "backup-2.key", new: "backup-3.key")
             #expect(third.active == second.backup)
-            try await laptop.renew()
-            #expect(laptop.pins == [third.active, third.backup])
-            // A device that did not renew in between knows neither key.
-            let refused = await #expect(throws: ProvisioningError.self) { try await sleeper.renew() }
-            #expect(refused?.tunnelError.message.contains("not the server") == true)
-            await scene.stop()
+            try await serve(folder, again) { _ in
+                try await laptop.renew()
+                #expect(laptop.pins == [third.active, third.backup])
+                // A device that did not renew in between knows neither key.
+                let refused = await #expect(throws: ProvisioningError.self) { try await sleeper.renew() }
+                #expect(refused?.tunnelError.message.contains("not the server") == true)
+            }
         }
     }
 
     @Test("A device refuses a server with the stolen key after it has the new pins")
     func stolenKey() async throws {
         try await TestFolder.use { folder in
-            var scene = try await FlowScene(folder)
-            let laptop = Laptop(try await scene.invitation())
-            try await laptop.renew()
-            await scene.stop()
-            let stolen = "\(folder)/stolen"
-            try FileManager.default.copyItem(atPath: "\(folder)/gateway", toPath: stolen)
+            var laptops: [Laptop] = []
+            try await serve(folder, { try await FlowScene($0) }) { scene in
+                laptops.append(Laptop(try await scene.invitation()))
+                try await laptops[0].renew()
+            }
+            let (laptop, stolen) = (laptops[0], "\(folder)/stolen")
+            try FileManager.default.createDirectory(atPath: stolen, withIntermediateDirectories: false)
+            try FileManager.default.copyItem(atPath: "\(folder)/gateway", toPath: "\(stolen)/gateway")
 
-            (scene, _) = try await recover(folder, "backup.key", new: "backup-2.key")
-            try await laptop.renew()
-            await scene.stop()
-            let thief = try await FlowScene(GatewayDirectory(existing: stolen))
-            let refused = await #expect(throws: ProvisioningError.self) { try await laptop.renew() }
-            #expect(refused?.tunnelError.message.contains("not the server") == true)
-            await thief.stop()
+            _ = try await recover(folder, "backup.key", new: "backup-2.key")
+            try await serve(folder, again) { _ in try await laptop.renew() }
+            try await serve(stolen, again) { _ in
+                let refused = await #expect(throws: ProvisioningError.self) { try await laptop.renew() }
+                #expect(refused?.tunnelError.message.contains("not the server") == true)
+            }
         }
     }
 
