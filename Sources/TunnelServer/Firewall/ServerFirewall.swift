@@ -261,7 +261,6 @@ package struct ServerFirewall: Hashable, Sendable {
                     commands.set(Self.behind(isIPv6), isIPv6: isIPv6, merges: false),
                     commands.pairs(Self.errorSources(isIPv6), isIPv6: isIPv6),
                 ]
-                    + (limitsFlows ? [commands.dynamicSet(Self.flows(isIPv6), isIPv6: isIPv6)] : [])
             }
     }
 
@@ -384,7 +383,6 @@ package struct ServerFirewall: Hashable, Sendable {
         let commands = TableCommands(table: "culvert-probe")
         return [
             commands.empty, commands.chain("arriving"), commands.set(behind(false), isIPv6: false, merges: false),
-            commands.dynamicSet(flows(false), isIPv6: false),
             flowLimit(1, isIPv6: false, in: commands),
         ].map(\.line)
     }

@@ -58,16 +58,6 @@ struct TableCommands {
             [("name", .string(name)), ("type", .array([type, type])), ("flags", .array(["interval"]))])
     }
 
-    /// A set of addresses whose elements a rule adds.
-    func dynamicSet(_ name: String, isIPv6: Bool) -> JSON {
-        command(
-            "add", "set",
-            [
-                ("name", .string(name)), ("type", isIPv6 ? "ipv6_addr" : "ipv4_addr"),
-                ("size", .integer(1 << 20)), ("flags", .array(["dynamic"])),
-            ])
-    }
-
     /// The elements of a set of pairs, as JSON text, since there may be many.
     /// - Parameter verb: `add` or `delete`.
     func elements(_ verb: String, _ name: String, _ pairs: [PrefixPair]) -> String {
@@ -209,12 +199,12 @@ enum NFT {
     /// Whether the rule has seen more flows than this that still exist. It counts the packet's flow.
     static func hasMoreFlows(than count: Int) -> JSON { ["ct count": ["val": .integer(count), "inv": true]] }
 
-    /// Whether the source of the packet has more flows than this. A set holds the counts.
+    /// Whether the source of the packet has more flows than this. The kernel holds the counts in a set with this name.
     static func hasMoreFlows(than count: Int, _ set: String, isIPv6: Bool) -> JSON {
         [
-            "set": [
-                "op": "add", "elem": source(isIPv6: isIPv6), "set": named(set),
-                "stmt": .array([hasMoreFlows(than: count)]),
+            "meter": [
+                "name": .string(set), "size": .integer(1 << 20), "key": source(isIPv6: isIPv6),
+                "stmt": hasMoreFlows(than: count),
             ]
         ]
     }
