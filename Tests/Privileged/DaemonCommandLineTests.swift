@@ -188,7 +188,7 @@
                 #expect(result.status == 0)
                 #expect(result.output.contains("(\(name)) interface up") == isVerbose, "\(result.output)")
                 let warning =
-                    "culvert-wg: LOG_LEVEL is 'warn', which is none of verbose, debug, error, silent; using error\n"
+                    "culvert-wg: LOG_LEVEL is 'warn' and must be verbose, debug, error or silent; using error\n"
                 if !isVerbose { #expect(result.output == (level == "warn" ? warning : "")) }
             }
 

@@ -133,7 +133,7 @@
             let invalid = #expect(throws: TunnelIOError.self) {
                 _ = try namespace.perform { [builder] in try builder.build() }
             }
-            #expect("\(try #require(invalid))".contains("1 is not within 68"))
+            #expect("\(try #require(invalid))".contains("1 must be from 68"))
             #expect(try !TunTest.exists("cv0", in: namespace))
             builder = TunBuilder(name: "cv0")
             builder.isPersistent = true

@@ -31,7 +31,7 @@ package struct FirewallTable: Hashable, Sendable {
     func isWhole(in listing: String) -> Bool {
         let signs = [
             "accept", "drop", "admin-prohibited", "return", "jump ", "goto ", "vmap ", "masquerade", "maxseg",
-            "tcp reset",
+            "tcp reset", "mark set",
         ]
         func count(_ text: String) -> Int {
             text.split(separator: "\n").count { line in signs.contains { line.contains($0) } }

@@ -175,8 +175,9 @@ struct GatewayRestoreTests {
             let user = try await scene.fixture.user()
             let file = try await scene.backup()
             let other = try Scene(folder, "other")
-            other.fixture.clock.advance(by: .seconds(1))
-            for name in ["x", "y", "z"] { _ = try await other.fixture.user(name) }
+            var later = other.fixture
+            later.start.addTimeInterval(1)
+            for name in ["x", "y", "z"] { _ = try await later.user(name) }
             try other.store.close()
             for name in ["empty", "new"] {
                 try FileManager.default.createDirectory(atPath: "\(folder)/\(name)", withIntermediateDirectories: false)

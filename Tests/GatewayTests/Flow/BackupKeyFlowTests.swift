@@ -4,6 +4,7 @@
 import FoundationEssentials
 import Logging
 import PacketTunnel
+import PacketTunnelTesting
 import PinnedProvisioning
 import Provisioning
 import Synchronization

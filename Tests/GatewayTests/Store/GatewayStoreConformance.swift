@@ -14,7 +14,7 @@ struct StoreFixture {
     let store: GatewayStore
     let random: RandomSource
     /// 2026-01-01 00:00:00 UTC.
-    let start = Date(timeIntervalSince1970: 1_767_225_600)
+    var start = Date(timeIntervalSince1970: 1_767_225_600)
 
     init(_ store: GatewayStore, seed: UInt64 = 1) {
         self.store = store
