@@ -246,7 +246,7 @@
                 ("192.0.2.1/32", "the server's default route leads to 192.0.2.1, which is in it"),
                 ("2001:db8:2::1/128", "the server's default route leads to 2001:db8:2::1, which is in it"),
                 ("198.51.100.0/24", "the server has the address 198.51.100.1 in it"),
-                ("10.66.0.128/25", "10.66.0.0/24 is the clients' own"),
+                ("10.66.0.128/25", "it overlaps 10.66.0.0/24, the network of the clients' addresses"),
             ] {
                 let subnet = try IPPrefix(subnet)
                 await #expect(throws: TunnelServerError.subnet(subnet, reason)) {

@@ -92,8 +92,8 @@ package struct ServerFirewall: Hashable, Sendable {
     func replace(_ clients: ServerClients) -> [String] {
         let elements = Self.families.flatMap { isIPv6 in
             Self.maps.map { commands.flush(map: $0.name(isIPv6)).line } + [
-                commands.flush(set: Self.behind(isIPv6)).line, commands.flush(set: Self.errorSources(isIPv6)).line,
-            ]
+                commands.flush(set: Self.behind(isIPv6)).line
+            ] + Self.pairSets(isIPv6).map { commands.flush(set: $0).line }
         }
         return elements
             + commands(for: ServerClients.Change(newChains: clients.chains))
@@ -112,10 +112,9 @@ package struct ServerFirewall: Hashable, Sendable {
         }
         let (present, former) = (pairs(change.added), pairs(change.removed))
         for (verb, pairs, others) in [("delete", former, present), ("add", present, former)] {
-            for isIPv6 in Self.families {
-                let changed = pairs.subtracting(others).filter { $0.first.isIPv6 == isIPv6 }
-                guard !changed.isEmpty else { continue }
-                list.append(commands.elements(verb, Self.errorSources(isIPv6), Array(changed)))
+            let changed = Dictionary(grouping: pairs.subtracting(others), by: Self.errorSources)
+            for (name, changed) in changed.sorted(by: { $0.key < $1.key }) {
+                list.append(commands.elements(verb, name, changed))
             }
         }
         return list + change.unusedChains.flatMap { $0.removed(from: commands) }
@@ -127,7 +126,7 @@ package struct ServerFirewall: Hashable, Sendable {
         var contents = fixed
         contents.elements.merge(elements(clients.entries, otherThan: [:])) { $1 }
         for pair in pairs(clients.entries) {
-            contents.pairs[Self.errorSources(pair.first.isIPv6), default: []].insert(pair)
+            contents.pairs[Self.errorSources(pair), default: []].insert(pair)
         }
         return contents
     }
@@ -220,8 +219,16 @@ package struct ServerFirewall: Hashable, Sendable {
 
     private static let families = [false, true]
 
-    /// The set of pairs of ``pairs(_:)``.
-    private static func errorSources(_ isIPv6: Bool) -> String { isIPv6 ? "errorSources6" : "errorSources4" }
+    /// The set that has a pair of ``pairs(_:)``.
+    private static func errorSources(_ pair: PrefixPair) -> String {
+        let isOfHosts = [pair.first, pair.second].allSatisfy { $0.length == $0.address.bitWidth }
+        return pairSets(pair.first.isIPv6)[isOfHosts ? 0 : 1]
+    }
+
+    /// The sets for pairs of addresses, and for other pairs.
+    private static func pairSets(_ isIPv6: Bool) -> [String] {
+        ["errorSources", "errorSourcesNets"].map { $0 + (isIPv6 ? "6" : "4") }
+    }
 
     /// The set in which the kernel counts the flows of each source.
     private static func flows(_ isIPv6: Bool) -> String { isIPv6 ? "flows6" : "flows4" }
@@ -258,9 +265,11 @@ package struct ServerFirewall: Hashable, Sendable {
         }
             + Self.families.flatMap { isIPv6 in
                 [
-                    commands.set(Self.behind(isIPv6), isIPv6: isIPv6, merges: false),
-                    commands.pairs(Self.errorSources(isIPv6), isIPv6: isIPv6),
+                    commands.set(Self.behind(isIPv6), isIPv6: isIPv6, merges: false)
                 ]
+                    + Self.pairSets(isIPv6).enumerated().map { index, name in
+                        commands.pairs(name, isIPv6: isIPv6, ofNetworks: index == 1)
+                    }
             }
     }
 
@@ -348,13 +357,15 @@ package struct ServerFirewall: Hashable, Sendable {
     /// itself compares only the destination. Otherwise a client that guesses the ports of another's flow could end it.
     private func errors() -> [JSON] {
         let rules = Self.families.flatMap { isIPv6 in
-            [true, false].map { isOriginal in
-                commands.rule(
-                    "errors", NFT.isOriginal(isOriginal),
-                    NFT.match(
-                        NFT.concatenation(
-                            NFT.source(isIPv6: isIPv6), NFT.endpoint(isIPv6: isIPv6, isOriginal: isOriginal)),
-                        NFT.named(Self.errorSources(isIPv6))), NFT.back)
+            [true, false].flatMap { isOriginal in
+                Self.pairSets(isIPv6).map { name in
+                    commands.rule(
+                        "errors", NFT.isOriginal(isOriginal),
+                        NFT.match(
+                            NFT.concatenation(
+                                NFT.source(isIPv6: isIPv6), NFT.endpoint(isIPv6: isIPv6, isOriginal: isOriginal)),
+                            NFT.named(name)), NFT.back)
+                }
             }
         }
         return rules + [

@@ -50,12 +50,13 @@ struct TableCommands {
             ] + (ofNetworks ? [("flags", .array(["interval"]))] : []))
     }
 
-    /// A set of pairs of networks.
-    func pairs(_ name: String, isIPv6: Bool) -> JSON {
+    /// A set of pairs of addresses, or of networks. (The kernel needs much longer for a change of the latter.)
+    func pairs(_ name: String, isIPv6: Bool, ofNetworks: Bool) -> JSON {
         let type: JSON = isIPv6 ? "ipv6_addr" : "ipv4_addr"
         return command(
             "add", "set",
-            [("name", .string(name)), ("type", .array([type, type])), ("flags", .array(["interval"]))])
+            [("name", .string(name)), ("type", .array([type, type]))]
+                + (ofNetworks ? [("flags", .array(["interval"]))] : []))
     }
 
     /// The elements of a set of pairs, as JSON text, since there may be many.
