@@ -223,11 +223,10 @@
             _ addresses: [IPAddress], subnets: [IPPrefix] = [], rules: [AccessRule] = []
         ) async throws {
             let prefixes = addresses.map { IPPrefix(host: $0) } + subnets
+            // Only a client with networks needs the list of all its prefixes.
+            let access = ClientAccess(rules: rules, prefixes: subnets.isEmpty ? [] : prefixes)
             let excluded = try await apply(
-                Dictionary(
-                    uniqueKeysWithValues: prefixes.map {
-                        ($0, ClientAccess?.some(ClientAccess(rules: rules, prefixes: prefixes)))
-                    }))
+                Dictionary(uniqueKeysWithValues: prefixes.map { ($0, ClientAccess?.some(access)) }))
             let refused = prefixes.filter { excluded[$0] != nil }
             guard let error = refused.first.flatMap({ excluded[$0] }) else { return }
             _ = try await apply(Dictionary(uniqueKeysWithValues: refused.map { ($0, ClientAccess?.none) }))
