@@ -50,7 +50,7 @@
             try Folder.with { folder in
                 #expect(unsafe chmod(folder.path, 0o700) == 0)
                 let failure = #expect(throws: CommandFailure.self) {
-                    try folder.initialize(["vpn.example.com", "--owner", "nobody"], CapturedConsole().console())
+                    try folder.initialize(["vpn.example.com", "--owner", "daemon"], CapturedConsole().console())
                 }
                 #expect(failure?.status == ExitStatus.notPermitted)
                 #expect(failure?.fix.contains("chmod 711 \(folder.path)") == true)
