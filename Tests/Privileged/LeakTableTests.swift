@@ -272,7 +272,7 @@
                 let scene = try CulvertUpScene()
                 let file = try scene.writeFile()
                 let useless = try scene.run("guard", file)
-                #expect(useless.status == 2 && useless.output.contains("holds nothing back"), "\(useless)")
+                #expect(useless.status == 2 && useless.output.contains("blocks nothing"), "\(useless)")
                 try scene.succeed("guard", file, "--leak-policy", policy)
                 try expect(.nothing, "before the tunnel", scene)
                 #expect(try scene.succeed("status", scene.name).contains("\(policy), without the tunnel"))
