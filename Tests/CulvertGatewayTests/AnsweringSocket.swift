@@ -110,6 +110,8 @@
             let line = String(decoding: request, as: UTF8.self).split(separator: " ", maxSplits: 2).map(String.init)
             received.withLock { $0.append("\(line[0]) \(line[1])") }
             if let bytes = prepared.withLock({ $0 }) {
+                // The bytes may be more than the socket's buffer.
+                _ = fcntl(connection.number, F_SETFL, 0)
                 _ = SystemCall.writeAll(connection.number, bytes)
                 return
             }

@@ -188,7 +188,10 @@
                 api.forgetRequests()
                 _ = try await api.run("key announce", [])
                 #expect(api.requests.map { $0.prefix(4) } == ["GET ", "GET ", "POST"], "\(api.requests)")
-                // Without an announced key, no client must change.
+            }
+            // Without an announced key, no client must change.
+            try await Folder.use { folder in
+                try folder.initialize(["vpn.example.com"], CapturedConsole().console())
                 let quiet = try AnsweringSocket(folder, isFull: false)
                 let json = try JSON.read(Array(try await quiet.output(of: "key status", []).utf8))
                 #expect(json["stockClients"] == .array([]) && json["nextServerKey"] == nil)
