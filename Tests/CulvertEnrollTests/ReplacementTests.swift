@@ -221,7 +221,7 @@ struct ReplacementTests {
         let before = try Files(scene.folder)
         let lock = try scene.tool().replacementLock()
         #expect(await scene.enrol(second, name: "office", replaces: true) != 0)
-        #expect(scene.captured.error.contains("another program replaces a profile"))
+        #expect(scene.captured.error.contains("another program is replacing a profile"))
         #expect(scene.gateway.asked.count == 1)
         #expect(try Files(scene.folder) == before)
         SystemCall.close(lock)
