@@ -14,7 +14,7 @@
 
     @testable import Gateway
 
-    @Suite("culvert gateway backup and restore", .timeLimit(.minutes(2)))
+    @Suite("A backup is complete or an error, and a restore reports its effects", .timeLimit(.minutes(2)))
     struct BackupToolTests {
         private static let passphrase = "correct horse battery"
         private static let head = "HTTP/1.1 200 OK\r\nConnection: close\r\n"
