@@ -105,7 +105,7 @@ struct LoginRestartTests {
     /// gateway.
     private static let isEarnest = ProcessEnvironment.value("CULVERT_GATEWAY_LOAD") == "1"
 
-    @Test("All clients of a restarted gateway are back soon, since none of their passwords is checked")
+    @Test("All clients of a restarted gateway are back without a password check, and all are told when it stops")
     func crowd() async throws {
         let count = Self.isEarnest ? 2500 : 300
         let scene = try RestartScene { $0.devices = 10_000 }
@@ -125,14 +125,20 @@ struct LoginRestartTests {
             before = try #require(await Crowd(few, Self.password, scene).run(for: .seconds(60)))
         }
         #expect(scene.comparisons == few.count)
-        try await scene.run { (_) async throws in
-            after = try #require(await Crowd(members, Self.password, scene).run(for: .seconds(60)))
+        var notified = 0
+        try await scene.run { (runtime) async throws in
+            let crowd = Crowd(members, Self.password, scene)
+            after = try #require(await crowd.run(for: .seconds(60)))
+            let stopping = Task { await runtime.stop() }
+            notified = await crowd.endings(.shutdown, within: .seconds(20))
+            await stopping.value
         }
+        #expect(notified == count)
         #expect(scene.comparisons == few.count)
         let all = before / few.count * count
         print(
-            "login restart: \(count) clients: \(all) with passwords (\(few.count) took \(before)), \(after) with tickets"
-        )
+            "login restart: \(count) clients: \(all) with passwords (\(few.count) took \(before)), \(after) with tickets; "
+                + "\(notified) were notified of the shutdown")
         #expect(after < .seconds(15))
     }
 
@@ -183,6 +189,7 @@ private final class Crowd {
         var client: CredentialClient
         let source: Endpoint
         var isBack = false
+        var end: EndReason?
         /// The time of the next login after a failed one.
         var retryAt: Instant?
 
@@ -238,14 +245,7 @@ private final class Crowd {
             perform(member.client.start(at: now), member)
         }
         while now < start + limit {
-            for datagram in inbox.datagrams.withLock({ waiting in
-                defer { waiting = [] }
-                return waiting
-            }) {
-                guard let member = bySource[datagram.destination], !member.isBack else { continue }
-                var bytes = datagram.bytes
-                perform(unsafe bytes.withUnsafeMutableBytes { unsafe member.client.received($0, at: now) }, member)
-            }
+            receive { !$0.isBack }
             let time = now
             for (index, member) in members.enumerated() where !member.isBack {
                 if let retryAt = member.retryAt {
@@ -264,6 +264,30 @@ private final class Crowd {
         return nil
     }
 
+    /// Waits until all clients have received the server's notice.
+    /// - Returns: The number of clients that have received it in time.
+    func endings(_ reason: EndReason, within limit: Duration) async -> Int {
+        let deadline = now + limit
+        while members.contains(where: { $0.end == nil }), now < deadline {
+            let inbox = inbox
+            _ = await inbox.changes.wait(within: .milliseconds(20)) { inbox.datagrams.withLock { !$0.isEmpty } }
+            receive { $0.end == nil }
+        }
+        return members.count { $0.end == reason }
+    }
+
+    /// Handles the datagrams that have arrived for the clients that match.
+    private func receive(_ matches: (Member) -> Bool) {
+        for datagram in inbox.datagrams.withLock({ waiting in
+            defer { waiting = [] }
+            return waiting
+        }) {
+            guard let member = bySource[datagram.destination], matches(member) else { continue }
+            var bytes = datagram.bytes
+            perform(unsafe bytes.withUnsafeMutableBytes { unsafe member.client.received($0, at: now) }, member)
+        }
+    }
+
     private func perform(_ actions: [ClientAction], _ member: Member) {
         for action in actions {
             switch action {
@@ -274,7 +298,8 @@ private final class Crowd {
                         destination: LoginRuntimeTests.address, destinationPort: 51_840, mark: 0, bytes: bytes))
             case .established: member.isBack = true
             case .failed: member.retryAt = now + .seconds(2)
-            case .deliver, .mayBeUnknown, .ended: break
+            case .ended(let reason): member.end = reason
+            case .deliver, .mayBeUnknown: break
             }
         }
     }
