@@ -72,9 +72,8 @@ let linuxHost = onLinux("PacketTunnelLinux")
 
 // MARK: - Parts of one platform
 
-// Their products exist on every system, so that one manifest of an app can name them with a condition. On another system
-// they are empty modules. CULVERT_PLATFORM=linux builds those of Linux on a Mac, with an SDK for it; CULVERT_PLATFORM=macos
-// evaluates this file on Linux as on a Mac (scripts/apple).
+// Each product exists on every system, so that an app's manifest can name it with a condition; elsewhere its module is empty.
+// CULVERT_PLATFORM=linux builds those of Linux on a Mac, with an SDK; =macos evaluates this file on Linux as on a Mac.
 #if os(Linux)
     let buildsForLinux = Context.environment["CULVERT_PLATFORM"] != "macos"
     let buildsForApple = !buildsForLinux || Context.environment["CULVERT_STANDINS"] == "1"
@@ -83,7 +82,7 @@ let linuxHost = onLinux("PacketTunnelLinux")
     let buildsForApple = !buildsForLinux
 #endif
 let linuxLibraries = ["PacketTunnelLinux", "TunnelServer", "Gateway"]
-let appleLibraries = ["PacketTunnelApple"]
+let appleLibraries = ["PacketTunnelApple", "ProvisioningApple"]
 let emptyModules = (buildsForLinux ? [] : linuxLibraries) + (buildsForApple ? [] : appleLibraries)
 // No app names these: other systems lack them.
 let onlyOnLinux = [
@@ -102,6 +101,7 @@ let packetTests: [Target.Dependency] = ["NetworkAddresses", "TunnelSystem", "Tun
 let tunnelTests = packetTests + ["PacketTunnel", logging]
 let wireGuardTests = tunnelTests + ["WireGuardCore", "WireGuardDevice", "WireGuardTunnel"]
 let commandTests: [Target.Dependency] = ["CommandLineSupport", "CommandLineTesting", argumentParser]
+let requests: [Target.Dependency] = ["NetworkAddresses", "PacketTunnel", "Provisioning", "TrustPinning", logging]
 
 // Libraries that apps and servers import: each is a product too.
 let libraries: Table = [
@@ -126,10 +126,8 @@ let libraries: Table = [
     "TrustPinningNIO": ["TrustPinning", "TunnelSystem", asn1] + nio,
     // On Apple's platforms URLSession asks its delegate about the server's certificate; on Linux it does not.
     "TrustPinningFoundation": ["TrustPinning", onLinux("TrustPinningNIO"), http1OnLinux],
-    "PinnedProvisioning": [
-        "NetworkAddresses", "PacketTunnel", "Provisioning", "TrustPinning", logging, pinningFoundation,
-        onLinux("TrustPinningNIO"), http1OnLinux,
-    ],
+    "PinnedProvisioning": requests + [pinningFoundation, onLinux("TrustPinningNIO"), http1OnLinux],
+    "ProvisioningApple": ["PacketTunnelApple", "Provisioning", "PinnedProvisioning"],
     "Gateway": [
         "NetworkAddresses", "TunnelSystem", "CTunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice",
         "PacketTunnel", "PacketTunnelLinux", "TunnelServer", "CredentialTunnel", "PasswordHashing", "Provisioning",
@@ -316,14 +314,15 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
         "CTunnelSystem", "NetworkAddresses", "TunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice",
         "PacketTunnel", "PacketTunnelLinux", "PacketTunnelApple", "WireGuardTunnel", "CredentialTunnel", "Provisioning",
         "PacketTunnelTesting", "HostConformance", "WireGuardTesting", "TrustPinning", "TrustPinningTesting",
-        "TrustPinningTests", "TrustPinningFoundation",
+        "TrustPinningTests", "TrustPinningFoundation", "PinnedProvisioning", "ProvisioningApple",
     ]
     let standIns: [Target.Dependency] = ["NetworkExtension", "Network", "Security", "os"]
     package.products = []
     package.targets.removeAll { !kept.contains($0.name) }
     for target in package.targets {
         switch target.name {
-        case "PacketTunnelApple", "TrustPinning": target.dependencies += standIns
+        case "PacketTunnelApple", "ProvisioningApple", "TrustPinning": target.dependencies += standIns
+        case "PinnedProvisioning": target.dependencies = requests + standIns + ["TrustPinningFoundation"]
         case "TrustPinningTests": target.dependencies += standIns + ["StandInVerifier"]
         case "TrustPinningFoundation": target.dependencies = ["TrustPinning"] + standIns
         default: break
@@ -337,18 +336,22 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
     package.targets += frameworks.map {
         .target(name: $0, dependencies: $1, path: "Tests/StandIns/\($0)", swiftSettings: [.swiftLanguageMode(.v6)])
     }
-    let providers = standIns + ["PacketTunnel", "PacketTunnelApple", "WireGuardTunnel", "CredentialTunnel", logging]
+    let providers =
+        standIns + [
+            "PacketTunnel", "PacketTunnelApple", "WireGuardTunnel", "CredentialTunnel", "Provisioning", logging,
+        ]
     let tests =
         standIns + wireGuardTests + [
-            "PacketTunnelApple", "CredentialTunnel", "Provisioning", "HostConformance", "WireGuardTesting",
-            "AppleTunnelExtension", "AppleTunnelModel", "TrustPinning", "TrustPinningFoundation", "TrustPinningTesting",
-            "StandInVerifier",
+            "PacketTunnelApple", "CredentialTunnel", "Provisioning", "PinnedProvisioning", "ProvisioningApple",
+            "HostConformance", "WireGuardTesting", "AppleTunnelExtension", "AppleTunnelModel", "TrustPinning",
+            "TrustPinningFoundation", "TrustPinningTesting", "StandInVerifier",
         ]
     package.targets += [
         // The example's extension and its app's model, without the app's views.
         .target(
             name: "AppleTunnelExtension", dependencies: providers, path: "Examples/AppleTunnel/Extension",
-            exclude: ["Info.plist", "LoginInfo.plist", "AppleTunnelExtension.entitlements"], swiftSettings: settings),
+            exclude: ["Info.plist", "LoginInfo.plist", "AddKeyInfo.plist", "AppleTunnelExtension.entitlements"],
+            swiftSettings: settings),
         .target(
             name: "AppleTunnelModel",
             dependencies: providers + ["NetworkAddresses", "TrustPinning", "TrustPinningFoundation", "WireGuardCore"],
@@ -363,9 +366,8 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
 
 // MARK: - Measuring and fuzzing
 
-// With CULVERT_BENCH=1 (scripts/bench) the benchmarks join the build, with the same flags as everything else: one release
-// build serves programs and figures. They are no part of the ordinary build, and users of the package do not see them.
-// CULVERT_BENCH=tunnels leaves out pinning's, for which NIO, X.509 and another BoringSSL would be built: CI's sample.
+// With CULVERT_BENCH=1 (scripts/bench) the benchmarks join the build, so that one release build serves programs and figures.
+// CULVERT_BENCH=tunnels (CI's sample) omits those of pinning, which need NIO, X.509 and another BoringSSL.
 let benchmarks = Context.environment["CULVERT_BENCH"]
 if benchmarks == "1" || benchmarks == "tunnels", Context.environment["CULVERT_STANDINS"] != "1" {
     var dependencies = engine + ["CredentialTunnel", "PacketTunnel", "PacketTunnelTesting", crypto]

@@ -39,7 +39,8 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
     public let runner: TunnelRunner<Provider>
     // The system's documentation states: "Instances of this class are thread safe". The provider owns the bridge.
     private weak let provider: NEPacketTunnelProvider?
-    private let options: NetworkExtensionOptions
+    /// The options of the provider.
+    public let options: NetworkExtensionOptions
     private let startSecrets: StartSecrets
     private let paths: PathWatcher?
     private let state = Mutex(State())
