@@ -26,7 +26,7 @@ struct MigrationGuideTests {
             .map { String($0.element) }.filter { PublicDeclarations.Name($0) != nil }
         }
 
-        /// Whether it says that there is no counterpart, such as "none: the system does this".
+        /// Whether it states that no counterpart exists, such as "none: the system does this".
         var statesThatThereIsNone: Bool { new.lowercased().replacing("*", with: "").hasPrefix("none") }
     }
 
@@ -153,7 +153,8 @@ struct MigrationGuideTests {
             ##"""
             /* public func comment() /* nested */ */
             @available(macOS 15, *) public struct Outer<T: Sequence>: Sendable where T.Element == Int {
-                public static let text = "\(a("}")) {", raw = #"\("# // public let late
+                public static let text = "\(a("}")) {"
+                public static let raw = #"\("# // public let late
                 public private(set) var count: Int { didSet { func inner() {} } }
                 let hidden = { 1 }
                 #if os(Linux)
