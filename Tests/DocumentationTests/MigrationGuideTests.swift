@@ -73,7 +73,7 @@ struct MigrationGuideTests {
         var declarations = PublicDeclarations()
         let manifest = SampleTests.lines(of: SampleTests.root.appending(path: "Package.swift"))
         let table = manifest.drop { !$0.hasPrefix("let libraries: Table") }.prefix { $0 != "]" }
-        for module in table.compactMap({ $0.wholeMatch(of: #/ {4}"(\w+)": \[.*/#)?.output.1 }).map(String.init) {
+        for module in table.compactMap({ $0.wholeMatch(of: #/ {4}"(\w+)": .*/#)?.output.1 }).map(String.init) {
             for file in SampleTests.files(in: "Sources/\(module)", ".swift") where !file.path.contains(".docc/") {
                 declarations.add(SampleTests.lines(of: file).joined(separator: "\n"), of: module)
             }
