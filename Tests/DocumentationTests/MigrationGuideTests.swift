@@ -98,10 +98,12 @@ struct MigrationGuideTests {
         }
     }
 
-    @Test("Each guide is in the list")
+    @Test("Each guide is in the list and in README.md")
     func listed() {
         let files = SampleTests.files(in: "docs", ".md").map(\.lastPathComponent).filter { $0.hasPrefix("migrating") }
         #expect(Set(files).isSubset(of: Self.systems.map { "migrating-from-\($0).md" }))
+        let readme = SampleTests.lines(of: SampleTests.root.appending(path: "README.md")).joined()
+        for system in Self.systems { #expect(readme.contains("(docs/migrating-from-\(system).md)"), "\(system)") }
     }
 
     @Test("A wrong name, a row without a counterpart and a wrong label are found")
