@@ -24,7 +24,6 @@ let settings: [SwiftSetting] = basics + [.strictMemorySafety()]  // SE-0458
 
 // A trait brings more packages, and has the name of the product that needs them. An app without traits resolves swift-crypto,
 // swift-asn1 and swift-log alone. A target without its trait does not compile (PackageTrait.swift).
-//
 // A clone has all of them, so that plain `swift build` and `swift test` build everything. It is a dependency, and has what
 // its user names, where SwiftPM reads this file out of a repository, which has the path `/`, or in its folder of checkouts.
 let isDependency =
@@ -306,9 +305,8 @@ for target in package.targets {
 
 // MARK: - The Apple code, against stand-ins
 
-// With CULVERT_STANDINS=1 (scripts/standins) modules with the names of Apple's frameworks join the build, and
-// `#if canImport(NetworkExtension)` and its like turn true. Only what they touch is built then: programs and other
-// packages might find them as well.
+// With CULVERT_STANDINS=1 (scripts/standins), modules with the names of Apple's frameworks join the build, for `#if canImport`.
+// Only code for them is built then, because programs and other packages might import them too.
 if Context.environment["CULVERT_STANDINS"] == "1" {
     let kept = [
         "CTunnelSystem", "NetworkAddresses", "TunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice",
@@ -344,7 +342,7 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
         standIns + wireGuardTests + [
             "PacketTunnelApple", "CredentialTunnel", "Provisioning", "PinnedProvisioning", "ProvisioningApple",
             "HostConformance", "WireGuardTesting", "AppleTunnelExtension", "AppleTunnelModel", "TrustPinning",
-            "TrustPinningFoundation", "TrustPinningTesting", "StandInVerifier",
+            "TrustPinningFoundation", "TrustPinningTesting", "StandInVerifier", "PinnedAppModel",
         ]
     package.targets += [
         // The example's extension and its app's model, without the app's views.
@@ -356,6 +354,9 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
             name: "AppleTunnelModel",
             dependencies: providers + ["NetworkAddresses", "TrustPinning", "TrustPinningFoundation", "WireGuardCore"],
             path: "Examples/AppleTunnel/Model", swiftSettings: settings),
+        .target(
+            name: "PinnedAppModel", dependencies: standIns + ["TrustPinning", "TrustPinningFoundation"],
+            path: "Examples/PinnedApp/Model", swiftSettings: settings),
         .testTarget(name: "AppleTests", dependencies: tests, swiftSettings: settings),
         // With links to the namespaces and processes of the other privileged tests, which say their module's name.
         .testTarget(
@@ -391,8 +392,7 @@ if benchmarks == "1" || benchmarks == "tunnels", Context.environment["CULVERT_ST
             swiftSettings: settings + (measuresTrust ? [.define("MEASURES_TRUST")] : []), linkerSettings: linking))
 }
 
-// The tests contain the code that fuzzers check, and run it on the seeds. With CULVERT_FUZZ=1 (scripts/fuzz) it is a program,
-// whose entry point is libFuzzer's.
+// The tests run the fuzzers' checks on the seeds. With CULVERT_FUZZ=1 (scripts/fuzz) they are a program for libFuzzer.
 if Context.environment["CULVERT_FUZZ"] == "1", let checks = package.targets.first(where: { $0.name == "FuzzTests" }) {
     package.targets.removeAll { $0.type == .test }
     package.targets.append(
