@@ -71,6 +71,10 @@ extension OneNetworkTests {
                     default: "$(PRODUCT_MODULE_NAME).\(Tunnel.self)"
                     }
                 #expect(entry["NSExtensionPrincipalClass"] == name)
+                // Connections to addresses are for the tunnel whose servers have addresses, and for no other.
+                let isByAddress =
+                    (list["NSAppTransportSecurity"] as? [String: Bool]) == ["NSAllowsLocalNetworking": true]
+                #expect(isByAddress == path.hasSuffix("AddKeyInfo.plist"))
             }
         }
 
