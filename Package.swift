@@ -22,10 +22,9 @@ let settings: [SwiftSetting] = basics + [.strictMemorySafety()]  // SE-0458
 
 // MARK: - Traits
 
-// A trait brings more packages, and has the name of the product that needs them. An app without traits resolves swift-crypto,
-// swift-asn1 and swift-log alone. A target without its trait does not compile (PackageTrait.swift).
-// A clone has all of them, so that plain `swift build` and `swift test` build everything. It is a dependency, and has what
-// its user names, where SwiftPM reads this file out of a repository, which has the path `/`, or in its folder of checkouts.
+// A trait brings the packages of the product with its name. An app without traits resolves swift-crypto, swift-asn1 and
+// swift-log alone. A target without its trait does not compile (PackageTrait.swift). A clone has all traits; a dependency has
+// those that its user names: SwiftPM reads its manifest in a repository, with the path `/`, or in the folder of checkouts.
 let isDependency =
     Context.packageDirectory == "/" || Context.packageDirectory.split(separator: "/").dropLast().last == "checkouts"
 let traits: Set<Trait> = [
@@ -305,14 +304,15 @@ for target in package.targets {
 
 // MARK: - The Apple code, against stand-ins
 
-// With CULVERT_STANDINS=1 (scripts/standins), modules with the names of Apple's frameworks join the build, for `#if canImport`.
-// Only code for them is built then, because programs and other packages might import them too.
+// With CULVERT_STANDINS=1 (scripts/standins), modules with the names of Apple's frameworks join the build, and conditions such
+// as `#if canImport(NetworkExtension)` hold. Other packages might find these modules, so only the parts that use them are built.
 if Context.environment["CULVERT_STANDINS"] == "1" {
     let kept = [
         "CTunnelSystem", "NetworkAddresses", "TunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice",
         "PacketTunnel", "PacketTunnelLinux", "PacketTunnelApple", "WireGuardTunnel", "CredentialTunnel", "Provisioning",
         "PacketTunnelTesting", "HostConformance", "WireGuardTesting", "TrustPinning", "TrustPinningTesting",
-        "TrustPinningTests", "TrustPinningFoundation", "PinnedProvisioning", "ProvisioningApple",
+        "TrustPinningTests", "TrustPinningFoundation", "PinnedProvisioning", "ProvisioningApple", "CCulvert", "CulvertC",
+        "echo-tunnel-example",
     ]
     let standIns: [Target.Dependency] = ["NetworkExtension", "Network", "Security", "os"]
     package.products = []
@@ -343,9 +343,14 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
             "PacketTunnelApple", "CredentialTunnel", "Provisioning", "PinnedProvisioning", "ProvisioningApple",
             "HostConformance", "WireGuardTesting", "AppleTunnelExtension", "AppleTunnelModel", "TrustPinning",
             "TrustPinningFoundation", "TrustPinningTesting", "StandInVerifier", "PinnedAppModel",
+            "CExtension", "CEchoProtocol", "echo-tunnel-example",
         ]
     package.targets += [
-        // The example's extension and its app's model, without the app's views.
+        // The examples: an extension with a protocol in C; and an extension with its app's model, without the views.
+        .target(name: "CEchoProtocol", dependencies: ["CCulvert", "CulvertC"], path: "Examples/CExtension/Protocol"),
+        .target(
+            name: "CExtension", dependencies: providers + ["CEchoProtocol", "NetworkAddresses"],
+            path: "Examples/CExtension/Extension", swiftSettings: settings),
         .target(
             name: "AppleTunnelExtension", dependencies: providers, path: "Examples/AppleTunnel/Extension",
             exclude: ["Info.plist", "LoginInfo.plist", "AddKeyInfo.plist", "AppleTunnelExtension.entitlements"],
@@ -367,8 +372,8 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
 
 // MARK: - Measuring and fuzzing
 
-// With CULVERT_BENCH=1 (scripts/bench) the benchmarks join the build, so that one release build serves programs and figures.
-// CULVERT_BENCH=tunnels (CI's sample) omits those of pinning, which need NIO, X.509 and another BoringSSL.
+// With CULVERT_BENCH=1 (scripts/bench) the benchmarks join the build, with the flags of the programs: one release build serves
+// both. CULVERT_BENCH=tunnels (CI's sample) leaves out pinning's, for which NIO, X.509 and another BoringSSL would be built.
 let benchmarks = Context.environment["CULVERT_BENCH"]
 if benchmarks == "1" || benchmarks == "tunnels", Context.environment["CULVERT_STANDINS"] != "1" {
     var dependencies = engine + ["CredentialTunnel", "PacketTunnel", "PacketTunnelTesting", crypto]
