@@ -24,6 +24,7 @@ let settings: [SwiftSetting] = basics + [.strictMemorySafety()]  // SE-0458
 
 // A trait brings more packages, and has the name of the product that needs them. An app without traits resolves swift-crypto,
 // swift-asn1 and swift-log alone. A target without its trait does not compile (PackageTrait.swift).
+//
 // A clone has all of them, so that plain `swift build` and `swift test` build everything. It is a dependency, and has what
 // its user names, where SwiftPM reads this file out of a repository, which has the path `/`, or in its folder of checkouts.
 let isDependency =
@@ -173,8 +174,7 @@ let examples: Table = [
 
 // Each in Tests/Support/NAME.
 let testSupport: Table = [
-    // Finds Tests/Fixtures.
-    "CompatibilityFixtures": [],
+    "CompatibilityFixtures": [],  // Finds Tests/Fixtures.
     "CommandLineTesting": ["TunnelSystem", "CommandLineSupport", "PacketTunnel", "PacketTunnelTesting"],
     "HostConformance": ["NetworkAddresses", "PacketTunnel", "PacketTunnelTesting", "TunnelIO", "TunnelSystem"],
     "WireGuardTesting": [
@@ -233,8 +233,7 @@ let tests: Table = [
         "culvert-gateway", "DemoSupport", "Gateway", "PacketTunnelLinux",
     ],
     "FuzzTests": packetTests + ["WireGuardCore", "CredentialTunnel", "TrustPinning", "Provisioning", x509, asn1],
-    // They need a TUN device, a namespace or another program.
-    "PrivilegedTests": wireGuardTests + [
+    "PrivilegedTests": wireGuardTests + [  // They need a TUN device, a namespace or another program.
         "CTunnelSystem", linuxHost, onLinux("TunnelServer"), onLinux("Gateway"), "CredentialTunnel", "Provisioning",
         "PasswordHashing", "HostConformance", "CommandLineTesting", "CompatibilityFixtures", "culvert", "culvert-wg",
         "culvert-enroll", "culvert-c-example", "echo-tunnel-example",
@@ -307,8 +306,9 @@ for target in package.targets {
 
 // MARK: - The Apple code, against stand-ins
 
-// With CULVERT_STANDINS=1 (scripts/standins), modules with the names of Apple's frameworks join the build, for `#if canImport`.
-// Only code for them is built then, because programs and other packages might import them too.
+// With CULVERT_STANDINS=1 (scripts/standins) modules with the names of Apple's frameworks join the build, and
+// `#if canImport(NetworkExtension)` and its like turn true. Only what they touch is built then: programs and other
+// packages might find them as well.
 if Context.environment["CULVERT_STANDINS"] == "1" {
     let kept = [
         "CTunnelSystem", "NetworkAddresses", "TunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice",
