@@ -170,8 +170,7 @@ let examples: Table = [
 
 // Each in Tests/Support/NAME.
 let testSupport: Table = [
-    // Finds Tests/Fixtures.
-    "CompatibilityFixtures": [],
+    "CompatibilityFixtures": [],  // Finds Tests/Fixtures.
     "CommandLineTesting": ["TunnelSystem", "CommandLineSupport", "PacketTunnel", "PacketTunnelTesting"],
     "HostConformance": ["NetworkAddresses", "PacketTunnel", "PacketTunnelTesting", "TunnelIO", "TunnelSystem"],
     "WireGuardTesting": [
@@ -230,8 +229,7 @@ let tests: Table = [
         "culvert-gateway", "DemoSupport", "Gateway", "PacketTunnelLinux",
     ],
     "FuzzTests": packetTests + ["WireGuardCore", "CredentialTunnel", "TrustPinning", "Provisioning", x509, asn1],
-    // They need a TUN device, a namespace or another program.
-    "PrivilegedTests": wireGuardTests + [
+    "PrivilegedTests": wireGuardTests + [  // They need a TUN device, a namespace or another program.
         "CTunnelSystem", linuxHost, onLinux("TunnelServer"), onLinux("Gateway"), "CredentialTunnel", "Provisioning",
         "PasswordHashing", "HostConformance", "CommandLineTesting", "CompatibilityFixtures", "culvert", "culvert-wg",
         "culvert-enroll", "culvert-c-example", "echo-tunnel-example",
