@@ -92,7 +92,7 @@ let onlyOnLinux = [
 /// The names of targets, each with its dependencies. The build refuses imports of other modules.
 typealias Table = KeyValuePairs<String, [Target.Dependency]>
 
-// Dependencies that several programs or tests share. The libraries that are products name each of theirs.
+// Dependencies that several targets share.
 let system: [Target.Dependency] = ["NetworkAddresses", "TunnelSystem", "CTunnelSystem"]
 let engine = system + ["WireGuardCore", "TunnelIO", "WireGuardDevice"]
 let packetTests: [Target.Dependency] = ["NetworkAddresses", "TunnelSystem", "TunnelIO", "PacketTunnelTesting"]
@@ -110,13 +110,8 @@ let libraries: Table = [
     "PacketTunnel": ["NetworkAddresses", "TunnelIO", "TunnelSystem", "CTunnelSystem", logging],
     "PacketTunnelLinux": ["NetworkAddresses", "PacketTunnel", "TunnelIO", "TunnelSystem", "CTunnelSystem", logging],
     "PacketTunnelApple": ["NetworkAddresses", "PacketTunnel", "TunnelIO", "TunnelSystem", logging],
-    "WireGuardTunnel": [
-        "NetworkAddresses", "PacketTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO", "TunnelSystem",
-        "CTunnelSystem", logging,
-    ],
-    "CredentialTunnel": [
-        "NetworkAddresses", "PacketTunnel", "WireGuardCore", "TunnelIO", "TunnelSystem", "CTunnelSystem", logging,
-    ],
+    "WireGuardTunnel": engine + ["PacketTunnel", logging],
+    "CredentialTunnel": system + ["PacketTunnel", "WireGuardCore", "TunnelIO", logging],
     "Provisioning": [
         "NetworkAddresses", "PacketTunnel", "TunnelSystem", "WireGuardCore", "WireGuardTunnel", crypto, logging,
     ],
