@@ -22,11 +22,9 @@ let settings: [SwiftSetting] = basics + [.strictMemorySafety()]  // SE-0458
 
 // MARK: - Traits
 
-// A trait brings more packages, and has the name of the product that needs them. An app without traits resolves swift-crypto,
-// swift-asn1 and swift-log alone. A target without its trait does not compile (PackageTrait.swift).
-//
-// A clone has all of them, so that plain `swift build` and `swift test` build everything. It is a dependency, and has what
-// its user names, where SwiftPM reads this file out of a repository, which has the path `/`, or in its folder of checkouts.
+// A trait brings the packages of the product with its name. An app without traits resolves swift-crypto, swift-asn1 and
+// swift-log alone. A target without its trait does not compile (PackageTrait.swift). A clone has all traits; a dependency has
+// those that its user names: SwiftPM reads its manifest in a repository, with the path `/`, or in the folder of checkouts.
 let isDependency =
     Context.packageDirectory == "/" || Context.packageDirectory.split(separator: "/").dropLast().last == "checkouts"
 let traits: Set<Trait> = [
@@ -94,7 +92,7 @@ let onlyOnLinux = [
 /// The names of targets, each with its dependencies. The build refuses imports of other modules.
 typealias Table = KeyValuePairs<String, [Target.Dependency]>
 
-// Dependencies that several programs or tests share. The libraries that are products name each of theirs.
+// Dependencies that several targets share.
 let system: [Target.Dependency] = ["NetworkAddresses", "TunnelSystem", "CTunnelSystem"]
 let engine = system + ["WireGuardCore", "TunnelIO", "WireGuardDevice"]
 let packetTests: [Target.Dependency] = ["NetworkAddresses", "TunnelSystem", "TunnelIO", "PacketTunnelTesting"]
@@ -112,13 +110,8 @@ let libraries: Table = [
     "PacketTunnel": ["NetworkAddresses", "TunnelIO", "TunnelSystem", "CTunnelSystem", logging],
     "PacketTunnelLinux": ["NetworkAddresses", "PacketTunnel", "TunnelIO", "TunnelSystem", "CTunnelSystem", logging],
     "PacketTunnelApple": ["NetworkAddresses", "PacketTunnel", "TunnelIO", "TunnelSystem", logging],
-    "WireGuardTunnel": [
-        "NetworkAddresses", "PacketTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO", "TunnelSystem",
-        "CTunnelSystem", logging,
-    ],
-    "CredentialTunnel": [
-        "NetworkAddresses", "PacketTunnel", "WireGuardCore", "TunnelIO", "TunnelSystem", "CTunnelSystem", logging,
-    ],
+    "WireGuardTunnel": engine + ["PacketTunnel", logging],
+    "CredentialTunnel": system + ["PacketTunnel", "WireGuardCore", "TunnelIO", logging],
     "Provisioning": [
         "NetworkAddresses", "PacketTunnel", "TunnelSystem", "WireGuardCore", "WireGuardTunnel", crypto, logging,
     ],
@@ -172,8 +165,7 @@ let examples: Table = [
 
 // Each in Tests/Support/NAME.
 let testSupport: Table = [
-    // Finds Tests/Fixtures.
-    "CompatibilityFixtures": [],
+    "CompatibilityFixtures": [],  // Finds Tests/Fixtures.
     "CommandLineTesting": ["TunnelSystem", "CommandLineSupport", "PacketTunnel", "PacketTunnelTesting"],
     "HostConformance": ["NetworkAddresses", "PacketTunnel", "PacketTunnelTesting", "TunnelIO", "TunnelSystem"],
     "WireGuardTesting": [
@@ -232,8 +224,7 @@ let tests: Table = [
         "culvert-gateway", "DemoSupport", "Gateway", "PacketTunnelLinux",
     ],
     "FuzzTests": packetTests + ["WireGuardCore", "CredentialTunnel", "TrustPinning", "Provisioning", x509, asn1],
-    // They need a TUN device, a namespace or another program.
-    "PrivilegedTests": wireGuardTests + [
+    "PrivilegedTests": wireGuardTests + [  // They need a TUN device, a namespace or another program.
         "CTunnelSystem", linuxHost, onLinux("TunnelServer"), onLinux("Gateway"), "CredentialTunnel", "Provisioning",
         "PasswordHashing", "HostConformance", "CommandLineTesting", "CompatibilityFixtures", "culvert", "culvert-wg",
         "culvert-enroll", "culvert-c-example", "echo-tunnel-example",
@@ -306,15 +297,15 @@ for target in package.targets {
 
 // MARK: - The Apple code, against stand-ins
 
-// With CULVERT_STANDINS=1 (scripts/standins) modules with the names of Apple's frameworks join the build, and
-// `#if canImport(NetworkExtension)` and its like turn true. Only what they touch is built then: programs and other
-// packages might find them as well.
+// With CULVERT_STANDINS=1 (scripts/standins), modules with the names of Apple's frameworks join the build, and conditions such
+// as `#if canImport(NetworkExtension)` hold. Other packages might find these modules, so only the parts that use them are built.
 if Context.environment["CULVERT_STANDINS"] == "1" {
     let kept = [
         "CTunnelSystem", "NetworkAddresses", "TunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice",
         "PacketTunnel", "PacketTunnelLinux", "PacketTunnelApple", "WireGuardTunnel", "CredentialTunnel", "Provisioning",
         "PacketTunnelTesting", "HostConformance", "WireGuardTesting", "TrustPinning", "TrustPinningTesting",
-        "TrustPinningTests", "TrustPinningFoundation", "PinnedProvisioning", "ProvisioningApple",
+        "TrustPinningTests", "TrustPinningFoundation", "PinnedProvisioning", "ProvisioningApple", "CCulvert", "CulvertC",
+        "echo-tunnel-example",
     ]
     let standIns: [Target.Dependency] = ["NetworkExtension", "Network", "Security", "os"]
     package.products = []
@@ -344,10 +335,15 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
         standIns + wireGuardTests + [
             "PacketTunnelApple", "CredentialTunnel", "Provisioning", "PinnedProvisioning", "ProvisioningApple",
             "HostConformance", "WireGuardTesting", "AppleTunnelExtension", "AppleTunnelModel", "TrustPinning",
-            "TrustPinningFoundation", "TrustPinningTesting", "StandInVerifier",
+            "TrustPinningFoundation", "TrustPinningTesting", "StandInVerifier", "PinnedAppModel",
+            "CExtension", "CEchoProtocol", "echo-tunnel-example",
         ]
     package.targets += [
-        // The example's extension and its app's model, without the app's views.
+        // The examples: an extension with a protocol in C; and an extension with its app's model, without the views.
+        .target(name: "CEchoProtocol", dependencies: ["CCulvert", "CulvertC"], path: "Examples/CExtension/Protocol"),
+        .target(
+            name: "CExtension", dependencies: providers + ["CEchoProtocol", "NetworkAddresses"],
+            path: "Examples/CExtension/Extension", swiftSettings: settings),
         .target(
             name: "AppleTunnelExtension", dependencies: providers, path: "Examples/AppleTunnel/Extension",
             exclude: ["Info.plist", "LoginInfo.plist", "AddKeyInfo.plist", "AppleTunnelExtension.entitlements"],
@@ -356,6 +352,9 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
             name: "AppleTunnelModel",
             dependencies: providers + ["NetworkAddresses", "TrustPinning", "TrustPinningFoundation", "WireGuardCore"],
             path: "Examples/AppleTunnel/Model", swiftSettings: settings),
+        .target(
+            name: "PinnedAppModel", dependencies: standIns + ["TrustPinning", "TrustPinningFoundation"],
+            path: "Examples/PinnedApp/Model", swiftSettings: settings),
         .testTarget(name: "AppleTests", dependencies: tests, swiftSettings: settings),
         // With links to the namespaces and processes of the other privileged tests, which say their module's name.
         .testTarget(
@@ -366,8 +365,8 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
 
 // MARK: - Measuring and fuzzing
 
-// With CULVERT_BENCH=1 (scripts/bench) the benchmarks join the build, so that one release build serves programs and figures.
-// CULVERT_BENCH=tunnels (CI's sample) omits those of pinning, which need NIO, X.509 and another BoringSSL.
+// With CULVERT_BENCH=1 (scripts/bench) the benchmarks join the build, with the flags of the programs: one release build serves
+// both. CULVERT_BENCH=tunnels (CI's sample) leaves out pinning's, for which NIO, X.509 and another BoringSSL would be built.
 let benchmarks = Context.environment["CULVERT_BENCH"]
 if benchmarks == "1" || benchmarks == "tunnels", Context.environment["CULVERT_STANDINS"] != "1" {
     var dependencies = engine + ["CredentialTunnel", "PacketTunnel", "PacketTunnelTesting", crypto]
@@ -391,8 +390,7 @@ if benchmarks == "1" || benchmarks == "tunnels", Context.environment["CULVERT_ST
             swiftSettings: settings + (measuresTrust ? [.define("MEASURES_TRUST")] : []), linkerSettings: linking))
 }
 
-// The tests contain the code that fuzzers check, and run it on the seeds. With CULVERT_FUZZ=1 (scripts/fuzz) it is a program,
-// whose entry point is libFuzzer's.
+// The tests run the fuzzers' checks on the seeds. With CULVERT_FUZZ=1 (scripts/fuzz) they are a program for libFuzzer.
 if Context.environment["CULVERT_FUZZ"] == "1", let checks = package.targets.first(where: { $0.name == "FuzzTests" }) {
     package.targets.removeAll { $0.type == .test }
     package.targets.append(

@@ -41,15 +41,15 @@ struct SampleTests {
         }
     }
 
-    private static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent()
 
-    private static func files(in folder: String, _ suffix: String) -> [URL] {
+    static func files(in folder: String, _ suffix: String) -> [URL] {
         let all = FileManager.default.enumerator(at: root.appending(path: folder), includingPropertiesForKeys: nil)
         return (all?.compactMap { $0 as? URL } ?? []).filter { $0.path.hasSuffix(suffix) }.sorted { $0.path < $1.path }
     }
 
-    private static func lines(of file: URL) -> [String] {
+    static func lines(of file: URL) -> [String] {
         // An unreadable file has no samples and contains none: the counts below detect this.
         let text = (try? String(contentsOf: file, encoding: .utf8)) ?? ""
         return text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)

@@ -131,8 +131,8 @@ struct Counts {
         let names = try FileManager.default.contentsOfDirectory(atPath: "\(root)/Sources").sorted()
         var totals = [0, 0, 0, 0, 0]
         var rows: [(String, [Int])] = []
-        for folder in names.map({ "Sources/\($0)" }) + ["Examples/AppleTunnel"] {
-            let isApples = ["PacketTunnelApple", "ProvisioningApple", "AppleTunnel"].contains(folder.lastPart)
+        for folder in names.map({ "Sources/\($0)" }) + ["Examples/AppleTunnel", "Examples/PinnedApp"] {
+            let isApples = ["PacketTunnelApple", "ProvisioningApple", "AppleTunnel", "PinnedApp"].contains(folder.lastPart)
             var counts = [0, 0, 0, 0, 0]
             for file in files(in: "\(root)/\(folder)", ".swift", ".c") where !file.contains("/Elsewhere/") {
                 let text = try read(file)
@@ -142,7 +142,7 @@ struct Counts {
                 }
                 let ordinary = isApples ? [] : here.lines(text, isSwift: isSwift)
                 // Views are compiled only.
-                let isView = file.folder.lastPart == "App"
+                let isView = ["App", "SwiftUI", "UIKit"].contains(file.folder.lastPart)
                 let standing = isView ? [] : withStandIns.lines(text, isSwift: isSwift).subtracting(ordinary)
                 let more = [
                     theirs.count, theirs.intersection(ordinary).count, theirs.intersection(standing).count,

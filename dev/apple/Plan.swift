@@ -210,15 +210,15 @@ struct Plan: Sendable {
             app.files += files(in: "\(folder.folder)/App", ".swift")
             kept.append(app)
         }
-        if let pinning = kept.first(where: { $0.name == "TrustPinningFoundation" }) {
-            // The samples for apps in docs/trust-pinning.md, with the file that Linux shares.
-            var app = pinning
-            app.name = "PinnedApp"
-            app.dependencies.append(pinning.name)
-            app.files =
-                ["\(root)/Tests/DocumentationTests/Samples/PinnedClient.swift"]
-                + files(in: "\(root)/Examples/PinnedApp", ".swift")
-            kept.append(app)
+        if let model = kept.first(where: { $0.name == "PinnedAppModel" }), let folder = model.files.first?.folder {
+            // The example's two starts, with the samples of docs/trust-pinning.md in the file that Linux shares.
+            for start in ["SwiftUI", "UIKit"] {
+                var app = model
+                app.name = "PinnedApp\(start)"
+                app.files.append("\(root)/Tests/DocumentationTests/Samples/PinnedClient.swift")
+                app.files += files(in: "\(folder.folder)/\(start)", ".swift")
+                kept.append(app)
+            }
         }
         if Self.onlyPinning.contains(system) {
             let wanted = Self.reach(["TrustPinning", "TrustPinningFoundation"], kept)

@@ -3,18 +3,17 @@
 
 import SwiftUI
 
-/// Adds a profile from the text of a wg-quick file.
+/// Adds a profile from the text of a wg-quick file. Its keys are hidden.
 struct ImportView: View {
     let model: TunnelModel
     @Environment(\.dismiss) private var dismiss
-    @State private var name = ""
-    @State private var text = ""
+    @State private var form = ImportForm()
 
     var body: some View {
         NavigationStack {
             Form {
-                TextField("Name", text: $name)
-                TextField("Configuration", text: $text, axis: .vertical)
+                TextField("Name", text: $form.name)
+                TextField("Configuration", text: $form.text, axis: .vertical)
                     .font(.body.monospaced())
                     .lineLimit(8...)
             }
@@ -24,10 +23,10 @@ struct ImportView: View {
                 if model.isInstalling { ProgressView() }
                 Button("Install") {
                     Task {
-                        if await model.add(wgQuick: text, name: name) { dismiss() }
+                        if await model.add(wgQuick: form.wgQuick, name: form.name) { dismiss() }
                     }
                 }
-                .disabled(name.isEmpty || text.isEmpty || model.isInstalling)
+                .disabled(form.name.isEmpty || form.text.isEmpty || model.isInstalling)
             }
         }
     }

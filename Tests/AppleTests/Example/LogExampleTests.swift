@@ -15,7 +15,7 @@ import Testing
 
 @Suite("The example's log page", .timeLimit(.minutes(5)))
 struct LogExampleTests {
-    @MainActor private static func reaches(_ condition: @MainActor () -> Bool) async -> Bool {
+    @MainActor static func reaches(_ condition: @MainActor () -> Bool) async -> Bool {
         let changes = Changes()
         return await changes.wait {
             withObservationTracking {

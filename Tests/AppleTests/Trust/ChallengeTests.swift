@@ -114,6 +114,13 @@ struct ChallengeTests {
         }
         #expect(user == "me")
         #expect(asked.elements == [NSURLAuthenticationMethodHTTPBasic])
+        // Without the app's handler, the system handles them.
+        let disposition = await withCheckedContinuation { waiter in
+            PinningDelegate(scene.responder).urlSession(URLSession.shared, didReceive: challenge) { disposition, _ in
+                waiter.resume(returning: disposition)
+            }
+        }
+        #expect(disposition == .performDefaultHandling)
     }
 
     @Test("The verdicts on the latest 256 servers are stored, each with its time")

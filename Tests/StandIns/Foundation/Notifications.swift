@@ -49,6 +49,8 @@ open class Bundle: NSObject, @unchecked Sendable {
     open var bundleIdentifier: String? { nil }
 
     open func object(forInfoDictionaryKey key: String) -> Any? { nil }
+
+    open func url(forResource name: String?, withExtension ext: String?) -> URL? { nil }
 }
 
 open class Thread: NSObject, @unchecked Sendable {

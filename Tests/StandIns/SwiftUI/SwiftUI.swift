@@ -5,7 +5,7 @@
 @_exported import Foundation
 @_exported import Observation
 
-// The few names of SwiftUI that Examples/AppleTunnel uses, with the signatures of
+// The few names of SwiftUI that Examples/AppleTunnel and Examples/PinnedApp use, with the signatures of
 // https://developer.apple.com/documentation/swiftui/view
 // https://developer.apple.com/documentation/swiftui/app
 // https://developer.apple.com/documentation/swiftui/state

@@ -8,11 +8,18 @@
 // https://developer.apple.com/documentation/uikit/uiview
 // https://developer.apple.com/documentation/uikit/uilabel
 // https://developer.apple.com/documentation/uikit/uiviewcontroller
+// https://developer.apple.com/documentation/uikit/uiresponder
+// https://developer.apple.com/documentation/uikit/uiwindow
+// https://developer.apple.com/documentation/uikit/uiapplication
+// https://developer.apple.com/documentation/uikit/uiapplicationdelegate
 
 // It is compiled for Macs too, which have none.
 
 @MainActor @preconcurrency
-open class UIView: NSObject {}
+open class UIResponder: NSObject {}
+
+@MainActor @preconcurrency
+open class UIView: UIResponder {}
 
 @MainActor @preconcurrency
 open class UILabel: UIView {
@@ -20,7 +27,7 @@ open class UILabel: UIView {
 }
 
 @MainActor @preconcurrency
-open class UIViewController: NSObject {
+open class UIViewController: UIResponder {
     open var view: UIView?
 
     public init(nibName nibNameOrNil: String?, bundle nibBundleOrNil: Bundle?) {}
@@ -30,4 +37,35 @@ open class UIViewController: NSObject {
     open func loadView() {}
 
     open func viewDidLoad() {}
+}
+
+@MainActor @preconcurrency
+open class UIWindow: UIView {
+    open var rootViewController: UIViewController?
+
+    open func makeKeyAndVisible() {}
+}
+
+@MainActor @preconcurrency
+open class UIApplication: UIResponder {
+    public struct LaunchOptionsKey: RawRepresentable, Hashable, Sendable {
+        public let rawValue: String
+        public init(rawValue: String) { self.rawValue = rawValue }
+    }
+}
+
+@MainActor @preconcurrency
+public protocol UIApplicationDelegate: NSObjectProtocol {
+    // Both are optional.
+    var window: UIWindow? { get set }
+
+    func application(
+        _ application: UIApplication,
+        didFinishLaunchingWithOptions launchOptions: [UIApplication.LaunchOptionsKey: Any]?
+    ) -> Bool
+}
+
+extension UIApplicationDelegate {
+    @MainActor @preconcurrency
+    public static func main() {}
 }

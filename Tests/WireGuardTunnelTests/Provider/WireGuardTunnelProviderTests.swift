@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import Foundation
 import HostConformance
 import NetworkAddresses
 import PacketTunnel
@@ -34,6 +35,10 @@ struct WireGuardTunnelProviderTests {
         #expect(status.receivedBytes > 92)
         #expect(status.sentBytes > 148)
         #expect(status.listenPort != nil)
+        let text = String(decoding: try JSONEncoder().encode(status), as: UTF8.self).replacing("\\/", with: "/")
+        let secret = try await scene.secrets.read("private-key", of: "test")
+        #expect(text.contains(peer.publicKey))
+        #expect(!text.contains(Data(secret.bytes).base64EncodedString()))
         await scene.stop()
         #expect(scene.host.status.status == .disconnected)
         await #expect(throws: MessageError.self) { _ = try await scene.status() }
@@ -221,6 +226,24 @@ struct WireGuardTunnelProviderTests {
         #expect(await scene.passes(2))
         #expect(await scene.reaches(.connected))
         #expect(try await scene.status().peers.first?.endpoint == "198.51.100.2:51820")
+        await scene.stop()
+    }
+
+    @Test("A start resolves the names of all peers in parallel, and needs one of them")
+    func parallelNames() async throws {
+        var random = SeededGenerator(seed: 36)
+        let others = (0..<2).map { _ in PrivateKey(using: &random).publicKey }
+        let scene = try TunnelScene {
+            $0.peers.insert(.init(publicKey: others[0], endpoint: "hanging.example:51820"), at: 0)
+            $0.peers.insert(.init(publicKey: others[1], endpoint: "unknown.example:51820"), at: 1)
+        }
+        scene.resolver.set("hanging.example", .hang)
+        let starting = Task { try await scene.start() }
+        #expect(await scene.changes.wait { scene.resolver.asked.count == 3 }, "no lookup waits for another one")
+        #expect(Set(scene.resolver.asked) == ["hanging.example", "unknown.example", "vpn.example"])
+        scene.resolver.release()
+        try await starting.value
+        #expect(await scene.passes())
         await scene.stop()
     }
 

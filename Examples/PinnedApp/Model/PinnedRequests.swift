@@ -5,6 +5,10 @@ import Foundation
 import TrustPinning
 import TrustPinningFoundation
 
+#if canImport(FoundationNetworking)
+    import FoundationNetworking
+#endif
+
 // Samples of docs/trust-pinning.md for Apple's platforms only.
 
 /// An app's own `URLSession`, with the delegate that answers its challenges about TLS.
