@@ -22,11 +22,9 @@ let settings: [SwiftSetting] = basics + [.strictMemorySafety()]  // SE-0458
 
 // MARK: - Traits
 
-// A trait brings more packages, and has the name of the product that needs them. An app without traits resolves swift-crypto,
-// swift-asn1 and swift-log alone. A target without its trait does not compile (PackageTrait.swift).
-//
-// A clone has all of them, so that plain `swift build` and `swift test` build everything. It is a dependency, and has what
-// its user names, where SwiftPM reads this file out of a repository, which has the path `/`, or in its folder of checkouts.
+// A trait brings the packages of the product with its name. An app without traits resolves swift-crypto, swift-asn1 and
+// swift-log alone. A target without its trait does not compile (PackageTrait.swift). A clone has all traits; a dependency has
+// those that its user names: SwiftPM reads its manifest in a repository, with the path `/`, or in the folder of checkouts.
 let isDependency =
     Context.packageDirectory == "/" || Context.packageDirectory.split(separator: "/").dropLast().last == "checkouts"
 let traits: Set<Trait> = [
@@ -72,9 +70,8 @@ let linuxHost = onLinux("PacketTunnelLinux")
 
 // MARK: - Parts of one platform
 
-// Their products exist on every system, so that one manifest of an app can name them with a condition. On another system
-// they are empty modules. CULVERT_PLATFORM=linux builds those of Linux on a Mac, with an SDK for it; CULVERT_PLATFORM=macos
-// evaluates this file on Linux as on a Mac (scripts/apple).
+// Each product exists on every system, so that an app's manifest can name it with a condition; elsewhere its module is empty.
+// CULVERT_PLATFORM=linux builds those of Linux on a Mac, with an SDK; =macos evaluates this file on Linux as on a Mac.
 #if os(Linux)
     let buildsForLinux = Context.environment["CULVERT_PLATFORM"] != "macos"
     let buildsForApple = !buildsForLinux || Context.environment["CULVERT_STANDINS"] == "1"
@@ -83,7 +80,7 @@ let linuxHost = onLinux("PacketTunnelLinux")
     let buildsForApple = !buildsForLinux
 #endif
 let linuxLibraries = ["PacketTunnelLinux", "TunnelServer", "Gateway"]
-let appleLibraries = ["PacketTunnelApple"]
+let appleLibraries = ["PacketTunnelApple", "ProvisioningApple"]
 let emptyModules = (buildsForLinux ? [] : linuxLibraries) + (buildsForApple ? [] : appleLibraries)
 // No app names these: other systems lack them.
 let onlyOnLinux = [
@@ -95,13 +92,14 @@ let onlyOnLinux = [
 /// The names of targets, each with its dependencies. The build refuses imports of other modules.
 typealias Table = KeyValuePairs<String, [Target.Dependency]>
 
-// Dependencies that several programs or tests share. The libraries that are products name each of theirs.
+// Dependencies that several targets share.
 let system: [Target.Dependency] = ["NetworkAddresses", "TunnelSystem", "CTunnelSystem"]
 let engine = system + ["WireGuardCore", "TunnelIO", "WireGuardDevice"]
 let packetTests: [Target.Dependency] = ["NetworkAddresses", "TunnelSystem", "TunnelIO", "PacketTunnelTesting"]
 let tunnelTests = packetTests + ["PacketTunnel", logging]
 let wireGuardTests = tunnelTests + ["WireGuardCore", "WireGuardDevice", "WireGuardTunnel"]
 let commandTests: [Target.Dependency] = ["CommandLineSupport", "CommandLineTesting", argumentParser]
+let requests: [Target.Dependency] = ["NetworkAddresses", "PacketTunnel", "Provisioning", "TrustPinning", logging]
 
 // Libraries that apps and servers import: each is a product too.
 let libraries: Table = [
@@ -112,13 +110,8 @@ let libraries: Table = [
     "PacketTunnel": ["NetworkAddresses", "TunnelIO", "TunnelSystem", "CTunnelSystem", logging],
     "PacketTunnelLinux": ["NetworkAddresses", "PacketTunnel", "TunnelIO", "TunnelSystem", "CTunnelSystem", logging],
     "PacketTunnelApple": ["NetworkAddresses", "PacketTunnel", "TunnelIO", "TunnelSystem", logging],
-    "WireGuardTunnel": [
-        "NetworkAddresses", "PacketTunnel", "WireGuardDevice", "WireGuardCore", "TunnelIO", "TunnelSystem",
-        "CTunnelSystem", logging,
-    ],
-    "CredentialTunnel": [
-        "NetworkAddresses", "PacketTunnel", "WireGuardCore", "TunnelIO", "TunnelSystem", "CTunnelSystem", logging,
-    ],
+    "WireGuardTunnel": engine + ["PacketTunnel", logging],
+    "CredentialTunnel": system + ["PacketTunnel", "WireGuardCore", "TunnelIO", logging],
     "Provisioning": [
         "NetworkAddresses", "PacketTunnel", "TunnelSystem", "WireGuardCore", "WireGuardTunnel", crypto, logging,
     ],
@@ -126,10 +119,8 @@ let libraries: Table = [
     "TrustPinningNIO": ["TrustPinning", "TunnelSystem", asn1] + nio,
     // On Apple's platforms URLSession asks its delegate about the server's certificate; on Linux it does not.
     "TrustPinningFoundation": ["TrustPinning", onLinux("TrustPinningNIO"), http1OnLinux],
-    "PinnedProvisioning": [
-        "NetworkAddresses", "PacketTunnel", "Provisioning", "TrustPinning", logging, pinningFoundation,
-        onLinux("TrustPinningNIO"), http1OnLinux,
-    ],
+    "PinnedProvisioning": requests + [pinningFoundation, onLinux("TrustPinningNIO"), http1OnLinux],
+    "ProvisioningApple": ["PacketTunnelApple", "Provisioning", "PinnedProvisioning"],
     "Gateway": [
         "NetworkAddresses", "TunnelSystem", "CTunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice",
         "PacketTunnel", "PacketTunnelLinux", "TunnelServer", "CredentialTunnel", "PasswordHashing", "Provisioning",
@@ -306,22 +297,23 @@ for target in package.targets {
 
 // MARK: - The Apple code, against stand-ins
 
-// With CULVERT_STANDINS=1 (scripts/standins) modules with the names of Apple's frameworks join the build, and
-// `#if canImport(NetworkExtension)` and its like turn true. Only what they touch is built then: programs and other
-// packages might find them as well.
+// With CULVERT_STANDINS=1 (scripts/standins), modules with the names of Apple's frameworks join the build, and conditions such
+// as `#if canImport(NetworkExtension)` hold. Other packages might find these modules, so only the parts that use them are built.
 if Context.environment["CULVERT_STANDINS"] == "1" {
     let kept = [
         "CTunnelSystem", "NetworkAddresses", "TunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice",
         "PacketTunnel", "PacketTunnelLinux", "PacketTunnelApple", "WireGuardTunnel", "CredentialTunnel", "Provisioning",
         "PacketTunnelTesting", "HostConformance", "WireGuardTesting", "TrustPinning", "TrustPinningTesting",
-        "TrustPinningTests", "TrustPinningFoundation",
+        "TrustPinningTests", "TrustPinningFoundation", "PinnedProvisioning", "ProvisioningApple", "CCulvert", "CulvertC",
+        "echo-tunnel-example",
     ]
     let standIns: [Target.Dependency] = ["NetworkExtension", "Network", "Security", "os"]
     package.products = []
     package.targets.removeAll { !kept.contains($0.name) }
     for target in package.targets {
         switch target.name {
-        case "PacketTunnelApple", "TrustPinning": target.dependencies += standIns
+        case "PacketTunnelApple", "ProvisioningApple", "TrustPinning": target.dependencies += standIns
+        case "PinnedProvisioning": target.dependencies = requests + standIns + ["TrustPinningFoundation"]
         case "TrustPinningTests": target.dependencies += standIns + ["StandInVerifier"]
         case "TrustPinningFoundation": target.dependencies = ["TrustPinning"] + standIns
         default: break
@@ -335,18 +327,27 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
     package.targets += frameworks.map {
         .target(name: $0, dependencies: $1, path: "Tests/StandIns/\($0)", swiftSettings: [.swiftLanguageMode(.v6)])
     }
-    let providers = standIns + ["PacketTunnel", "PacketTunnelApple", "WireGuardTunnel", "CredentialTunnel", logging]
+    let providers =
+        standIns + [
+            "PacketTunnel", "PacketTunnelApple", "WireGuardTunnel", "CredentialTunnel", "Provisioning", logging,
+        ]
     let tests =
         standIns + wireGuardTests + [
-            "PacketTunnelApple", "CredentialTunnel", "Provisioning", "HostConformance", "WireGuardTesting",
-            "AppleTunnelExtension", "AppleTunnelModel", "TrustPinning", "TrustPinningFoundation", "TrustPinningTesting",
-            "StandInVerifier", "PinnedAppModel",
+            "PacketTunnelApple", "CredentialTunnel", "Provisioning", "PinnedProvisioning", "ProvisioningApple",
+            "HostConformance", "WireGuardTesting", "AppleTunnelExtension", "AppleTunnelModel", "TrustPinning",
+            "TrustPinningFoundation", "TrustPinningTesting", "StandInVerifier", "PinnedAppModel",
+            "CExtension", "CEchoProtocol", "echo-tunnel-example",
         ]
     package.targets += [
-        // The example's extension and its app's model, without the app's views.
+        // The examples: an extension with a protocol in C; and an extension with its app's model, without the views.
+        .target(name: "CEchoProtocol", dependencies: ["CCulvert", "CulvertC"], path: "Examples/CExtension/Protocol"),
+        .target(
+            name: "CExtension", dependencies: providers + ["CEchoProtocol", "NetworkAddresses"],
+            path: "Examples/CExtension/Extension", swiftSettings: settings),
         .target(
             name: "AppleTunnelExtension", dependencies: providers, path: "Examples/AppleTunnel/Extension",
-            exclude: ["Info.plist", "LoginInfo.plist", "AppleTunnelExtension.entitlements"], swiftSettings: settings),
+            exclude: ["Info.plist", "LoginInfo.plist", "AddKeyInfo.plist", "AppleTunnelExtension.entitlements"],
+            swiftSettings: settings),
         .target(
             name: "AppleTunnelModel",
             dependencies: providers + ["NetworkAddresses", "TrustPinning", "TrustPinningFoundation", "WireGuardCore"],
@@ -364,9 +365,8 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
 
 // MARK: - Measuring and fuzzing
 
-// With CULVERT_BENCH=1 (scripts/bench) the benchmarks join the build, with the same flags as everything else: one release
-// build serves programs and figures. They are no part of the ordinary build, and users of the package do not see them.
-// CULVERT_BENCH=tunnels leaves out pinning's, for which NIO, X.509 and another BoringSSL would be built: CI's sample.
+// With CULVERT_BENCH=1 (scripts/bench) the benchmarks join the build, with the flags of the programs: one release build serves
+// both. CULVERT_BENCH=tunnels (CI's sample) leaves out pinning's, for which NIO, X.509 and another BoringSSL would be built.
 let benchmarks = Context.environment["CULVERT_BENCH"]
 if benchmarks == "1" || benchmarks == "tunnels", Context.environment["CULVERT_STANDINS"] != "1" {
     var dependencies = engine + ["CredentialTunnel", "PacketTunnel", "PacketTunnelTesting", crypto]

@@ -24,6 +24,7 @@ let places: [String: Place] = [
     "culvert-enroll": Place(4.3, 0, .program, "enrolling as a command"),
     "Gateway": Place(1.5, 1, .tunnel, "users, devices, HTTPS API"),
     "PinnedProvisioning": Place(5.0, 1, .pinning, "asking over pinned HTTPS"),
+    "ProvisioningApple": Place(5.4, 0, .tunnel, "extensions, ready-made"),
     "culvert": Place(3.05, 1, .program, "tunnels as commands"),
     "Provisioning": Place(4.1, 2, .tunnel, "a tunnel that is asked for"),
     "culvert-wg": Place(0, 3, .program, "the daemon"),

@@ -82,6 +82,8 @@ may_not_import Sources/CulvertC "PacketTunnel|WireGuardTunnel|Foundation|$server
 may_not_import Sources/PinnedProvisioning \
     "WireGuardCore|TunnelIO|CTunnelSystem|WireGuardDevice|WireGuardTunnel|PacketTunnelLinux|PacketTunnelApple|PacketTunnelTesting|Hummingbird[A-Za-z]*|GRDB|ArgumentParser" \
     'the transport knows requests, and no tunnel'
+may_only_import Sources/ProvisioningApple 'PacketTunnelApple|PinnedProvisioning|Provisioning' \
+    'a ready-made extension is only a combination'
 may_not_import Sources/culvert-enroll \
     "Foundation|TunnelIO|WireGuardDevice|WireGuardTunnel|PacketTunnelLinux|TunnelServer|Gateway|TrustPinning[A-Za-z]*|${servers/|ArgumentParser/}" \
     'who enrols runs no tunnel and no server'

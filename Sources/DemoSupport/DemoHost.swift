@@ -94,11 +94,8 @@ package final class DemoHost: Sendable {
             if let time = try ping(other, isIPv6: isIPv6, within: .seconds(1)) { times.append(time.milliseconds) }
             sent += 1
         }
-        guard let least = times.min(), let most = times.max() else {
-            throw CommandFailure("none of \(sent) pings was answered")
-        }
-        let mean = times.reduce(0, +) / Double(times.count)
-        return Pings(sent: sent, answered: times.count, times: [least, mean, most])
+        guard !times.isEmpty else { throw CommandFailure("none of \(sent) pings was answered") }
+        return Pings(sent: sent, roundTrips: times)
     }
 
     /// The steps of pings, of both families.

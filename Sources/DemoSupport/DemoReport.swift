@@ -175,3 +175,15 @@ package struct Pings {
         ]
     }
 }
+
+extension Pings {
+    /// Creates the figures of a series.
+    /// - Parameter roundTrips: The time of each answered ping, in milliseconds.
+    package init(sent: Int, roundTrips: [Double]) {
+        var times: [Double] = []
+        if let least = roundTrips.min(), let most = roundTrips.max() {
+            times = [least, roundTrips.reduce(0, +) / Double(roundTrips.count), most]
+        }
+        self.init(sent: sent, answered: roundTrips.count, times: times)
+    }
+}

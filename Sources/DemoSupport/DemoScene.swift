@@ -51,9 +51,15 @@ package struct DemoOptions<Scene: DemoScene>: ParsableArguments {
     /// - Parameter isJSON: Whether the output is one document with all figures.
     /// - Returns: The exit status.
     package func run(isJSON: Bool = false, console: Console = .standard) -> Int32 {
+        run(Scene.self, isJSON: isJSON, console: console)
+    }
+
+    /// Runs another demonstration of the same program.
+    /// - Returns: The exit status.
+    package func run<Shown: DemoScene>(_: Shown.Type, isJSON: Bool = false, console: Console = .standard) -> Int32 {
         let script: DemoFlow?
         do throws(CommandFailure) {
-            script = tun ? try NamespaceScript.make(for: Scene.command) : nil
+            script = tun ? try NamespaceScript.make(for: Shown.command) : nil
         } catch {
             return error.report(to: console, as: "culvert")
         }
@@ -61,10 +67,10 @@ package struct DemoOptions<Scene: DemoScene>: ParsableArguments {
         let seconds = seconds
         return SignalledRun.run {
             let view = DemoView(style, console: console)
-            let report = DemoReport(view, script == nil ? Scene.members : Scene.scriptMembers)
+            let report = DemoReport(view, script == nil ? Shown.members : Shown.scriptMembers)
             let status = await report.run { report in
-                if let script { return try await script(Scene.script, seconds, report) }
-                try await Scene(transfer: .seconds(seconds)).show(report)
+                if let script { return try await script(Shown.script, seconds, report) }
+                try await Shown(transfer: .seconds(seconds)).show(report)
             }
             if isJSON { console.line(report.json.text) }
             if let failure = report.failure {

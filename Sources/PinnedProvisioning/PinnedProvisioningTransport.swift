@@ -3,7 +3,7 @@
 
 public import Logging
 public import Provisioning
-import TrustPinning
+package import TrustPinning
 
 #if canImport(FoundationEssentials)
     package import FoundationEssentials
@@ -20,6 +20,12 @@ import TrustPinning
 public struct PinnedProvisioningTransport: ProvisioningTransport {
     private let logger: Logger
     private let now: @Sendable () -> Date
+    private let exchange: Exchange
+
+    /// Sends a request to a server that the evaluator trusts at the given time, and returns the reply.
+    package typealias Exchange =
+        @Sendable (ProvisioningRequest, TrustEvaluator, @escaping @Sendable () -> Date)
+        async throws(PinnedSessionError) -> ProvisioningReply
 
     /// Creates a transport.
     /// - Parameter logger: Logs each accepted common name of a certificate.
@@ -27,15 +33,23 @@ public struct PinnedProvisioningTransport: ProvisioningTransport {
 
     /// - Parameter now: The time at which certificates must be valid.
     package init(logger: Logger, now: @escaping @Sendable () -> Date) {
+        self.init(logger: logger, now: now) { (request, trust, now) async throws(PinnedSessionError) in
+            try await request.reply(trust: trust, now: now)
+        }
+    }
+
+    /// - Parameter exchange: Sends requests in place of the platform's session, for tests.
+    package init(logger: Logger, now: @escaping @Sendable () -> Date, exchange: @escaping Exchange) {
         self.logger = logger
         self.now = now
+        self.exchange = exchange
     }
 
     /// Sends a request, and returns the whole reply, with any status.
     public func send(_ request: ProvisioningRequest) async throws(ProvisioningTransportError) -> ProvisioningReply {
         let evaluator = try request.server.evaluator(logger)
         do throws(PinnedSessionError) {
-            return try await request.reply(trust: evaluator, now: now)
+            return try await exchange(request, evaluator, now)
         } catch {
             throw ProvisioningTransportError(error, now: now())
         }

@@ -111,6 +111,14 @@ struct CommandLineContractTests {
         report.show("fail\tno session")
         try contract.add("culvert demo --json", [full, report.json.text, none])
 
+        let login = DemoReport(view, LoginDemo.members)
+        let before = login.json.text
+        let loginStatus = await login.run { try await LoginDemo(transfer: .zero).show($0) }
+        #expect(loginStatus == 0 && login.failure == nil)
+        let after = login.json.text
+        login.show("fail\tno answer")
+        try contract.add("culvert demo --login --json", [before, after, login.json.text])
+
         func lines(_ lines: [String]) -> String {
             let report = DemoReport(view, Demo.scriptMembers)
             for line in lines { report.show(line) }

@@ -76,6 +76,19 @@ struct DemoTests {
         #expect(json["ok"] == true)
     }
 
+    @Test("The login tunnel's demonstration refuses a wrong password, pings, and survives a new password")
+    func login() async {
+        let captured = CapturedConsole()
+        let report = DemoReport(DemoView(.plain, console: captured.console()), LoginDemo.members)
+        let status = await report.run { try await LoginDemo(transfer: .zero).show($0) }
+        #expect(status == 0 && report.failure == nil, "\(captured.output)")
+        for step in ["server", "wrong password", "login", "ping", "new password"] {
+            #expect(captured.output.contains("ok      \(step)"))
+        }
+        #expect(report.json["ping"]?["answered"] == .integer(100) && report.json["login"]?["milliseconds"] != nil)
+        #expect(report.json.names == ["ok", "error", "version", "mode", "elapsedSeconds", "login", "ping"])
+    }
+
     @Test("A report of nothing still has the shape of the document")
     func emptyReport() {
         let report = DemoReport(DemoView(.silent, console: CapturedConsole().console()), Demo.members)

@@ -64,6 +64,7 @@ struct ProgramTests {
         #expect(run("demo", "--secnds", "3").status == 2)
         #expect(run("demo", "--seconds", "0").status == 2)
         #expect(run("demo", "--seconds", "many").status == 2)
+        #expect(run("demo", "--login", "--tun").status == 2)
         #expect(run("config", "check").status == 2)
         #expect(run("up").status == 2)
         #expect(run("down").status == 2)

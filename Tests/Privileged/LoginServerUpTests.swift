@@ -38,6 +38,17 @@
             try expectNoInterface(scene)
         }
 
+        @Test("A closed port ends `culvert up` with status 6, before its time is over, and the message names the port")
+        func closedPort() throws {
+            let scene = try scene(password)
+            try scene.stop()
+            let end = try scene.startUp("cred", ["--timeout", "600"]).wait(deadline: .seconds(120))
+            #expect(end.status == 6, "\(end)")
+            let server = "\(LoginGatewayScene.address):\(LoginGatewayScene.port)"
+            #expect(end.output.contains("the UDP port of \(server) is closed"), "\(end)")
+            try expectNoInterface(scene)
+        }
+
         @Test("A session that the server ends, since its user was removed, ends `culvert up` with status 8")
         func endedSession() throws {
             let scene = try scene(password)

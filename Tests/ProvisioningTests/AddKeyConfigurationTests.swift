@@ -31,6 +31,29 @@ struct AddKeyConfigurationTests {
         #expect(try JSONDecoder().decode(AddKeyConfiguration.self, from: json) == configuration)
     }
 
+    @Test("A dictionary as Apple's platforms return it is read like JSON, and dates are refused")
+    func anyValues() throws {
+        let values: [String: Any] = [
+            "token": "secret-token", "use_ip": true, "customDNSServers": ["9.9.9.9"], "ping": "10.0.0.1",
+            "cn": "server401", "packetSize": 1420, "serial": "x",
+        ]
+        let address = "198.51.100.1"
+        let (configuration, token) = try AddKeyConfiguration.fromProviderConfiguration(values, serverAddress: address)
+        let expected = try AddKeyConfiguration.fromProviderConfiguration(full, serverAddress: address)
+        #expect(configuration == expected.configuration && token.bytes == expected.token.bytes)
+        for (key, value) in [("token", Date()), ("use_ip", "yes"), ("customDNSServers", ["nine"]), ("cn", 1)]
+            as [(String, Any)]
+        {
+            var values = values
+            values[key] = value
+            let error = #expect(throws: TunnelError.self) {
+                try AddKeyConfiguration.fromProviderConfiguration(values, serverAddress: address)
+            }
+            #expect(error?.problems.map(\.field).contains(key) == true)
+            #expect(error.map { !"\($0) \($0.problems)".contains("secret-token") } == true)
+        }
+    }
+
     @Test("Omitted members have PIA's values")
     func defaults() throws {
         let (configuration, _) = try AddKeyConfiguration.fromProviderConfiguration(

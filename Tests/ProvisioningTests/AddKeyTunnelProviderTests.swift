@@ -147,6 +147,11 @@ struct AddKeyTunnelProviderTests {
         #expect(settings.dns?.servers == [.v4(10, 9, 0, 53)])
         #expect(settings.mtu == 1280)
         #expect(settings.includedRoutes == [.allIPv4, .allIPv6])
+        // The app gets the registration, with the server's address inside the tunnel.
+        let status = try await MessageClient(channel: scene.host).send(AddKeyStatusRequest())
+        #expect(status.server == "one.example" && status.endpoint == "198.51.100.1:1337")
+        #expect(status.address.description == "10.9.3.7/16" && status.innerAddress == .v4(10, 9, 0, 1))
+        #expect(status.nameServers == [.v4(10, 9, 0, 53)] && PublicKey(base64: status.serverKey) != nil)
         await scene.host.stop(.userInitiated)
         try await scene.start()
         #expect(await scene.passes())
@@ -178,6 +183,7 @@ struct AddKeyTunnelProviderTests {
         #expect(await scene.advance { scene.servers.registrations == [1, 1] })
         #expect(await scene.carries())
         #expect(Set(scene.servers.keys).count == 2, "a fresh key for each server")
+        #expect(try await scene.reports("1.example"))
         // The second server has delivered packets, so the first is a candidate again.
         scene.servers[0] = .carrying
         scene.servers[1] = .silent

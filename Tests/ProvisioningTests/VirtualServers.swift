@@ -219,6 +219,16 @@ final class VirtualServersScene: Sendable {
         }
     }
 
+    /// Whether the provider reports a registration at this server, which it does shortly after the tunnel has moved.
+    func reports(_ server: String) async throws -> Bool {
+        let client = MessageClient(channel: host)
+        for _ in 0..<10_000 {
+            if try await client.send(AddKeyStatusRequest()).server == server { return true }
+            await Task.yield()
+        }
+        return false
+    }
+
     /// Moves the clock from one deadline of the provider to the next until `condition` holds; returns whether it holds.
     ///
     /// While a request is under way nothing but its time-out waits for the clock, which then stands still. After a request

@@ -9,22 +9,24 @@ private let apples =
     "^(_?_swift_|_\\$s(s|S|15Synchronization|10Foundation|16FoundationValues|9CryptoKit|12_Concurrency|6Darwin|"
     + "18_StringProcessing)|_\\$[sS]|___swift_|__swift)"
 
-/// Links the dynamic library of a product from object code, and says what would be missing in it on a Mac.
+/// Links the dynamic library of a product from object code, and reports the symbols that would be missing in it on a Mac or a
+/// device.
 func missingSymbols(_ product: String, of check: Check, floor: String) async throws -> Int {
     let names = Plan.reach([product], check.order.filter { $0.kind == .ours })
     let objects = check.order.filter { $0.kind == .ours && names.contains($0.name) }.flatMap { module in
         files(in: check.out, ".o").filter { $0.stem == module.identifier || $0.lastPart.hasPrefix("\(module.name)-") }
     }
     let library = "\(check.out)/libculvert-c.dylib"
+    let stub = try read("\(check.sdk.sysroot)/usr/lib/libSystem.tbd")
     // Zig's linker, since the toolchain's does not link for macOS. In its place of the package it finds its headers.
     let cache = "\(build)/zig-cache"
     try await need(
         [
-            "nice", "-n", "10", "\(ziglang)/ziglang/zig", "cc", "-target", "aarch64-macos.\(floor)", "-shared",
-            "-Wl,-undefined,dynamic_lookup", "-o", library,
-        ] + objects, environment: ["ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache])
+            "nice", "-n", "10", "\(ziglang)/ziglang/zig", "cc", "-target", "aarch64-\(check.system.name).\(floor)",
+            "-shared", "-Wl,-undefined,dynamic_lookup", "-o", library,
+        ] + objects + ownLibraries(check, stub),
+        environment: ["ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache])
 
-    let stub = try read("\(check.sdk.sysroot)/usr/lib/libSystem.tbd")
     let system = Set(stub.split { !($0.isLetter || $0.isNumber || $0 == "_" || $0 == "$") })
     let nm = "\(check.sdk.toolchain.folder)/bin/llvm-nm"
     let undefined = try await need([nm, "-u", library]).split(separator: "\n").compactMap {
@@ -41,6 +43,15 @@ func missingSymbols(_ product: String, of check: Check, floor: String) async thr
             + "libSystem, \(others.count - missing.count) of Swift and Apple's modules",
         missing.map { "undefined: \($0)" })
     return missing.count
+}
+
+/// Returns the linker's arguments for the system's own libraries. Zig has those of macOS only, and cannot build its run-time
+/// libraries for other systems: there, the stub of macOS takes the place of the system's.
+private func ownLibraries(_ check: Check, _ stub: String) throws -> [String] {
+    guard check.system.name != "macos" else { return [] }
+    let path = "\(check.out)/libSystem.tbd"
+    try write(stub.replacing(pattern: "\\barm64e?-macos\\b", with: "arm64-\(check.system.os)"), to: path)
+    return ["-nostdlib", "-fno-sanitize=all", path]
 }
 
 func grouped(_ number: Int) -> String {

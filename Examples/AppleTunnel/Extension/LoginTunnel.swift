@@ -7,5 +7,5 @@ public import PacketTunnelApple
 /// The principal class of the other extension: the tunnel with a login.
 public final class LoginTunnel: NetworkExtensionHost<CredentialTunnelProvider>, @unchecked Sendable {
     /// As the other extension's.
-    public override var options: NetworkExtensionOptions { .example }
+    public override var options: NetworkExtensionOptions { .infoPlist() }
 }

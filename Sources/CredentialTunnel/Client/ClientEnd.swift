@@ -17,6 +17,8 @@ package enum ClientEvent: Sendable, Equatable {
     case renewed
     /// The server may have lost the session: log in again, while the present session continues.
     case mayBeUnknown
+    /// The first login was cancelled, because the server's port is closed.
+    case portClosed
 }
 
 /// The traffic and drop counters of a client.
@@ -91,6 +93,13 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
         let attempt = Attempt(client, endpoints)
         candidate = attempt
         perform(attempt.client.start(at: now), of: attempt)
+    }
+
+    /// Cancels the first login because the server's port is closed. Has no effect after a response.
+    func cancelLoginAtClosedPort() {
+        guard active == nil, candidate?.client.awaitsResponse == true else { return }
+        candidate = nil
+        emit(.portClosed)
     }
 
     /// Renews the keys immediately, from the current network.

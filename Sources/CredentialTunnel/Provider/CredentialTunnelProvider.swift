@@ -70,9 +70,9 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
     ///
     /// - Throws: `.configurationInvalid` with all problems, `.secretUnavailable`, `.networkUnavailable`,
     ///   `.nameResolutionFailed`, `.authenticationFailed` if the server refuses the login, `.serverUnreachable` if
-    ///   no response arrives within ``CredentialTunnelConfiguration/loginTimeout`` or the server accepts no logins now,
-    ///   `.keyMismatch` if no response can
-    ///   be opened, `.stopped`, and the errors of applying settings.
+    ///   no response arrives within ``CredentialTunnelConfiguration/loginTimeout``, the server's port is closed or the
+    ///   server accepts no logins now, `.keyMismatch` if no response can be opened, `.stopped`, and the errors of
+    ///   applying settings.
     public func start(
         _ configuration: CredentialTunnelConfiguration, context: ProviderContext
     ) async throws(TunnelError) {
@@ -94,8 +94,8 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
             elapsed: ElapsedTime(context.clock))
         self.run = run
         do throws(TunnelError) {
-            try await logIn(run, within: configuration.loginTimeout.map { .seconds($0) })
-            let assignment = try await firstResponse(run)
+            let endpoints = try await logIn(run, within: configuration.loginTimeout.map { .seconds($0) })
+            let assignment = try await firstResponse(run, from: endpoints)
             try await adopt(assignment)
             try run.device.attach(tun: try interface(of: run))
         } catch {
@@ -132,12 +132,20 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
         }
     }
 
-    /// Waits for the result of the first login.
-    private func firstResponse(_ run: Run) async throws(TunnelError) -> Body.Assignment {
-        for await event in run.device.events {
+    /// Waits for the result of the first login, which ends early if the server's port is closed.
+    private func firstResponse(
+        _ run: Run, from endpoints: [Endpoint]
+    ) async throws(TunnelError) -> Body.Assignment {
+        let watch = ClosedPortWatch(
+            network: environment.network, mark: run.context.socketMark ?? 0, clock: run.context.clock)
+        let device = run.device
+        let watcher = Task { if await watch.areClosed(endpoints) { device.cancelLoginAtClosedPort() } }
+        defer { watcher.cancel() }
+        for await event in device.events {
             switch event {
             case .established(let assignment): return assignment
             case .failed(let error): throw TunnelError(error)
+            case .portClosed: throw .closedPort(of: run.configuration.server, endpoints)
             case .ended, .mayBeUnknown, .renewed: continue
             }
         }
@@ -148,7 +156,9 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
 
     /// Sends a login. Reads the password for each login, and does not keep it.
     /// - Parameter limit: The maximum time for the login, or `nil` for the default.
-    private func logIn(_ run: Run, within limit: Duration? = nil) async throws(TunnelError) {
+    /// - Returns: The server's addresses.
+    @discardableResult
+    private func logIn(_ run: Run, within limit: Duration? = nil) async throws(TunnelError) -> [Endpoint] {
         let secret = try await run.context.secret(run.configuration.passwordName)
         let password = secret.withBytes { span in
             String(decoding: span.indices.map { span[$0] }.trimmingLastLineBreak, as: UTF8.self)
@@ -160,6 +170,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
         configuration.timing = environment.timing
         if let limit { configuration.timing.loginDeadline = limit }
         run.device.logIn(configuration, at: endpoints)
+        return endpoints
     }
 
     /// Returns the server's addresses, the preferred one first.
@@ -207,6 +218,7 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
             case .established(let assignment):
                 do throws(TunnelError) { try await adopt(assignment) } catch { run.context.cancel(error) }
             case .renewed: confirmConnection()
+            case .portClosed: continue
             case .mayBeUnknown:
                 run.context.logger.notice("the server does not respond in the session: logging in again")
                 suspectConnection()

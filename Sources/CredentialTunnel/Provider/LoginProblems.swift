@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import NetworkAddresses
 import PacketTunnel
 import TunnelIO
 
@@ -16,6 +17,16 @@ extension TunnelError {
         case .invalidServerKey, .invalidLogin: self.init(.configurationInvalid, error.description)
         case .invalidResponse: self.init(.providerFailed, error.description)
         }
+    }
+
+    /// The error of a start whose server has a closed port.
+    static func closedPort(of server: String, _ endpoints: [Endpoint]) -> TunnelError {
+        TunnelError(
+            .serverUnreachable,
+            "the UDP port of \(server) is closed (refused by \(endpoints.map(\.description).joined(separator: ", ")))",
+            fix:
+                "check the server's address and port, that the server runs, and that no firewall rejects UDP packets to it"
+        )
     }
 }
 

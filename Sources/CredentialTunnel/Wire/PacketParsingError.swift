@@ -20,6 +20,10 @@ public enum PacketParsingError: Error, Hashable, Sendable, CustomStringConvertib
     case notJSON(String)
     /// A field of the body is outside of its bounds.
     case outOfBounds(field: String, problem: String)
+    /// Datagrams with this code are not sealed.
+    case notSealed(PacketCode)
+    /// The datagram was changed, or was sealed with other keys or for another session.
+    case notAuthentic
 
     /// The problem, in one line.
     public var description: String {
@@ -32,6 +36,8 @@ public enum PacketParsingError: Error, Hashable, Sendable, CustomStringConvertib
         case .bodyTooLong(let count): "the body must not exceed \(Body.maximumByteCount) bytes, but has \(count)"
         case .notJSON(let problem): "the body is not the expected JSON: \(problem)"
         case .outOfBounds(let field, let problem): "'\(field)' \(problem)"
+        case .notSealed(let code): "a datagram with the code \(code) is not sealed"
+        case .notAuthentic: "the datagram was changed, or was sealed with other keys or for another session"
         }
     }
 }

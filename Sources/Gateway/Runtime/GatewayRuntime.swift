@@ -305,6 +305,8 @@ package actor GatewayRuntime {
         if sequence == nil, let failure { throw failure }
         let hasChanges = !peers.isCurrent || isKeyPending
         do throws(GatewayError) { try await applyPeers() } catch { failure = failure ?? error }
+        // The round's lists and commands are free now. The allocator would keep their memory.
+        if let feed, feed.changed.count + feed.removed.count >= Self.updateSize { PageAdvice.trimHeap() }
         if let failure { throw failure }
         appliedSequence = sequence ?? 0
         return hasChanges
@@ -367,7 +369,8 @@ package actor GatewayRuntime {
         peers.recordLeft()
     }
 
-    /// The largest number of peers in one update. It limits the time for which an update delays packets.
+    /// The largest number of peers in one update. It limits the time for which an update delays packets. After a round with
+    /// more changes, the heap is trimmed.
     private static let updateSize = 128
 
     /// - Parameter leaving: The devices of the keys to remove, whose traffic is counted before the removal.

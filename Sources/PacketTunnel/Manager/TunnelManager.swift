@@ -357,13 +357,16 @@ public actor TunnelManager {
     // MARK: - Tunnels
 
     /// Starts the tunnel of a profile; returns once it is up.
+    /// - Parameters:
+    ///   - id: The profile's ID.
+    ///   - options: The provider's ``ProviderContext/startOptions``, for this start only. They must not contain secrets.
     /// - Throws: `.profileNotFound`, `.profileDisabled`, or the errors of ``Tunnel/start(_:)``.
-    public func start(_ id: String) async throws(TunnelError) {
+    public func start(_ id: String, options: [String: JSONValue]? = nil) async throws(TunnelError) {
         logger.info("starting the tunnel", metadata: ["profile": "\(id)"])
-        try await noting("the tunnel did not start", id) { () throws(TunnelError) in try await launch(id) }
+        try await noting("the tunnel did not start", id) { () throws(TunnelError) in try await launch(id, options) }
     }
 
-    private func launch(_ id: String) async throws(TunnelError) {
+    private func launch(_ id: String, _ options: [String: JSONValue]?) async throws(TunnelError) {
         let entry = try entry(id)
         let stops = entry.stops
         let profile = try profile(id)
@@ -371,7 +374,8 @@ public actor TunnelManager {
             throw TunnelError(.profileDisabled, "the profile '\(profile.name)' is disabled", fix: "enable it")
         }
         let request = TunnelStartRequest(
-            configuration: try profile.configuration.text(), leakPolicy: profile.leakPolicy, profileID: id)
+            configuration: try profile.configuration.text(), leakPolicy: profile.leakPolicy, profileID: id,
+            options: options)
         launchCount += 1
         let number = launchCount
         if runsOneAtATime {

@@ -3,8 +3,8 @@
 
 /// A request to the other process, with the type of its answer.
 ///
-/// The author of a message chooses its name. It is not the name of its Swift type, so two types of the same name do not
-/// collide, and a type can be renamed. If a change of the message could make the other side misunderstand it, give it a
+/// The author of a message can choose its name, so that a type can be renamed, and two types of the same name do not collide.
+/// By default it is the name of the Swift type. If a change of the message could make the other side misunderstand it, give it a
 /// new ``version``; a router may answer several versions of a name.
 ///
 /// ```swift
@@ -17,7 +17,8 @@ public protocol TunnelMessage: Codable, Sendable {
     /// The type of the reply.
     associatedtype Reply: Codable & Sendable
 
-    /// The name that it is registered under: 1 to 255 of the characters `A-Z a-z 0-9 . _ -`.
+    /// The name that it is registered under: 1 to 255 of the characters `A-Z a-z 0-9 . _ -`. The default is the name of the
+    /// type.
     static var name: String { get }
 
     /// The version of the message and its reply; the default is 1.

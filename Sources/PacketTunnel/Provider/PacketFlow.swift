@@ -7,10 +7,10 @@ public import TunnelIO
 /// The packets of a tunnel. A provider reads the packets that the system sends into the tunnel, and writes the packets
 /// that it delivers to the system.
 ///
-/// A provider uses it in one of three ways. ``packets`` and ``write(_:)-([UInt8])`` transfer single packets in tasks, which
+/// A provider uses it in one of four ways. ``packets`` and ``write(_:)-([UInt8])`` transfer single packets in tasks, which
 /// is the simplest. ``read(into:)`` and ``write(_:)-(PacketBatch)`` transfer batches, which is faster. ``leaseDevice()``
 /// returns the interface itself, for a `PacketPort` or a data plane with its own threads such as a `Lane` or a
-/// `WireGuardDevice`.
+/// `WireGuardDevice`. ``leaseDescriptor(_:)`` returns a file descriptor, for a protocol in C or Rust.
 ///
 /// All of them need applied settings. Before that, reading waits and the others throw `.settingsMissing`. The flow has
 /// no queue of its own: unread packets stay in the interface's bounded queue, and a write accepts as much of a batch as
@@ -19,6 +19,7 @@ public final class PacketFlow: Sendable {
     private struct State {
         var device: (any TunDevice)?
         var lease: TapTun?
+        var descriptor: LeasedDescriptor?
         var isClosed = false
         var dropped = 0
     }
@@ -61,11 +62,12 @@ public final class PacketFlow: Sendable {
     /// Ends the flow and closes its interface. Waiting readers and a data plane get `.closed`. It may be called
     /// repeatedly.
     package func close() {
-        let (device, lease) = state.withLock { state in
-            defer { (state.isClosed, state.device, state.lease) = (true, nil, nil) }
-            return (state.device, state.lease)
+        let (device, lease, descriptor) = state.withLock { state in
+            defer { (state.isClosed, state.device, state.lease, state.descriptor) = (true, nil, nil, nil) }
+            return (state.device, state.lease, state.descriptor)
         }
         waiters.close()
+        descriptor?.end()
         lease?.close()
         device?.close()
     }
@@ -170,7 +172,39 @@ public final class PacketFlow: Sendable {
     /// Lends the interface to a data plane. Meanwhile reading and writing here throws `.closed`. The data plane returns
     /// the interface with `close()`, which leaves it open for the next one.
     /// - Throws: `.settingsMissing`, `.closed`; `.alreadyRunning` while another data plane has the interface.
-    public func leaseDevice() throws(TunnelError) -> any TunDevice {
+    public func leaseDevice() throws(TunnelError) -> any TunDevice { try leaseTap() }
+
+    /// Lends the packets to a protocol in C, Rust or another language, as a file descriptor. Until
+    /// ``LeasedDescriptor/close()``, reading and writing here throws `.closed`.
+    ///
+    /// If the host moves packets through the interface's descriptor (on Linux, and in an extension with
+    /// `NetworkExtensionOptions.packetAccess` set to `.descriptor`), this is a duplicate of it. Otherwise, such as for the
+    /// system's packet flow, it is one end of a socket pair, and a thread moves packets between its other end and the
+    /// interface. The flow keeps a strong reference, so the descriptor stays valid while the tunnel is up.
+    /// - Parameter format: The layout of packets that the protocol needs; `nil` if it accepts both, as `culvert.h` does.
+    /// - Throws: `.settingsMissing`, `.closed`; `.alreadyRunning` while another data plane has the interface;
+    ///   `.hostFailed` if the host has no descriptor of this format or the system refuses the sockets.
+    public func leaseDescriptor(_ format: LeasedDescriptor.Format? = nil) throws(TunnelError) -> LeasedDescriptor {
+        let lease = try leaseTap()
+        let descriptor: LeasedDescriptor
+        do throws(TunnelIOError) {
+            descriptor = try LeasedDescriptor(lease.device, lease: lease, format)
+        } catch {
+            lease.close()
+            throw TunnelError(.hostFailed, error.description)
+        }
+        let isOpen = state.withLock { state in
+            if !state.isClosed { state.descriptor = descriptor }
+            return !state.isClosed
+        }
+        guard isOpen else {
+            descriptor.close()
+            throw Self.ended
+        }
+        return descriptor
+    }
+
+    private func leaseTap() throws(TunnelError) -> TapTun {
         let lease = try state.withLock { (state) throws(TunnelError) -> TapTun in
             if state.isClosed { throw Self.ended }
             guard let device = state.device else { throw Self.missing }

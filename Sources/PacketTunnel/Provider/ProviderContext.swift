@@ -21,13 +21,16 @@ public struct ProviderContext: Sendable {
     /// The mark that the provider's own sockets need (`SO_MARK` on Linux) to bypass the tunnel's routes and leak guard; `nil`
     /// if they need none.
     public let socketMark: UInt32?
+    /// The options of ``TunnelManager/start(_:options:)``. They apply to one start: `nil` if the app gave none, and if the
+    /// tunnel was started on demand or from the system's settings.
+    public let startOptions: [String: JSONValue]?
 
     private let host: any ProviderHost
 
     /// A context that passes calls on to `host`.
     package init(
         packetFlow: PacketFlow, logger: Logger, clock: any Clock<Duration>, path: NetworkPath, leakPolicy: LeakPolicy,
-        socketMark: UInt32? = nil, host: any ProviderHost
+        socketMark: UInt32? = nil, startOptions: [String: JSONValue]? = nil, host: any ProviderHost
     ) {
         self.packetFlow = packetFlow
         self.logger = logger
@@ -35,6 +38,7 @@ public struct ProviderContext: Sendable {
         self.path = path
         self.leakPolicy = leakPolicy
         self.socketMark = socketMark
+        self.startOptions = startOptions
         self.host = host
     }
 
@@ -42,7 +46,7 @@ public struct ProviderContext: Sendable {
     package func passing(through host: any ProviderHost) -> ProviderContext {
         ProviderContext(
             packetFlow: packetFlow, logger: logger, clock: clock, path: path, leakPolicy: leakPolicy,
-            socketMark: socketMark, host: host)
+            socketMark: socketMark, startOptions: startOptions, host: host)
     }
 
     /// Applies settings and replaces the previous ones. Returns when they are in effect.

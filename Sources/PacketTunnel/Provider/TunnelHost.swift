@@ -27,11 +27,17 @@ public struct TunnelStartRequest: Codable, Hashable, Sendable {
     public var leakPolicy: LeakPolicy
     /// The profile whose secrets the provider may read; `nil` if it needs none.
     public var profileID: String?
+    /// The app's options for this start (``ProviderContext/startOptions``), without secrets; `nil` if there are none.
+    public var options: [String: JSONValue]?
 
     /// A request.
-    public init(configuration: [UInt8], leakPolicy: LeakPolicy = .routeBased, profileID: String? = nil) {
+    public init(
+        configuration: [UInt8], leakPolicy: LeakPolicy = .routeBased, profileID: String? = nil,
+        options: [String: JSONValue]? = nil
+    ) {
         self.configuration = configuration
         self.leakPolicy = leakPolicy
         self.profileID = profileID
+        self.options = options
     }
 }

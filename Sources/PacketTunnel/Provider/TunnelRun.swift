@@ -36,6 +36,8 @@ final class TunnelRun<Provider: PacketTunnelProvider>: Sendable {
     let number: TunnelLifecycle.Run
     /// The profile whose secrets the provider may read; `nil` if it needs none.
     let profileID: String?
+    /// The app's options for this start; `nil` if there are none.
+    let options: [String: JSONValue]?
     let configuration: @Sendable () throws(TunnelError) -> Provider.Configuration
     let flow = PacketFlow()
     let started = OneShot<TunnelError?>()
@@ -45,12 +47,13 @@ final class TunnelRun<Provider: PacketTunnelProvider>: Sendable {
     private static var eventCapacity: Int { 64 }
 
     init(
-        number: TunnelLifecycle.Run, profileID: String?, runner: TunnelRunner<Provider>,
+        number: TunnelLifecycle.Run, profileID: String?, options: [String: JSONValue]?, runner: TunnelRunner<Provider>,
         configuration: @escaping @Sendable () throws(TunnelError) -> Provider.Configuration
     ) {
         state = Mutex(State(runner: runner))
         self.number = number
         self.profileID = profileID
+        self.options = options
         self.configuration = configuration
     }
 

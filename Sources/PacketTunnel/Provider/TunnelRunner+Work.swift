@@ -37,7 +37,8 @@ extension TunnelRunner {
             run.state.withLock { state in if state.runner != nil { state.provider = provider } }
             let context = ProviderContext(
                 packetFlow: run.flow, logger: logger, clock: clock, path: state.withLock { $0.path },
-                leakPolicy: policy, socketMark: platform.socketMark, host: RunContext(run: run, secrets: secrets))
+                leakPolicy: policy, socketMark: platform.socketMark, startOptions: run.options,
+                host: RunContext(run: run, secrets: secrets))
             do throws(TunnelError) {
                 try await provider.start(configuration, context: context)
             } catch {

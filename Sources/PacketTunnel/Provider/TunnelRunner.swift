@@ -92,7 +92,7 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
 
     /// Begins a start for another process, with the configuration as JSON, which the run decodes.
     private func begin(_ request: TunnelStartRequest) -> Run {
-        begin(request.leakPolicy, profileID: request.profileID) { () throws(TunnelError) in
+        begin(request.leakPolicy, profileID: request.profileID, options: request.options) { () throws(TunnelError) in
             do {
                 return try JSONDecoder().decode(Provider.Configuration.self, from: Data(request.configuration))
             } catch let error as TunnelError {
@@ -114,12 +114,13 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
     }
 
     private func begin(
-        _ leakPolicy: LeakPolicy, profileID: String?,
+        _ leakPolicy: LeakPolicy, profileID: String?, options: [String: JSONValue]? = nil,
         configuration: @escaping @Sendable () throws(TunnelError) -> Provider.Configuration
     ) -> Run {
         let run = state.withLock { state in
             let run = Run(
-                number: state.lifecycle.makeRun(), profileID: profileID, runner: self, configuration: configuration)
+                number: state.lifecycle.makeRun(), profileID: profileID, options: options, runner: self,
+                configuration: configuration)
             state.runs[run.number] = run
             return run
         }

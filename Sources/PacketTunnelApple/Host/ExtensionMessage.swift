@@ -21,7 +21,8 @@ enum ExtensionMessage {
         /// Return the status, with the error.
         case status
         /// Start again from ``TunnelStatus/blocked``. The system does not notice this start.
-        case restart
+        /// - Parameter options: The app's options for this start. An extension of an earlier version ignores them.
+        case restart(options: [String: JSONValue]?)
     }
 
     /// The extension's reply.
@@ -48,7 +49,7 @@ enum ExtensionMessage {
         switch request {
         case .message(let bytes): frame(.message, bytes)
         case .status: frame(.status)
-        case .restart: frame(.restart)
+        case .restart(let options): frame(.restart, options.map(json) ?? [])
         }
     }
 
@@ -76,7 +77,7 @@ enum ExtensionMessage {
         return switch kind {
         case .message: .message(Array(payload))
         case .status: .status
-        case .restart: .restart
+        case .restart: .restart(options: try? decode(payload) as [String: JSONValue])
         default: nil
         }
     }

@@ -39,7 +39,8 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
     public let runner: TunnelRunner<Provider>
     // The system's documentation states: "Instances of this class are thread safe". The provider owns the bridge.
     private weak let provider: NEPacketTunnelProvider?
-    private let options: NetworkExtensionOptions
+    /// The options of the provider.
+    public let options: NetworkExtensionOptions
     private let startSecrets: StartSecrets
     private let paths: PathWatcher?
     private let state = Mutex(State())
@@ -94,7 +95,8 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
         let completion = OnceCompletion(completionHandler)
         let start: NetworkExtensionStart
         do throws(TunnelError) {
-            start = try NetworkExtensionStart(options, provider?.protocolConfiguration, self.options.profiles)
+            start = try NetworkExtensionStart(
+                options, provider?.protocolConfiguration, self.options.profiles, adopt: self.options.adoptConfiguration)
         } catch {
             self.options.logger.error("\(error)")
             return completion.call(error.nsError)
@@ -226,8 +228,8 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
             case .message(let bytes):
                 return ExtensionMessage.encode(.answer(try await runner.sendMessage(bytes)))
             case .status: break
-            case .restart:
-                if let error = await (try restart())() { throw error }
+            case .restart(let options):
+                if let error = await (try restart(options))() { throw error }
             }
             return ExtensionMessage.encode(.status(runner.status))
         } catch {
@@ -237,11 +239,13 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
 
     /// Restarts the system's session for a tunnel that failed and is blocked.
     /// - Throws: `.notRunning` if the system has ended the tunnel.
-    private func restart() throws(TunnelError) -> @Sendable () async -> TunnelError? {
+    private func restart(_ options: [String: JSONValue]?) throws(TunnelError) -> @Sendable () async -> TunnelError? {
         let begun = state.withLock { state -> (@Sendable () async -> TunnelError?)? in
             guard let session = state.session else { return nil }
             guard session.isBegun else { return { Self.alreadyRunning } }
-            return runner.beginStart(session.request)
+            var request = session.request
+            request.options = options
+            return runner.beginStart(request)
         }
         guard let begun else {
             throw TunnelError(.notRunning, "the system has ended the tunnel, or never started it", fix: "start it")

@@ -40,6 +40,10 @@ public struct NetworkExtensionOptions: Sendable {
     /// The store of profiles that start without the app, on demand; `nil` if the provider's configuration contains the
     /// profiles.
     public var profiles: (any ReferencedProfiles)?
+    /// Reads a configuration that has no profile of this package yet, for a start on demand after the app was updated and
+    /// before it runs. Give app and extension the same function. `nil` refuses such a start. A secret that
+    /// the provider keeps during such a start is lost.
+    public var adoptConfiguration: NetworkExtensionManagerOptions.Adopt?
     /// Whether the provider is notified of the system's network changes.
     public var watchesPath = true
 

@@ -34,7 +34,8 @@ struct NetworkExtensionStart {
 
     /// - Throws: `.configurationInvalid`, or the errors of `profiles`.
     init(
-        _ options: [String: NSObject]?, _ configuration: NEVPNProtocol?, _ profiles: (any ReferencedProfiles)?
+        _ options: [String: NSObject]?, _ configuration: NEVPNProtocol?, _ profiles: (any ReferencedProfiles)?,
+        adopt: NetworkExtensionManagerOptions.Adopt? = nil
     ) throws(TunnelError) {
         if let json = options?[Self.requestKey] as? NSData {
             request = try Self.decode(TunnelStartRequest.self, from: Data(referencing: json), "the start options")
@@ -46,12 +47,34 @@ struct NetworkExtensionStart {
             }
             return
         }
-        let profile = try Self.profile(configuration, profiles)
+        let profile: TunnelProfile
+        if let adopt, let configuration, Self.hasNoProfile(configuration) {
+            (profile, secrets) = try Self.profile(adopt, ExistingConfiguration(configuration))
+        } else {
+            profile = try Self.profile(configuration, profiles)
+        }
         guard profile.isEnabled else {
             throw TunnelError(.profileDisabled, "the profile '\(profile.name)' is disabled", fix: "enable it")
         }
         request = TunnelStartRequest(
             configuration: try profile.configuration.text(), leakPolicy: profile.leakPolicy, profileID: profile.id)
+    }
+
+    /// Whether another library saved the configuration.
+    private static func hasNoProfile(_ configuration: NEVPNProtocol) -> Bool {
+        let values = (configuration as? NETunnelProviderProtocol)?.providerConfiguration ?? [:]
+        return values[idKey] == nil && values[profileKey] == nil
+    }
+
+    private static func profile(
+        _ adopt: NetworkExtensionManagerOptions.Adopt, _ existing: ExistingConfiguration
+    ) throws(TunnelError) -> (TunnelProfile, [String: SecretBytes]) {
+        guard case .adopt(let profile, let secrets) = try existing.decision(adopt) else {
+            throw TunnelError(
+                .configurationInvalid, "a former version of the app saved the system's configuration",
+                fix: "open the app once")
+        }
+        return (profile, secrets)
     }
 
     private static func profile(

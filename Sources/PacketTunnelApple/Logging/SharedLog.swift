@@ -76,6 +76,15 @@ public struct SharedLog: Sendable {
     }
 }
 
+extension NetworkExtensionManagerOptions {
+    /// Makes the manager write to this log. On a simulator its tunnels write to it too and answer requests for its lines, as
+    /// they do in an extension.
+    public mutating func keep(_ log: SharedLog, level: Logger.Level = .info) {
+        self.log = log.file
+        logger = log.logger("tunnel.manager", origin: .app, level: level)
+    }
+}
+
 extension NetworkExtensionOptions {
     /// Makes the host and the provider write to this log, and lets the app request its lines from the tunnel.
     public mutating func keep(_ log: SharedLog, level: Logger.Level = .info) {

@@ -129,7 +129,7 @@ final class NetworkExtensionChannel: Tunnel {
         // A save would create the configuration again after a removal that failed only in part.
         guard configuration.isSaved else { throw TunnelError.noProfile(profileID) }
         switch status.status {
-        case .blocked: return try await restart(attempt)
+        case .blocked: return try await restart(attempt, request.options)
         case .connecting, .connected, .reasserting: throw Self.alreadyRunning
         case .disconnecting:
             for await update in record.updates.follow() where update.status != .disconnecting { break }
@@ -228,10 +228,10 @@ final class NetworkExtensionChannel: Tunnel {
     }
 
     /// Restarts a tunnel that the extension blocks and that the system regards as up.
-    private func restart(_ attempt: StartAttempt) async throws(TunnelError) {
+    private func restart(_ attempt: StartAttempt, _ options: [String: JSONValue]?) async throws(TunnelError) {
         guard attempt.launch({}) else { throw StartAttempt.stopped }
         let reply = try ExtensionMessage.reply(
-            try await configuration.send(ExtensionMessage.encode(.restart)))
+            try await configuration.send(ExtensionMessage.encode(.restart(options: options))))
         await follower.refresh()
         if case .failure(let error) = reply { throw error }
         try attempt.check()

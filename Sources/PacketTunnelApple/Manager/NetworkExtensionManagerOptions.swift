@@ -2,7 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 public import Logging
-import PacketTunnel
+public import PacketTunnel
 
 /// The options for storing and starting profiles through the system.
 public struct NetworkExtensionManagerOptions: Sendable {
@@ -20,6 +20,15 @@ public struct NetworkExtensionManagerOptions: Sendable {
     public var accessGroup: String?
     /// The place of the profile's own data.
     public var placement = Placement.keychain
+    /// Reads a configuration that the app saved with another library or before it used this package, and returns the profile
+    /// and secrets that replace it.
+    public typealias Adopt = @Sendable (ExistingConfiguration) throws -> ConfigurationAdoption
+    /// Reads the app's configurations that have no profile of this package; `nil` leaves them alone. A load of the profiles
+    /// calls it for each of them, until it was adopted or removed. An error leaves the configuration unchanged, and
+    /// ``TunnelManager/load()`` returns it.
+    public var adoptConfiguration: Adopt?
+    /// The bundle identifiers that the app's extension had before, whose configurations are adopted too.
+    public var formerProviderBundleIdentifiers: Set<String> = []
     /// Whether each start passes the app's secrets to the extension, in memory. A tunnel that starts without the app,
     /// on demand, then has none of them. These secrets take precedence over those in the extension's own store. So a
     /// provider finds a secret that it has saved in its own store only at a start without the app, unless both use the
@@ -39,6 +48,9 @@ public struct NetworkExtensionManagerOptions: Sendable {
 
     /// Logs the manager's operations and their results. A ``SharedLog`` can make this logger.
     public var logger = Logger(label: "tunnel.manager") { _ in SwiftLogNoOpLogHandler() }
+    /// The file that ``logger`` writes to. On a simulator the tunnels run in this process, and answer requests for the lines
+    /// of this file (`LogRequest`, `LogSubscription`). ``keep(_:level:)`` sets both.
+    public var log: RingLogFile?
 
     /// Options for an extension in this app.
     public init(providerBundleIdentifier: String, accessGroup: String? = nil) {

@@ -8,12 +8,14 @@ import Synchronization
 /// A store of profiles as VPN configurations of the system, one for each profile, with the channels to their tunnels.
 ///
 /// The system stores the name, extension, on-demand rules and leak switches. The profile itself is a keychain item to
-/// which the configuration refers. The store does not touch configurations of other apps, or those that it did not
-/// create.
+/// which the configuration refers. The store does not touch configurations of other apps. It converts or removes those that it
+/// did not create only as ``NetworkExtensionManagerOptions/adoptConfiguration`` specifies.
 public final class NetworkExtensionProfileStore: ProfileStore {
-    private let options: NetworkExtensionManagerOptions
+    let options: NetworkExtensionManagerOptions
     private let keychain: KeychainProfiles
-    private let secrets: (any SecretStore)?
+    let secrets: (any SecretStore)?
+    /// The turns of loads that convert configurations.
+    let adoptions = Turns()
     private let state = Mutex(State())
 
     private struct State {
@@ -39,7 +41,7 @@ public final class NetworkExtensionProfileStore: ProfileStore {
     /// Returns the channel to a profile's tunnel, even if the profile is not saved yet.
     public func channel(for profile: TunnelProfile) -> any Tunnel { channel(profile.id) }
 
-    private func channel(_ id: String, _ configuration: SystemConfiguration? = nil) -> NetworkExtensionChannel {
+    func channel(_ id: String, _ configuration: SystemConfiguration? = nil) -> NetworkExtensionChannel {
         state.withLock { state in
             if let channel = state.channels[id] { return channel }
             let channel = NetworkExtensionChannel(
@@ -49,17 +51,20 @@ public final class NetworkExtensionProfileStore: ProfileStore {
         }
     }
 
+    /// Drops the channel of a profile that could not be saved.
+    func drop(_ id: String) { state.withLock { $0.channels[id] = nil } }
+
     private func isSaving(_ id: String) -> Bool { state.withLock { $0.saves[id] != nil } }
 
     // MARK: - Loading
 
-    /// Returns all profiles of the extension, and the problems: profiles that cannot be read, further configurations of
+    /// Adopts the app's former configurations. Then returns all profiles of the extension, and the problems: profiles that cannot be read, further configurations of
     /// the same profile, and keychain items of profiles that were removed in the system's settings.
     ///
     /// The system's list may be empty although no configuration was removed. So a known profile that is missing from
     /// the list is loaded separately, and treated as removed only if that fails.
     public func loadAll() async throws(TunnelError) -> LoadedProfiles {
-        var loaded = LoadedProfiles(profiles: [])
+        var loaded = LoadedProfiles(profiles: [], errors: try await adoptExisting())
         let (listed, isEmpty) = try await configurations()
         for (id, configurations) in listed {
             let channel = channel(id, configurations[0])
@@ -198,7 +203,11 @@ public final class NetworkExtensionProfileStore: ProfileStore {
     /// `isOnDemandEnabled`.
     /// - Throws: `.permissionDenied` if the user refuses; `.storage`. After an error nothing has changed.
     public func save(_ profile: TunnelProfile, replacing before: TunnelProfile?) async throws(TunnelError) {
-        let id = profile.id
+        try await saving(profile.id) { () throws(TunnelError) in try await replace(before, with: profile) }
+    }
+
+    /// Runs a save of a profile. A concurrent load must not treat the profile as removed.
+    func saving(_ id: String, _ body: () async throws(TunnelError) -> Void) async throws(TunnelError) {
         state.withLock { state in
             state.saves[id, default: 0] += 1
             state.removed.remove(id)
@@ -209,7 +218,11 @@ public final class NetworkExtensionProfileStore: ProfileStore {
                 state.saves[id] = count > 1 ? count - 1 : nil
             }
         }
-        let channel = channel(id)
+        try await body()
+    }
+
+    private func replace(_ before: TunnelProfile?, with profile: TunnelProfile) async throws(TunnelError) {
+        let channel = channel(profile.id)
         let configuration = channel.configuration
         if configuration.isSaved { try await configuration.load() }
         let isOn = profile.isEnabled && profile.isOnDemandEnabled
@@ -222,12 +235,14 @@ public final class NetworkExtensionProfileStore: ProfileStore {
         await channel.refresh()
     }
 
-    private func write(
-        _ profile: TunnelProfile, to configuration: SystemConfiguration, setsOnDemand: Bool
+    /// - Parameter isConverted: Whether another library saved the configuration. Then its values are removed.
+    func write(
+        _ profile: TunnelProfile, to configuration: SystemConfiguration, setsOnDemand: Bool, isConverted: Bool = false
     ) async throws(TunnelError) {
         let json = try JSONValue(encoding: profile).text()
         func save(_ json: [UInt8]?, _ reference: [UInt8]?) async throws(TunnelError) {
             try await configuration.save { manager in
+                if isConverted { manager.protocolConfiguration = nil }
                 self.fill(manager, from: profile, json: json, reference: reference)
                 if setsOnDemand || !profile.isEnabled {
                     manager.isOnDemandEnabled = profile.isEnabled && profile.isOnDemandEnabled

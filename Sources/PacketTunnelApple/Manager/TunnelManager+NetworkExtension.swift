@@ -26,7 +26,7 @@ extension TunnelManager {
         guard isSimulator else { return networkExtension(options) }
         let secrets = MemorySecretStore()
         return TunnelManager(store: MemoryProfileStore(), secrets: secrets, logger: options.logger) { _ in
-            MemoryHost(secrets: secrets, logger: options.logger, makeProvider: makeProvider)
+            MemoryHost(secrets: secrets, logger: options.logger, log: options.log, makeProvider: makeProvider)
         }
     }
 }

@@ -2,21 +2,25 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if canImport(Security)
-    import Foundation
+    package import Foundation
     import NetworkAddresses
-    import Provisioning
-    import TrustPinning
+    package import Provisioning
+    package import TrustPinning
     import TrustPinningFoundation
 
     #if canImport(FoundationNetworking)
-        import FoundationNetworking
+        package import FoundationNetworking
     #endif
 
     extension ProvisioningRequest {
         /// Sends the request in a new session. The sockets have no mark, because the system does not route an
         /// extension's sockets into the tunnel of the extension.
-        func reply(
-            trust: TrustEvaluator, now: @escaping @Sendable () -> Date
+        /// - Parameters:
+        ///   - trust: Verifies the server.
+        ///   - now: The time at which certificates must be valid.
+        ///   - base: Further settings of the session.
+        package func reply(
+            trust: TrustEvaluator, now: @escaping @Sendable () -> Date, base: URLSessionConfiguration = .ephemeral
         ) async throws(PinnedSessionError) -> ProvisioningReply {
             var configuration = PinnedSession.Configuration()
             configuration.idleTimeout = timeout
@@ -25,7 +29,7 @@
             configuration.redirects = .answer
             if let place = server.place { try configuration.setDetour(from: server.authority, to: place) }
             let session = PinnedSession(
-                trust: trust, identities: nil, configuration: configuration, base: .ephemeral, now: now)
+                trust: trust, identities: nil, configuration: configuration, base: base, now: now)
             defer { session.finish() }
             guard let url = URL(string: "https://\(server.authority)\(target)") else {
                 throw .invalidRequest("\(self) is not a URL")

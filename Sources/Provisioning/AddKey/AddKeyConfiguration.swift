@@ -125,6 +125,29 @@ public struct AddKeyConfiguration: Codable, Hashable, Sendable {
         return (configuration, SecretBytes(Array(token.utf8)))
     }
 
+    /// Reads a provider configuration as Apple's platforms return it (`NETunnelProviderProtocol.providerConfiguration`).
+    /// Values that JSON does not have, such as dates, are not valid for any key.
+    ///
+    /// The other parameters, the result and the errors are those of the method with JSON values.
+    public static func fromProviderConfiguration(
+        _ values: [String: Any], serverAddress: String, trust: ServerTrust = .system
+    ) throws(TunnelError) -> (configuration: AddKeyConfiguration, token: SecretBytes) {
+        try fromProviderConfiguration(
+            values.mapValues(Self.jsonValue), serverAddress: serverAddress, trust: trust)
+    }
+
+    private static func jsonValue(_ value: Any) -> JSONValue {
+        switch value {
+        // Apple's platforms return numbers and flags as one class. Of these, only 0 and 1 convert to a flag.
+        case let flag as Bool: .bool(flag)
+        case let number as Int: .integer(Int64(number))
+        case let text as String: .string(text)
+        case let items as [Any]: .array(items.map(jsonValue))
+        // No key has a value of this kind.
+        default: .object([:])
+        }
+    }
+
     /// Returns the tunnel of a server's reply.
     func tunnel(_ reply: AddKeyReply) -> WireGuardTunnelConfiguration {
         let servers = customDNSServers.isEmpty ? reply.nameServers : customDNSServers

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-package import NetworkAddresses
+public import NetworkAddresses
 import TunnelSystem
-package import WireGuardCore
+public import WireGuardCore
 
 #if canImport(FoundationEssentials)
     import FoundationEssentials
@@ -12,17 +12,18 @@ package import WireGuardCore
 #endif
 
 /// A server's reply to `addKey`, with every field checked.
-package struct AddKeyReply: Hashable, Sendable {
-    /// The server's key.
-    package var serverKey: PublicKey
-    /// The server's WireGuard endpoint.
-    package var endpoint: EndpointAddress
-    /// The client's address in the tunnel.
-    package var address: InterfaceAddress
-    /// Name servers inside the tunnel.
-    package var nameServers: [IPAddress]
-    /// The server's address inside the tunnel, if the reply contains it.
-    package var innerAddress: IPAddress?
+public struct AddKeyReply: Hashable, Sendable {
+    /// The server's key (`server_key`).
+    public let serverKey: PublicKey
+    /// The server's WireGuard endpoint (`server_ip`, `server_port`).
+    public let endpoint: EndpointAddress
+    /// The client's address in the tunnel (`peer_ip`).
+    public let address: InterfaceAddress
+    /// Name servers inside the tunnel (`dns_servers`).
+    public let nameServers: [IPAddress]
+    /// The server's address inside the tunnel (`server_vip`), or `nil` if the reply does not contain it. PIA's servers
+    /// forward ports at this address.
+    public let innerAddress: IPAddress?
 
     private struct Fields: Decodable {
         var status: String
@@ -49,9 +50,11 @@ package struct AddKeyReply: Hashable, Sendable {
 
     /// Decodes a reply.
     /// - Parameters:
+    ///   - reply: The server's reply.
     ///   - publicKey: The registered key, which the server must repeat.
     ///   - allowsLoopback: Whether the server may have a loopback address, because it runs on this machine.
-    package init(
+    /// - Throws: `.refused` or `.busy` with the server's reason; `.reply` with the field that is not valid.
+    public init(
         _ reply: ProvisioningReply, for publicKey: PublicKey, allowsLoopback: Bool = false
     ) throws(ProvisioningError) {
         let fields = try? JSONDecoder().decode(Fields.self, from: Data(reply.body))
@@ -84,16 +87,19 @@ package struct AddKeyReply: Hashable, Sendable {
             try InterfaceAddress(text)
         }
         try Self.check(address.address, "peer_ip")
-        nameServers = []
+        var nameServers: [IPAddress] = []
         for text in fields.dnsServers ?? [] {
             let server = try Self.parse(text, "dns_servers") { (text) throws(AddressTextError) in try IPAddress(text) }
             try Self.check(server, "dns_servers")
             nameServers.append(server)
         }
+        self.nameServers = nameServers
         if let text = fields.serverVIP, !text.isEmpty {
             let inner = try Self.parse(text, "server_vip") { (text) throws(AddressTextError) in try IPAddress(text) }
             try Self.check(inner, "server_vip")
             innerAddress = inner
+        } else {
+            innerAddress = nil
         }
     }
 

@@ -30,6 +30,8 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
         let context: ProviderContext
         let token: SecretBytes
         var server: Int
+        /// The registration that the tunnel uses, or `nil` before the tunnel is up.
+        var registration: (reply: AddKeyReply, server: Int)?
         var path: NetworkPath
         /// Whether the start has succeeded.
         var isUp = false
@@ -55,6 +57,10 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
         self.transport = transport
         self.environment = environment
         self.inner = inner
+        router.on(AddKeyStatusRequest.self) { [weak self] _ in
+            guard let status = await self?.status else { throw TunnelError(.notRunning, "the tunnel has ended") }
+            return status
+        }
     }
 
     /// Registers a key and starts the assigned tunnel.
@@ -85,22 +91,23 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
         var next = 0
         var failure: TunnelError?
         while true {
-            let (tunnel, server): (WireGuardTunnelConfiguration, Int)
+            let (reply, server): (AddKeyReply, Int)
             do throws(TunnelError) {
-                (tunnel, server) = try await enrol(from: next, except: tried)
+                (reply, server) = try await enrol(from: next, except: tried)
             } catch {
                 // The remaining servers assign no tunnel: report the last error of the tunnels that were tried.
                 throw error.code == .serverUnreachable ? failure ?? error : error
             }
             tried.insert(server)
             run?.server = server
+            guard let configuration = run?.configuration else { throw TunnelError(.stopped, "the tunnel has ended") }
             do throws(TunnelError) {
-                try await inner.start(tunnel, context: context.passing(through: host))
+                try await inner.start(configuration.tunnel(reply), context: context.passing(through: host))
                 run?.isUp = true
+                run?.registration = (reply, server)
                 return
             } catch {
-                let count = run?.configuration.servers.count ?? 0
-                guard error.code == .serverUnreachable, tried.count < count else { throw error }
+                guard error.code == .serverUnreachable, tried.count < configuration.servers.count else { throw error }
                 context.logger.warning("\(error.message): asking the next server")
                 failure = error
                 next = server + 1
@@ -131,6 +138,15 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
     /// The message router of the inner `WireGuardTunnelProvider`.
     public nonisolated var router: MessageRouter { inner.router }
 
+    /// The registration that the tunnel uses, or `nil` before the tunnel is up and after it has ended.
+    public var status: AddKeyStatusRequest.Reply? {
+        guard let run, let (reply, server) = run.registration else { return nil }
+        return AddKeyStatusRequest.Reply(
+            server: run.configuration.servers[server].name, serverKey: reply.serverKey.base64,
+            endpoint: reply.endpoint.description, address: reply.address, nameServers: reply.nameServers,
+            innerAddress: reply.innerAddress)
+    }
+
     // MARK: - Enrolment
 
     /// Registers a new key, which is the key of the tunnel from then on.
@@ -139,7 +155,7 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
     ///   - excluded: The indices of the servers that are not asked. At least one server must remain.
     private func enrol(
         from first: Int, except excluded: Set<Int>
-    ) async throws(TunnelError) -> (WireGuardTunnelConfiguration, Int) {
+    ) async throws(TunnelError) -> (AddKeyReply, Int) {
         guard let transport else {
             throw TunnelError(
                 .configurationInvalid, "the provider has no transport",
@@ -167,7 +183,11 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
             // memory.
             guard self.run != nil else { throw ProvisioningError.cancelled }
             keys.hold(fresh)
-            return (configuration.tunnel(registration.reply), places[registration.server])
+            let (reply, place) = (registration.reply, places[registration.server])
+            context.logger.notice(
+                "registered a new key at \(configuration.servers[place].name): \(reply.address), server \(reply.endpoint)"
+            )
+            return (reply, place)
         } catch {
             throw error.tunnelError
         }
@@ -193,12 +213,13 @@ public actor AddKeyTunnelProvider: PacketTunnelProvider {
         run.context.logger.warning("\(lost.message): asking the next server")
         run.context.setReasserting(true)
         do throws(TunnelError) {
-            let (tunnel, server) = try await enrol(from: run.server + 1, except: run.lost)
+            let (reply, server) = try await enrol(from: run.server + 1, except: run.lost)
             guard self.run != nil else { return }
             // Set the server before the tunnel moves, because the tunnel may lose this server before this task
             // continues.
             self.run?.server = server
-            try await inner.reconfigure(tunnel)
+            try await inner.reconfigure(run.configuration.tunnel(reply))
+            if self.run?.server == server { self.run?.registration = (reply, server) }
             run.context.logger.notice("moved to \(run.configuration.servers[server].name)")
         } catch {
             guard self.run != nil, error.code != .stopped else { return }

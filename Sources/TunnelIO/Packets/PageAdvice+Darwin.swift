@@ -5,7 +5,7 @@
     import Darwin
 
     /// Advice to the system about pages that are not needed now.
-    enum PageAdvice {
+    package enum PageAdvice {
         /// Removes the pages from the process's footprint immediately; the system may free them at any time.
         static func release(_ base: UnsafeMutableRawPointer, _ byteCount: Int) {
             _ = unsafe madvise(base, byteCount, MADV_FREE_REUSABLE)
@@ -17,7 +17,7 @@
         }
 
         /// Gives the allocator's free pages back to the system.
-        static func trimHeap() {
+        package static func trimHeap() {
             _ = malloc_zone_pressure_relief(nil, 0)
         }
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if os(Linux) || os(Android)
+#if os(Linux)
     import CTunnelSystem
 
     /// Advice to the system about pages that are not needed now.
-    enum PageAdvice {
+    package enum PageAdvice {
         /// Returns the pages to the system. They cost no memory until they are touched again, and are then zero.
         static func release(_ base: UnsafeMutableRawPointer, _ byteCount: Int) {
             _ = unsafe madvise(base, byteCount, Int32(MADV_DONTNEED))
@@ -15,7 +15,7 @@
         static func reclaim(_ base: UnsafeMutableRawPointer, _ byteCount: Int) {}
 
         /// Returns the allocator's free pages to the system, if the allocator otherwise keeps them.
-        static func trimHeap() {
+        package static func trimHeap() {
             ctunnel_trim_heap()
         }
     }

@@ -13,4 +13,12 @@ enum DescriptorCopy {
             fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
         }
     }
+
+    /// A duplicate of a descriptor that other threads may close during the call.
+    /// - Throws: `.closed`; `.invalidDescriptor` with `errno` `EMFILE` when there are no more numbers.
+    static func make(of descriptor: SharedDescriptor) throws(TunnelIOError) -> Int32 {
+        guard descriptor.acquire() else { throw TunnelIOError(.closed) }
+        defer { descriptor.release() }
+        return try make(of: descriptor.number)
+    }
 }

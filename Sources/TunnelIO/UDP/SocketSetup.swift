@@ -37,6 +37,24 @@ enum SocketSetup {
         return UInt16(bigEndian: name.sin6_port)
     }
 
+    /// Connects a socket to `endpoint`. The system then reports a refusal of its datagrams by the other host to it.
+    /// - Parameter write: lays an endpoint out as the system's socket address and returns its length.
+    /// - Returns: zero or an error number.
+    static func connectSocket(
+        _ descriptor: Int32, to endpoint: Endpoint, write: (Endpoint, UnsafeMutableRawPointer) -> Int
+    ) -> Int32 {
+        var name = sockaddr_in6()
+        let length = unsafe withUnsafeMutableBytes(of: &name) { bytes -> Int in
+            guard let base = bytes.baseAddress else { return 0 }
+            return unsafe write(endpoint, base)
+        }
+        return unsafe withUnsafePointer(to: &name) { pointer in
+            unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                unsafe connect(descriptor, address, socklen_t(length)) == 0 ? 0 : errno
+            }
+        }
+    }
+
     /// Sets an option that is a number.
     /// - Returns: zero or an error number.
     static func setOption(_ descriptor: Int32, _ level: Int32, _ option: Int32, _ value: Int32) -> Int32 {

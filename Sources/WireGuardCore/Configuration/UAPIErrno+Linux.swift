@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if os(Linux) || os(Android)
+#if os(Linux)
 
     extension UAPIErrno {
         /// The error's number in Linux's `errno.h`.

@@ -20,13 +20,15 @@ struct DemoCommand: ParsableCommand {
             handshake, pings, a bulk transfer each way in which every byte is compared, roaming, and a change of the \
             pre-shared key. With --tun (Linux, root) 'culvert up' runs a tunnel in each of two network namespaces, with \
             real interfaces. The system's own ping and, if they are installed, iperf3 and wg use them: 'wg set' moves the \
-            client to another port. Everything that is made is removed, after Ctrl-C too.
+            client to another port. Everything that is made is removed, after Ctrl-C too. With --login it shows a tunnel \
+            with user name and password instead: a login server in memory and its client, over UDP on 127.0.0.1.
 
             Examples:
               culvert demo
               culvert demo --seconds 10
               culvert demo --plain > demo.txt
               culvert demo --json | jq .transfer.upload.megabitsPerSecond
+              culvert demo --login
               sudo culvert demo --tun
 
             Exit status: 0, 1, 2, 130; see culvert(1).
@@ -37,7 +39,16 @@ struct DemoCommand: ParsableCommand {
     @Flag(help: "Print one JSON document with all figures, and nothing else.")
     var json = false
 
-    func run() throws { try finish(options.run(isJSON: json)) }
+    @Flag(help: "Show a tunnel with a login.")
+    var login = false
+
+    func validate() throws {
+        if login, options.tun { throw ValidationError("--login needs no interfaces: leave out --tun") }
+    }
+
+    func run() throws {
+        try finish(login ? options.run(LoginDemo.self, isJSON: json) : options.run(isJSON: json))
+    }
 }
 
 /// Two whole WireGuard devices in this process, over real UDP on the loopback interface.

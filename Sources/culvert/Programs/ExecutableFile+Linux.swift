@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-#if os(Linux) || os(Android)
+#if os(Linux)
     import TunnelSystem
 
     /// The file that this program was started from, without symbolic links.

@@ -7,6 +7,7 @@ import NetworkAddresses
 import NetworkExtension
 import Observation
 import PacketTunnelTesting
+import ProvisioningApple
 import Testing
 import WireGuardCore
 import WireGuardDevice
@@ -43,7 +44,7 @@ extension OneNetworkTests {
             "Its property lists are readable, and contain what the system needs to find the extension",
             arguments: [
                 "App/Info.plist", "App/AppleTunnel.entitlements", "Extension/Info.plist", "Extension/LoginInfo.plist",
-                "Extension/AppleTunnelExtension.entitlements",
+                "Extension/AddKeyInfo.plist", "Extension/AppleTunnelExtension.entitlements",
             ])
         func propertyLists(_ path: String) throws {
             let file = Samples.root.appendingPathComponent("Examples/AppleTunnel").appendingPathComponent(path)
@@ -62,10 +63,18 @@ extension OneNetworkTests {
             if path.hasPrefix("Extension"), path.hasSuffix("Info.plist") {
                 let entry = try #require(list["NSExtension"] as? [String: String])
                 #expect(entry["NSExtensionPointIdentifier"] == "com.apple.networkextension.packet-tunnel")
-                #expect(
-                    entry["NSExtensionPrincipalClass"]
-                        == "$(PRODUCT_MODULE_NAME).\(path.hasSuffix("LoginInfo.plist") ? "\(LoginTunnel.self)" : "\(Tunnel.self)")"
-                )
+                let name =
+                    switch path {
+                    case "Extension/LoginInfo.plist": "$(PRODUCT_MODULE_NAME).\(LoginTunnel.self)"
+                    // The library's class, with the name of its module.
+                    case "Extension/AddKeyInfo.plist": String(reflecting: AddKeyTunnelHost.self)
+                    default: "$(PRODUCT_MODULE_NAME).\(Tunnel.self)"
+                    }
+                #expect(entry["NSExtensionPrincipalClass"] == name)
+                // Connections to addresses are for the tunnel whose servers have addresses, and for no other.
+                let isByAddress =
+                    (list["NSAppTransportSecurity"] as? [String: Bool]) == ["NSAllowsLocalNetworking": true]
+                #expect(isByAddress == path.hasSuffix("AddKeyInfo.plist"))
             }
         }
 

@@ -202,7 +202,10 @@ struct ForwardingTests {
 
     @Test("Every request and reply comes out as it went in, and garbage as nothing")
     func envelope() throws {
-        let requests: [ExtensionMessage.Request] = [.message([]), .message([1, 2, 3]), .status, .restart]
+        let requests: [ExtensionMessage.Request] = [
+            .message([]), .message([1, 2, 3]), .status, .restart(options: nil),
+            .restart(options: ["reason": .string("retry")]),
+        ]
         for request in requests { #expect(ExtensionMessage.request(ExtensionMessage.encode(request)) == request) }
         let replies: [ExtensionMessage.Reply] = [
             .answer(nil), .answer([]), .answer([9]), .status(TunnelStatusUpdate(.blocked, error: BridgeTests.broken)),

@@ -277,6 +277,25 @@ struct ManagerTests {
         try await scene.manager.stop(profile.id)
     }
 
+    @Test("The options of a start reach the extension, even a blocked one, and a start on demand has none")
+    func startOptions() async throws {
+        let scene = ManagerScene()
+        var profile = scene.profile()
+        profile.leakPolicy = .enforcedRoutes
+        try await scene.manager.create(profile)
+        try await scene.manager.start(profile.id, options: ["activationAttemptId": .string("1")])
+        #expect(scene.script.context?.startOptions == ["activationAttemptId": .string("1")])
+        scene.script.context?.cancel(Self.broken)
+        _ = await scene.statuses(profile.id, until: .blocked)
+        try await scene.manager.start(profile.id, options: ["activationAttemptId": .string("2")])
+        #expect(scene.script.context?.startOptions == ["activationAttemptId": .string("2")])
+        try await scene.manager.stop(profile.id)
+        try scene.session(profile).startOnDemand()
+        await scene.script.noted("applied", count: 3)
+        #expect(try #require(scene.script.context).startOptions == nil)
+        try await scene.manager.stop(profile.id)
+    }
+
     @Test("Messages to a tunnel that is down, or that ends, are errors")
     func messages() async throws {
         let scene = ManagerScene()

@@ -43,9 +43,7 @@ private struct VersionRequest: TunnelMessage {
 
 private final class TalkingTunnel: NetworkExtensionHost<WireGuardTunnelProvider>, @unchecked Sendable {
     override func makeProvider() -> WireGuardTunnelProvider {
-        let provider = WireGuardTunnelProvider()
-        provider.router.on(VersionRequest.self) { _ in VersionRequest.Reply(version: "1.2") }
-        return provider
+        WireGuardTunnelProvider().answer(VersionRequest.self) { _ in VersionRequest.Reply(version: "1.2") }
     }
 }
 

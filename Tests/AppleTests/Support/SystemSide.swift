@@ -86,7 +86,7 @@ final class SystemSide<Provider: PacketTunnelProvider>: TunnelHost, @unchecked S
     /// Asks the host to start a blocked tunnel again, as the app's channel does.
     func restart() async throws(TunnelError) {
         let reply: OneShot<Data?> = call("handleAppMessage") { completion in
-            tunnel.handleAppMessage(ExtensionMessage.encode(.restart)) { completion($0) }
+            tunnel.handleAppMessage(ExtensionMessage.encode(.restart(options: nil))) { completion($0) }
         }
         if case .failure(let error) = try ExtensionMessage.reply(await reply.value) { throw error }
     }

@@ -4,6 +4,7 @@
 import Foundation
 import NetworkExtension
 import PacketTunnelTesting
+import Synchronization
 import Testing
 import WireGuardTunnel
 
@@ -89,19 +90,44 @@ struct WireGuardTests {
         await scene.system.stop(.userInitiated)
     }
 
-    @Test("A descriptor that cannot be proven to be this tunnel's ends the start")
+    @Test("A utun socket of another tunnel is not used, even if it is the only one: the start ends")
     func foreignDescriptor() async throws {
+        let sockets = UtunSockets(["utun3"])
         let scene = try await WireGuardScene { options in
             options.packetAccess = .descriptor
-            options.openDescriptor = { _ throws(TunnelIOError) in
-                throw TunnelIOError(.deviceNotFound(reason: "this process has several"))
-            }
+            options.openDescriptor = { name throws(TunnelIOError) in try sockets.open(name) }
         }
-        await #expect {
-            try await scene.start()
-        } throws: {
-            ($0 as? TunnelError)?.code == .hostFailed
-        }
+        let error = await #expect(throws: TunnelError.self) { try await scene.start() }
+        #expect(error?.code == .hostFailed)
+        #expect(error?.message.contains("'utun7'") == true)
         #expect(scene.flow.readCount == 0)
+        // If the process also has the tunnel's own socket, the same search finds it.
+        sockets.names.withLock { $0 = ["utun3", "utun7", "utun9"] }
+        try await scene.start()
+        #expect(sockets.opened.withLock { $0 } == ["utun7"])
+        await scene.system.stop(.userInitiated)
     }
+}
+
+/// The utun sockets of a process, as ``UtunSearch`` sees them: the number of each is its index.
+private final class UtunSockets: UtunSearchSystem {
+    let names: Mutex<[String]>
+    let opened = Mutex<[String]>([])
+
+    init(_ names: [String]) { self.names = Mutex(names) }
+
+    /// Opens the socket that the search of the system's interface finds.
+    func open(_ name: String?) throws(TunnelIOError) -> any TunDevice {
+        let descriptor = try UtunSearch.find(ofTunnel: name, system: self)
+        if let name = interfaceName(of: descriptor) { opened.withLock { $0.append(name) } }
+        return try MemoryTun()
+    }
+
+    func controlID(of descriptor: Int32) -> UInt32? { interfaceName(of: descriptor) == nil ? nil : 1 }
+    func utunControlID(through descriptor: Int32) -> UInt32? { 1 }
+    func interfaceName(of descriptor: Int32) -> String? {
+        names.withLock { $0.indices.contains(Int(descriptor)) ? $0[Int(descriptor)] : nil }
+    }
+    func interfaceIndex(of name: String) -> UInt32 { 0 }
+    func descriptorLimit() -> Int32 { 16 }
 }

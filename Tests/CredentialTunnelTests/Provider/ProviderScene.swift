@@ -29,10 +29,11 @@ final class ProviderScene: Sendable {
     /// delivers.
     let changes: Changes
 
+    /// - Parameter other: The network of the tunnel, instead of the one with the server.
     init(
         clock: any Clock<Duration> = ContinuousClock(), path: NetworkPath = ProviderScene.wifi,
         serverKey: [UInt8] = FixedKeys.server, loginDeadline: Duration = .seconds(10), rekeyAfter: Duration? = nil,
-        doubtAfter: Duration? = nil,
+        doubtAfter: Duration? = nil, network other: (any DatagramNetwork)? = nil,
         _ adjust: (inout CredentialTunnelConfiguration) -> Void = { _ in }
     ) throws {
         let changes = Changes()
@@ -44,7 +45,7 @@ final class ProviderScene: Sendable {
         network = internet.attach([.v4(0xc000_020a)])
         resolver = ScriptedResolver(["vpn.example": [LoginServer.address]], changes: changes)
         var environment = CredentialEnvironment()
-        environment.network = network
+        environment.network = other ?? network
         environment.resolver = resolver
         environment.timing.loginDeadline = loginDeadline
         if let rekeyAfter { environment.timing.rekeyAfter = rekeyAfter }

@@ -6,6 +6,7 @@ import NetworkAddresses
 import PacketTunnel
 import PinnedProvisioning
 import Provisioning
+import WireGuardCore
 
 /// The app's use of an invitation, once.
 private func addProfile(
@@ -32,6 +33,15 @@ private func devices(
 ) async throws -> [DeviceListEntry] {
     let client = EnrolmentClient(servers: configuration.gateways, transport: PinnedProvisioningTransport())
     return try await client.trusting(enrolment.grant).devices(credential: enrolment.credential)
+}
+
+/// A key for a tunnel of another kind.
+private func register(
+    _ key: PrivateKey, token: SecretBytes, at servers: [ProvisioningServer]
+) async throws -> AddKeyReply {
+    let client = AddKeyClient(transport: PinnedProvisioningTransport())
+    let registration = try await client.register(key.publicKey, token: token, at: servers)
+    return registration.reply
 }
 
 /// A server of PIA's kind, by its address, with its authority's certificate.

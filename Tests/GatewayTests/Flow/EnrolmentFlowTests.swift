@@ -17,22 +17,6 @@ import WireGuardTunnel
 
 @Suite("A device at a gateway, from the invitation to its end", .timeLimit(.minutes(2)))
 struct EnrolmentFlowTests {
-    /// Whether a ping through the tunnel is answered.
-    private func passes(_ host: MemoryHost<EnrolledTunnelProvider>, _ changes: Changes) async -> Bool {
-        guard let inner = host.platform.settings?.addresses.first?.address else { return false }
-        let request = PacketBuilder.icmpEcho(
-            from: inner, to: .v4(203, 0, 113, 7), identifier: 99, sequence: 1, payload: [1, 2, 3])
-        let reply = VirtualNetwork().receive(request)
-        for _ in 0..<600 {
-            host.platform.inject(request)
-            let isThere = await changes.wait(within: .milliseconds(100)) {
-                host.platform.takeDelivered().contains { $0 == reply }
-            }
-            if isThere { return true }
-        }
-        return false
-    }
-
     @Test(
         "A device enrols over pinned TLS, its tunnel carries packets, its key is rotated, and a revocation cuts it off"
     )
@@ -46,7 +30,7 @@ struct EnrolmentFlowTests {
             changes.follow(host.statusUpdates())
 
             try await host.runner.start(configuration, leakPolicy: .routeBased, profileID: "test")
-            #expect(await passes(host, changes))
+            #expect(await host.passes(changes))
             await host.stop(.userInitiated)
             var kept = try DeviceEnrolment(try await secrets.read(configuration.secretName, of: "test"))
             #expect(kept.token == nil && kept.grant?.device.name == "laptop" && kept.grant?.presharedKey != nil)
@@ -79,7 +63,7 @@ struct EnrolmentFlowTests {
             let devices = try await client.devices(credential: kept.credential)
             #expect(devices.map(\.isCurrent) == [true] && devices[0].publicKey == kept.privateKey.publicKey)
             try await host.runner.start(configuration, leakPolicy: .routeBased, profileID: "test")
-            #expect(await passes(host, changes))
+            #expect(await host.passes(changes))
 
             // The user revokes the device elsewhere.
             try await client.revoke(devices[0].id, credential: kept.credential)

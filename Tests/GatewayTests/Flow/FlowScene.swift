@@ -159,3 +159,22 @@ final class FlowScene: Sendable {
         return (host, configuration, secrets)
     }
 }
+
+extension MemoryHost {
+    /// Whether a ping through the tunnel, to a host behind the gateway, is answered.
+    /// - Parameter changes: Notified of the packets that the tunnel delivers.
+    func passes(_ changes: Changes) async -> Bool {
+        guard let inner = platform.settings?.addresses.first?.address else { return false }
+        let request = PacketBuilder.icmpEcho(
+            from: inner, to: .v4(203, 0, 113, 7), identifier: 99, sequence: 1, payload: [1, 2, 3])
+        let reply = VirtualNetwork().receive(request)
+        for _ in 0..<600 {
+            platform.inject(request)
+            let isThere = await changes.wait(within: .milliseconds(100)) {
+                platform.takeDelivered().contains { $0 == reply }
+            }
+            if isThere { return true }
+        }
+        return false
+    }
+}

@@ -23,10 +23,11 @@ private final class RestartScene: Sendable {
     let tickets: LoginTickets
     let internet = MemoryInternet(queueLimit: 16_384)
 
-    init(_ change: (inout GatewaySettings) -> Void = { _ in }) throws {
+    init(store: GatewayStore? = nil, _ change: (inout GatewaySettings) -> Void = { _ in }) throws {
         let counter = Counter()
         self.counter = counter
         fixture = try ServiceFixture(
+            store: store,
             { settings in
                 settings.loginTunnel.isEnabled = true
                 settings.servesWireGuard = false
@@ -105,34 +106,47 @@ struct LoginRestartTests {
     /// gateway.
     private static let isEarnest = ProcessEnvironment.value("CULVERT_GATEWAY_LOAD") == "1"
 
-    @Test("All clients of a restarted gateway are back soon, since none of their passwords is checked")
+    @Test("All clients of a restarted gateway are back without a password check, and all are told when it stops")
     func crowd() async throws {
-        let count = Self.isEarnest ? 2500 : 300
-        let scene = try RestartScene { $0.devices = 10_000 }
+        try await TestFolder.use { folder in
+            // With the real number of clients, the store is on the disk, which makes each change durable.
+            let store = Self.isEarnest ? try GatewayStore(path: "\(folder)/gateway.db") : nil
+            try await Self.checkCrowd(Self.isEarnest ? 2500 : 300, store)
+        }
+    }
+
+    private static func checkCrowd(_ count: Int, _ store: GatewayStore?) async throws {
+        let scene = try RestartScene(store: store) { $0.devices = 10_000 }
         // The stored password costs as much as by default.
         var random = SystemRandomNumberGenerator()
         let hash = try #require(
-            PasswordHash(Array(Self.password.utf8), cost: PasswordHash.Cost(), using: &random)
+            PasswordHash(Array(password.utf8), cost: PasswordHash.Cost(), using: &random)
                 .flatMap(StoredPassword.init))
         var members: [Crowd.Ticketed] = []
         for number in 0..<count {
-            members.append(try await Self.member("user\(number)", hash, scene))
+            members.append(try await member("user\(number)", hash, scene))
         }
         // The time of a few clients is enough to compute the time that all passwords would take.
-        let few = members.prefix(Self.isEarnest ? 40 : 12).map { Crowd.Ticketed(login: $0.login, ticket: nil) }
+        let few = members.prefix(isEarnest ? 40 : 12).map { Crowd.Ticketed(login: $0.login, ticket: nil) }
         var (before, after): (Duration, Duration) = (.zero, .zero)
         try await scene.run { (_) async throws in
-            before = try #require(await Crowd(few, Self.password, scene).run(for: .seconds(60)))
+            before = try #require(await Crowd(few, password, scene).run(for: .seconds(60)))
         }
         #expect(scene.comparisons == few.count)
-        try await scene.run { (_) async throws in
-            after = try #require(await Crowd(members, Self.password, scene).run(for: .seconds(60)))
+        var notified = 0
+        try await scene.run { (runtime) async throws in
+            let crowd = Crowd(members, password, scene)
+            after = try #require(await crowd.run(for: .seconds(60)))
+            let stopping = Task { await runtime.stop() }
+            notified = await crowd.endings(.shutdown, within: .seconds(20))
+            await stopping.value
         }
+        #expect(notified == count)
         #expect(scene.comparisons == few.count)
         let all = before / few.count * count
         print(
-            "login restart: \(count) clients: \(all) with passwords (\(few.count) took \(before)), \(after) with tickets"
-        )
+            "login restart: \(count) clients: \(all) with passwords (\(few.count) took \(before)), \(after) with tickets; "
+                + "\(notified) were notified of the shutdown")
         #expect(after < .seconds(15))
     }
 
@@ -183,6 +197,7 @@ private final class Crowd {
         var client: CredentialClient
         let source: Endpoint
         var isBack = false
+        var end: EndReason?
         /// The time of the next login after a failed one.
         var retryAt: Instant?
 
@@ -228,6 +243,7 @@ private final class Crowd {
     /// Logs in, and returns the time until all clients are back; `nil` if some are not after `limit`.
     func run(for limit: Duration) async -> Duration? {
         let start = now
+        var nextScan = start
         for (index, configuration) in configurations.enumerated() {
             let address = IPAddress.v4(172, 20, UInt8(index / 250), UInt8(1 + index % 250))
             let member = Member(
@@ -238,15 +254,13 @@ private final class Crowd {
             perform(member.client.start(at: now), member)
         }
         while now < start + limit {
-            for datagram in inbox.datagrams.withLock({ waiting in
-                defer { waiting = [] }
-                return waiting
-            }) {
-                guard let member = bySource[datagram.destination], !member.isBack else { continue }
-                var bytes = datagram.bytes
-                perform(unsafe bytes.withUnsafeMutableBytes { unsafe member.client.received($0, at: now) }, member)
-            }
+            receive { !$0.isBack }
+            let inbox = inbox
+            _ = await inbox.changes.wait(within: .milliseconds(20)) { inbox.datagrams.withLock { !$0.isEmpty } }
             let time = now
+            // To look at the deadlines of all clients for each datagram would take most of the time.
+            guard nextScan <= time else { continue }
+            nextScan = time + .milliseconds(20)
             for (index, member) in members.enumerated() where !member.isBack {
                 if let retryAt = member.retryAt {
                     guard retryAt <= time else { continue }
@@ -258,10 +272,32 @@ private final class Crowd {
                 }
             }
             if members.allSatisfy(\.isBack) { return .nanoseconds(time.nanoseconds - start.nanoseconds) }
-            let inbox = inbox
-            _ = await inbox.changes.wait(within: .milliseconds(20)) { inbox.datagrams.withLock { !$0.isEmpty } }
         }
         return nil
+    }
+
+    /// Waits until all clients have received the server's notice.
+    /// - Returns: The number of clients that have received it in time.
+    func endings(_ reason: EndReason, within limit: Duration) async -> Int {
+        let deadline = now + limit
+        while members.contains(where: { $0.end == nil }), now < deadline {
+            let inbox = inbox
+            _ = await inbox.changes.wait(within: .milliseconds(20)) { inbox.datagrams.withLock { !$0.isEmpty } }
+            receive { $0.end == nil }
+        }
+        return members.count { $0.end == reason }
+    }
+
+    /// Handles the datagrams that have arrived for the clients that match.
+    private func receive(_ matches: (Member) -> Bool) {
+        for datagram in inbox.datagrams.withLock({ waiting in
+            defer { waiting = [] }
+            return waiting
+        }) {
+            guard let member = bySource[datagram.destination], matches(member) else { continue }
+            var bytes = datagram.bytes
+            perform(unsafe bytes.withUnsafeMutableBytes { unsafe member.client.received($0, at: now) }, member)
+        }
     }
 
     private func perform(_ actions: [ClientAction], _ member: Member) {
@@ -274,7 +310,8 @@ private final class Crowd {
                         destination: LoginRuntimeTests.address, destinationPort: 51_840, mark: 0, bytes: bytes))
             case .established: member.isBack = true
             case .failed: member.retryAt = now + .seconds(2)
-            case .deliver, .mayBeUnknown, .ended: break
+            case .ended(let reason): member.end = reason
+            case .deliver, .mayBeUnknown: break
             }
         }
     }

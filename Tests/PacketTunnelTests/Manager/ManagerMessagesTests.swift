@@ -219,3 +219,74 @@ struct ManagerMonitorTests {
         #expect(ended == [.invalid])
     }
 }
+
+@Suite("Messages of any type", .timeLimit(.minutes(1)))
+struct CodableMessageTests {
+    private struct Question: Codable, Sendable { var number: Int }
+    private enum Outer {
+        struct Request: TunnelMessage {
+            struct Reply: Codable, Sendable { var text: String }
+            var text: String
+        }
+        struct Generic<Value: Codable & Sendable>: TunnelMessage {
+            typealias Reply = Value
+            var value: Value
+        }
+    }
+
+    @Test("The default name of a message is its type's, with the enclosing types and without the module")
+    func names() async throws {
+        #expect(Outer.Request.name == "CodableMessageTests.Outer.Request")
+        #expect(MessageContainer.defaultName(of: AnsweringProvider.self) == "AnsweringProvider")
+        #expect(Outer.Generic<[Int]>.name == "CodableMessageTests.Outer.Generic_Swift.Array_Swift.Int__")
+        #expect(MessageContainer.isValidName(Outer.Generic<[Int]>.name))
+        #expect(CountToTen.name == "CodableMessageTests.CountToTen")
+        let router = MessageRouter()
+        router.on(Outer.Request.self) { Outer.Request.Reply(text: $0.text) }
+        #expect(router.registrations.map(\.name) == ["CodableMessageTests.Outer.Request"])
+        let client = MessageClient(channel: MemoryMessageChannel(router: router))
+        #expect(try await client.send(Outer.Request(text: "a")).text == "a")
+    }
+
+    private struct CountToTen: TunnelSubscription { typealias Element = Int }
+
+    @Test("A value of any type is sent and answered, and `nil` removes its handler")
+    func values() async throws {
+        let router = MessageRouter()
+        let client = MessageClient(channel: MemoryMessageChannel(router: router))
+        router.on(Question.self, replying: [String].self) { ["\($0.number)"] }
+        #expect(try await client.send(Question(number: 7), expecting: [String].self) == ["7"])
+        // The reply is not of the type that the sender expects.
+        guard case .undecodableReply = await caught({ try await client.send(Question(number: 7), expecting: Int.self) })
+        else {
+            Issue.record("another type of reply was accepted")
+            return
+        }
+        router.on(Question.self, replying: [String].self, nil)
+        #expect(
+            await caught { try await client.send(Question(number: 7), expecting: [String].self) }
+                == .noHandler(name: "CodableMessageTests.Question"))
+        // A message with its own name keeps the name.
+        router.on(Echo.self) { Echo.Reply(text: $0.text) }
+        #expect(try await client.send(Echo(text: "a"), expecting: Echo.Reply.self).text == "a")
+    }
+
+    @Test("A provider in a memory host answers handlers that the app adds, until it is stopped")
+    func answers() async throws {
+        let host = MemoryHost {
+            AnsweringProvider().answer(Question.self, replying: Int.self) { $0.number + 1 }
+                .answer(Outer.Request.self) { Outer.Request.Reply(text: "\($0.text)!") }
+        }
+        let manager = TunnelManager(host)
+        let profile = try TunnelProfile(name: "Home", provider: "a", encoding: AnsweringProvider.Configuration())
+        try await manager.create(profile)
+        try await manager.start(profile.id)
+        #expect(try await manager.send(Question(number: 1), expecting: Int.self, to: profile.id) == 2)
+        #expect(try await manager.send(Outer.Request(text: "a"), to: profile.id).text == "a!")
+        #expect(try await manager.send(Echo(text: "b"), to: profile.id).text == "b")
+        try await manager.stop(profile.id)
+        #expect(
+            await caught { try await manager.send(Question(number: 1), expecting: Int.self, to: profile.id) } == .closed
+        )
+    }
+}

@@ -94,6 +94,25 @@ struct TunnelManagerTests {
         #expect(await scene.manager.status(profile.id).status == .disconnected)
     }
 
+    @Test("The options of a start reach the provider, and other starts have none")
+    func startOptions() async throws {
+        let scene = ManagerScene()
+        let profile = ManagerScene.profile("Home", onDemand: .always)
+        try await scene.manager.create(profile)
+        let script = try #require(scene.hosts[profile.id]?.script)
+        let options: [String: JSONValue] = ["reason": .string("the user's tap"), "attempt": .integer(2)]
+        try await scene.manager.start(profile.id, options: options)
+        #expect(script.context?.startOptions == options)
+        try await scene.manager.stop(profile.id)
+        #expect(await scene.manager.followPath(NetworkPath(status: .satisfied)) == [:])
+        #expect(await scene.manager.status(profile.id).status == .connected)
+        #expect(script.calls.messages.count { $0 == "start" } == 2)
+        #expect(try #require(script.context).startOptions == nil)
+        try await scene.manager.stop(profile.id)
+        try await scene.manager.start(profile.id)
+        #expect(try #require(script.context).startOptions == nil)
+    }
+
     @Test("A manager finds stored profiles, and forgets removed ones")
     func load() async throws {
         let store = FailingStore()

@@ -23,6 +23,7 @@ public enum StandInPreferences {
         var loadFailures: [String: any Error] = [:]
         var heldSaves: [String: [@Sendable () -> Void]] = [:]
         var saveHandlers: [String: @Sendable () -> Void] = [:]
+        var permissionRequests: [String: Int] = [:]
     }
 
     private static let store = Store()
@@ -91,6 +92,12 @@ public enum StandInPreferences {
         store.lock.withLock { store.records.values.count { bundle($0.configuration) == bundleIdentifier } }
     }
 
+    /// The number of times that the system asked the user whether an extension may have another configuration: once for each
+    /// configuration, at its first save.
+    public static func permissionRequests(of bundleIdentifier: String) -> Int {
+        store.lock.withLock { store.permissionRequests[bundleIdentifier] ?? 0 }
+    }
+
     /// Removes the configurations of an extension behind the app's back, as a user does in the settings.
     public static func removeAll(of bundleIdentifier: String) {
         let sessions = store.lock.withLock { () -> [StandInSession] in
@@ -129,6 +136,7 @@ public enum StandInPreferences {
         }
         let id = manager.savedID ?? UUID()
         let old = store.records[id]
+        if old == nil { store.permissionRequests[bundle(configuration), default: 0] += 1 }
         if manager.isEnabled {
             // One configuration is in use at a time.
             for (other, record) in store.records

@@ -55,8 +55,10 @@
         private static let ports = Ports()
 
         /// Starts a server, for good.
+        /// - Parameter port: The port, below 10,000, where a later server replaces an earlier one; `nil` for a port that no other
+        ///   server has.
         public init(
-            chain: [[UInt8]], asksForClient: Bool = false, challengesTasks: Bool = false,
+            chain: [[UInt8]], asksForClient: Bool = false, challengesTasks: Bool = false, port: Int? = nil,
             reply: @escaping @Sendable (URLRequest) -> Reply = { _ in .answer(200, body: Array("hello".utf8)) }
         ) {
             self.chain = chain
@@ -65,7 +67,7 @@
             self.reply = reply
             Self.ports.lock.lock()
             defer { Self.ports.lock.unlock() }
-            port = 10_000 + Self.ports.servers.count
+            self.port = port ?? 10_000 + Self.ports.servers.count
             Self.ports.servers.append(self)
         }
 
@@ -76,7 +78,7 @@
         public var figures: Figures { lock.withLock { content } }
 
         static func server(at port: Int) -> StandInServer? {
-            ports.lock.withLock { ports.servers.first { $0.port == port } }
+            ports.lock.withLock { ports.servers.last { $0.port == port } }
         }
 
         /// Whether this session has no connection yet.

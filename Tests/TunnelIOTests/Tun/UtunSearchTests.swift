@@ -21,6 +21,20 @@ struct UtunSearchTests {
         #expect(try UtunSearch.find(.name("utun0"), system: system) == 7)
     }
 
+    @Test("A tunnel's socket is found by its interface's name only, even if the process has a single utun socket")
+    func ofTunnel() throws {
+        #expect(try UtunSearch.find(ofTunnel: "utun4", system: system) == 12)
+        let foreign = FakeSearchSystem(sockets: [5: .init(control: 3, name: "utun3")], indices: ["utun3": 8])
+        #expect(try UtunSearch.find(.only, system: foreign) == 5)
+        for name in ["utun4", nil] {
+            let error = #expect(throws: TunnelIOError.self) { try UtunSearch.find(ofTunnel: name, system: foreign) }
+            guard case .deviceNotFound = error?.code else {
+                Issue.record("\(String(describing: error))")
+                return
+            }
+        }
+    }
+
     @Test("Several utun devices are refused if none is specified")
     func ambiguous() throws {
         let error = #expect(throws: TunnelIOError.self) { try UtunSearch.find(.only, system: system) }

@@ -100,9 +100,14 @@ struct UtunTests {
         borrower.close()
         #expect(!isAtEnd(reader))
         let owner = try Utun(descriptor: writer, system: FakeUtunSystem())
+        let lent = try owner.copyDescriptor()
+        #expect(owner.isInterface && lent != writer)
+        close(lent)
+        #expect(!isAtEnd(reader))
         let released = try owner.release()
         #expect(throws: TunnelIOError(.closed)) { try owner.currentName() }
         #expect(throws: TunnelIOError(.closed)) { try owner.release() }
+        #expect(throws: TunnelIOError(.closed)) { try owner.copyDescriptor() }
         #expect(!isAtEnd(reader))
         close(released)
         #expect(reachesEnd(reader))

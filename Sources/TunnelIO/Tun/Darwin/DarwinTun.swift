@@ -10,7 +10,7 @@
     ///
     /// Unverified: the logic, `Utun`, is tested elsewhere against a fake of `UtunSystem`, but `DarwinUtunSystem` below, which
     /// makes the real calls, has not yet been compiled or run on an Apple system.
-    public final class DarwinTun: TunDevice {
+    public final class DarwinTun: TunDevice, DescriptorTun {
         private let device: Utun<DarwinUtunSystem>
 
         init(_ device: Utun<DarwinUtunSystem>) { self.device = device }
@@ -67,6 +67,10 @@
         /// Gives a duplicate of the descriptor to the caller, and closes this device.
         /// - Throws: `.closed`, `.invalidDescriptor`.
         public func release() throws(TunnelIOError) -> Int32 { try device.release() }
+
+        package var isInterface: Bool { true }
+
+        package func copyDescriptor() throws(TunnelIOError) -> Int32 { try device.copyDescriptor() }
 
         /// The interface's name.
         /// - Throws: `.deviceRemoved`, `.closed`.

@@ -6,12 +6,11 @@
     public typealias SystemTun = DarwinTun
 
     extension DarwinTun {
-        /// Opens the interface that the system created for this tunnel: the one with this name or, if the system does
-        /// not report the name, the only utun interface of this process. Not verified on a device.
-        /// - Throws: `.deviceNotFound` unless the tunnel's interface is identified with certainty.
+        /// Opens the interface that the system created for this tunnel, by the name that the system reports. Not verified on
+        /// a device.
+        /// - Throws: `.deviceNotFound` if the system reports no name, or no socket of this process has that interface.
         @Sendable package static func openSystemInterface(_ name: String?) throws(TunnelIOError) -> any TunDevice {
-            if let name { return try DarwinTun(ownedBySystem: .name(name)) }
-            return try DarwinTun(ownedBySystem: .only)
+            try DarwinTun(borrowing: UtunSearch.find(ofTunnel: name, system: DarwinUtunSystem()))
         }
     }
 #endif

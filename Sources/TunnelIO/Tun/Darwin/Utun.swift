@@ -47,7 +47,7 @@ package protocol UtunSystem: Sendable {
 /// A utun device over the system calls of `System`.
 ///
 /// Verified against a fake of those calls only; see `DarwinTun`.
-package final class Utun<System: UtunSystem>: TunDevice {
+package final class Utun<System: UtunSystem>: DescriptorTun {
     private let system: System
     private let descriptor: SharedDescriptor
     private let name: String
@@ -246,11 +246,13 @@ package final class Utun<System: UtunSystem>: TunDevice {
         descriptor.close()
     }
 
+    package var isInterface: Bool { true }
+
+    package func copyDescriptor() throws(TunnelIOError) -> Int32 { try DescriptorCopy.make(of: descriptor) }
+
     /// Gives a duplicate of the descriptor to the caller, and closes the device.
     package func release() throws(TunnelIOError) -> Int32 {
-        guard descriptor.acquire() else { throw TunnelIOError(.closed) }
-        defer { descriptor.release() }
-        let copy = try DescriptorCopy.make(of: descriptor.number)
+        let copy = try copyDescriptor()
         descriptor.close()
         return copy
     }

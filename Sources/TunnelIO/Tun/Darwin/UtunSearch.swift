@@ -65,6 +65,20 @@ package enum UtunSearch {
         return first.descriptor
     }
 
+    /// The descriptor of the interface that the system created for this tunnel. Its owner keeps it.
+    ///
+    /// Only the name proves that a socket belongs to this tunnel: even the only utun socket of a process may belong to
+    /// another tunnel.
+    /// - Parameter name: The name that the system reports for the tunnel's interface; `nil` if it reports none.
+    /// - Throws: `.deviceNotFound` without a name, or if no socket of the process has that interface.
+    package static func find(ofTunnel name: String?, system: some UtunSearchSystem) throws(TunnelIOError) -> Int32 {
+        guard let name else {
+            throw TunnelIOError(
+                .deviceNotFound(reason: "the system does not report the name of this tunnel's interface"))
+        }
+        return try find(.name(name), system: system)
+    }
+
     private static func absence(_ wanted: Wanted, _ others: [String]) -> String {
         let which =
             switch wanted {

@@ -13,7 +13,7 @@
     /// CAP_NET_BROADCAST for events; packets flow without any of these.
     ///
     /// Create the device on a thread that is in the network namespace in which the process works.
-    public final class LinuxTun: TunDevice {
+    public final class LinuxTun: TunDevice, DescriptorTun {
         let descriptor: SharedDescriptor
         let framing: TunFraming
         /// Splits the superframes that are read, and keeps the packets that were not returned yet.
@@ -152,12 +152,14 @@
         /// - Returns: a non-blocking descriptor attached to the interface, with the device's frame layout.
         /// - Throws: `.closed`; `.invalidDescriptor` with `errno` `EMFILE` if the process has no descriptors left.
         public func release() throws(TunnelIOError) -> Int32 {
-            guard descriptor.acquire() else { throw TunnelIOError(.closed) }
-            defer { descriptor.release() }
-            let copy = try DescriptorCopy.make(of: descriptor.number)
+            let copy = try copyDescriptor()
             descriptor.close()
             return copy
         }
+
+        package var isInterface: Bool { true }
+
+        package func copyDescriptor() throws(TunnelIOError) -> Int32 { try DescriptorCopy.make(of: descriptor) }
 
         /// Closes the descriptor. The system removes the interface with its last descriptor, unless it is persistent.
         /// You can call it more than once.

@@ -4,6 +4,9 @@
 #if canImport(Darwin)
     import Darwin
 
+    /// The kind of socket pair that preserves message boundaries: `SOCK_DGRAM`.
+    let packetPairKind: Int32 = 2
+
     /// The events to poll for, and the events that report the end of reading.
     enum EndOfReading {
         /// Darwin reports the end only if reading is polled for.

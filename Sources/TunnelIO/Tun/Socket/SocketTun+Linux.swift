@@ -4,6 +4,9 @@
 #if os(Linux)
     import CTunnelSystem
 
+    /// The kind of socket pair that preserves message boundaries and reports a closed end, closed on exec: `SOCK_SEQPACKET`.
+    let packetPairKind: Int32 = 5 | O_CLOEXEC
+
     /// The events to poll for, and the events that report the end of reading.
     enum EndOfReading {
         /// `POLLRDHUP`, which not all C libraries declare.

@@ -9,7 +9,7 @@ import TunnelSystem
 ///
 /// It is always up, with the MTU that it was made with. When the socket is shut down, or the other end closes, the device
 /// counts as removed. With `SOCK_DGRAM`, the system reports a closed other end to a sender only.
-public final class SocketTun: TunDevice {
+public final class SocketTun: TunDevice, DescriptorTun {
     private let descriptor: SharedDescriptor
     private let mtu: Int
     private let name: String
@@ -85,7 +85,7 @@ public final class SocketTun: TunDevice {
     }
 
     private func checkOpen() throws(TunnelIOError) {
-        guard !descriptor.isClosed else { throw TunnelIOError(.closed) }
+        guard !isClosed else { throw TunnelIOError(.closed) }
     }
 
     /// Polls readable when there is a packet, and forever once the other end has closed.
@@ -175,6 +175,16 @@ public final class SocketTun: TunDevice {
 
     /// Always zero: a message is a packet without framing.
     public var statistics: TunStatistics { TunStatistics() }
+
+    package var isInterface: Bool { false }
+
+    package func copyDescriptor() throws(TunnelIOError) -> Int32 { try DescriptorCopy.make(of: descriptor) }
+
+    /// Whether ``close()`` was called.
+    var isClosed: Bool { descriptor.isClosed }
+
+    /// Ends reading and writing, for every descriptor of this socket.
+    func shutDown() { descriptor.shutDown() }
 
     /// Closes the duplicate. Safe to repeat.
     public func close() { descriptor.close() }

@@ -3,7 +3,9 @@
 
 #if canImport(Darwin)
     import Darwin
+    package import NetworkAddresses
     import Synchronization
+    import TunnelSystem
 
     /// A UDP socket of one address family that uses public system calls only, one for each datagram.
     ///
@@ -85,7 +87,7 @@
             }
         }
 
-        private static func configure(_ descriptor: Int32, isIPv6: Bool, port: UInt16) throws(TunnelIOError) {
+        fileprivate static func configure(_ descriptor: Int32, isIPv6: Bool, port: UInt16) throws(TunnelIOError) {
             guard fcntl(descriptor, F_SETFL, O_NONBLOCK) == 0, fcntl(descriptor, F_SETFD, FD_CLOEXEC) == 0 else {
                 throw TunnelIOError(.bind(port: port, operation: "fcntl"), errno: errno)
             }
@@ -124,6 +126,18 @@
                     try DarwinUDPSocket(isIPv6: isIPv6, binding)
                 }
             ]
+        }
+    }
+
+    extension DarwinDatagramNetwork: PortProbing {
+        /// Sends an empty datagram; see ``PortProbing``.
+        package func probe(_ endpoint: Endpoint, mark: UInt32) throws(TunnelIOError) -> @Sendable () -> Bool {
+            guard mark == 0 else { throw TunnelIOError(.unsupported("marking datagrams for policy routing")) }
+            let descriptor = OwnedDescriptor(socket(endpoint.isIPv6 ? AF_INET6 : AF_INET, SOCK_DGRAM, IPPROTO_UDP))
+            guard descriptor.number >= 0 else { throw TunnelIOError(.socket(operation: "socket"), errno: errno) }
+            try DarwinUDPSocket.configure(descriptor.number, isIPv6: endpoint.isIPv6, port: 0)
+            let probe = try unsafe PortProbe(descriptor, endpoint) { unsafe DarwinSocketAddress.write($0, to: $1) }
+            return { probe.isRefused }
         }
     }
 

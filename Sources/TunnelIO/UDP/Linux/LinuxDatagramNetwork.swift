@@ -2,6 +2,10 @@
 // Copyright (c) 2026 The Culvert Authors
 
 #if os(Linux)
+    import CTunnelSystem
+    package import NetworkAddresses
+    import TunnelSystem
+
     /// The network of the calling thread's network namespace.
     public struct LinuxDatagramNetwork: DatagramNetwork {
         private let offload: OffloadOptions
@@ -20,6 +24,21 @@
             try DatagramPairing.bind(binding, count: count) { (isIPv6, binding, sharing) throws(TunnelIOError) in
                 try LinuxUDPSocket(isIPv6: isIPv6, binding, offload: offload, sharing: sharing)
             }
+        }
+    }
+
+    extension LinuxDatagramNetwork: PortProbing {
+        /// Sends an empty datagram; see ``PortProbing``.
+        package func probe(_ endpoint: Endpoint, mark: UInt32) throws(TunnelIOError) -> @Sendable () -> Bool {
+            let descriptor = OwnedDescriptor(ctunnel_udp_socket(endpoint.isIPv6 ? AF_INET6 : AF_INET))
+            guard descriptor.number >= 0 else { throw TunnelIOError(.socket(operation: "socket"), errno: errno) }
+            if mark != 0 {
+                let code = SocketSetup.setOption(
+                    descriptor.number, SOL_SOCKET, CTUNNEL_SO_MARK, Int32(bitPattern: mark))
+                guard code == 0 else { throw TunnelIOError(.socket(operation: "setting the mark"), errno: code) }
+            }
+            let probe = try unsafe PortProbe(descriptor, endpoint) { unsafe UDPSocketAddress.write($0, to: $1) }
+            return { probe.isRefused }
         }
     }
 

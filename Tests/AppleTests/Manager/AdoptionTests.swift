@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import HostConformance
+import NetworkExtension
+import PacketTunnelTesting
+import Security
+import Testing
+import TunnelSystem
+
+@testable import PacketTunnel
+@testable import PacketTunnelApple
+
+@Suite("Configurations that an app saved with another library", .timeLimit(.minutes(5)))
+struct AdoptionTests {
+    /// The token in a former configuration.
+    private static let token = "secret-token"
+
+    /// Reads a configuration in the style of PIA's library: the token is one of its values.
+    @Sendable private static func read(_ existing: ExistingConfiguration) throws -> ConfigurationAdoption {
+        guard let token = existing.providerConfiguration["token"] as? String else {
+            throw TunnelError(.configurationInvalid, "no token")
+        }
+        var profile = TunnelProfile(
+            name: existing.name.isEmpty ? "VPN" : existing.name, provider: "script",
+            serverAddress: existing.serverAddress, configuration: .object(["name": .string("new")]))
+        profile.onDemand = existing.onDemand
+        profile.isOnDemandEnabled = existing.isOnDemandEnabled
+        return .adopt(profile, secrets: ["token": SecretBytes(Array(token.utf8))])
+    }
+
+    /// A configuration as another library saves it.
+    private func configuration(
+        of bundle: String, values: [String: Any] = ["token": token, "use_ip": true]
+    ) -> NETunnelProviderProtocol {
+        let configuration = NETunnelProviderProtocol()
+        configuration.providerBundleIdentifier = bundle
+        configuration.serverAddress = "198.51.100.7"
+        configuration.username = "p1234567"
+        configuration.providerConfiguration = values
+        return configuration
+    }
+
+    @discardableResult
+    private func save(_ configuration: NETunnelProviderProtocol, name: String = "My VPN") async throws
+        -> NETunnelProviderManager
+    {
+        let manager = NETunnelProviderManager()
+        manager.protocolConfiguration = configuration
+        manager.localizedDescription = name
+        manager.isEnabled = true
+        let rule = NEOnDemandRuleConnect()
+        rule.interfaceTypeMatch = .wiFi
+        manager.onDemandRules = [rule]
+        manager.isOnDemandEnabled = true
+        try await SystemConfiguration(manager).save { _ in }
+        return manager
+    }
+
+    /// The configurations that the system now has of an extension.
+    private func saved(_ bundle: String) async throws -> [NETunnelProviderProtocol] {
+        try await SystemConfiguration.loadAll().compactMap {
+            $0.manager.protocolConfiguration as? NETunnelProviderProtocol
+        }.filter { $0.providerBundleIdentifier == bundle }
+    }
+
+    @Test("An adopted configuration is the only one, needs no second permission, and has no token left")
+    func adopts() async throws {
+        let scene = ManagerScene { $0.adoptConfiguration = Self.read }
+        try await save(configuration(of: scene.bundle))
+        #expect(StandInPreferences.permissionRequests(of: scene.bundle) == 1)
+        #expect(try await scene.manager.load() == [])
+        let profile = try #require(await scene.manager.profiles.first)
+        #expect(await scene.manager.profiles.count == 1)
+        #expect(profile.name == "My VPN" && profile.serverAddress == "198.51.100.7")
+        #expect(profile.onDemand == OnDemandRules([.init(.connect, on: .wifi)]) && profile.isOnDemandEnabled)
+
+        let after = try await saved(scene.bundle)
+        #expect(after.count == 1 && StandInPreferences.count(of: scene.bundle) == 1)
+        #expect(StandInPreferences.permissionRequests(of: scene.bundle) == 1)
+        #expect(after.first?.providerConfiguration?.keys.sorted() == [NetworkExtensionStart.idKey])
+        #expect(after.first?.username == nil)
+        #expect(try await scene.secrets.read("token", of: profile.id).bytes == Array(Self.token.utf8))
+
+        // The tunnel starts, and its provider has the token.
+        try await scene.manager.start(profile.id)
+        #expect(await scene.manager.status(profile.id).status == .connected)
+        let context = try #require(scene.script.context)
+        #expect(try await context.secret("token").bytes == Array(Self.token.utf8))
+        try await scene.manager.stop(profile.id)
+
+        // A later start of the app adopts nothing again.
+        #expect(await (try scene.restarted()).profiles.map(\.id) == [profile.id])
+        #expect(StandInPreferences.count(of: scene.bundle) == 1)
+        try await scene.manager.remove(profile.id)
+        #expect(StandInPreferences.count(of: scene.bundle) == 0)
+    }
+
+    @Test("Without a reader, a former configuration stays unchanged")
+    func noReader() async throws {
+        let scene = ManagerScene()
+        try await save(configuration(of: scene.bundle))
+        #expect(try await scene.manager.load() == [])
+        #expect(await scene.manager.profiles.isEmpty)
+        #expect(try await saved(scene.bundle).first?.providerConfiguration?["token"] as? String == Self.token)
+    }
+
+    @Test("Two loads at the same time adopt a configuration once")
+    func concurrentLoads() async throws {
+        let scene = ManagerScene { $0.adoptConfiguration = Self.read }
+        try await save(configuration(of: scene.bundle))
+        async let one = scene.manager.load()
+        async let two = scene.manager.load()
+        let errors = try await one + two
+        #expect(errors == [])
+        #expect(try await scene.manager.removeOrphans() == [])
+        #expect(await scene.manager.profiles.count == 1)
+        #expect(StandInKeychain.items(of: "culvert.profiles.\(scene.bundle)").count == 1)
+        #expect(StandInPreferences.count(of: scene.bundle) == 1)
+    }
+
+    @Test("A reader that throws leaves the configuration unchanged, and the next load adopts it")
+    func readerFails() async throws {
+        let isRepaired = Event()
+        let scene = ManagerScene { options in
+            options.adoptConfiguration = { existing in
+                guard isRepaired.hasHappened else { throw CancellationError() }
+                return try Self.read(existing)
+            }
+        }
+        try await save(configuration(of: scene.bundle))
+        let errors = try await scene.manager.load()
+        #expect(errors.map(\.code) == [.configurationInvalid])
+        #expect(errors.first?.message.contains("My VPN") == true)
+        #expect(try await saved(scene.bundle).first?.providerConfiguration?.keys.sorted() == ["token", "use_ip"])
+        isRepaired.signal()
+        #expect(try await scene.manager.load() == [])
+        #expect(await scene.manager.profiles.count == 1)
+    }
+
+    @Test("A keychain that refuses leaves the configuration unchanged and no secret behind")
+    func keychainFails() async throws {
+        let profile = TunnelProfile(name: "Home", provider: "script")
+        let scene = ManagerScene { options in
+            options.adoptConfiguration = { _ in .adopt(profile, secrets: ["token": SecretBytes([1])]) }
+        }
+        let service = "culvert.profiles.\(scene.bundle)"
+        try await save(configuration(of: scene.bundle))
+        StandInKeychain.failWrites(service, with: errSecInteractionNotAllowed)
+        #expect(try await scene.manager.load().map(\.code) == [.storage])
+        #expect(await scene.manager.profiles.isEmpty)
+        #expect(try await scene.secrets.names(of: profile.id) == [])
+        #expect(try await saved(scene.bundle).first?.providerConfiguration?["token"] as? String == Self.token)
+        StandInKeychain.failWrites(service, with: nil)
+        #expect(try await scene.manager.load() == [])
+        #expect(await scene.manager.profiles == [profile])
+    }
+
+    @Test("A reader can remove a configuration, leave it, and adopt those of a former extension under free names")
+    func decisions() async throws {
+        let former = "com.example.\(UUID().uuidString)"
+        let scene = ManagerScene { options in
+            options.formerProviderBundleIdentifiers = [former]
+            options.adoptConfiguration = { existing in
+                switch existing.providerConfiguration["kind"] as? String {
+                case "dead": .remove
+                case "other": .leave
+                default: try Self.read(existing)
+                }
+            }
+        }
+        try await save(configuration(of: scene.bundle, values: ["kind": "dead"]))
+        try await save(configuration(of: scene.bundle, values: ["kind": "other"]))
+        try await save(configuration(of: scene.bundle))
+        try await save(configuration(of: former))
+        #expect(try await scene.manager.load() == [])
+        #expect(await scene.manager.profiles.map(\.name) == ["My VPN", "My VPN 2"])
+        #expect(StandInPreferences.count(of: former) == 0)
+        let kinds = try await saved(scene.bundle).map { $0.providerConfiguration?["kind"] as? String }
+        #expect(kinds.count == 3 && kinds.compactMap(\.self) == ["other"])
+    }
+
+    @Test("The keychain item of a former configuration can be read, and the new configuration refers to another")
+    func password() async throws {
+        let texts = Eavesdropper<String>()
+        let scene = ManagerScene { options in
+            options.adoptConfiguration = { existing in
+                texts.observe(String(decoding: try existing.password()?.bytes ?? [], as: UTF8.self))
+                return .adopt(TunnelProfile(name: existing.name, provider: "script"))
+            }
+        }
+        let items = KeychainItems(service: "com.example.\(UUID().uuidString)", accessGroup: "TEAM.example")
+        let reference = try items.write(Array("[Interface]".utf8), "Home", label: "WireGuard Tunnel: Home")
+        let configuration = configuration(of: scene.bundle, values: ["UID": 501])
+        configuration.passwordReference = Data(reference)
+        try await save(configuration, name: "Home")
+        #expect(try await scene.manager.load() == [])
+        #expect(texts.messages == ["[Interface]"])
+        let after = try #require(try await saved(scene.bundle).first?.passwordReference)
+        #expect(Array(after) != reference)
+        #expect(ExistingConfiguration().passwordReference == nil)
+        #expect(try ExistingConfiguration().password() == nil)
+    }
+
+    @Test("An extension starts on demand with a former configuration before the updated app has run")
+    func startsInExtension() async throws {
+        let script = Script()
+        let system = BridgeTests.system(script) { $0.adoptConfiguration = Self.read }
+        system.tunnel.standIn.protocolConfiguration = configuration(of: "com.example.tunnel")
+        func start() async -> (any Error)? {
+            let done = OneShot<(any Error)?>()
+            system.tunnel.startTunnel(options: nil) { done.finish($0) }
+            return await done.value
+        }
+        #expect(await start() == nil)
+        let context = try #require(script.context)
+        #expect(try await context.secret("token").bytes == Array(Self.token.utf8))
+        await system.stop(.userInitiated)
+        // A configuration that the reader refuses ends the start with the reader's error.
+        system.tunnel.standIn.protocolConfiguration = configuration(of: "com.example.tunnel", values: [:])
+        #expect(try TunnelError(#require(await start())).message == "no token")
+    }
+}
