@@ -124,7 +124,10 @@ struct ProviderMessagesTests {
 
     @Test("The enrolled provider answers them, in memory and in an extension")
     func enrolled() async throws {
-        let configuration = EnrolledTunnelConfiguration(gateways: [ProvisioningServer(name: "vpn.example", port: 443)])
+        let pins = (1...2).compactMap { ServerKeyPin(bytes: [UInt8](repeating: $0, count: 32)) }
+        let configuration = EnrolledTunnelConfiguration(
+            gateways: [ProvisioningServer(name: "vpn.example", port: 443, trust: .pins(pins))])
+        #expect(configuration.validate().isEmpty)
         try await expectAnswers(configuration) { EnrolledTunnelProvider(transport: NoServer()) }
     }
 
