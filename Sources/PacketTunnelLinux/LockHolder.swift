@@ -15,11 +15,21 @@ package struct LockHolder: Hashable, Sendable, CustomStringConvertible {
     package var description: String { "process \(process)" + (isStopped ? " (stopped)" : "") }
 
     /// Finds the other process that holds the lock of the file at `path`, even if the file has been deleted.
+    ///
+    /// The system reports the path of a descriptor as its process sees it. A file in a container can thus have the same
+    /// path, so it must be on the same file system, unless its process is in this mount namespace.
     /// - Returns: `nil` if there is no such process, or if this user may not see its descriptors.
     package static func find(_ path: String) -> LockHolder? {
         let file = resolved(path)
         let targets: Set<String> = [file, file + " (deleted)"]
-        return find { targets.contains($0) }?.holder
+        let folder = file.lastIndex(of: "/").map { String(file[..<$0]) + "/" } ?? "."
+        let devices = [file, folder].compactMap { FileStatus(of: $0)?.identity.device }
+        let namespace = SystemCall.linkTarget("/proc/self/ns/mnt")
+        return find { target, process, descriptor in
+            guard targets.contains(target) else { return false }
+            if let device = FileStatus(of: descriptor)?.identity.device, devices.contains(device) { return true }
+            return namespace != nil && SystemCall.linkTarget("\(process)/ns/mnt") == namespace
+        }?.holder
     }
 
     /// Finds the other process that holds the lock of a file of this name in any folder, and the path of that folder.
@@ -27,7 +37,7 @@ package struct LockHolder: Hashable, Sendable, CustomStringConvertible {
     /// mislead this one.
     package static func find(fileName name: String) -> (holder: LockHolder, folder: String)? {
         func folder(_ path: String) -> String { String(path.dropLast(name.utf8.count + 1)) }
-        return find(isTrusted: true) { $0.hasSuffix("/" + name) && isTrusted(folder($0)) }
+        return find(isTrusted: true) { target, _, _ in target.hasSuffix("/" + name) && isTrusted(folder(target)) }
             .map { holder, path in (holder, folder(path)) }
     }
 
@@ -37,14 +47,18 @@ package struct LockHolder: Hashable, Sendable, CustomStringConvertible {
         return owner == 0 || owner == geteuid()
     }
 
+    /// - Parameter isWanted: Whether a descriptor is the wanted one, by the path of its file, and by the paths in /proc of
+    ///   its process and of the descriptor.
     private static func find(
-        isTrusted needsTrust: Bool = false, _ isWanted: (String) -> Bool
+        isTrusted needsTrust: Bool = false,
+        _ isWanted: (_ target: String, _ process: String, _ descriptor: String) -> Bool
     ) -> (holder: LockHolder, path: String)? {
         for name in FolderContents.names("/proc") ?? [] {
             guard let process = Int32(name), process != getpid() else { continue }
             if needsTrust, !isTrusted("/proc/\(name)") { continue }
             for descriptor in FolderContents.names("/proc/\(name)/fd") ?? [] {
-                guard let target = SystemCall.linkTarget("/proc/\(name)/fd/\(descriptor)"), isWanted(target),
+                let link = "/proc/\(name)/fd/\(descriptor)"
+                guard let target = SystemCall.linkTarget(link), isWanted(target, "/proc/\(name)", link),
                     hasLock("/proc/\(name)/fdinfo/\(descriptor)")
                 else { continue }
                 let isStopped = ProcessRecord.read(process)?.isStopped ?? false

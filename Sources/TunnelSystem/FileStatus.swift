@@ -54,7 +54,8 @@ package struct FileStatus: Sendable {
 
 /// The identity of a file: it distinguishes a file from one that replaced it.
 package struct FileIdentity: Hashable, Sendable {
-    fileprivate let device: UInt64
+    /// The file system that contains the file.
+    package let device: UInt64
     fileprivate let inode: UInt64
 }
 

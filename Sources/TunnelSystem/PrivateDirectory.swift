@@ -283,7 +283,7 @@ package final class PrivateDirectory<Failure: StorageFailure>: Sendable {
         let isDenied = SystemError.isDenied(error)
         return problem(
             isDenied: isDenied, "cannot \(operation) '\(path)': \(SystemError.words(error))",
-            fix: isDenied ? "run as its owner or as root" : "")
+            fix: isDenied ? "run as its owner or as root, or give it to the owner of its folder" : "")
     }
 
     private static func problem(isDenied: Bool = false, _ reason: String, fix: String = "") -> Failure {

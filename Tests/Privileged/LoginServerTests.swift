@@ -22,6 +22,17 @@
             return scene
         }
 
+        @Test("A gateway whose socket's folder belongs to another user names the commands that correct it")
+        func foreignFolder() throws {
+            let scene = try LoginGatewayScene()
+            let folder = "\(scene.folder.path)/run"
+            try scene.initialize(["socket": "\(folder)/admin.sock"])
+            try PrivilegedTests.run(["install", "-d", "-m", "0700", "-o", "65534", folder])
+            let run = try scene.command("run", "--journal", scene.world.folder)
+            #expect(run.status == 4, "\(run)")
+            #expect(run.output.contains("chown 0 \(folder) && chmod 0755 \(folder)"), "\(run)")
+        }
+
         @Test("A gateway that was killed leaves nothing behind once it runs again, and its client comes back by itself")
         func killed() throws {
             let scene = try LoginGatewayScene()

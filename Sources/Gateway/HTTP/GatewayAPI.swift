@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CTunnelSystem
 package import Logging
 package import NIOSSL
 import NetworkAddresses
@@ -236,7 +237,9 @@ extension GatewayDirectoryError {
         case .invalidPath: self.init("\(path) is not a valid path for a socket")
         case .notASocket: self.init("\(path) is not a socket", fix: "remove it")
         case .unsafeFolder(let folder):
-            self.init("other users can change \(folder)", kind: .denied, fix: "chmod 0755 \(folder)")
+            self.init(
+                "other users can change \(folder)", kind: .denied,
+                fix: "chown \(geteuid()) \(folder) && chmod 0755 \(folder)")
         case .system(let path, let operation, let error):
             self.init(
                 "\(path): \(operation): \(SystemError.words(error))",

@@ -38,7 +38,8 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
     /// The runner of the provider.
     public let runner: TunnelRunner<Provider>
     // The system's documentation states: "Instances of this class are thread safe". The provider owns the bridge.
-    private weak let provider: NEPacketTunnelProvider?
+    private weak let provider: NETunnelProvider?
+    private let end: (NETunnelProvider, (any Error)?) -> Void
     /// The options of the provider.
     public let options: NetworkExtensionOptions
     private let startSecrets: StartSecrets
@@ -54,16 +55,30 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
     ///   - provider: The system's tunnel provider, which owns the bridge.
     ///   - options: The options of the provider.
     ///   - makeProvider: Makes a provider, once for each start.
-    public init(
+    public convenience init(
         _ provider: NEPacketTunnelProvider, options: NetworkExtensionOptions = NetworkExtensionOptions(),
         makeProvider: @escaping @Sendable () -> Provider = { Provider() }
     ) {
-        self.provider = provider
-        self.options = options
         let platform = NetworkExtensionPlatform(provider, options)
+        self.init(
+            provider, options, platform, interfaceName: { [weak platform] in platform?.interfaceName },
+            end: { ($0 as? NEPacketTunnelProvider)?.cancelTunnelWithError($1) }, makeProvider: makeProvider)
+    }
+
+    /// - Parameters:
+    ///   - interfaceName: Returns the name of the tunnel's interface, which is not a part of the network path.
+    ///   - end: Reports to the system that the tunnel or proxy has ended, with its error.
+    init(
+        _ provider: NETunnelProvider, _ options: NetworkExtensionOptions, _ platform: any TunnelPlatform,
+        interfaceName: @escaping @Sendable () -> String?, end: @escaping (NETunnelProvider, (any Error)?) -> Void,
+        makeProvider: @escaping @Sendable () -> Provider
+    ) {
+        self.provider = provider
+        self.end = end
+        self.options = options
         let startSecrets = StartSecrets(next: options.secrets)
         self.startSecrets = startSecrets
-        let paths = options.watchesPath ? PathWatcher { [weak platform] in platform?.interfaceName } : nil
+        let paths = options.watchesPath ? PathWatcher(ownInterface: interfaceName) : nil
         self.paths = paths
         let runner = TunnelRunner(
             platform: options.wrapPlatform(platform), secrets: startSecrets,
@@ -201,7 +216,7 @@ public final class NetworkExtensionBridge<Provider: PacketTunnelProvider>: @unch
         switch update?.status {
         case .reasserting, .blocked: reassert(true)
         case .connected: reassert(false)
-        case .disconnected: provider?.cancelTunnelWithError(update?.error?.nsError)
+        case .disconnected: if let provider { end(provider, update?.error?.nsError) }
         case .invalid, .connecting, .disconnecting, nil: return
         }
     }

@@ -8,7 +8,6 @@ import NetworkExtension
 import PacketTunnel
 import Synchronization
 import TunnelIO
-import TunnelSystem
 
 /// Applies settings through the system's tunnel provider.
 ///
@@ -69,31 +68,14 @@ final class NetworkExtensionPlatform: TunnelPlatform, @unchecked Sendable {
                 .configurationInvalid, "the system's profile leaves out local networks, and the settings do not",
                 fix: "save the profile without 'allowsLocalNetwork', or allow it in the settings")
         }
-        try await set(settings)
+        try await requireProvider().apply(settings.makeNetworkExtensionSettings())
         // The caller no longer waits.
-        if Task.isCancelled { throw Self.cancelled }
+        if Task.isCancelled { throw NETunnelProvider.cancelled }
         do throws(TunnelIOError) {
             return try device(mtu: settings.effectiveMTU())
         } catch {
             throw TunnelError(.hostFailed, error.description)
         }
-    }
-
-    private static let cancelled = TunnelError(.closed, "the task was cancelled")
-
-    /// Returns when the system has completed or the task is cancelled, because the system may never complete.
-    private func set(_ settings: TunnelSettings) async throws(TunnelError) {
-        let provider = try requireProvider()
-        let done = OneShot<TunnelError?>()
-        provider.setTunnelNetworkSettings(settings.makeNetworkExtensionSettings()) { error in
-            done.finish(error.map { TunnelError($0, fallback: .settingsFailed) })
-        }
-        let error = await withTaskCancellationHandler {
-            await done.value
-        } onCancel: {
-            done.finish(Self.cancelled)
-        }
-        if let error { throw error }
     }
 
     private func device(mtu: Int) throws(TunnelIOError) -> any TunDevice {

@@ -27,6 +27,22 @@ public struct ProviderSessionChannel: MessageChannel {
         held = Held(session)
     }
 
+    /// Starts the provider, if it runs in a ``NetworkExtensionHost`` or ``AppProxyHost``. Returns when the system has
+    /// accepted the request; the session's status changes later.
+    /// - Parameters:
+    ///   - request: The parameters of the start.
+    ///   - secrets: The secrets of the start, which are kept in memory only.
+    /// - Throws: `.channelFailed`, or the system's reason.
+    public func start(
+        _ request: TunnelStartRequest, secrets: [String: SecretBytes] = [:]
+    ) throws(TunnelError) {
+        do {
+            try held.session.startTunnel(options: NetworkExtensionStart.options(request, secrets: secrets))
+        } catch {
+            throw TunnelError(error, fallback: .channelFailed)
+        }
+    }
+
     /// Delivers a request to the provider and waits for its reply; `nil` if it has none.
     /// - Throws: `MessageError.closed` when the tunnel is not up, `.channelFailed`.
     public func exchange(_ request: [UInt8]) async throws -> [UInt8]? {

@@ -60,7 +60,9 @@ struct UserCommand: ParsableCommand {
                 try draft.set(\.login, option: .string(login))
                 try fields.fill(&draft)
                 let user = try tool.client.send(UserRoutes.add, body: draft)
-                tool.done("'\(login)' was added; next: culvert gateway invite \(login)", user)
+                tool.done(
+                    "'\(login)' was added; next: culvert gateway invite \(login), or for the login tunnel: "
+                        + "culvert gateway user password \(login)", user)
             }
         }
     }

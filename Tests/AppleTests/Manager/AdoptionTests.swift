@@ -2,11 +2,14 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import HostConformance
+import NetworkAddresses
 import NetworkExtension
 import PacketTunnelTesting
 import Security
 import Testing
 import TunnelSystem
+import WireGuardCore
+import WireGuardTunnel
 
 @testable import PacketTunnel
 @testable import PacketTunnelApple
@@ -200,6 +203,52 @@ struct AdoptionTests {
         #expect(Array(after) != reference)
         #expect(ExistingConfiguration().passwordReference == nil)
         #expect(try ExistingConfiguration().password() == nil)
+    }
+
+    @Test("The reader of the guide for WireGuardKit adopts a tunnel of WireGuard's app, and its keys become secrets")
+    func wireGuardKit() async throws {
+        let scene = ManagerScene { $0.adoptConfiguration = WireGuardKitMigration.readFormerTunnel }
+        let text = """
+            [Interface]
+            PrivateKey = yAnz5TF+lXXJte14tji3zlMNq+hd2rYUIgJBgB3fBmk=
+            Address = 10.0.0.2/32
+            [Peer]
+            PublicKey = xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=
+            Endpoint = vpn.example:51820
+            AllowedIPs = 0.0.0.0/0
+            """
+        let items = KeychainItems(service: "com.example.\(UUID().uuidString)", accessGroup: "TEAM.example")
+        let configuration = configuration(of: scene.bundle, values: [:])
+        configuration.passwordReference = Data(
+            try items.write(Array(text.utf8), "Home", label: "WireGuard Tunnel: Home"))
+        try await save(configuration, name: "Home")
+        #expect(try await scene.manager.load() == [])
+        let profile = try #require(await scene.manager.profiles.first)
+        #expect(profile.name == "Home" && profile.isOnDemandEnabled)
+        let adopted: WireGuardTunnelConfiguration = try profile.configuration.decode()
+        #expect(adopted.peers.map(\.endpoint?.host) == ["vpn.example"])
+        #expect(String(decoding: try profile.configuration.text(), as: UTF8.self).contains("yAnz5TF") == false)
+        #expect(try await scene.secrets.read(adopted.privateKeyName, of: profile.id).bytes.count == 32)
+        #expect(StandInPreferences.count(of: scene.bundle) == 1)
+    }
+
+    @Test("The reader of the guide for TunnelMonitorKit leaves neither of its values in the configuration")
+    func tunnelMonitorKit() async throws {
+        let scene = ManagerScene { $0.adoptConfiguration = TunnelMonitorKitMigration.readFormerTunnel }
+        let user = #"{"server":"vpn.example","address":"10.0.0.2","token":"secret-token"}"#
+        let values = ["TMUserConfiguration": Data(user.utf8), "TMNetworkSettingsConfiguration": Data("{}".utf8)]
+        try await save(configuration(of: scene.bundle, values: values))
+        #expect(try await scene.manager.load() == [])
+        let profile = try #require(await scene.manager.profiles.first)
+        #expect(try await scene.secrets.read("token", of: profile.id).bytes == Array(Self.token.utf8))
+        #expect(
+            try await saved(scene.bundle).first?.providerConfiguration?.keys.sorted() == [NetworkExtensionStart.idKey])
+        // The manager of the guide runs in memory too.
+        let manager = TunnelMonitorKitMigration.makeManager(isSimulator: true)
+        try await manager.create(profile, secrets: ["token": SecretBytes(Array(Self.token.utf8))])
+        try await TunnelMonitorKitMigration.use(manager, profile.id)
+        #expect(await manager.status(profile.id).status == .connected)
+        try await manager.stop(profile.id)
     }
 
     @Test("An extension starts on demand with a former configuration before the updated app has run")

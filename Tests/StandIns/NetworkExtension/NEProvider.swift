@@ -11,6 +11,7 @@ import Synchronization
 // https://developer.apple.com/documentation/networkextension/netunnelprovider
 // https://developer.apple.com/documentation/networkextension/nepackettunnelprovider
 // https://developer.apple.com/documentation/networkextension/neappproxyprovider
+// https://developer.apple.com/documentation/networkextension/neappproxyflow
 // The behaviour of the system is in `StandInTunnel`.
 
 open class NEProvider: NSObject {
@@ -75,7 +76,11 @@ open class NEPacketTunnelProvider: NETunnelProvider {
     open var virtualInterface: NWInterface? { standIn.virtualInterface }
 }
 
-/// Without its flows, which no test has.
+/// A flow that carries no data.
+open class NEAppProxyFlow: NSObject {
+    public override init() { super.init() }
+}
+
 open class NEAppProxyProvider: NETunnelProvider {
     open func startProxy(
         options: [String: Any]? = nil, completionHandler: @escaping @Sendable ((any Error)?) -> Void
@@ -87,6 +92,8 @@ open class NEAppProxyProvider: NETunnelProvider {
     open func stopProxy(with reason: NEProviderStopReason, completionHandler: @escaping @Sendable () -> Void) {
         completionHandler()
     }
+
+    open func handleNewFlow(_ flow: NEAppProxyFlow) -> Bool { false }
 
     open func cancelProxyWithError(_ error: (any Error)?) { standIn.cancel(error) }
 

@@ -44,6 +44,9 @@ public final class StandInSession: @unchecked Sendable {
     /// The packet tunnel's provider while there is one.
     public var runningProvider: NEPacketTunnelProvider? { running as? NEPacketTunnelProvider }
 
+    /// The app proxy's provider while there is one.
+    public var runningProxy: NEAppProxyProvider? { running as? NEAppProxyProvider }
+
     private var running: NETunnelProvider? { lock.withLock { provider } }
 
     /// The completion handlers that providers were given.

@@ -116,8 +116,10 @@ public final class StandInTunnel: @unchecked Sendable {
     private static func problem(_ settings: NETunnelNetworkSettings?) -> (any Error)? {
         guard let settings else { return nil }
         let invalid = NETunnelProviderError(.networkSettingsInvalid)
-        guard let settings = settings as? NEPacketTunnelNetworkSettings, isAddress(settings.tunnelRemoteAddress) else {
-            return invalid
+        guard isAddress(settings.tunnelRemoteAddress) else { return invalid }
+        // An app proxy has no addresses.
+        guard let settings = settings as? NEPacketTunnelNetworkSettings else {
+            return (settings.dnsSettings?.servers ?? []).allSatisfy(isAddress) ? nil : invalid
         }
         let v4 = settings.ipv4Settings
         if let v4, v4.addresses.isEmpty || v4.addresses.count != v4.subnetMasks.count { return invalid }

@@ -464,8 +464,10 @@ struct VirtualTimeTests {
 
     @Test("A repeated notification of one path changes nothing")
     func samePath() async throws {
-        let scene = VirtualScene()
+        let scene = VirtualScene { $0.peers[0].endpoint = "vpn.example:51820" }
+        scene.resolver.set("vpn.example", .addresses([.v4(198, 51, 100, 1)]))
         try await scene.start()
+        let asked = scene.resolver.asked.count
         for _ in 0..<10 {
             var path = NetworkPath()
             // A change that does not affect routing.
@@ -475,6 +477,7 @@ struct VirtualTimeTests {
         // Sleep is handled after the paths, and the test waits for it.
         await scene.host.sleep()
         #expect(scene.plane.state.withLock { $0.rebinds } == 0)
+        #expect(scene.resolver.asked.count == asked, "no name is resolved again")
         #expect(scene.host.status.status == .connected)
         await scene.host.stop(.userInitiated)
     }
