@@ -304,8 +304,8 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
         "CTunnelSystem", "NetworkAddresses", "TunnelSystem", "WireGuardCore", "TunnelIO", "WireGuardDevice",
         "PacketTunnel", "PacketTunnelLinux", "PacketTunnelApple", "WireGuardTunnel", "CredentialTunnel", "Provisioning",
         "PacketTunnelTesting", "HostConformance", "WireGuardTesting", "TrustPinning", "TrustPinningTesting",
-        "TrustPinningTests", "TrustPinningFoundation", "PinnedProvisioning", "ProvisioningApple", "CCulvert", "CulvertC",
-        "echo-tunnel-example",
+        "TrustPinningTests", "TrustPinningFoundation", "PinnedProvisioning", "ProvisioningApple", "CCulvert",
+        "CulvertC", "echo-tunnel-example",
     ]
     let standIns: [Target.Dependency] = ["NetworkExtension", "Network", "Security", "os"]
     package.products = []

@@ -132,7 +132,8 @@ struct Counts {
         var totals = [0, 0, 0, 0, 0]
         var rows: [(String, [Int])] = []
         for folder in names.map({ "Sources/\($0)" }) + ["Examples/AppleTunnel", "Examples/PinnedApp"] {
-            let isApples = ["PacketTunnelApple", "ProvisioningApple", "AppleTunnel", "PinnedApp"].contains(folder.lastPart)
+            let isApples = ["PacketTunnelApple", "ProvisioningApple", "AppleTunnel", "PinnedApp"].contains(
+                folder.lastPart)
             var counts = [0, 0, 0, 0, 0]
             for file in files(in: "\(root)/\(folder)", ".swift", ".c") where !file.contains("/Elsewhere/") {
                 let text = try read(file)

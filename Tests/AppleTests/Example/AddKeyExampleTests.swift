@@ -259,6 +259,32 @@ extension OneNetworkTests {
             #expect(server.api.figures.handshakes == 1 && server.api.figures.requests.isEmpty)
         }
 
+        @Test(
+            "The guide's reader turns PIA's configuration into a profile without the token, and leaves other configurations unchanged"
+        )
+        func adoption() throws {
+            var former = ExistingConfiguration()
+            (former.name, former.serverAddress, former.isOnDemandEnabled) = ("PIA", "198.51.100.1", true)
+            former.providerConfiguration = [
+                "token": PIAServer.token, "use_ip": true, "cn": "server401", "customDNSServers": ["9.9.9.9"],
+                "ping": "10.0.0.1", "packetSize": 1420,
+            ]
+            guard case .adopt(let profile, let secrets) = try AddKeyMigration.readFormerTunnel(former) else {
+                Issue.record("the configuration is not adopted")
+                return
+            }
+            #expect(secrets.mapValues(\.bytes) == ["token": Array(PIAServer.token.utf8)])
+            #expect(profile.name == "PIA" && profile.serverAddress == "198.51.100.1" && profile.isOnDemandEnabled)
+            let configuration: AddKeyConfiguration = try profile.configuration.decode()
+            #expect(configuration.servers.map(\.name) == ["server401"] && configuration.packetSize == 1420)
+            #expect(!String(decoding: try JSONEncoder().encode(profile), as: UTF8.self).contains("to+ken"))
+            former.providerConfiguration["token"] = nil
+            guard case .leave = try AddKeyMigration.readFormerTunnel(former) else {
+                Issue.record("another configuration is changed")
+                return
+            }
+        }
+
         @Test("The library's class brings its transport, and names no keychain or log without a property list")
         func readyMade() {
             let host = AddKeyTunnelHost()

@@ -9,7 +9,10 @@ import ProvisioningApple
 import WireGuardTunnel
 
 // docs/migrating-from-pia.md
-private enum AddKey {
+enum AddKeyMigration {
+    /// The text of PIA.pem.
+    static let authority = "-----BEGIN CERTIFICATE-----"
+
     struct VersionRequest: TunnelMessage {
         struct Reply: Codable, Sendable { var version: String }
         static let name = "example.version"
@@ -18,7 +21,7 @@ private enum AddKey {
     final class Tunnel: AddKeyTunnelHost, @unchecked Sendable {
         override var options: NetworkExtensionOptions {
             var options = NetworkExtensionOptions.infoPlist()
-            options.deadlines.start = .seconds(45)
+            options.adoptConfiguration = readFormerTunnel
             return options
         }
 
@@ -29,9 +32,22 @@ private enum AddKey {
         }
     }
 
+    @Sendable static func readFormerTunnel(_ former: ExistingConfiguration) throws -> ConfigurationAdoption {
+        guard former.providerConfiguration["token"] is String else { return .leave }
+        let (configuration, token) = try AddKeyConfiguration.fromProviderConfiguration(
+            former.providerConfiguration, serverAddress: former.serverAddress,
+            trust: .authorities(authority, acceptsCommonName: true))
+        var profile = try TunnelProfile(
+            name: former.name, provider: "add-key", serverAddress: former.serverAddress, encoding: configuration)
+        profile.onDemand = former.onDemand
+        profile.isOnDemandEnabled = former.isOnDemandEnabled
+        return .adopt(profile, secrets: [configuration.tokenName: token])
+    }
+
     static func connect(_ values: [String: Any], address: String, pem: String, group: String) async throws {
-        let options = NetworkExtensionManagerOptions(
+        var options = NetworkExtensionManagerOptions(
             providerBundleIdentifier: "com.example.app.WG-Tunnel", accessGroup: group)
+        options.adoptConfiguration = readFormerTunnel
         let manager = TunnelManager.networkExtension(options)
         try await manager.load()
 
