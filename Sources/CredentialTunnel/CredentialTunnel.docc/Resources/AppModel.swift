@@ -10,12 +10,15 @@ import PacketTunnel
 final class AppModel {
     private(set) var profile: TunnelProfile?
     private(set) var status = TunnelStatusUpdate(.disconnected)
-    /// The error of the last action, or the one that ended the tunnel.
+    /// The error of the last action.
     var problem: String?
     private let manager: TunnelManager
     private var follower: Task<Void, Never>?
 
     init(_ manager: TunnelManager) { self.manager = manager }
+
+    /// The text to show: the error of the last action, or the one that ended the tunnel.
+    var message: String? { problem ?? status.error?.description }
 
     /// Reads the stored profile. Call it when the app starts.
     func load() async {
@@ -71,10 +74,7 @@ final class AppModel {
         guard let profile else { return }
         let updates = await manager.statusUpdates(profile.id)
         follower = Task { [weak self] in
-            for await update in updates {
-                self?.status = update
-                if let error = update.error { self?.problem = error.description }
-            }
+            for await update in updates { self?.status = update }
         }
     }
 

@@ -16,6 +16,7 @@
 
         var body: some View {
             Form {
+                if let message = model.message { Text(message).foregroundStyle(.red) }
                 if model.profile == nil {
                     Section("Welcome") {
                         TextField("Server (address:port)", text: $server)
@@ -32,7 +33,6 @@
                                 get: { [status = model.status.status] in status.isActive },
                                 set: { _ in Task { await model.toggle() } }))
                         LabeledContent("Status", value: model.status.status.rawValue)
-                        if let problem = model.problem { Text(problem).foregroundStyle(.red) }
                     }
                     Section("Password") {
                         SecureField("New password", text: $password)
