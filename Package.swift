@@ -9,8 +9,7 @@ import PackageDescription
 // CULVERT_WERROR=1 makes warnings errors, for our own targets only: CI sets it.
 let warnings: [SwiftSetting] = Context.environment["CULVERT_WERROR"] == "1" ? [.treatAllWarnings(as: .error)] : []
 
-// For tests that do nothing but call C; everything else has `settings`.
-let basics: [SwiftSetting] =
+let basics: [SwiftSetting] =  // For tests that do nothing but call C; everything else has `settings`.
     warnings + [
         .swiftLanguageMode(.v6),
         .enableUpcomingFeature("ExistentialAny"),  // SE-0335
@@ -136,8 +135,9 @@ let internalLibraries: Table = [
     "CulvertC": engine + ["CCulvert"],
     "CommandLineSupport": ["TunnelSystem", "CTunnelSystem", argumentParser],
     "DemoSupport": engine + ["CommandLineSupport", linuxHost, argumentParser],
-    // The files that the tutorial shows, compiled in place.
-    "LoginTunnelTutorial": ["NetworkAddresses", "CredentialTunnel", "PacketTunnel", "TunnelIO", crypto, logging],
+    "LoginTunnelTutorial": [  // The files that the tutorial shows, compiled in place.
+        "NetworkAddresses", "CredentialTunnel", "PacketTunnel", "PacketTunnelApple", "TunnelIO", crypto, logging,
+    ],
 ]
 let programs: Table = [
     "culvert": engine + [

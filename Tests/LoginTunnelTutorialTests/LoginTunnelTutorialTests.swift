@@ -15,17 +15,20 @@ import TunnelIO
 @Suite("Steps of the tutorial", .timeLimit(.minutes(2)))
 struct LoginTunnelTutorialTests {
     static let address = InterfaceAddress(host: .v4(10, 7, 0, 2))
+    static let server = IPAddress.v4(198, 51, 100, 1)
 
     /// A step of the tutorial in a memory host, with a server.
     struct Scene<Step: PacketTunnelProvider> where Step.Configuration == LoginConfiguration {
         let clock = VirtualClock()
         let internet = MemoryInternet()
         let secrets = MemorySecretStore()
-        let server: TutorialServer
+        let server: Server
         let host: MemoryHost<Step>
 
         init(_ step: @escaping @Sendable (any DatagramNetwork) -> Step) throws {
-            server = try TutorialServer(on: internet, changes: clock.changes)
+            server = try Server(
+                over: internet.attach([LoginTunnelTutorialTests.server]), port: 4500, users: ["kean": "123456"]
+            ) { [changes = clock.changes] in changes.notify() }
             let network = internet.attach([.v4(192, 0, 2, 10)])
             host = MemoryHost(secrets: secrets, clock: clock) { step(network) }
             host.platform.setDeliveryHandler { [changes = clock.changes] in changes.notify() }
@@ -35,7 +38,7 @@ struct LoginTunnelTutorialTests {
         func start(password: String = "123456", port: Int = 4500) async throws {
             try await secrets.write(SecretBytes(Array(password.utf8)), "password", of: "test")
             let configuration = LoginConfiguration(
-                server: "\(TutorialServer.address):\(port)", serverKey: server.key.publicKey.rawRepresentation,
+                server: "\(LoginTunnelTutorialTests.server):\(port)", serverKey: server.key.publicKey.rawRepresentation,
                 login: "kean")
             try await host.start(configuration, profileID: "test")
         }
@@ -139,6 +142,37 @@ struct LoginTunnelTutorialTests {
         let handshake = Handshake(with: Curve25519.KeyAgreement.PrivateKey().publicKey)
         let reply = try #require(scene.server.answer(handshake.hello, from: .loopback(port: 1)))
         #expect(handshake.session(from: reply) == nil)
+    }
+
+    @Test(
+        "The app installs a profile, reports a wrong password, connects to the server over UDP, and removes the profile"
+    )
+    @MainActor func app() async throws {
+        let server = try Server(over: SystemDatagramNetwork(), port: 0, users: ["ada": "lovelace", "kean": "123456"])
+        let (host, changes) = (MemoryHost<LastingTunnel>(), Changes())
+        host.platform.setDeliveryHandler { changes.notify() }
+        let model = AppModel(TunnelManager(host))
+        await model.load()
+        #expect(model.profile == nil && model.problem == nil)
+        await model.install(
+            LoginConfiguration(
+                server: "127.0.0.1:\(server.port)", serverKey: server.key.publicKey.rawRepresentation, login: "ada"),
+            password: "wrong")
+        #expect(model.profile?.userName == "ada" && model.problem == nil)
+        await model.toggle()
+        #expect(model.message?.contains("refused the login") == true && host.status.status == .disconnected)
+
+        await model.setPassword("lovelace")
+        await model.toggle()
+        #expect(model.problem == nil && host.status.status == .connected)
+        #expect(host.platform.settings?.addresses == [Self.address])
+        #expect(await Self.passes(host.platform, changes))
+        // A running tunnel reconnects with a changed password.
+        await model.setPassword("lovelace")
+        #expect(model.problem == nil && host.status.status == .connected)
+        #expect(server.state.withLock { $0.logins } >= 3)
+        await model.remove()
+        #expect(model.profile == nil && host.status.status == .disconnected)
     }
 
     @Test("A session opens each datagram once, and no changed or reflected one")

@@ -19,6 +19,7 @@ struct LoginView: View {
                     Button("Read again") { Task { await model.load() } }
                     UnreadableList(profiles: model.unreadable, stop: model.stop, remove: model.remove)
                 } else if model.profile == nil {
+                    Section("Welcome") { Text(LoginModel.welcome) }
                     Section("Install") { LoginFields(model: model) }
                     Button("Install") { Task { await model.install() } }
                 } else {
@@ -57,10 +58,17 @@ private struct LoginDetails: View {
     var body: some View {
         Section("Tunnel") {
             Toggle(
+                "Enabled",
+                isOn: Binding(
+                    get: { [isEnabled = model.isEnabled] in isEnabled },
+                    set: { isOn in Task { await model.setEnabled(isOn) } }))
+            Toggle(
                 "Connected",
                 isOn: Binding(
                     get: { [status = model.status.status] in status.isActive },
-                    set: { _ in Task { await model.toggle() } }))
+                    set: { _ in Task { await model.toggle() } })
+            )
+            .disabled(!model.isEnabled && !model.status.status.isActive)
             LabeledContent("Status", value: model.statusText)
             if let error = model.status.error {
                 Text(error.description).foregroundStyle(.red)
@@ -73,6 +81,7 @@ private struct LoginDetails: View {
         Section("Details") {
             LoginFields(model: model)
             Button("Save") { Task { await model.save() } }
+            Text("A running tunnel reconnects with the changes.").font(.caption).foregroundStyle(.secondary)
         }
         Button("Remove", role: .destructive) { model.isConfirmingRemoval = true }
             .confirmationDialog("Remove this tunnel and its password?", isPresented: $model.isConfirmingRemoval) {

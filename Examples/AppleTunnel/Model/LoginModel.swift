@@ -45,8 +45,18 @@ public final class LoginModel {
     /// Whether the app asks the user to confirm the removal of the profile.
     public var isConfirmingRemoval = false
 
+    /// The text of the screen without a profile.
+    public static let welcome = """
+        Connect with the user name and password that your administrator gave you. The system asks once whether this app \
+        may add a VPN configuration.
+        """
+
     private let manager: TunnelManager
     private let taps: SwitchTaps
+    /// Whether the tunnel was up at the last update that did not end it.
+    private var wasUp = false
+    /// Whether the server ended the tunnel because of the login, so that another password starts it again.
+    private var awaitsPassword = false
     private var follower: Task<Void, Never>?
     /// The number of operations under way.
     private var workCount = 0
@@ -67,6 +77,9 @@ public final class LoginModel {
         get { alert != nil }
         set { if !newValue { alert = nil } }
     }
+
+    /// Whether the profile is enabled. A disabled tunnel cannot be started.
+    public var isEnabled: Bool { profile?.isEnabled ?? false }
 
     /// The status in a word, as the details show it.
     public var statusText: String {
@@ -111,29 +124,61 @@ public final class LoginModel {
             let configuration = CredentialTunnelConfiguration(
                 server: details.server, serverKey: details.serverKey, login: details.login)
             try Self.check(configuration)
-            let profile = TunnelProfile(
+            var profile = TunnelProfile(
                 name: "Login tunnel", provider: "credential", serverAddress: details.server,
                 configuration: try JSONValue(encoding: configuration))
+            // The system's VPN settings show it.
+            profile.userName = details.login
             try await manager.create(profile, secrets: secrets(of: configuration))
         }
         forgetSecrets()
         await refresh()
     }
 
-    /// Saves the changes in the form. A running tunnel uses them after its next start.
+    /// Saves the changes in the form. A running tunnel reconnects with them. A tunnel that the server ended because of
+    /// the password starts with the new one.
     public func save() async {
-        await perform("The tunnel was not saved") {
+        var reconnects = false
+        let isSaved = await perform("The tunnel was not saved") {
             guard var profile else { return }
-            var configuration: CredentialTunnelConfiguration = try profile.configuration.decode()
+            let former: CredentialTunnelConfiguration = try profile.configuration.decode()
+            var configuration = former
             configuration.server = details.server
             configuration.serverKey = details.serverKey
             configuration.login = details.login
             try Self.check(configuration)
             profile.serverAddress = details.server
+            profile.userName = details.login
             profile.configuration = try JSONValue(encoding: configuration)
-            try await manager.update(profile, secrets: secrets(of: configuration).mapValues { $0 })
+            let secrets = secrets(of: configuration)
+            try await manager.update(profile, secrets: secrets.mapValues { $0 })
+            let isActive = await manager.status(profile.id).status.isActive
+            let isChanged = configuration != former || !secrets.isEmpty
+            let hasNewPassword = secrets[configuration.passwordName] != nil
+            reconnects = profile.isEnabled && (isActive && isChanged || awaitsPassword && hasNewPassword)
         }
         forgetSecrets()
+        await refresh()
+        if isSaved, reconnects { await reconnect() }
+    }
+
+    private func reconnect() async {
+        await perform("The changes are saved, but the tunnel did not start") {
+            guard let profile else { return }
+            awaitsPassword = false
+            try await taps.restart(profile.id) { status = $0 }
+        }
+        await refresh()
+    }
+
+    /// Enables or disables the profile. A disabled tunnel is stopped, and cannot be started.
+    public func setEnabled(_ isOn: Bool) async {
+        await perform("The tunnel was not changed") {
+            guard var profile, profile.isEnabled != isOn else { return }
+            profile.isEnabled = isOn
+            try await manager.update(profile)
+            if !isOn { try await manager.stop(profile.id) }
+        }
         await refresh()
     }
 
@@ -144,6 +189,7 @@ public final class LoginModel {
     public func toggle() async {
         await perform("That did not work") {
             guard let profile else { return }
+            awaitsPassword = false
             let isOn = await taps.turnsOn(profile.id)
             try await taps.set(isOn, profile.id) { status = $0 }
         }
@@ -179,14 +225,29 @@ public final class LoginModel {
         guard isOther else { return }
         follower?.cancel()
         follower = nil
-        status = TunnelStatusUpdate(.disconnected)
+        (status, wasUp, awaitsPassword) = (TunnelStatusUpdate(.disconnected), false, false)
         guard let present else { return }
         let updates = await manager.statusUpdates(present.id)
         guard follower == nil, profile?.id == present.id else { return }
         follower = Task { [weak self] in
-            for await update in updates { self?.status = update }
+            for await update in updates { self?.follow(update) }
             guard !Task.isCancelled else { return }
             await self?.followAgain(present)
+        }
+    }
+
+    /// Shows a status, and an alert if the tunnel has ended by itself: it was up, and nothing in this app stopped it.
+    private func follow(_ update: TunnelStatusUpdate) {
+        status = update
+        switch update.status {
+        case .connected, .reasserting: wasUp = true
+        case .connecting: wasUp = false
+        case .disconnected, .blocked, .invalid:
+            defer { wasUp = false }
+            guard wasUp, let error = update.error else { return }
+            awaitsPassword = [.sessionTerminated, .authenticationFailed].contains(error.code)
+            alert = AlertText("The tunnel has ended", error)
+        case .disconnecting: break
         }
     }
 

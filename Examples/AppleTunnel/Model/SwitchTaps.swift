@@ -33,9 +33,27 @@ final class SwitchTaps {
     /// - Parameter report: called with the status, unless a later tap is under way.
     /// - Throws: the error of this tap, unless a later tap has made it irrelevant.
     func set(_ isOn: Bool, _ id: String, report: (TunnelStatusUpdate) -> Void) async throws {
+        try await wish(isOn, id, report) { try await self.apply(isOn, id, after: $0) }
+    }
+
+    /// Stops a tunnel if it is up, and starts it, so that it uses its saved settings. A later tap counts instead.
+    func restart(_ id: String, report: (TunnelStatusUpdate) -> Void) async throws {
+        try await wish(true, id, report) { earlier in
+            _ = await earlier?.result
+            guard self.wishes[id]?.isOn == true else { return }
+            if await self.manager.status(id).status.isActive { try await self.manager.stop(id) }
+            guard self.wishes[id]?.isOn == true else { return }
+            try await self.manager.start(id)
+        }
+    }
+
+    private func wish(
+        _ isOn: Bool, _ id: String, _ report: (TunnelStatusUpdate) -> Void,
+        _ body: @escaping @MainActor (_ earlier: Task<Void, any Error>?) async throws -> Void
+    ) async throws {
         count += 1
         let (number, earlier) = (count, wishes[id]?.task)
-        let task = Task { try await self.apply(isOn, id, after: earlier) }
+        let task = Task { try await body(earlier) }
         wishes[id] = Wish(number: number, isOn: isOn, task: task)
         let result = await task.result
         let status = await manager.status(id)

@@ -9,7 +9,7 @@ public import WireGuardCore
 
 /// A login server in this process, for development, previews and tests.
 ///
-/// Its users are in memory, and the network behind it is a ``VirtualNetwork`` that answers pings and echoes UDP. It needs
+/// Its users are in memory, and the network behind it is a `VirtualNetwork` that answers pings and echoes UDP. It needs
 /// no privileges and no network interface, and runs on macOS and Linux. The protocol is that of a real server, so an app
 /// that works with it needs only another configuration later. Clients reach nothing but the virtual network.
 ///

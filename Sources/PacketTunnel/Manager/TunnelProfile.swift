@@ -23,6 +23,8 @@ public struct TunnelProfile: Hashable, Sendable, Identifiable {
     public var onDemand: OnDemandRules
     /// Whether ``onDemand`` is in effect.
     public var isOnDemandEnabled: Bool
+    /// The user's name at the server, for display, such as in the system's VPN settings; `nil` if there is none.
+    public var userName: String?
     /// The names of the users, besides root, who may query the tunnel and stop it, on hosts with users.
     public var permittedUsers: [String] = []
 
@@ -114,7 +116,7 @@ public struct TunnelProfile: Hashable, Sendable, Identifiable {
 extension TunnelProfile: Codable {
     private enum CodingKeys: String, CodingKey {
         case id, name, provider, serverAddress, configuration, leakPolicy, isEnabled, onDemand, isOnDemandEnabled
-        case permittedUsers
+        case permittedUsers, userName
     }
 
     /// Decodes; omitted members have their defaults.
@@ -135,5 +137,6 @@ extension TunnelProfile: Codable {
             onDemand: try container.decodeIfPresent(OnDemandRules.self, forKey: .onDemand) ?? OnDemandRules(),
             isOnDemandEnabled: try container.decodeIfPresent(Bool.self, forKey: .isOnDemandEnabled) ?? false)
         permittedUsers = try container.decodeIfPresent([String].self, forKey: .permittedUsers) ?? []
+        userName = try container.decodeIfPresent(String.self, forKey: .userName)
     }
 }

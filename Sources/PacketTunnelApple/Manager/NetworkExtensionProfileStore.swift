@@ -277,6 +277,7 @@ public final class NetworkExtensionProfileStore: ProfileStore {
         configuration.providerBundleIdentifier = options.providerBundleIdentifier
         // The system refuses an empty address.
         configuration.serverAddress = profile.serverAddress.isEmpty ? profile.name : profile.serverAddress
+        configuration.username = profile.userName
         var values: [String: Any] = [NetworkExtensionStart.idKey: profile.id]
         if let json { values[NetworkExtensionStart.profileKey] = Data(json) }
         configuration.providerConfiguration = values

@@ -6,32 +6,38 @@ import Crypto
 import Foundation
 import NetworkAddresses
 import PacketTunnel
-import PacketTunnelTesting
 import Synchronization
 import TunnelIO
 
-@testable import LoginTunnelTutorial
-
-/// The server for the tutorial's client: one user, sessions by address, and an in-memory network behind it.
-final class TutorialServer: Sendable {
+/// The server of the tunnel: users in memory, a session for each address, and a virtual network that answers pings.
+final class Server: Sendable {
     struct State: Sendable {
         var sessions: [Endpoint: Session] = [:]
         var logins = 0
         var goodbyes = 0
     }
 
-    static let address = IPAddress.v4(198, 51, 100, 1)
+    /// The server's key. Clients know its public part beforehand.
     let key = Curve25519.KeyAgreement.PrivateKey()
     let state = Mutex(State())
-    private let changes: Changes
+    private let users: [String: String]
+    private let behind = VirtualNetwork()
+    private let onChange: @Sendable () -> Void
     private let batch: Mutex<PacketBatch>
     private let sockets: DatagramSockets
     private let loop: EventLoop
 
-    init(on internet: MemoryInternet, changes: Changes) throws {
-        self.changes = changes
+    /// Binds the port and starts the server.
+    /// - Parameters:
+    ///   - users: The password of each user. Real servers store a hash that is slow to compute.
+    ///   - onChange: Called on the server's thread after each datagram.
+    init(
+        over network: any DatagramNetwork, port: UInt16, users: [String: String],
+        onChange: @escaping @Sendable () -> Void = {}
+    ) throws(TunnelIOError) {
+        (self.users, self.onChange) = (users, onChange)
         batch = try Mutex(PacketBatch())
-        sockets = try internet.attach([Self.address]).bind(port: 4500, mark: 0)
+        sockets = try network.bind(DatagramBinding(port: port))
         loop = try EventLoop()
         for socket in sockets.all {
             _ = try loop.register(socket.readiness) { [weak self] _ in self?.receive(from: socket) }
@@ -44,6 +50,9 @@ final class TutorialServer: Sendable {
         sockets.close()
     }
 
+    /// The bound port. The system chooses one instead of 0.
+    var port: UInt16 { sockets.port }
+
     private func receive(from socket: any DatagramSocket) {
         batch.withLock { batch in
             batch.removeAll()
@@ -55,9 +64,10 @@ final class TutorialServer: Sendable {
             }
             _ = try? socket.send(batch, in: 0..<batch.count)
         }
-        changes.notify()
+        onChange()
     }
 
+    /// Returns the response to a datagram. Bytes that are not authentic have none.
     func answer(_ datagram: [UInt8], from source: Endpoint) -> [UInt8]? {
         state.withLock { state in
             if datagram.first == PacketCode.clientHello.rawValue { return greet(datagram, &state.sessions[source]) }
@@ -66,9 +76,11 @@ final class TutorialServer: Sendable {
             switch code {
             case .clientAuthRequest:
                 state.logins += 1
-                guard let answer = try? MessageEncoder.encode(Self.judge(body)) else { return nil }
+                guard let answer = try? MessageEncoder.encode(verdict(body)) else { return nil }
                 return session.seal(.serverAuthResponse, answer)
-            case .data: return (body.isEmpty ? [] : VirtualNetwork().receive(body)).flatMap { session.seal(.data, $0) }
+            case .data:
+                // An empty body is a keepalive, which needs a response too.
+                return (body.isEmpty ? [] : behind.receive(body)).flatMap { session.seal(.data, $0) }
             case .disconnect:
                 state.goodbyes += 1
                 state.sessions[source] = nil
@@ -78,13 +90,17 @@ final class TutorialServer: Sendable {
         }
     }
 
-    private static func judge(_ body: [UInt8]) -> Body.ServerAuthResponse {
-        let isGood = (try? MessageDecoder.clientAuthRequest(body)) == .init(login: "kean", password: "123456")
-        return isGood
-            ? .accepted(Body.Assignment(addresses: [InterfaceAddress(host: .v4(10, 7, 0, 2))], routes: [.allIPv4]))
-            : .refused(Body.Refusal(.credentials))
+    /// Verifies a login, and assigns an address to its user.
+    private func verdict(_ body: [UInt8]) -> Body.ServerAuthResponse {
+        guard let login = try? MessageDecoder.clientAuthRequest(body), users[login.login] == login.password,
+            let number = users.keys.sorted().firstIndex(of: login.login), number < 250
+        else { return .refused(Body.Refusal(.credentials)) }
+        return .accepted(
+            Body.Assignment(
+                addresses: [InterfaceAddress(host: .v4(10, 7, 0, UInt8(number + 2)))], routes: [.allIPv4]))
     }
 
+    /// Performs the server's side of the key agreement.
     private func greet(_ hello: [UInt8], _ session: inout Session?) -> [UInt8]? {
         let ephemeral = Curve25519.KeyAgreement.PrivateKey()
         guard let header = try? MessageDecoder.header(of: hello), let nonce = Session.nonce(0),
@@ -96,6 +112,7 @@ final class TutorialServer: Sendable {
             Header(code: .serverHello, index: header.index).bytes
             + Array(ephemeral.publicKey.rawRepresentation)
         let keys = Handshake.keys(lasting, fresh, transcript: hello[..<40] + opening)
+        // The server finds a session by its address, so every session has the same index.
         let name: [UInt8] = [7, 0, 0, 0]
         guard let box = try? ChaChaPoly.seal(name, using: keys.toClient, nonce: nonce, authenticating: opening) else {
             return nil
