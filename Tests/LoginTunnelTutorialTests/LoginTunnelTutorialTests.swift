@@ -144,6 +144,19 @@ struct LoginTunnelTutorialTests {
         #expect(handshake.session(from: reply) == nil)
     }
 
+    @Test("The server passes no packet of a client without an accepted login")
+    func withoutLogin() throws {
+        let scene = try Scene { LastingTunnel(network: $0) }
+        let handshake = Handshake(with: scene.server.key.publicKey)
+        let source = Endpoint.loopback(port: 1)
+        let reply = try #require(scene.server.answer(handshake.hello, from: source))
+        var session = try #require(handshake.session(from: reply))
+        let ping = PacketBuilder.icmpEcho(
+            from: .v4(10, 7, 0, 2), to: .v4(10, 7, 0, 1), identifier: 1, sequence: 1, payload: [])
+        let datagram = try #require(session.seal(.data, ping))
+        #expect(scene.server.answer(datagram, from: source) == nil)
+    }
+
     @Test(
         "The app installs a profile, reports a wrong password, connects to the server over UDP, and removes the profile"
     )
@@ -151,6 +164,7 @@ struct LoginTunnelTutorialTests {
         let server = try Server(over: SystemDatagramNetwork(), port: 0, users: ["ada": "lovelace", "kean": "123456"])
         let (host, changes) = (MemoryHost<LastingTunnel>(), Changes())
         host.platform.setDeliveryHandler { changes.notify() }
+        changes.follow(host.statusUpdates())
         let model = AppModel(TunnelManager(host))
         await model.load()
         #expect(model.profile == nil && model.problem == nil)
@@ -160,7 +174,8 @@ struct LoginTunnelTutorialTests {
             password: "wrong")
         #expect(model.profile?.userName == "ada" && model.problem == nil)
         await model.toggle()
-        #expect(model.message?.contains("refused the login") == true && host.status.status == .disconnected)
+        #expect(model.message?.contains("refused the login") == true)
+        #expect(await changes.wait { host.status.status == .disconnected })
 
         await model.setPassword("lovelace")
         await model.toggle()

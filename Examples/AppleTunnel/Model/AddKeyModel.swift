@@ -55,6 +55,8 @@ public final class AddKeyModel {
     private var follower: Task<Void, Never>?
     /// The number of operations under way.
     private var workCount = 0
+    /// Whether the last load succeeded. Otherwise the form could install a second profile.
+    private var isRead = false
 
     /// Creates a model over `manager`.
     public init(_ manager: TunnelManager) {
@@ -75,8 +77,10 @@ public final class AddKeyModel {
 
     /// Loads the saved profile and follows its status.
     public func load() async {
+        isRead = false
         await perform("The tunnel cannot be read") {
             try await manager.loadAndTidy()
+            isRead = true
             if let error = await manager.unreadableProfiles.first?.error { throw error }
         }
         await refresh()
@@ -95,6 +99,9 @@ public final class AddKeyModel {
     /// rest in the profile.
     public func install(_ values: [String: Any], serverAddress: String, authority: String) async {
         await perform("The tunnel was not installed") {
+            guard isRead else {
+                throw TunnelError(.storage, "the stored tunnels were not read", fix: "start the app again")
+            }
             if let error = await manager.unreadableProfiles.first?.error { throw error }
             let (configuration, token) = try AddKeyConfiguration.fromProviderConfiguration(
                 values, serverAddress: serverAddress, trust: .authorities(authority, acceptsCommonName: true))

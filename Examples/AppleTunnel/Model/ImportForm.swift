@@ -26,7 +26,9 @@ public struct ImportForm: Equatable, Sendable {
     private static func mark(_ index: Int) -> String { "(hidden key \(index + 1))" }
 
     private mutating func hidingKeys(in text: String) -> String {
-        let lines = text.split(separator: "\n", omittingEmptySubsequences: false).map { line in
+        // A line break of Windows is a single character.
+        let lines = text.split(omittingEmptySubsequences: false, whereSeparator: { $0 == "\n" || $0 == "\r\n" }).map {
+            line in
             guard let sign = line.firstIndex(of: "=") else { return line }
             let field = line[..<sign].filter { !$0.isWhitespace }.lowercased()
             let value = line[line.index(after: sign)...].drop(while: \.isWhitespace).prefix {

@@ -96,8 +96,8 @@ final class ClientEnd: TunnelEnd, @unchecked Sendable {
     }
 
     /// Cancels the first login because the server's port is closed. Has no effect after a response.
-    func cancelLoginAtClosedPort() {
-        guard active == nil, candidate?.client.awaitsResponse == true else { return }
+    func cancelLoginAtClosedPort(now: Instant) {
+        guard active == nil, candidate?.client.awaitsResponse(at: now) == true else { return }
         candidate = nil
         emit(.portClosed)
     }

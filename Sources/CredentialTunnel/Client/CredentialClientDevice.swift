@@ -59,7 +59,7 @@ package final class CredentialClientDevice: Sendable {
     }
 
     /// Cancels the first login because the server's port is closed. Has no effect after a response.
-    func cancelLoginAtClosedPort() { transport.withEnd { end, _ in end.cancelLoginAtClosedPort() } }
+    func cancelLoginAtClosedPort() { transport.withEnd { end, now in end.cancelLoginAtClosedPort(now: now) } }
 
     /// Carries the packets of this device from now on.
     package func attach(_ tun: any TunDevice) throws(TunnelIOError) { try lanes.run(on: tun) }

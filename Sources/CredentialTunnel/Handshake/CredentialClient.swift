@@ -102,8 +102,8 @@ package struct CredentialClient: ~Copyable {
     /// Whether packets may be sent.
     package var isEstablished: Bool { phase == .established }
 
-    /// Whether the server has not responded to the handshake yet.
-    var awaitsResponse: Bool { phase == .hello }
+    /// Whether the server has not responded to the handshake yet, not even with a cookie.
+    func awaitsResponse(at now: Instant) -> Bool { phase == .hello && !jar.hasCookie(at: now) }
 
     /// The time for the server to send an authentic datagram after a question whether it has lost the session.
     static let proofTimeout = Duration.seconds(2)

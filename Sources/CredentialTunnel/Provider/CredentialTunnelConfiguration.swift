@@ -38,6 +38,7 @@ public struct CredentialTunnelConfiguration: Hashable, Sendable {
     /// The probes of a tunnel without data, its repair, and its end.
     public var connectivity: ConnectivityOptions
     /// The maximum time of the first login, in seconds; `nil` for 10 seconds. Later logins are repeated without a limit.
+    /// The first login ends earlier, after half a second, if all addresses of the server refuse datagrams.
     public var loginTimeout: Double?
 
     /// Creates a configuration.

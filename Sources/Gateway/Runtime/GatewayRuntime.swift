@@ -305,8 +305,10 @@ package actor GatewayRuntime {
         if sequence == nil, let failure { throw failure }
         let hasChanges = !peers.isCurrent || isKeyPending
         do throws(GatewayError) { try await applyPeers() } catch { failure = failure ?? error }
+        let isLarge = feed.map { $0.changed.count + $0.removed.count >= Self.updateSize } ?? false
+        feed = nil
         // The round's lists and commands are free now. The allocator would keep their memory.
-        if let feed, feed.changed.count + feed.removed.count >= Self.updateSize { PageAdvice.trimHeap() }
+        if isLarge { PageAdvice.trimHeap() }
         if let failure { throw failure }
         appliedSequence = sequence ?? 0
         return hasChanges

@@ -91,8 +91,28 @@ extension MessageContainer {
         {
             name.removeSubrange(open.lowerBound..<close.upperBound)
         }
-        let local = name.firstIndex(of: ".").map { name[name.index(after: $0)...] } ?? name[...]
-        let bytes = local.utf8.prefix(255).map { isNameByte($0) ? $0 : UInt8(ascii: "_") }
+        // The name of a type in an extension of another module's type begins with "(extension in App):".
+        while let open = name.firstRange(of: "(extension in "),
+            let close = name[open.upperBound...].firstRange(of: "):")
+        {
+            name.removeSubrange(open.lowerBound..<close.upperBound)
+        }
+        // The arguments of a generic type have modules too.
+        let dot = UInt8(ascii: ".")
+        func isPathByte(_ byte: UInt8) -> Bool { isNameByte(byte) && byte != UInt8(ascii: "-") || byte >= 0x80 }
+        var local: [UInt8] = []
+        var rest = Array(name.utf8)[...]
+        while !rest.isEmpty {
+            let path = rest.prefix(while: isPathByte)
+            // A path after ">" continues the name of a generic type.
+            let module = path.first == dot ? nil : path.firstIndex(of: dot)
+            local += module.map { path[($0 + 1)...] } ?? path
+            rest = rest[path.endIndex...]
+            let others = rest.prefix { !isPathByte($0) }
+            local += others
+            rest = rest[others.endIndex...]
+        }
+        let bytes = local.prefix(255).map { isNameByte($0) ? $0 : UInt8(ascii: "_") }
         return String(decoding: bytes, as: UTF8.self)
     }
 }

@@ -21,7 +21,9 @@ public final class LeasedDescriptor: Sendable {
         case packets
     }
 
-    /// The descriptor, which is non-blocking and closed on exec. It is valid until ``close()``.
+    /// The descriptor, which is non-blocking and closed on exec. It is valid until ``close()``, or until this object is
+    /// released. Keep the object until the protocol has ended: the flow releases it when the tunnel ends, and the system
+    /// may then give the number to another file.
     public let number: Int32
     /// The layout of packets on it.
     public let format: Format

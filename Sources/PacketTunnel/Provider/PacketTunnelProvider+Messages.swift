@@ -6,7 +6,7 @@ extension PacketTunnelProvider {
     /// Answers messages of this type with `handler`, which must not retain the provider. A host's `makeProvider` adds
     /// handlers in this way, because each start has a new provider.
     ///
-    /// The provider must declare ``router`` as a constant.
+    /// The provider must declare ``router`` as a constant: `let router = MessageRouter()`.
     /// - Returns: The provider.
     @discardableResult
     public func answer<Message: TunnelMessage>(
@@ -41,7 +41,7 @@ extension PacketTunnelProvider {
     /// The provider's router. A provider without one would lose the handler.
     private var constantRouter: MessageRouter {
         let router = router
-        assert(router === self.router, "\(Self.self) must declare 'router' as a constant")
+        precondition(router === self.router, "\(Self.self) must declare 'router' as a constant")
         return router
     }
 }

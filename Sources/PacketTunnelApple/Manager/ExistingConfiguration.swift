@@ -24,6 +24,10 @@ public struct ExistingConfiguration {
     public var onDemand = OnDemandRules()
     /// Whether the on-demand rules are in effect. `false` in an extension.
     public var isOnDemandEnabled = false
+    /// The packets that the system blocks for this configuration (`includeAllNetworks`, `enforceRoutes`).
+    public var leakPolicy = LeakPolicy.routeBased
+    /// Whether attached networks are reached directly under a policy that blocks traffic (`excludeLocalNetworks`).
+    public var allowsLocalNetwork = false
 
     /// A configuration without values, for tests of an app's reader.
     public init() {}
@@ -32,6 +36,8 @@ public struct ExistingConfiguration {
         serverAddress = configuration.serverAddress ?? ""
         username = configuration.username
         passwordReference = configuration.passwordReference.map(Array.init)
+        leakPolicy = configuration.leakPolicy
+        allowsLocalNetwork = !leakPolicy.leavesDecisionToRoutes && configuration.excludeLocalNetworks
         guard let configuration = configuration as? NETunnelProviderProtocol else { return }
         providerBundleIdentifier = configuration.providerBundleIdentifier ?? ""
         providerConfiguration = configuration.providerConfiguration ?? [:]

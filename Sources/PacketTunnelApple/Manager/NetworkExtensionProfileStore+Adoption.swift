@@ -17,7 +17,9 @@ extension NetworkExtensionProfileStore {
         await adoptions.begin()
         defer { adoptions.end() }
         let all = try await SystemConfiguration.loadAll()
-        var names = Set(all.filter { $0.profileID != nil }.compactMap(\.manager.localizedDescription))
+        var names = Set(
+            all.filter { $0.profileID != nil && isOurs($0) }.compactMap(\.manager.localizedDescription))
+        var ids = Set(all.compactMap(\.profileID))
         var errors: [TunnelError] = []
         for configuration in all where configuration.profileID == nil && isOurs(configuration) {
             guard let existing = ExistingConfiguration(configuration.manager) else { continue }
@@ -26,9 +28,17 @@ extension NetworkExtensionProfileStore {
                 case .leave: continue
                 case .remove: try await configuration.remove()
                 case .adopt(var profile, let secrets):
+                    // Its secrets would replace those of the other profile.
+                    guard !ids.contains(profile.id) else {
+                        throw TunnelError(
+                            .configurationInvalid,
+                            "cannot adopt '\(existing.name)': another configuration has the profile '\(profile.id)'",
+                            fix: "give each profile its own ID, or remove the configuration")
+                    }
                     profile.name = freeName(profile.name, names)
                     try await convert(configuration, to: profile, secrets)
                     names.insert(profile.name)
+                    ids.insert(profile.id)
                 }
             } catch {
                 errors.append(error)

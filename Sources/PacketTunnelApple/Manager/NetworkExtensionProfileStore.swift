@@ -58,8 +58,9 @@ public final class NetworkExtensionProfileStore: ProfileStore {
 
     // MARK: - Loading
 
-    /// Adopts the app's former configurations. Then returns all profiles of the extension, and the problems: profiles that cannot be read, further configurations of
-    /// the same profile, and keychain items of profiles that were removed in the system's settings.
+    /// Adopts the app's former configurations. Then returns all profiles of the extension, and the problems: profiles
+    /// that cannot be read, further configurations of the same profile, and keychain items of profiles that were removed
+    /// in the system's settings.
     ///
     /// The system's list may be empty although no configuration was removed. So a known profile that is missing from
     /// the list is loaded separately, and treated as removed only if that fails.
@@ -248,7 +249,8 @@ public final class NetworkExtensionProfileStore: ProfileStore {
                     manager.isOnDemandEnabled = profile.isEnabled && profile.isOnDemandEnabled
                     // Enabling one profile disables the others, as a start does. On-demand rules work only for the
                     // enabled profile.
-                    if manager.isOnDemandEnabled { manager.isEnabled = true }
+                    // A conversion does not select a configuration that the user has deselected.
+                    if manager.isOnDemandEnabled, !isConverted { manager.isEnabled = true }
                 }
             }
         }

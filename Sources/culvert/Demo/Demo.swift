@@ -39,7 +39,7 @@ struct DemoCommand: ParsableCommand {
     @Flag(help: "Print one JSON document with all figures, and nothing else.")
     var json = false
 
-    @Flag(help: "Show a tunnel with a login.")
+    @Flag(help: "Show a tunnel with a login. It has no transfer, so --seconds has no effect.")
     var login = false
 
     func validate() throws {

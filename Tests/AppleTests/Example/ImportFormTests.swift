@@ -38,5 +38,9 @@ struct ImportFormTests {
         let edited = file.replacing("10.0.0.2", with: "10.0.0.3").replacing(keys[0], with: keys[1])
         #expect(form.wgQuick == edited)
         #expect(try WireGuardTunnelConfiguration.split(wgQuick: form.wgQuick).secrets.count == 2)
+        // A file with the line breaks of Windows.
+        form.text = file.replacing("\n", with: "\r\n")
+        #expect(!form.text.contains(keys[0]) && !form.text.contains(keys[2]))
+        #expect(form.wgQuick == file)
     }
 }

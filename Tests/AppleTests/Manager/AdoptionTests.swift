@@ -183,6 +183,46 @@ struct AdoptionTests {
         #expect(kinds.count == 3 && kinds.compactMap(\.self) == ["other"])
     }
 
+    @Test("A configuration that the user has switched off stays off, and keeps its kill switch")
+    func switchedOff() async throws {
+        let scene = ManagerScene { options in
+            options.adoptConfiguration = { existing in
+                var profile = TunnelProfile(name: existing.name, provider: "script")
+                profile.isOnDemandEnabled = existing.isOnDemandEnabled
+                profile.leakPolicy = existing.leakPolicy
+                return .adopt(profile)
+            }
+        }
+        let configuration = configuration(of: scene.bundle)
+        configuration.includeAllNetworks = true
+        let manager = try await save(configuration)
+        try await SystemConfiguration(manager).save { $0.isEnabled = false }
+        #expect(try await scene.manager.load() == [])
+        let all = try await SystemConfiguration.loadAll().map(\.manager).filter {
+            ($0.protocolConfiguration as? NETunnelProviderProtocol)?.providerBundleIdentifier == scene.bundle
+        }
+        #expect(all.map(\.isEnabled) == [false])
+        #expect(all.first?.protocolConfiguration?.includeAllNetworks == true)
+        #expect(await scene.manager.profiles.first?.leakPolicy.leavesDecisionToRoutes == false)
+    }
+
+    @Test("A second configuration with the same profile is not adopted, and the first keeps its secrets")
+    func sameProfile() async throws {
+        let profile = TunnelProfile(name: "Home", provider: "script")
+        let scene = ManagerScene { options in
+            options.adoptConfiguration = { existing in
+                .adopt(profile, secrets: ["token": SecretBytes(Array(existing.name.utf8))])
+            }
+        }
+        try await save(configuration(of: scene.bundle), name: "1")
+        try await save(configuration(of: scene.bundle), name: "2")
+        let errors = try await scene.manager.load()
+        #expect(errors.map(\.code) == [.configurationInvalid] && errors.first?.message.contains(profile.id) == true)
+        #expect(await scene.manager.profiles == [profile])
+        #expect(try await scene.secrets.read("token", of: profile.id).bytes == Array("1".utf8))
+        #expect(try await saved(scene.bundle).count == 2)
+    }
+
     @Test("The keychain item of a former configuration can be read, and the new configuration refers to another")
     func password() async throws {
         let texts = Eavesdropper<String>()

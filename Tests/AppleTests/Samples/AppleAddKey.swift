@@ -34,13 +34,17 @@ enum AddKeyMigration {
 
     @Sendable static func readFormerTunnel(_ former: ExistingConfiguration) throws -> ConfigurationAdoption {
         guard former.providerConfiguration["token"] is String else { return .leave }
-        let (configuration, token) = try AddKeyConfiguration.fromProviderConfiguration(
+        let (settings, token) = try AddKeyConfiguration.fromProviderConfiguration(
             former.providerConfiguration, serverAddress: former.serverAddress,
             trust: .authorities(authority, acceptsCommonName: true))
+        var configuration = settings
+        configuration.allowsLocalNetwork = former.allowsLocalNetwork
         var profile = try TunnelProfile(
             name: former.name, provider: "add-key", serverAddress: former.serverAddress, encoding: configuration)
         profile.onDemand = former.onDemand
         profile.isOnDemandEnabled = former.isOnDemandEnabled
+        profile.leakPolicy = former.leakPolicy
+        profile.userName = former.username
         return .adopt(profile, secrets: [configuration.tokenName: token])
     }
 

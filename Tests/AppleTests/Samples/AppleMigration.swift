@@ -18,13 +18,17 @@ enum WireGuardKitMigration {
     }
 
     @Sendable static func readFormerTunnel(_ former: ExistingConfiguration) throws -> ConfigurationAdoption {
-        guard let text = try former.password() else { return .leave }
+        guard former.passwordReference != nil else { return .leave }
+        guard let text = try former.password() else {
+            throw TunnelError(.secretUnavailable, "the keychain item of '\(former.name)' was not found")
+        }
         let parts = try WireGuardTunnelConfiguration.split(wgQuick: String(decoding: text.bytes, as: UTF8.self))
         var profile = try TunnelProfile(
             name: former.name, provider: "wireguard", serverAddress: former.serverAddress,
             encoding: parts.configuration)
         profile.onDemand = former.onDemand
         profile.isOnDemandEnabled = former.isOnDemandEnabled
+        profile.leakPolicy = former.leakPolicy
         return .adopt(profile, secrets: parts.secrets)
     }
 

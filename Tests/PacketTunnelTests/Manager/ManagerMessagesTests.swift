@@ -238,7 +238,8 @@ struct CodableMessageTests {
     func names() async throws {
         #expect(Outer.Request.name == "CodableMessageTests.Outer.Request")
         #expect(MessageContainer.defaultName(of: AnsweringProvider.self) == "AnsweringProvider")
-        #expect(Outer.Generic<[Int]>.name == "CodableMessageTests.Outer.Generic_Swift.Array_Swift.Int__")
+        #expect(Outer.Generic<[Int]>.name == "CodableMessageTests.Outer.Generic_Array_Int__")
+        #expect(MessageContainer.defaultName(of: [Question].self) == "Array_CodableMessageTests.Question_")
         #expect(MessageContainer.isValidName(Outer.Generic<[Int]>.name))
         #expect(CountToTen.name == "CodableMessageTests.CountToTen")
         let router = MessageRouter()

@@ -13,6 +13,8 @@ import TunnelIO
 final class Server: Sendable {
     struct State: Sendable {
         var sessions: [Endpoint: Session] = [:]
+        /// The addresses whose session has an accepted login. Packets of others are dropped.
+        var accepted: Set<Endpoint> = []
         var logins = 0
         var goodbyes = 0
     }
@@ -70,20 +72,28 @@ final class Server: Sendable {
     /// Returns the response to a datagram. Bytes that are not authentic have none.
     func answer(_ datagram: [UInt8], from source: Endpoint) -> [UInt8]? {
         state.withLock { state in
-            if datagram.first == PacketCode.clientHello.rawValue { return greet(datagram, &state.sessions[source]) }
+            if datagram.first == PacketCode.clientHello.rawValue {
+                let answer = greet(datagram, &state.sessions[source])
+                if answer != nil { state.accepted.remove(source) }
+                return answer
+            }
             guard var session = state.sessions[source], let (code, body) = session.open(datagram) else { return nil }
             defer { if code != .disconnect { state.sessions[source] = session } }
             switch code {
             case .clientAuthRequest:
                 state.logins += 1
-                guard let answer = try? MessageEncoder.encode(verdict(body)) else { return nil }
+                let verdict = verdict(body)
+                guard let answer = try? MessageEncoder.encode(verdict) else { return nil }
+                if case .accepted = verdict { state.accepted.insert(source) }
                 return session.seal(.serverAuthResponse, answer)
             case .data:
+                guard state.accepted.contains(source) else { return nil }
                 // An empty body is a keepalive, which needs a response too.
                 return (body.isEmpty ? [] : behind.receive(body)).flatMap { session.seal(.data, $0) }
             case .disconnect:
                 state.goodbyes += 1
                 state.sessions[source] = nil
+                state.accepted.remove(source)
                 return nil
             default: return nil
             }
