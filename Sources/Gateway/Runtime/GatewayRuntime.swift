@@ -530,7 +530,7 @@ package actor GatewayRuntime {
         guard !activity.isEmpty else { return }
         do throws(GatewayError) { try await service.record(activity, .gateway) } catch {
             traffic.requeue(activity)
-            logger.error("cannot store traffic counters, will retry: \(error)")
+            logger.error("cannot store traffic counters, will retry: \(Self.reason(error))")
         }
     }
 
@@ -572,7 +572,8 @@ package actor GatewayRuntime {
                     TicketGrant(content: new.bytes, deadline: lifetime > 0 ? verifiedAt + lifetime : nil))
             }
         } catch {
-            logger.error("cannot verify a login: \(error)")
+            let text = "cannot verify a login: \(Self.reason(error))"
+            if failures.allows(text, at: clock.nanoseconds()) { logger.error("\(text)") }
             return .refused(Body.Refusal(.unavailable))
         }
     }
