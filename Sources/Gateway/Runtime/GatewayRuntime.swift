@@ -180,7 +180,7 @@ package actor GatewayRuntime {
 
     /// An event that wakes the runtime.
     private enum Event: Sendable {
-        case changes, second, flush
+        case changes, second, flush, up
         case closed(WireGuardDevice.CloseReason)
         case loginFailed(TunnelIOError)
     }
@@ -191,6 +191,7 @@ package actor GatewayRuntime {
         guard isMade, !isStopped else { throw .notStarted }
         let arrivals = arrivals
         device?.onClose { arrivals.yield(.closed($0)) }
+        device?.onUp { arrivals.yield(.up) }
         let (service, options) = (service, options)
         let sources = [
             Task {
@@ -207,6 +208,7 @@ package actor GatewayRuntime {
             },
             resumeSessions(),
         ]
+        var resumption: Task<Void, Never>?
         var end: GatewayRuntimeError?
         await withTaskCancellationHandler {
             for await event in events {
@@ -214,6 +216,9 @@ package actor GatewayRuntime {
                 case .changes: await applyChanges()
                 case .second: await runSweep()
                 case .flush: startFlush()
+                case .up:
+                    resumption?.cancel()
+                    resumption = resumeLostSessions()
                 case .closed(let reason): end = .ended(reason)
                 case .loginFailed(let error): end = .login(error)
                 }
@@ -223,6 +228,7 @@ package actor GatewayRuntime {
             arrivals.finish()
         }
         for source in sources { source.cancel() }
+        resumption?.cancel()
         // Use a separate task, because this one may be cancelled, and a cancelled task would not store the counters.
         await Task { await stop() }.value
         if let end, end != .ended(.requested) { throw end }
@@ -237,6 +243,20 @@ package actor GatewayRuntime {
                 device?.requestHandshake(with: key, atFormer: endpoint, attempts: SessionResumption.attempts) == true
             }
             if count > 0 { logger.info("started handshakes with \(count) devices that were online before the start") }
+        }
+    }
+
+    /// Starts handshakes with the devices whose sessions have ended because the interface was down.
+    private func resumeLostSessions() -> Task<Void, Never> {
+        let (device, logger) = (device, logger)
+        let resumption = SessionResumption(withoutSession: device?.peers ?? [], at: clock.now())
+        return Task {
+            let count = await resumption.run { key, _ in
+                guard let device, device.peer(key)?.hasSession == false else { return false }
+                device.requestHandshake(with: key)
+                return true
+            }
+            if count > 0 { logger.info("started handshakes with \(count) devices: the interface was down") }
         }
     }
 
