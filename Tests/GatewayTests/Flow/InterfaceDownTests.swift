@@ -5,6 +5,7 @@ import NetworkAddresses
 import PacketTunnel
 import PacketTunnelTesting
 import Provisioning
+import Synchronization
 import Testing
 import TunnelIO
 import WireGuardCore
