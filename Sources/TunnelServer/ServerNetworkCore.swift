@@ -378,7 +378,7 @@ final class ServerNetworkCore {
             clientProblem = error
             if !clients.isFirewallKnown {
                 clientProblem = nil
-                reportFirewall(error, running)
+                reportFirewall(error, running, since: now)
             }
             throw error
         }
@@ -393,12 +393,13 @@ final class ServerNetworkCore {
     private static let longestUnknown: Int64 = 5 * LaneClock.nanosecondsPerSecond
 
     /// Stops forwarding if the firewall is lost, or if its state has been unknown for too long.
-    private func reportFirewall(_ error: LinuxNetworkError, _ running: Running) {
+    /// - Parameter began: The time at which the attempt that failed began: nft may have taken long.
+    private func reportFirewall(_ error: LinuxNetworkError, _ running: Running, since began: Int64) {
         firewallProblem = error
         if (try? network.lacksRules(running.firewall.tableName)) == true { return suspendForwarding(running) }
         // Without descriptors nft cannot be started. The firewall may be unchanged.
         guard !error.isOutOfDescriptors else { return }
-        let since = unknownSince ?? LaneClock.now()
+        let since = unknownSince ?? began
         unknownSince = since
         if LaneClock.now() - since >= Self.longestUnknown { suspendForwarding(running) }
     }
@@ -434,13 +435,14 @@ final class ServerNetworkCore {
         var isComplete = true
         // A firewall whose state is not known is loaded again below.
         let wasKnown = running.clients.isFirewallKnown
+        let began = LaneClock.now()
         if wasKnown, parts.contains(.firewall) || isHeld || firewallProblem != nil {
             do throws(LinuxNetworkError) {
                 isComplete = try lookAtFirewall(running, culprit.map { " (by \($0))" } ?? "")
                 (firewallProblem, unknownSince) = (nil, nil)
             } catch {
                 isComplete = false
-                reportFirewall(error, running)
+                reportFirewall(error, running, since: began)
             }
         }
         if firewallProblem == nil || !wasKnown {

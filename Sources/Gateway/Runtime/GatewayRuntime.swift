@@ -53,8 +53,8 @@ package actor GatewayRuntime {
     private var logins = RuntimeLogins<ClientID>()
     /// The address families that the network has configured: `true` for IPv6, `false` for IPv4.
     private var families: Set<Bool> = []
-    /// The rounds that follow the store.
-    private let following = SerialOperations()
+    /// The rounds that follow the store, and the reads of the store.
+    private let (following, reading) = (SerialOperations(), SerialOperations())
     private var traffic = TrafficLedger()
     /// The writes to the store in progress. They run outside rounds, so that a store that does not answer delays no end
     /// of access.
@@ -63,11 +63,13 @@ package actor GatewayRuntime {
     private var failures = OncePerMinute<String>(capacity: 16)
     /// The last change of the store that `peers` includes; `nil` before the first.
     private var sequence: Int64?
+    /// The number of devices that were read as changed since the last round.
+    private var changesRead = 0
     /// The last change of the store that is applied.
     private var appliedSequence: Int64 = 0
     /// Whether WireGuard's private key may differ from the gateway's current key.
     private var isKeyPending = true
-    /// The errors of the last round: of the store, of WireGuard and of the network.
+    /// The errors of the last attempts: to read the store, to update WireGuard and to update the network.
     private var errors = RoundErrors()
     private var problems = NetworkProblems()
     private var exclusions = NetworkProblems()
@@ -178,7 +180,7 @@ package actor GatewayRuntime {
 
     /// An event that wakes the runtime.
     private enum Event: Sendable {
-        case changes, second, flush
+        case changes, second, flush, up
         case closed(WireGuardDevice.CloseReason)
         case loginFailed(TunnelIOError)
     }
@@ -189,19 +191,24 @@ package actor GatewayRuntime {
         guard isMade, !isStopped else { throw .notStarted }
         let arrivals = arrivals
         device?.onClose { arrivals.yield(.closed($0)) }
+        device?.onUp { arrivals.yield(.up) }
         let (service, options) = (service, options)
         let sources = [
             Task {
                 for await _ in service.changeSignals() { arrivals.yield(.changes) }
             },
             Task {
-                while (try? await Task.sleep(for: options.sweepInterval)) != nil { arrivals.yield(.second) }
+                while (try? await Task.sleep(for: options.sweepInterval)) != nil {
+                    await withdrawDuringRound()
+                    arrivals.yield(.second)
+                }
             },
             Task {
                 while (try? await Task.sleep(for: options.flushInterval)) != nil { arrivals.yield(.flush) }
             },
             resumeSessions(),
         ]
+        var resumption: Task<Void, Never>?
         var end: GatewayRuntimeError?
         await withTaskCancellationHandler {
             for await event in events {
@@ -209,6 +216,9 @@ package actor GatewayRuntime {
                 case .changes: await applyChanges()
                 case .second: await runSweep()
                 case .flush: startFlush()
+                case .up:
+                    resumption?.cancel()
+                    resumption = resumeLostSessions()
                 case .closed(let reason): end = .ended(reason)
                 case .loginFailed(let error): end = .login(error)
                 }
@@ -218,6 +228,7 @@ package actor GatewayRuntime {
             arrivals.finish()
         }
         for source in sources { source.cancel() }
+        resumption?.cancel()
         // Use a separate task, because this one may be cancelled, and a cancelled task would not store the counters.
         await Task { await stop() }.value
         if let end, end != .ended(.requested) { throw end }
@@ -232,6 +243,20 @@ package actor GatewayRuntime {
                 device?.requestHandshake(with: key, atFormer: endpoint, attempts: SessionResumption.attempts) == true
             }
             if count > 0 { logger.info("started handshakes with \(count) devices that were online before the start") }
+        }
+    }
+
+    /// Starts handshakes with the devices whose sessions have ended because the interface was down.
+    private func resumeLostSessions() -> Task<Void, Never> {
+        let (device, logger) = (device, logger)
+        let resumption = SessionResumption(withoutSession: device?.peers ?? [], at: clock.now())
+        return Task {
+            let count = await resumption.run { key, _ in
+                guard let device, device.peer(key)?.hasSession == false else { return false }
+                device.requestHandshake(with: key)
+                return true
+            }
+            if count > 0 { logger.info("started handshakes with \(count) devices: the interface was down") }
         }
     }
 
@@ -287,31 +312,54 @@ package actor GatewayRuntime {
     /// - Throws: `.unavailable` with the first failure. ``errors`` has the others.
     @discardableResult
     private func follow() async throws(GatewayError) -> Bool {
-        errors = RoundErrors()
+        var failure = await readChanges()
+        // The devices are not known yet: applying an empty list would end the connections of all devices.
+        if sequence == nil, let failure { throw failure }
+        let (hasChanges, read) = (!peers.isCurrent || isKeyPending, sequence)
+        do throws(GatewayError) { try await applyPeers() } catch { failure = failure ?? error }
+        // The round's lists and commands are free now. The allocator would keep their memory.
+        if changesRead >= Self.updateSize { PageAdvice.trimHeap() }
+        changesRead = 0
+        if let failure { throw failure }
+        appliedSequence = read ?? 0
+        return hasChanges
+    }
+
+    /// Reads the changes of the store into ``peers``, one call after another, and ends sessions without access.
+    /// - Returns: The error of the store.
+    private func readChanges() async -> GatewayError? {
+        await reading.run { [self] in await readNextChanges() }
+    }
+
+    private func readNextChanges() async -> GatewayError? {
+        errors.store = nil
         var failure: GatewayError?
-        let denials = service.denials
+        var denials = service.denials
         var feed: Feed<Peer>?
         do throws(GatewayError) { feed = try await service.peers(after: sequence, .gateway) } catch {
             errors.store = Self.reason(error)
             failure = error
         }
+        // An end of access may have been requested since the store was read.
+        denials.formUnion(service.denials)
         peers.update(with: feed, denials: denials, at: clock.now())
         if let feed {
             if feed.serverKeysChanged || feed.isComplete { isKeyPending = true }
             sequence = feed.sequence
+            changesRead += feed.changed.count + feed.removed.count
         }
         endSessions()
-        // The devices are not known yet: applying an empty list would end the connections of all devices.
-        if sequence == nil, let failure { throw failure }
-        let hasChanges = !peers.isCurrent || isKeyPending
-        do throws(GatewayError) { try await applyPeers() } catch { failure = failure ?? error }
-        let isLarge = feed.map { $0.changed.count + $0.removed.count >= Self.updateSize } ?? false
-        feed = nil
-        // The round's lists and commands are free now. The allocator would keep their memory.
-        if isLarge { PageAdvice.trimHeap() }
-        if let failure { throw failure }
-        appliedSequence = sequence ?? 0
-        return hasChanges
+        return failure
+    }
+
+    /// Removes devices without access from WireGuard, and ends their sessions, while a round waits for the network. The
+    /// network may need long, for example if nft hangs, and the next round does the rest.
+    private func withdrawDuringRound() async {
+        guard shown.withLock({ $0.round != nil }), sequence != nil else { return }
+        _ = await readChanges()
+        guard !isStopped else { return }
+        peers.withdraw()
+        do throws(GatewayError) { try updateEngine() } catch { logger.debug("will retry: \(error)") }
     }
 
     /// Applies the desired peers. It removes peers from WireGuard before it changes the firewall, and adds peers to
@@ -332,22 +380,23 @@ package actor GatewayRuntime {
     /// former device, the call waits for an attempt to end the former device's connections; later rounds and logins
     /// wait too.
     private func updateNetwork() async throws(GatewayError) -> [IPPrefix: TunnelServerError] {
-        let update = peers.network.begin()
+        let (update, released) = (peers.network.begin(), peers.released)
         var refused = peers.refused
         // A call without changes makes the network try excluded addresses again.
-        if !update.isEmpty || !refused.isEmpty || !network.condition.isCurrent || !peers.released.isEmpty {
+        if !update.isEmpty || !refused.isEmpty || !network.condition.isCurrent || !released.isEmpty {
             do throws(TunnelServerError) {
                 refused = try await network.apply(
                     update.changes.mapValues { $0.map(peers.access) }, isComplete: update.isComplete,
-                    released: peers.released)
+                    released: released)
             } catch {
                 peers.network.invalidate()
                 errors.network = "\(error)"
                 throw .unavailable("\(error)")
             }
         }
+        errors.network = nil
         peers.network.finish(update)
-        peers.recordReleased()
+        peers.recordReleased(released)
         return refused
     }
 
@@ -368,6 +417,7 @@ package actor GatewayRuntime {
             errors.engine = "\(error)"
             throw .unavailable("\(error)")
         }
+        errors.engine = nil
         peers.recordLeft()
     }
 
@@ -532,7 +582,7 @@ package actor GatewayRuntime {
         guard !activity.isEmpty else { return }
         do throws(GatewayError) { try await service.record(activity, .gateway) } catch {
             traffic.requeue(activity)
-            logger.error("cannot store traffic counters, will retry: \(error)")
+            logger.error("cannot store traffic counters, will retry: \(Self.reason(error))")
         }
     }
 
@@ -574,7 +624,8 @@ package actor GatewayRuntime {
                     TicketGrant(content: new.bytes, deadline: lifetime > 0 ? verifiedAt + lifetime : nil))
             }
         } catch {
-            logger.error("cannot verify a login: \(error)")
+            let text = "cannot verify a login: \(Self.reason(error))"
+            if failures.allows(text, at: clock.nanoseconds()) { logger.error("\(text)") }
             return .refused(Body.Refusal(.unavailable))
         }
     }

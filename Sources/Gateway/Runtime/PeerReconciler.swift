@@ -13,7 +13,8 @@ import WireGuardCore
 ///
 /// A round consists of ``withdraw()``, an update of ``engine``, an update of ``network``, ``admit(without:)``, and
 /// another update of ``engine``. WireGuard thus accepts packets from a source of a device only while the network has
-/// the device's access for that source, so no packet is filtered by another device's rules.
+/// the device's access for that source, so no packet is filtered by another device's rules. While the network is
+/// updated, devices may change, and ``withdraw()`` may be called with another update of ``engine``.
 struct PeerReconciler: Sendable {
     /// A peer of WireGuard. The array of sources shares its memory with that of the device, because a gateway may have
     /// thousands of peers.
@@ -187,16 +188,23 @@ struct PeerReconciler: Sendable {
         let changed = Set(self.refused.keys).symmetricDifference(refused.keys)
         touchedKeys.formUnion(changed.compactMap { owner(of: $0).flatMap { peers[$0]?.publicKey } })
         self.refused = refused
-        // Skip keys that WireGuard has not removed yet: a key must be removed before it becomes another device's.
-        for key in touchedKeys where leaving[key] == nil { engine.setDesired(enginePeer(key), for: key) }
-        touchedKeys.formIntersection(leaving.keys)
+        // Skip keys that WireGuard has not removed yet: a key must be removed before it becomes another device's. Skip
+        // devices that have changed while the network was updated: their access is not in the network yet.
+        let waiting = touchedKeys.filter { leaving[$0] != nil || !isInNetwork($0) }
+        for key in touchedKeys.subtracting(waiting) { engine.setDesired(enginePeer(key), for: key) }
+        touchedKeys = waiting
+    }
+
+    /// Whether the network has applied the access of the device with this key, or no device has the key.
+    private func isInNetwork(_ key: PublicKey) -> Bool {
+        devices[key].flatMap { peers[$0] }?.sources.allSatisfy(network.isApplied) ?? true
     }
 
     /// Records that WireGuard has removed all keys in ``leaving``.
     mutating func recordLeft() { leaving = [:] }
 
-    /// Forgets the released addresses, because the network now ends their connections.
-    mutating func recordReleased() { released = [] }
+    /// Forgets these released addresses, because the network now ends their connections.
+    mutating func recordReleased(_ ended: Set<IPPrefix>) { released.subtract(ended) }
 
     /// The peer with this key; `nil` if no admitted device has it.
     private func enginePeer(_ key: PublicKey) -> EnginePeer? {

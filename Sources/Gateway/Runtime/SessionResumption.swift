@@ -5,11 +5,11 @@ import FoundationEssentials
 import NetworkAddresses
 import WireGuardCore
 
-/// The handshakes that a gateway starts after its own start.
+/// The handshakes that a gateway starts after its own start, and after its interface came up again.
 ///
-/// The sessions of WireGuard end with the gateway's process, but a device continues to use its session until a packet has had no
-/// answer for 15 s. A handshake that the gateway starts gives both ends a new session immediately. Only endpoints of authenticated
-/// devices get an initiation.
+/// The sessions of WireGuard end with the gateway's process, and when its interface is set down, but a device continues to
+/// use its session until a packet has had no answer for 15 s. A handshake that the gateway starts gives both ends a new
+/// session immediately. Only endpoints of authenticated devices get an initiation.
 struct SessionResumption: Sendable {
     /// The number of initiations to an endpoint that does not answer.
     static let attempts = 3
@@ -30,6 +30,17 @@ struct SessionResumption: Sendable {
             .filter { abs(now.timeIntervalSince($0.value.seenAt)) <= longest / .seconds(1) }
             .sorted { $0.value.seenAt > $1.value.seenAt }
             .map { ($0.key, $0.value.endpoint) }
+    }
+
+    /// Selects the peers whose session has ended although it may still be valid at the other end.
+    init(withoutSession peers: [PeerSnapshot], at now: Date) {
+        var former: [PublicKey: FormerEndpoint] = [:]
+        for peer in peers where !peer.hasSession {
+            guard let endpoint = peer.endpoint, let last = peer.lastHandshake else { continue }
+            former[peer.publicKey] = FormerEndpoint(
+                endpoint, seenAt: Date(timeIntervalSince1970: Double(last.seconds)))
+        }
+        self.init(former, at: now, flushInterval: .zero)
     }
 
     /// Starts the handshakes at a bounded rate, until the task is cancelled.

@@ -100,6 +100,7 @@ public final class WireGuardDevice: Sendable {
     let operations = Mutex<State>(State())
     private let closed: ClosedSignal
     private let laneFailure = LaneFailureRelay()
+    private let cameUp = Mutex<(@Sendable () -> Void)?>(nil)
 
     /// A device between `tun` and sockets of `network`. It owns `tun` from now on.
     /// - Throws: `WireGuardDeviceError` when memory or the system's event queue is refused.
@@ -197,6 +198,12 @@ public final class WireGuardDevice: Sendable {
         closed.whenClosed(handler)
     }
 
+    /// Calls `handler` on a thread of the device each time the interface has come up. The sessions ended when it went
+    /// down.
+    package func onUp(_ handler: @escaping @Sendable () -> Void) {
+        cameUp.withLock { $0 = handler }
+    }
+
     /// Closes the device later, on another thread, because the close must wait for the calling thread.
     func closeLater(_ reason: CloseReason) {
         do throws(TunnelIOError) {
@@ -246,7 +253,12 @@ public final class WireGuardDevice: Sendable {
         switch event {
         case .up:
             log(.verbose, "interface up")
-            do throws(WireGuardDeviceError) { try bringUp() } catch { log(.error, "cannot come up: \(error)") }
+            do throws(WireGuardDeviceError) {
+                try bringUp()
+                cameUp.withLock { $0 }?()
+            } catch {
+                log(.error, "cannot come up: \(error)")
+            }
         case .down:
             log(.verbose, "interface down")
             bringDown()

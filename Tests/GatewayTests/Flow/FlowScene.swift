@@ -21,10 +21,13 @@ import WireGuardTunnel
 /// A network of peers in memory, with other hosts behind it.
 final class MemoryPeerNetwork: PeerNetwork {
     let behind = VirtualNetwork()
+    /// The gateway's interface, after its start.
+    let tun = Mutex<MemoryTun?>(nil)
 
     func start() async throws(TunnelServerError) -> PeerNetworkDevices {
         do {
             let tun = try behind.makeTun(name: "gateway")
+            self.tun.withLock { $0 = tun }
             return PeerNetworkDevices(tun, addresses: [])
         } catch {
             throw .notRunning

@@ -257,6 +257,28 @@ struct GatewayRuntimeTests {
         }
     }
 
+    @Test("A device that is removed while the network does not answer leaves WireGuard without waiting for the answer")
+    func hungNetwork() async throws {
+        try await run { made in
+            let user = try await made.fixture.user()
+            let one = try await device(made, of: user, "one")
+            _ = try await device(made, of: user, "two")
+            try await made.wait("the devices are in") { made.isReady && made.runtime.figures.peers == 2 }
+            made.network.state.withLock { $0.waits = true }
+            _ = try await device(made, of: user, "three")
+            try await made.wait("a round runs") { made.network.state.withLock { $0.waiting != nil } }
+            try await made.fixture.service.removeDevice(one.id, made.fixture.admin)
+            #expect(
+                waitUntil(timeout: .seconds(20), pollEvery: .milliseconds(5)) { made.runtime.figures.peers == 1 },
+                "the device is a peer while the network does not answer")
+            #expect(made.network.state.withLock { $0.waiting != nil })
+            made.network.proceed()
+            try await made.wait("the others are in") { made.isReady && made.runtime.figures.peers == 2 }
+            let prefixes = one.addresses.map { IPPrefix(host: $0) }
+            #expect(made.network.state.withLock { state in prefixes.allSatisfy { state.present[$0] == nil } })
+        }
+    }
+
     @Test("The network ends the connections of an address that passes from one device to another in the same round")
     func handedOn() async throws {
         try await run { made in

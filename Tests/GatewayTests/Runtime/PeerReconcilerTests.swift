@@ -37,15 +37,18 @@ import WireGuardCore
         private(set) var network: [IPPrefix: ClientAccess] = [:]
         /// WireGuard's peers at the time at which the network changed.
         private(set) var engineBefore: [PublicKey: PeerReconciler.EnginePeer] = [:]
+        /// WireGuard's peers at the end of the network's update.
+        private(set) var engineMeanwhile: [PublicKey: PeerReconciler.EnginePeer] = [:]
         private(set) var isUnchanged = true
         /// The addresses whose connections the network has ended in the last round.
         private(set) var released: Set<IPPrefix> = []
 
         init(loginTunnel: String? = nil) { peers = PeerReconciler(loginTunnel: loginTunnel) }
 
+        /// - Parameter later: Changes of the store that are read while the network is updated.
         mutating func round(
             _ changes: Feed<Peer>, refused: [IPPrefix: TunnelServerError] = [:], failing: Bool = false,
-            failingEngine: Bool = false
+            failingEngine: Bool = false, later: [Feed<Peer>] = []
         ) {
             peers.update(with: changes, denials: AccessDenials(), at: Self.now)
             isUnchanged = peers.isCurrent
@@ -56,9 +59,15 @@ import WireGuardCore
             guard !failing else { return }
             if update.isComplete { network = [:] }
             for (prefix, peer) in update.changes { network[prefix] = peer.map(peers.access) }
-            peers.network.finish(update)
             released = peers.released
-            peers.recordReleased()
+            for changes in later {
+                peers.update(with: changes, denials: AccessDenials(), at: Self.now)
+                peers.withdraw()
+                updateEngine()
+            }
+            engineMeanwhile = engine
+            peers.network.finish(update)
+            peers.recordReleased(released)
             peers.admit(without: refused)
             if !failingEngine { updateEngine() }
         }
@@ -88,6 +97,26 @@ import WireGuardCore
         #expect(made.isUnchanged)
         made.round(changes([], removed: [peer.deviceID]))
         #expect(made.engineBefore.isEmpty && made.network.isEmpty && made.peers.devices.isEmpty)
+    }
+
+    @Test("While the network is updated, a removed device leaves WireGuard, and no device with its address joins")
+    mutating func changesMeanwhile() throws {
+        var made = Made()
+        let one = try self.peer(key: PrivateKey(using: &generator).publicKey, "10.66.0.2")
+        let two = try self.peer(key: PrivateKey(using: &generator).publicKey, "10.66.0.3")
+        let heir = try peer(
+            key: PrivateKey(using: &generator).publicKey, "10.66.0.2", rules: [AccessRule(.deny, transport: .udp)])
+        made.round(changes([one]))
+        made.round(
+            changes([two]), later: [changes([], removed: [one.deviceID]), changes([heir])])
+        #expect(made.engineMeanwhile.isEmpty && made.released.isEmpty)
+        // The network still has the rules of the removed device.
+        #expect(made.engine.keys.map { made.peers.devices[$0] } == [two.deviceID] && !made.peers.isCurrent)
+        made.round(changes([]))
+        #expect(made.released == [try IPPrefix("10.66.0.2")])
+        #expect(made.network[try IPPrefix("10.66.0.2")]?.rules.count == 1)
+        #expect(
+            Set(made.engine.keys) == Set([two.publicKey, heir.publicKey].compactMap { $0 }) && made.peers.isCurrent)
     }
 
     @Test("A disabled device is not a peer and has no access")

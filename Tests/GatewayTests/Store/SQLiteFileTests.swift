@@ -50,6 +50,36 @@ import WireGuardCore
         }
     }
 
+    @Test("While the file is removed or replaced, writes fail and reads continue; they succeed when it is back")
+    func removedFile() async throws {
+        try await TestFolder.use { folder in
+            let path = "\(folder)/gateway.db"
+            let store = try GatewayStore(path: path)
+            let fixture = StoreFixture(store)
+            let user = try await fixture.user("anna")
+            try FileManager.default.moveItem(atPath: path, toPath: "\(folder)/other")
+            let missing = await #expect(throws: StoreError.self) { _ = try await fixture.user("ben") }
+            guard case .unavailable(let reason) = missing else {
+                Issue.record("\(String(describing: missing))")
+                return
+            }
+            #expect(reason.contains("removed or replaced"))
+            try FileManager.default.copyItem(atPath: "\(folder)/other", toPath: path)
+            await #expect(throws: StoreError.self) { _ = try await fixture.user("ben") }
+            #expect(try await store.user(user.id)?.login == "anna")
+            try FileManager.default.removeItem(atPath: path)
+            try FileManager.default.moveItem(atPath: "\(folder)/other", toPath: path)
+            _ = try await fixture.user("ben")
+            try store.close()
+        }
+    }
+
+    @Test("The error of a copy on a full disk names the cause")
+    func fullDisk() {
+        let error = DatabaseError(resultCode: .SQLITE_FULL, message: "not an error")
+        #expect("\(SQLiteDatabase.problem(error))".contains("full"))
+    }
+
     @Test("The file is copied before a migration, and its content is kept")
     func migration() async throws {
         try await TestFolder.use { folder in

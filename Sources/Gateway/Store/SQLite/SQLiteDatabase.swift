@@ -15,6 +15,8 @@ import TunnelSystem
 /// program has migrated is refused.
 final class SQLiteDatabase: SQLDatabase {
     let connections: any DatabaseWriter
+    /// The file that is open; `nil` for a database in memory.
+    private let file: (path: String, identity: FileIdentity?)?
 
     /// Opens the file, or makes it if it does not exist.
     /// - Parameter path: An absolute path in a folder that only its owner can access, or `nil` for an in-memory
@@ -30,6 +32,7 @@ final class SQLiteDatabase: SQLDatabase {
             try Self.migrate(connections, path, migrator)
             // The pool sets NORMAL, which may lose a commit when the machine fails.
             try connections.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = FULL") }
+            file = path.map { ($0, FileIdentity(of: $0)) }
         } catch {
             throw Self.problem(error)
         }
@@ -172,12 +175,20 @@ final class SQLiteDatabase: SQLDatabase {
     func write<Result: Sendable>(
         _ body: @escaping @Sendable (any SQLSession) throws -> Result
     ) async throws(StoreError) -> Result {
+        try checkPresence()
         do { return try await connections.write { try body(SQLiteSession(connection: $0)) } } catch {
             throw Self.problem(error)
         }
     }
 
-    private static func problem(_ error: any Error) -> StoreError {
+    /// - Throws: `.unavailable` if another process has removed or replaced the file. SQLite would succeed, but the next
+    ///   start would not find the change.
+    private func checkPresence() throws(StoreError) {
+        guard let file, FileIdentity(of: file.path) != file.identity else { return }
+        throw .unavailable("'\(file.path)' was removed or replaced while it was in use")
+    }
+
+    static func problem(_ error: any Error) -> StoreError {
         if let error = error as? StoreError { return error }
         guard let error = error as? DatabaseError else { return .unavailable("\(error)") }
         switch error.extendedResultCode {
@@ -188,7 +199,10 @@ final class SQLiteDatabase: SQLDatabase {
             if message.contains("devices.credential_hash") { return .exists(.credential) }
             return .exists(.secret)
         case .SQLITE_CONSTRAINT_FOREIGNKEY: return .notFound
-        default: return .unavailable("the database has failed: \(error.message ?? "error \(error.extendedResultCode)")")
+        default:
+            // A failed copy has the message of a connection without an error.
+            let message = error.message.flatMap { $0 == "not an error" ? nil : $0 }
+            return .unavailable("the database has failed: \(message ?? "error \(error.extendedResultCode)")")
         }
     }
 }
