@@ -153,7 +153,8 @@ struct LoginTunnelTutorialTests {
         var session = try #require(handshake.session(from: reply))
         let ping = PacketBuilder.icmpEcho(
             from: .v4(10, 7, 0, 2), to: .v4(10, 7, 0, 1), identifier: 1, sequence: 1, payload: [])
-        let datagram = try #require(session.seal(.data, ping))
+        let sealed = session.seal(.data, ping)
+        let datagram = try #require(sealed)
         #expect(scene.server.answer(datagram, from: source) == nil)
     }
 
