@@ -69,10 +69,10 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
     /// Starts the tunnel. Returns once the server has accepted the login and the settings were applied.
     ///
     /// - Throws: `.configurationInvalid` with all problems, `.secretUnavailable`, `.networkUnavailable`,
-    ///   `.nameResolutionFailed`, `.authenticationFailed` if the server refuses the login, `.serverUnreachable` if
-    ///   no response arrives within ``CredentialTunnelConfiguration/loginTimeout``, the server's port is closed or the
-    ///   server accepts no logins now, `.keyMismatch` if no response can be opened, `.stopped`, and the errors of
-    ///   applying settings.
+    ///   `.nameResolutionFailed`, `.stopped`, and the errors of applying settings. `.authenticationFailed` if the server
+    ///   refuses the login. `.serverUnreachable` if no response arrives within
+    ///   ``CredentialTunnelConfiguration/loginTimeout``, if the server's port is closed, or if the server accepts no
+    ///   logins now. `.keyMismatch` if no response can be opened.
     public func start(
         _ configuration: CredentialTunnelConfiguration, context: ProviderContext
     ) async throws(TunnelError) {

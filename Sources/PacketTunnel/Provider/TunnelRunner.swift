@@ -236,8 +236,8 @@ public final class TunnelRunner<Provider: PacketTunnelProvider>: TunnelHost {
         runningRun?.post(.path(path))
     }
 
-    /// The provider of the tunnel that is starting or up, or `nil` if there is none. A host's own code can pass it what is
-    /// neither a packet nor a message, such as the flows of an app proxy.
+    /// The provider of the tunnel that is starting or up, or `nil` if there is none. A host's own code can pass other
+    /// things than packets and messages to it, such as the flows of an app proxy.
     public var provider: Provider? { runningRun?.state.withLock { $0.provider } }
 
     /// Ends a tunnel that is starting or up, with an error of its host.

@@ -106,7 +106,7 @@ struct LoginRestartTests {
     /// gateway.
     private static let isEarnest = ProcessEnvironment.value("CULVERT_GATEWAY_LOAD") == "1"
 
-    @Test("All clients of a restarted gateway are back without a password check, and all are told when it stops")
+    @Test("All clients of a restarted gateway are back without a password check, and all are notified when it stops")
     func crowd() async throws {
         try await TestFolder.use { folder in
             // With the real number of clients, the store is on the disk, which makes each change durable.
@@ -258,7 +258,7 @@ private final class Crowd {
             let inbox = inbox
             _ = await inbox.changes.wait(within: .milliseconds(20)) { inbox.datagrams.withLock { !$0.isEmpty } }
             let time = now
-            // To look at the deadlines of all clients for each datagram would take most of the time.
+            // A scan of all deadlines for each datagram would take most of the time.
             guard nextScan <= time else { continue }
             nextScan = time + .milliseconds(20)
             for (index, member) in members.enumerated() where !member.isBack {

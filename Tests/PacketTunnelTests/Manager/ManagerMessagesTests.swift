@@ -234,7 +234,7 @@ struct CodableMessageTests {
         }
     }
 
-    @Test("The default name of a message is its type's, with the enclosing types and without the module")
+    @Test("The default name of a message has the names of its type and the enclosing types, and no module")
     func names() async throws {
         #expect(Outer.Request.name == "CodableMessageTests.Outer.Request")
         #expect(MessageContainer.defaultName(of: AnsweringProvider.self) == "AnsweringProvider")

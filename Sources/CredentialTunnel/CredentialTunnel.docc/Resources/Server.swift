@@ -13,7 +13,7 @@ import TunnelIO
 final class Server: Sendable {
     struct State: Sendable {
         var sessions: [Endpoint: Session] = [:]
-        /// The addresses whose session has an accepted login. Packets of others are dropped.
+        /// The addresses whose session has an accepted login. The server drops packets from other addresses.
         var accepted: Set<Endpoint> = []
         var logins = 0
         var goodbyes = 0
