@@ -22,8 +22,13 @@ package struct LockHolder: Hashable, Sendable, CustomStringConvertible {
     package static func find(_ path: String) -> LockHolder? {
         let file = resolved(path)
         let targets: Set<String> = [file, file + " (deleted)"]
-        let folder = file.lastIndex(of: "/").map { String(file[..<$0]) + "/" } ?? "."
-        let devices = [file, folder].compactMap { FileStatus(of: $0)?.identity.device }
+        // The folder may have been deleted too: the folder above it is on the same file system.
+        var folders = [file]
+        while let end = folders[folders.count - 1].lastIndex(of: "/") {
+            folders.append(String(folders[folders.count - 1][..<end]))
+        }
+        let existing = folders.dropFirst().lazy.compactMap { FileStatus(of: $0.isEmpty ? "/" : $0) }.first
+        let devices = [FileStatus(of: file), existing].compactMap { $0?.identity.device }
         let namespace = SystemCall.linkTarget("/proc/self/ns/mnt")
         return find { target, process, descriptor in
             guard targets.contains(target) else { return false }
