@@ -5,6 +5,7 @@ import Provisioning
 import Synchronization
 import TunnelSystem
 import WireGuardCore
+import WireGuardDevice
 
 extension GatewayService {
     package func rules(of owner: Rule.Owner, _ caller: Caller) async throws(GatewayError) -> [Rule] {
@@ -67,7 +68,7 @@ extension GatewayService {
         return GatewayStatus(
             counts: counts, pools: pools, servesWireGuard: settings.servesWireGuard,
             serverKey: keys.current.publicKey, nextServerKey: keys.next?.key.publicKey,
-            nextServerKeyAt: keys.next?.switchAt, now: now)
+            nextServerKeyAt: keys.next?.switchAt, aead: TransportAEAD.name, now: now)
     }
 
     /// Returns a page of the audit log, the latest entries first.

@@ -32,12 +32,15 @@ package struct GatewayStatus: Hashable, Sendable {
     package var serverKey: PublicKey
     package var nextServerKey: PublicKey?
     package var nextServerKeyAt: Date?
+    /// The implementation of ChaCha20-Poly1305, such as `boringssl`.
+    package var aead: String
     package var now: Date
 
     package init(
         counts: StoreCounts, pools: [PoolFigures], servesWireGuard: Bool, serverKey: PublicKey,
-        nextServerKey: PublicKey?, nextServerKeyAt: Date?, now: Date
+        nextServerKey: PublicKey?, nextServerKeyAt: Date?, aead: String, now: Date
     ) {
+        self.aead = aead
         self.counts = counts
         self.pools = pools
         self.servesWireGuard = servesWireGuard
@@ -65,6 +68,7 @@ extension GatewayStatus: Declared {
         Field("serverKey", \.serverKey, .key)
         Field("nextServerKey", \.nextServerKey, .omittable(.key))
         Field("nextServerKeyAt", \.nextServerKeyAt, .omittable(.time))
+        Field("aead", \.aead, .line(1...32), "The implementation of ChaCha20-Poly1305, such as boringssl")
         Field("now", \.now, .time)
     }
 }
