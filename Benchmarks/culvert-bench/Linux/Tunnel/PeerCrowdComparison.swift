@@ -119,7 +119,7 @@ private final class CrowdedDaemon {
         let network = "\(PeerCrowd.text(PeerCrowd.outsideNetwork & 0xffff_0000))/16"
         try pair.ip(1, "route", "add", "local", network, "dev", "lo")
         try pair.ip(0, "route", "add", network, "via", NamespacePair.outside[1])
-        daemon = try WireGuardDaemon.start(contender.program, side: 0, of: pair)
+        daemon = try WireGuardDaemon.start(contender, side: 0, of: pair)
         try WireGuardDaemon.wait(for: daemon, contender.name, side: 0, of: pair)
         let before = ProcessFigures.memory(of: daemon, "RssAnon")
         try setting.apply(to: 0, of: pair)

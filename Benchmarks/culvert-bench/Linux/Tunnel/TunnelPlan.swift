@@ -13,6 +13,8 @@ struct TunnelPlan {
     private(set) var seconds = 5
     private(set) var pings = 1000
     private(set) var beside: [String] = []
+    /// Other implementations of ChaCha20-Poly1305 with which `culvert-wg` is measured as a separate contender.
+    private(set) var aeads: [String] = []
     private(set) var baseline: String?
     private(set) var isJSON = false
     private(set) var saveTo: String?
@@ -48,6 +50,7 @@ struct TunnelPlan {
             case "--save": saveTo = try text(argument)
             case "--only": parts = try Self.parts(try text(argument))
             case "--baseline": baseline = URL(fileURLWithPath: try text(argument)).path
+            case "--aead": aeads.append(try text(argument))
             case "--beside":
                 takesDefault = false
                 let program = try text(argument)
@@ -62,6 +65,9 @@ struct TunnelPlan {
         guard !daemon.isEmpty else { throw UsageError(message: "the path of culvert-wg is missing") }
         if takesDefault { beside = ["wireguard-go"] }
         guard beside.count <= 3 else { throw UsageError(message: "at most three other daemons") }
+        guard aeads.isEmpty || aeads.count + beside.count <= 3 else {
+            throw UsageError(message: "at most three of --aead and --beside together")
+        }
         contenders = listContenders()
     }
 
@@ -76,7 +82,15 @@ struct TunnelPlan {
 
     /// Other daemons are distinguished by their versions, which a figure needs.
     private func listContenders() -> [Contender] {
-        var list = [Contender(name: ContenderName.culvert, kind: .wireGuard, program: daemon)]
+        // With several implementations in one run, the first contender has the one that each machine has.
+        let own = aeads.isEmpty ? [] : ["CULVERT_AEAD=boringssl"]
+        var list = [Contender(name: ContenderName.culvert, kind: .wireGuard, program: daemon, environment: own)]
+        for aead in aeads {
+            list.append(
+                Contender(
+                    name: "\(ContenderName.culvert), \(aead)", kind: .wireGuard, program: daemon,
+                    environment: ["CULVERT_AEAD=\(aead)"]))
+        }
         for (index, program) in beside.enumerated() {
             let version = Self.version(of: program).split(separator: " ").dropFirst().first
             let name = ([(program as NSString).lastPathComponent] + (version.map { [String($0)] } ?? []))
