@@ -4,8 +4,8 @@
 import WireGuardCore
 import WireGuardDevice
 
-/// Intel's multi-buffer library against the implementation that the package links: for a length from 0 to 65,535, at any
-/// address and at the end of a page, both seal the same bytes, open them, and refuse them with a changed bit.
+/// Compares Intel's multi-buffer library with the implementation that the package links. For a length from 0 to 65,535, at
+/// any address and at the end of a page, both seal the same bytes. The library opens them, and refuses a changed bit.
 ///
 /// Without the library, the linked implementation is compared with itself.
 func fuzzAEAD(_ bytes: [UInt8]) {
