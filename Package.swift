@@ -345,7 +345,7 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
             name: "CExtension", dependencies: providers + ["CEchoProtocol", "NetworkAddresses"],
             path: "Examples/CExtension/Extension", swiftSettings: settings),
         .target(
-            name: "AppleTunnelExtension", dependencies: providers, path: "Examples/AppleTunnel/Extension",
+            name: "AppleTunnelExtension", dependencies: ["AppleTunnelModel"], path: "Examples/AppleTunnel/Extension",
             exclude: ["Info.plist", "LoginInfo.plist", "AddKeyInfo.plist", "AppleTunnelExtension.entitlements"],
             swiftSettings: settings),
         .target(

@@ -15,6 +15,10 @@ struct AddKeyView: View {
             Form {
                 if !model.isLoaded {
                     ProgressView()
+                } else if model.isUnreadable {
+                    Text("The tunnel that is stored cannot be read.").foregroundStyle(.secondary)
+                    Button("Read again") { Task { await model.load() } }
+                    UnreadableList(profiles: model.unreadable, stop: model.stop, remove: model.remove)
                 } else if model.profile == nil {
                     AddKeyFields(model: model)
                 } else {

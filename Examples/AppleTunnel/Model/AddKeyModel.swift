@@ -45,6 +45,10 @@ public final class AddKeyModel {
     public var alert: AlertText?
     /// Whether profiles have been read.
     public private(set) var isLoaded = false
+    /// Whether a profile is stored that cannot be read: then the form would install a second one.
+    public private(set) var isUnreadable = false
+    /// The stored profiles that cannot be read: they can be stopped and removed.
+    public private(set) var unreadable: [UnreadableProfile] = []
     /// Whether an operation is in progress, which the spinner shows.
     public private(set) var isBusy = false
     /// Whether the app asks the user to confirm the removal of the profile.
@@ -55,8 +59,6 @@ public final class AddKeyModel {
     private var follower: Task<Void, Never>?
     /// The number of operations under way.
     private var workCount = 0
-    /// Whether the last load succeeded. Otherwise the form could install a second profile.
-    private var isRead = false
 
     /// Creates a model over `manager`.
     public init(_ manager: TunnelManager) {
@@ -65,8 +67,14 @@ public final class AddKeyModel {
     }
 
     /// The manager for this app. A simulator has no extension with a transport, so tunnels do not start there.
-    public static func makeManager() -> TunnelManager {
-        TunnelManager.default(.app(extension: "addkey")) { AddKeyTunnelProvider() }
+    /// - Parameter authority: The certificate of the servers' authority, as PEM, for an adopted configuration.
+    public static func makeManager(
+        authority: String? = FormerConfiguration.authority
+    ) -> TunnelManager {
+        let options = NetworkExtensionManagerOptions.app(extension: "addkey") {
+            try FormerConfiguration.readPIA($0, authority: authority)
+        }
+        return TunnelManager.default(options) { AddKeyTunnelProvider() }
     }
 
     /// Whether an alert is shown; setting it to `false` closes it.
@@ -77,14 +85,22 @@ public final class AddKeyModel {
 
     /// Loads the saved profile and follows its status.
     public func load() async {
-        isRead = false
-        await perform("The tunnel cannot be read") {
-            try await manager.loadAndTidy()
-            isRead = true
-            if let error = await manager.unreadableProfiles.first?.error { throw error }
-        }
+        let isRead = await perform("The tunnel cannot be read") { try await manager.loadAndTidy() }
+        unreadable = await manager.unreadableProfiles
+        if isRead, let error = unreadable.first?.error { alert = AlertText("The tunnel cannot be read", error) }
         await refresh()
+        isUnreadable = (!isRead || !unreadable.isEmpty) && profile == nil
         isLoaded = true
+    }
+
+    /// Stops the tunnel of a profile that cannot be read.
+    public func stop(_ unreadable: UnreadableProfile) async {
+        await perform("The tunnel was not stopped") { try await manager.stop(unreadable.id) }
+    }
+
+    /// Removes a profile that cannot be read, and its token, which the user has confirmed. The form can then install another.
+    public func remove(_ unreadable: UnreadableProfile) async {
+        if await perform("The tunnel was not removed", { try await manager.remove(unreadable.id) }) { await load() }
     }
 
     /// Installs the profile that the form describes.
@@ -99,10 +115,10 @@ public final class AddKeyModel {
     /// rest in the profile.
     public func install(_ values: [String: Any], serverAddress: String, authority: String) async {
         await perform("The tunnel was not installed") {
-            guard isRead else {
-                throw TunnelError(.storage, "the stored tunnels were not read", fix: "start the app again")
+            guard isLoaded, !isUnreadable else {
+                throw TunnelError(
+                    .storage, "the tunnel that is stored cannot be read", fix: "read it again, or remove it")
             }
-            if let error = await manager.unreadableProfiles.first?.error { throw error }
             let (configuration, token) = try AddKeyConfiguration.fromProviderConfiguration(
                 values, serverAddress: serverAddress, trust: .authorities(authority, acceptsCommonName: true))
             let profile = try TunnelProfile(
@@ -155,7 +171,8 @@ public final class AddKeyModel {
         }
     }
 
-    private func perform(_ title: String, _ body: () async throws -> Void) async {
+    @discardableResult
+    private func perform(_ title: String, _ body: () async throws -> Void) async -> Bool {
         workCount += 1
         isBusy = true
         defer {
@@ -164,8 +181,10 @@ public final class AddKeyModel {
         }
         do {
             try await body()
+            return true
         } catch {
             alert = AlertText(title, error)
+            return false
         }
     }
 }

@@ -69,7 +69,9 @@ public final class LoginModel {
 
     /// The manager for this app: tunnels in the login extension on a device, in the app itself on a simulator.
     public static func makeManager() -> TunnelManager {
-        TunnelManager.default(.app(extension: "login")) { CredentialTunnelProvider() }
+        TunnelManager.default(.app(extension: "login", adopt: FormerConfiguration.readBestVPN)) {
+            CredentialTunnelProvider()
+        }
     }
 
     /// Whether an alert is shown; setting it to `false` closes it.
@@ -119,7 +121,8 @@ public final class LoginModel {
         await perform("The tunnel was not installed") {
             guard !isUnreadable else {
                 throw TunnelError(
-                    .storage, "the tunnel that is stored cannot be read", fix: "read it again before you install one")
+                    .storage, "the tunnel that is stored cannot be read",
+                    fix: "read it again, or remove it, before you install one")
             }
             let configuration = CredentialTunnelConfiguration(
                 server: details.server, serverKey: details.serverKey, login: details.login)

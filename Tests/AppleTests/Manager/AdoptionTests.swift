@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CredentialTunnel
+import Foundation
 import HostConformance
 import NetworkAddresses
 import NetworkExtension
@@ -33,7 +35,7 @@ struct AdoptionTests {
     }
 
     /// A configuration as another library saves it.
-    private func configuration(
+    func configuration(
         of bundle: String, values: [String: Any] = ["token": token, "use_ip": true]
     ) -> NETunnelProviderProtocol {
         let configuration = NETunnelProviderProtocol()
@@ -45,7 +47,7 @@ struct AdoptionTests {
     }
 
     @discardableResult
-    private func save(_ configuration: NETunnelProviderProtocol, name: String = "My VPN") async throws
+    func save(_ configuration: NETunnelProviderProtocol, name: String = "My VPN") async throws
         -> NETunnelProviderManager
     {
         let manager = NETunnelProviderManager()
@@ -61,7 +63,7 @@ struct AdoptionTests {
     }
 
     /// The configurations that the system now has of an extension.
-    private func saved(_ bundle: String) async throws -> [NETunnelProviderProtocol] {
+    func saved(_ bundle: String) async throws -> [NETunnelProviderProtocol] {
         try await SystemConfiguration.loadAll().compactMap {
             $0.manager.protocolConfiguration as? NETunnelProviderProtocol
         }.filter { $0.providerBundleIdentifier == bundle }
@@ -135,9 +137,11 @@ struct AdoptionTests {
         let errors = try await scene.manager.load()
         #expect(errors.map(\.code) == [.configurationInvalid])
         #expect(errors.first?.message.contains("My VPN") == true)
+        #expect(await scene.manager.adoptionErrors == errors)
         #expect(try await saved(scene.bundle).first?.providerConfiguration?.keys.sorted() == ["token", "use_ip"])
         isRepaired.signal()
         #expect(try await scene.manager.load() == [])
+        #expect(await scene.manager.adoptionErrors.isEmpty)
         #expect(await scene.manager.profiles.count == 1)
     }
 
@@ -270,6 +274,43 @@ struct AdoptionTests {
         #expect(String(decoding: try profile.configuration.text(), as: UTF8.self).contains("yAnz5TF") == false)
         #expect(try await scene.secrets.read(adopted.privateKeyName, of: profile.id).bytes.count == 32)
         #expect(StandInPreferences.count(of: scene.bundle) == 1)
+    }
+
+    @Test(
+        "The reader of the guide for BestVPN adopts the server, the user's name and the password, if it exists"
+    )
+    func bestVPN() async throws {
+        let scene = ManagerScene { $0.adoptConfiguration = readBestVPNConfiguration }
+        let items = KeychainItems(service: "com.example.\(UUID().uuidString)", accessGroup: "group.com.example.vpn")
+        let former = configuration(of: scene.bundle, values: [:])
+        (former.serverAddress, former.username) = ("vpn.example:9999", "kean")
+        former.passwordReference = Data(try items.write(Array("123456".utf8), "kean", label: "kean"))
+        try await save(former, name: "BestVPN")
+        #expect(try await scene.manager.load() == [])
+        let profile = try #require(await scene.manager.profiles.first)
+        #expect(profile.name == "BestVPN" && profile.userName == "kean" && profile.serverAddress == "vpn.example:9999")
+        let adopted: CredentialTunnelConfiguration = try profile.configuration.decode()
+        #expect(adopted.validate().isEmpty && adopted.serverKey == VPNServer.key && adopted.login == "kean")
+        #expect(try await scene.secrets.read(adopted.passwordName, of: profile.id).bytes == Array("123456".utf8))
+        #expect(
+            try await scene.secrets.read(adopted.presharedKeyName, of: profile.id).bytes
+                == Array(VPNServer.presharedKey.utf8))
+        #expect(StandInPreferences.count(of: scene.bundle) == 1)
+
+        // The user enters a password whose item is lost. A configuration without a user's name is not BestVPN's.
+        try items.remove("kean")
+        var lost = ExistingConfiguration()
+        (lost.serverAddress, lost.username, lost.passwordReference) = ("vpn.example:9999", "kean", [0])
+        guard case .adopt(_, let secrets) = try readBestVPNConfiguration(lost) else {
+            Issue.record("the configuration is not adopted")
+            return
+        }
+        #expect(secrets.keys.sorted() == [adopted.presharedKeyName])
+        lost.username = nil
+        guard case .leave = try readBestVPNConfiguration(lost) else {
+            Issue.record("another configuration is changed")
+            return
+        }
     }
 
     @Test("The reader of the guide for TunnelMonitorKit leaves neither of its values in the configuration")
