@@ -27,6 +27,7 @@ enum Unit: String, Codable {
     case mebibytes = "MiB"
     case kibibytes = "KiB"
     case secondsPerGigabyte = "s/GB"
+    case perGigabyte = "/GB"
     case microseconds = "us"
     case megabitsPerSecond = "Mbit/s"
     case millionPacketsPerSecond = "million/s"

@@ -6,10 +6,11 @@ enum Figure: String, CaseIterable {
     case tcpOne, tcpFour, tcpBothWays, udp, udpLost, smallPackets, smallPacketsLost
     case idleMedian, idleLate, loadedMedian, loadedLate
     case costSender, costReceiver, costDaemons, costMachine
+    case reordered, resent
     case memoryIdle, memoryPeak, memoryPerPeer
     case startUp
     case handshakes, handshakeCost
-    case spreadLeast, spreadMedian, spreadGreatest, spreadTotal, spreadIndex
+    case spreadLeast, spreadMedian, spreadGreatest, spreadTotal, spreadCost, spreadIndex
 
     var title: String {
         switch self {
@@ -28,6 +29,8 @@ enum Figure: String, CaseIterable {
         case .costReceiver: "CPU time, receiving daemon, TCP one stream"
         case .costDaemons: "CPU time, both daemons, TCP one stream"
         case .costMachine: "CPU time, whole machine, TCP one stream"
+        case .reordered: "Segments that arrived after a gap, TCP four streams"
+        case .resent: "Segments sent again, TCP four streams"
         case .memoryIdle: "Resident memory, idle, larger daemon"
         case .memoryPeak: "Peak memory, after all, larger daemon"
         case .memoryPerPeer: "Anonymous memory that 1,000 idle peers add, each"
@@ -38,6 +41,7 @@ enum Figure: String, CaseIterable {
         case .spreadMedian: "100 peers, received of the median peer"
         case .spreadGreatest: "100 peers, received of the fastest"
         case .spreadTotal: "100 peers, received of all"
+        case .spreadCost: "100 peers, daemon's CPU time"
         case .spreadIndex: "100 peers, Jain's index of fairness"
         }
     }
@@ -48,7 +52,8 @@ enum Figure: String, CaseIterable {
         case .udpLost, .smallPacketsLost: .percent
         case .smallPackets: .millionPacketsPerSecond
         case .idleMedian, .idleLate, .loadedMedian, .loadedLate, .startUp: .milliseconds
-        case .costSender, .costReceiver, .costDaemons, .costMachine: .secondsPerGigabyte
+        case .costSender, .costReceiver, .costDaemons, .costMachine, .spreadCost: .secondsPerGigabyte
+        case .reordered, .resent: .perGigabyte
         case .memoryIdle, .memoryPeak: .mebibytes
         case .memoryPerPeer: .kibibytes
         case .handshakes: .perSecond
@@ -61,7 +66,7 @@ enum Figure: String, CaseIterable {
     /// Whether a ratio of two contenders says something.
     var hasRatio: Bool {
         switch self {
-        case .udpLost, .smallPacketsLost, .spreadIndex: false
+        case .udpLost, .smallPacketsLost, .spreadIndex, .reordered, .resent: false
         default: true
         }
     }

@@ -68,7 +68,7 @@ enum StartUp {
 
         func startOther() throws {
             try pair.make()
-            let daemon = try WireGuardDaemon.start(contender.program, side: 1, of: pair)
+            let daemon = try WireGuardDaemon.start(contender, side: 1, of: pair)
             daemons.append(daemon)
             try WireGuardDaemon.wait(for: daemon, contender.name, side: 1, of: pair)
             try settings[1].apply(to: 1, of: pair)
@@ -80,7 +80,7 @@ enum StartUp {
             var text = ""
             try settings[0].withFile { file in
                 text = try Shell.run(
-                    pair.enter(0) + [
+                    pair.enter(0) + ["env"] + contender.environment + [
                         "bash", "-c", StartUp.script, "start-up", contender.program, pair.interfaces[0], file,
                         NamespacePair.inside[0], NamespacePair.inside[1],
                     ])

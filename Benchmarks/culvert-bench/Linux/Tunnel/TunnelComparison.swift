@@ -16,6 +16,8 @@ enum TunnelComparison {
           --pings N          pings per round without load; a fifth of that under load (1000)
           --quick            one round of one-second transfers: shows that all works; the figures are rough
           --beside PROGRAM   another daemon with wireguard-go's command line; may be repeated (wireguard-go); "none" for none
+          --lanes LAYOUTS    culvert-wg beside itself in up to four layouts of threads, the first of which the others are compared
+                             with: 1,2,2+0,4; without other daemons, unless --beside names some
           --baseline PROGRAM the C program of Benchmarks/Baseline; not measured when it is not given
           --only PARTS       some of: transfer, delay, start, handshakes, spread; with commas between
           --save FILE        writes the samples to FILE as JSON
@@ -96,7 +98,7 @@ enum TunnelComparison {
             // A copy is one process, which is both ends.
             case .tcpOne where contender.kind == .copy: [.tcpOne, .costDaemons, .costMachine]
             case .tcpOne: [.tcpOne, .costSender, .costReceiver, .costDaemons, .costMachine]
-            case .tcpFour: [.tcpFour]
+            case .tcpFour: [.tcpFour, .reordered, .resent]
             case .bothWays: [.tcpBothWays]
             case .udp: [.udp, .udpLost]
             case .smallPackets: [.smallPackets, .smallPacketsLost]
@@ -149,7 +151,8 @@ enum TunnelComparison {
                 .costReceiver: transfer.ends.last ?? .nan,
             ]
         case .tcpFour:
-            return [.tcpFour: try tunnel.transfer(.tcp(streams: 4), seconds: seconds).received]
+            let transfer = try tunnel.transfer(.tcp(streams: 4), seconds: seconds)
+            return [.tcpFour: transfer.received, .reordered: transfer.reordered, .resent: transfer.resent]
         case .bothWays:
             return [.tcpBothWays: try tunnel.transfer(.bothWays, seconds: seconds).received]
         case .udp:

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Foundation
+import TunnelIO
 
 /// The arguments of `culvert-bench tunnel`.
 struct TunnelPlan {
@@ -9,10 +10,15 @@ struct TunnelPlan {
         case transfer, delay, start, handshakes, spread
     }
 
+    /// The most daemons, for which there are names of namespaces.
+    static let mostDaemons = 4
+
     private(set) var rounds = 5
     private(set) var seconds = 5
     private(set) var pings = 1000
     private(set) var beside: [String] = []
+    /// The layouts of threads in which culvert-wg is compared with itself; empty for its default alone.
+    private(set) var lanes: [String] = []
     private(set) var baseline: String?
     private(set) var isJSON = false
     private(set) var saveTo: String?
@@ -48,6 +54,9 @@ struct TunnelPlan {
             case "--save": saveTo = try text(argument)
             case "--only": parts = try Self.parts(try text(argument))
             case "--baseline": baseline = URL(fileURLWithPath: try text(argument)).path
+            case "--lanes":
+                takesDefault = false
+                lanes = try Self.layouts(try text(argument))
             case "--beside":
                 takesDefault = false
                 let program = try text(argument)
@@ -61,8 +70,18 @@ struct TunnelPlan {
         }
         guard !daemon.isEmpty else { throw UsageError(message: "the path of culvert-wg is missing") }
         if takesDefault { beside = ["wireguard-go"] }
-        guard beside.count <= 3 else { throw UsageError(message: "at most three other daemons") }
+        guard beside.count + max(lanes.count, 1) <= Self.mostDaemons else {
+            throw UsageError(message: "at most \(Self.mostDaemons) daemons, layouts of culvert-wg included")
+        }
         contenders = listContenders()
+    }
+
+    /// Layouts as `CULVERT_LANES` takes them.
+    private static func layouts(_ text: String) throws -> [String] {
+        try text.split(separator: ",").map { word in
+            guard LaneLayout(String(word)) != nil else { throw UsageError(message: "no layout of lanes '\(word)'") }
+            return String(word)
+        }
     }
 
     private static func parts(_ text: String) throws -> Set<Part> {
@@ -76,7 +95,12 @@ struct TunnelPlan {
 
     /// Other daemons are distinguished by their versions, which a figure needs.
     private func listContenders() -> [Contender] {
-        var list = [Contender(name: ContenderName.culvert, kind: .wireGuard, program: daemon)]
+        var list = lanes.map { layout in
+            Contender(
+                name: "\(ContenderName.culvert), lanes \(layout)", kind: .wireGuard, program: daemon,
+                environment: ["CULVERT_LANES=\(layout)"])
+        }
+        if list.isEmpty { list = [Contender(name: ContenderName.culvert, kind: .wireGuard, program: daemon)] }
         for (index, program) in beside.enumerated() {
             let version = Self.version(of: program).split(separator: " ").dropFirst().first
             let name = ([(program as NSString).lastPathComponent] + (version.map { [String($0)] } ?? []))
@@ -86,7 +110,8 @@ struct TunnelPlan {
                 Contender(name: isTaken ? "\(name) (\(index + 1))" : name, kind: .wireGuard, program: program))
         }
         if let baseline { list.append(Contender(name: ContenderName.baseline, kind: .baseline, program: baseline)) }
-        list.append(Contender(name: ContenderName.copy, kind: .copy, program: Program.path))
+        // It has no lanes.
+        if lanes.isEmpty { list.append(Contender(name: ContenderName.copy, kind: .copy, program: Program.path)) }
         return list
     }
 

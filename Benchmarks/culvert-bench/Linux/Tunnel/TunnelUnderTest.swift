@@ -17,6 +17,8 @@ struct Contender {
     var name: String
     var kind: Kind
     var program: String
+    /// Variables of a daemon's environment, as `NAME=VALUE`.
+    var environment: [String] = []
 }
 
 /// A tunnel between two separate namespaces, with the same set-up for all contenders. iperf3's server is on side 1.
@@ -48,7 +50,7 @@ final class TunnelUnderTest {
     private func startWireGuard() throws {
         let keys = [WireGuardSetting.newKey(), WireGuardSetting.newKey()]
         for side in 0...1 {
-            let daemon = try WireGuardDaemon.start(contender.program, side: side, of: pair)
+            let daemon = try WireGuardDaemon.start(contender, side: side, of: pair)
             daemons.append(daemon)
             try WireGuardDaemon.wait(for: daemon, name, side: side, of: pair)
             let other = WireGuardSetting.Peer(

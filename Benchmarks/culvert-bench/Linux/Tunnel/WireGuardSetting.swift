@@ -59,12 +59,11 @@ struct WireGuardSetting {
 
 /// Starts WireGuard daemons and waits for them.
 enum WireGuardDaemon {
-    static func start(_ program: String, side: Int, of pair: NamespacePair) throws -> Process {
+    static func start(_ contender: Contender, side: Int, of pair: NamespacePair) throws -> Process {
         // Both stay in the foreground when asked so, wireguard-go with the variable only.
         try Shell.start(
-            pair.enter(side) + [
-                "env", "WG_PROCESS_FOREGROUND=1", "LOG_LEVEL=error", program, "-f", pair.interfaces[side],
-            ],
+            pair.enter(side) + ["env", "WG_PROCESS_FOREGROUND=1", "LOG_LEVEL=error"] + contender.environment
+                + [contender.program, "-f", pair.interfaces[side]],
             errors: FileHandle.standardError)
     }
 
