@@ -15,6 +15,7 @@ import TunnelSystem
 /// program has migrated is refused.
 final class SQLiteDatabase: SQLDatabase {
     let connections: any DatabaseWriter
+    let writes = GroupCommit()
     /// The file that is open; `nil` for a database in memory.
     private let file: (path: String, identity: FileIdentity?)?
 
@@ -176,9 +177,7 @@ final class SQLiteDatabase: SQLDatabase {
         _ body: @escaping @Sendable (any SQLSession) throws -> Result
     ) async throws(StoreError) -> Result {
         try checkPresence()
-        do { return try await connections.write { try body(SQLiteSession(connection: $0)) } } catch {
-            throw Self.problem(error)
-        }
+        do { return try await writes.write(to: connections, body) } catch { throw Self.problem(error) }
     }
 
     /// - Throws: `.unavailable` if another process has removed or replaced the file. SQLite would succeed, but the next
