@@ -80,7 +80,8 @@ import WireGuardTunnel
             return try #require(model.profiles.first)
         }
         let profile = try #require(model.profiles.first)
-        #expect(try adoptedByExtension(Tunnel(), reference, "vpn.example")?.provider == profile.provider)
+        #expect(
+            try adoptedByExtension(AppleTunnelExtension.Tunnel(), reference, "vpn.example")?.provider == "wireguard")
         let configuration: WireGuardTunnelConfiguration = try profile.configuration.decode()
         #expect(configuration.peers.map { $0.endpoint?.description } == ["vpn.example:51820"])
         model.removal = profile
@@ -101,7 +102,7 @@ import WireGuardTunnel
             return try #require(model.profile)
         }
         let profile = try #require(model.profile)
-        #expect(try adoptedByExtension(LoginTunnel(), reference, "vpn.example:9999")?.provider == profile.provider)
+        #expect(try adoptedByExtension(LoginTunnel(), reference, "vpn.example:9999")?.provider == "credential")
         let name = CredentialTunnelConfiguration.defaultPasswordName
         #expect(try await KeychainSecretStore().read(name, of: profile.id).bytes == Array("123456".utf8))
         // The user adds the values that BestVPN did not have.

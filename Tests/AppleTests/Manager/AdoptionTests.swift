@@ -145,6 +145,20 @@ struct AdoptionTests {
         #expect(await scene.manager.profiles.count == 1)
     }
 
+    @Test("Keychain items that outlived their app are an error of the load, and do not forbid a new profile")
+    func outlivedItems() async throws {
+        let scene = ManagerScene { $0.adoptConfiguration = Self.read }
+        try await scene.manager.create(scene.profile())
+        StandInPreferences.removeAll(of: scene.bundle)
+        try await StandInPreferences.listing.withValue(.empty) { () async throws in
+            let app = TunnelManager.networkExtension(scene.options)
+            #expect(try await app.load().map(\.code) == [.storage])
+            #expect(await app.adoptionErrors.isEmpty)
+            try await app.create(scene.profile("Work"))
+            #expect(await app.profiles.map(\.name) == ["Work"])
+        }
+    }
+
     @Test("A keychain that refuses leaves the configuration unchanged and no secret behind")
     func keychainFails() async throws {
         let profile = TunnelProfile(name: "Home", provider: "script")
@@ -223,8 +237,13 @@ struct AdoptionTests {
         let errors = try await scene.manager.load()
         #expect(errors.map(\.code) == [.configurationInvalid] && errors.first?.message.contains(profile.id) == true)
         #expect(await scene.manager.profiles == [profile])
-        #expect(try await scene.secrets.read("token", of: profile.id).bytes == Array("1".utf8))
         #expect(try await saved(scene.bundle).count == 2)
+        // The system lists them in any order.
+        let second = try await SystemConfiguration.loadAll().first {
+            $0.bundleIdentifier == scene.bundle && $0.profileID == nil
+        }
+        let first = second?.manager.localizedDescription == "1" ? "2" : "1"
+        #expect(try await scene.secrets.read("token", of: profile.id).bytes == Array(first.utf8))
     }
 
     @Test("The keychain item of a former configuration can be read, and the new configuration refers to another")
