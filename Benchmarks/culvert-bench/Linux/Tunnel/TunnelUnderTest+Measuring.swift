@@ -33,10 +33,14 @@ extension TunnelUnderTest {
         var ends: [Double]
         /// CPU time of the whole machine for a gigabyte that arrived, in seconds.
         var machine: Double
+        /// The data that arrived, in GB.
+        var gigabytes: Double
     }
 
-    func transfer(_ traffic: Traffic, seconds: Int) throws -> Transfer {
-        let words = pair.enter(0) + ["iperf3", "-c", NamespacePair.inside[1], "-t", String(seconds), "-J"]
+    /// - Parameter recorder: the words of a command that runs the load as its own last words.
+    func transfer(_ traffic: Traffic, seconds: Int, under recorder: [String] = []) throws -> Transfer {
+        let words =
+            recorder + pair.enter(0) + ["iperf3", "-c", NamespacePair.inside[1], "-t", String(seconds), "-J"]
         let before = daemons.map { ProcessFigures.processorTime(of: $0) }
         let machineBefore = ProcessFigures.machineTime
         let text = try Shell.run(words + traffic.words, timeout: Double(seconds) + 15)
@@ -47,7 +51,7 @@ extension TunnelUnderTest {
         return Transfer(
             received: result.received, lost: result.lost,
             ends: used.map { gigabytes > 0 ? $0 / gigabytes : .nan },
-            machine: gigabytes > 0 ? machine / gigabytes : .nan)
+            machine: gigabytes > 0 ? machine / gigabytes : .nan, gigabytes: gigabytes)
     }
 
     /// Reads iperf3's result: received Gbit/s, seconds, and the lost share of UDP.
