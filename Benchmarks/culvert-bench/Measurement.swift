@@ -33,6 +33,9 @@ enum Unit: String, Codable {
     case millionPacketsPerSecond = "million/s"
     case instructionsPerPacket = "instructions/packet"
     case index = "of 1"
+    case perGigabyte = "/GB"
+    case billionPerGigabyte = "billion/GB"
+    case segments = "segments"
 }
 
 /// Cases that share their data and are measured alternately, so that other load on the machine affects all alike.

@@ -6,6 +6,7 @@ enum PlatformCommands {
     static let usage = """
                culvert-bench stages [--quick] [--json] [--save FILE]         single stages of the data path (root)
                culvert-bench tunnel [OPTIONS] CULVERT_WG                     whole tunnels (root; has its own --help)
+               culvert-bench where [OPTIONS] CULVERT_WG                      their processor time by kind (root; has its own --help)
 
         """
 
@@ -16,6 +17,7 @@ enum PlatformCommands {
     static func run(_ command: String, _ arguments: ArraySlice<String>) throws -> Bool {
         switch command {
         case "tunnel": try TunnelComparison.run(Array(arguments))
+        case "where": try ProfileComparison.run(Array(arguments))
         case "stages": try StageReport.run(try Options(Array(arguments)))
         // This program starts the following commands itself, inside namespaces.
         case StageReport.countCommand: try StageReport.countInstructions()

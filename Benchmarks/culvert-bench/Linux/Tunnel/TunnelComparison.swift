@@ -28,7 +28,7 @@ enum TunnelComparison {
         """
 
     static func run(_ arguments: [String]) throws {
-        guard let plan = try TunnelPlan(arguments) else {
+        guard let plan = try TunnelPlan(arguments, for: .comparison) else {
             print(usage)
             return
         }

@@ -4,7 +4,7 @@
 import Foundation
 import TunnelIO
 
-/// The arguments of `culvert-bench tunnel`.
+/// The arguments of `culvert-bench tunnel` and `culvert-bench where`.
 struct TunnelPlan {
     enum Part: String, CaseIterable {
         case transfer, delay, start, handshakes, spread
@@ -13,8 +13,17 @@ struct TunnelPlan {
     /// The most daemons, for which there are names of namespaces.
     static let mostDaemons = 4
 
-    private(set) var rounds = 5
-    private(set) var seconds = 5
+    /// The command that measures tunnels.
+    enum Command {
+        /// Compares throughput, delay and other figures.
+        case comparison
+        /// Divides processor time by kind of work; without parts, pings, or the copy between TUN devices.
+        case profile
+    }
+
+    let command: Command
+    private(set) var rounds: Int
+    private(set) var seconds: Int
     private(set) var pings = 1000
     private(set) var beside: [String] = []
     /// The layouts of threads in which culvert-wg is compared with itself; empty for its default alone.
@@ -30,9 +39,11 @@ struct TunnelPlan {
     func wants(_ part: Part) -> Bool { parts.contains(part) }
 
     /// - Returns: `nil` if help was requested.
-    init?(_ arguments: [String]) throws {
+    init?(_ arguments: [String], for command: Command) throws {
+        self.command = command
+        (rounds, seconds) = command == .profile ? (3, 10) : (5, 5)
         var rest = arguments[...]
-        var takesDefault = true
+        var takesDefault = command == .comparison
         func text(_ name: String) throws -> String {
             guard let value = rest.popFirst() else { throw UsageError(message: "\(name) needs a value") }
             return value
@@ -49,10 +60,10 @@ struct TunnelPlan {
             case "--quick": (rounds, seconds, pings) = (1, 1, 100)
             case "--rounds": rounds = try number(argument, upTo: 100)
             case "--seconds": seconds = try number(argument, upTo: 60)
-            case "--pings": pings = try number(argument, upTo: 100_000)
+            case "--pings" where command == .comparison: pings = try number(argument, upTo: 100_000)
             case "--json": isJSON = true
             case "--save": saveTo = try text(argument)
-            case "--only": parts = try Self.parts(try text(argument))
+            case "--only" where command == .comparison: parts = try Self.parts(try text(argument))
             case "--baseline": baseline = URL(fileURLWithPath: try text(argument)).path
             case "--lanes":
                 takesDefault = false
@@ -111,7 +122,9 @@ struct TunnelPlan {
         }
         if let baseline { list.append(Contender(name: ContenderName.baseline, kind: .baseline, program: baseline)) }
         // It has no lanes.
-        if lanes.isEmpty { list.append(Contender(name: ContenderName.copy, kind: .copy, program: Program.path)) }
+        if command == .comparison, lanes.isEmpty {
+            list.append(Contender(name: ContenderName.copy, kind: .copy, program: Program.path))
+        }
         return list
     }
 
@@ -122,7 +135,8 @@ struct TunnelPlan {
     }
 
     var description: String {
-        "\(rounds) \(rounds == 1 ? "round" : "rounds") in turns, transfers of \(seconds) s, \(pings) pings"
+        "\(rounds) \(rounds == 1 ? "round" : "rounds") in turns, transfers of \(seconds) s"
+            + (command == .comparison ? ", \(pings) pings" : "")
     }
 
     /// The versions of the programs, as they say themselves.

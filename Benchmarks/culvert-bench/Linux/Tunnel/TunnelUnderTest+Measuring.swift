@@ -37,10 +37,14 @@ extension TunnelUnderTest {
         /// those that the sender sent again.
         var reordered: Double
         var resent: Double
+        /// The data that arrived, in GB.
+        var gigabytes: Double
     }
 
-    func transfer(_ traffic: Traffic, seconds: Int) throws -> Transfer {
-        let words = pair.enter(0) + ["iperf3", "-c", NamespacePair.inside[1], "-t", String(seconds), "-J"]
+    /// - Parameter recorder: the words of a command that runs the load as its own last words.
+    func transfer(_ traffic: Traffic, seconds: Int, under recorder: [String] = []) throws -> Transfer {
+        let words =
+            recorder + pair.enter(0) + ["iperf3", "-c", NamespacePair.inside[1], "-t", String(seconds), "-J"]
         let queuedBefore = segmentsOutOfOrder
         let before = daemons.map { ProcessFigures.processorTime(of: $0) }
         let machineBefore = ProcessFigures.machineTime
@@ -55,7 +59,7 @@ extension TunnelUnderTest {
             ends: used.map { gigabytes > 0 ? $0 / gigabytes : .nan },
             machine: gigabytes > 0 ? machine / gigabytes : .nan,
             reordered: gigabytes > 0 ? queued / gigabytes : .nan,
-            resent: gigabytes > 0 ? result.resent / gigabytes : .nan)
+            resent: gigabytes > 0 ? result.resent / gigabytes : .nan, gigabytes: gigabytes)
     }
 
     /// The TCP segments that side 1 has kept so far until an earlier one arrived; not a number if the kernel does not count

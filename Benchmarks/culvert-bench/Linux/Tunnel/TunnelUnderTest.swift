@@ -26,7 +26,8 @@ final class TunnelUnderTest {
     let contender: Contender
     let pair: NamespacePair
     private(set) var daemons: [Process] = []
-    private var server: Process?
+    /// iperf3's server.
+    private(set) var server: Process?
 
     var name: String { contender.name }
 
