@@ -33,10 +33,13 @@ package struct GatewayStatus: Hashable, Sendable {
     package var nextServerKey: PublicKey?
     package var nextServerKeyAt: Date?
     package var now: Date
+    /// The problems as texts: parts that are not in effect, changes that are not saved, and limits that the host does not
+    /// support.
+    package var warnings: [String]
 
     package init(
         counts: StoreCounts, pools: [PoolFigures], servesWireGuard: Bool, serverKey: PublicKey,
-        nextServerKey: PublicKey?, nextServerKeyAt: Date?, now: Date
+        nextServerKey: PublicKey?, nextServerKeyAt: Date?, now: Date, warnings: [String]
     ) {
         self.counts = counts
         self.pools = pools
@@ -45,7 +48,11 @@ package struct GatewayStatus: Hashable, Sendable {
         self.nextServerKey = nextServerKey
         self.nextServerKeyAt = nextServerKeyAt
         self.now = now
+        self.warnings = warnings
     }
+
+    /// The largest number of warnings in a reply.
+    package static let mostWarnings = 100
 }
 
 extension GatewayStatus: Declared {
@@ -66,6 +73,9 @@ extension GatewayStatus: Declared {
         Field("nextServerKey", \.nextServerKey, .omittable(.key))
         Field("nextServerKeyAt", \.nextServerKeyAt, .omittable(.time))
         Field("now", \.now, .time)
+        Field(
+            "warnings", \.warnings, .list(of: .replyText, count: 0...mostWarnings),
+            "Parts that are not in effect, changes that are not saved, and limits that the host does not support")
     }
 }
 

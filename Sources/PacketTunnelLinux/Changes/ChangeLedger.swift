@@ -45,6 +45,12 @@ package final class ChangeLedger {
                 return (left.journal, left.entries)
             }
             _ = try Self.cleanUpLocked(name: name, directory: directory, system: system)
+            let remains = try system.remains(of: name)
+            if !remains.isEmpty {
+                // The changes of a killed process whose journal was deleted.
+                let journal = try ChangeJournal(name: name, directory: directory, owner: .nobody)
+                try ChangeLedger(journal, try journal.record(remains), system: system).undoAllLocked()
+            }
             return (try ChangeJournal(name: name, directory: directory, owner: owner), [])
         }
         self.init(journal, entries, system: system)
@@ -444,7 +450,8 @@ package final class ChangeLedger {
 
     /// Undoes a change, except for the part that another tunnel shares.
     private func undoInSystem(_ entry: ChangeEntry) throws(LinuxNetworkError) {
-        let previous = theirs(entry.change) == nil ? entry.previous : entry.previous.whileShared
+        let isShared = theirs(entry.change) != nil || system.isNeeded(entry.change, byOthersThan: journal.name)
+        let previous = isShared ? entry.previous.whileShared : entry.previous
         if let previous { try system.undo(entry.change, previous) }
     }
 }

@@ -53,11 +53,16 @@ package final class LinuxNetwork: NetworkSystem {
                 guard let before = try SmallFile.text(path) else {
                     throw LinuxNetworkError(.kernelSetting(path: path), errno: ENOENT)
                 }
-                if before == value {
+                if HostForwarding.paths.contains(path) {
+                    // Another server may have made the change, and may have another journal.
+                    if let mark = try forwardingMarks().first(where: { $0.mark.change == change })?.mark {
+                        states.append(mark.previous)
+                        continue
+                    }
+                    let newest = try newestInterface()
+                    states.append(before == value ? nil : .forwarding(before: before, newestInterface: newest))
+                } else if before == value {
                     states.append(nil)
-                } else if HostForwarding.paths.contains(path) {
-                    let newest = try netlink.links().map(\.index).max() ?? 0
-                    states.append(.forwarding(before: before, newestInterface: newest))
                 } else {
                     states.append(.setting(before))
                 }

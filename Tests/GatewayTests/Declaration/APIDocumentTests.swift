@@ -37,11 +37,11 @@ import TunnelSystem
     /// Members that the earlier document did not have.
     private static let added = [
         "User.properties.addresses", "UserDraft.properties.addresses", "UserUpdate.properties.addresses",
-        "Status.properties.servesWireGuard", "Grant.properties.pins",
+        "Status.properties.servesWireGuard", "Status.properties.warnings", "Grant.properties.pins",
     ].map { "components.schemas.\($0)." }
 
     /// Required members that the earlier document did not have, in schemas in which all members are required.
-    private static let required = ["User": ["addresses"], "Status": ["servesWireGuard"]]
+    private static let required = ["User": ["addresses"], "Status": ["servesWireGuard", "warnings"]]
 
     /// Actions of the audit log that the earlier document did not have.
     private static let addedActions: [JSON] = ["backupKeyActivated"]
