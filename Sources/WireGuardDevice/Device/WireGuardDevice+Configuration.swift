@@ -20,7 +20,7 @@ extension WireGuardDevice {
 
     /// The number of peers, and of changes of allowed IPs, that are checked or applied per lock of the engine, so that
     /// traffic does not wait for all of them.
-    static let updateWork = 128
+    package static let updateWork = 128
 
     /// - Parameter pause: Called after each piece of the update but the last, without the engine's lock.
     func apply(_ update: UAPIDeviceUpdate, betweenPieces pause: () -> Void) throws(WireGuardDeviceError) {
