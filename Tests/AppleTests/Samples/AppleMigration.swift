@@ -115,7 +115,7 @@ enum WireGuardKitMigration {
 
 // docs/migrating-from-tunnelmonitorkit.md
 enum TunnelMonitorKitMigration {
-    struct StatusQuery: Codable, Sendable {}
+    struct StatusQuery: TunnelMessage { typealias Reply = StatusAnswer }
 
     struct StatusAnswer: Codable, Sendable { var server: String? }
 
@@ -129,9 +129,7 @@ enum TunnelMonitorKitMigration {
         private var server: String?
 
         init() {
-            answer(StatusQuery.self, replying: StatusAnswer.self) { [weak self] _ in
-                StatusAnswer(server: await self?.server)
-            }
+            answer(StatusQuery.self) { [weak self] _ in StatusAnswer(server: await self?.server) }
         }
 
         func start(_ configuration: Configuration, context: ProviderContext) async throws(TunnelError) {
@@ -199,7 +197,17 @@ enum TunnelMonitorKitMigration {
 
     static func use(_ manager: TunnelManager, _ id: String) async throws {
         try await manager.start(id)
-        let answer = try await manager.send(StatusQuery(), expecting: StatusAnswer.self, to: id)
+        let answer = try await manager.send(StatusQuery(), to: id)
         print(answer.server ?? "")
+    }
+
+    static func watch(_ manager: TunnelManager, _ profile: TunnelProfile) async {
+        for await event in TunnelMonitor(manager, profile.id, every: .seconds(2), asking: StatusQuery()) {
+            switch event {
+            case .status(let update): print(update.status)  // update.error is the reason for its end.
+            case .reply(let answer): print(answer.server ?? "")
+            case .failure(let error): print(error)  // A MessageError. The monitor continues.
+            }
+        }
     }
 }
