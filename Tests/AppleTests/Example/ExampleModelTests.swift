@@ -279,6 +279,9 @@ import WireGuardCore
         let login = LoginModel(manager(store, TappedChannel()))
         await login.load()
         #expect(login.isUnreadable && login.profile == nil)
+        let addKey = AddKeyModel(manager(store, TappedChannel()))
+        await addKey.load()
+        #expect(addKey.isUnreadable && addKey.unreadable.map(\.name) == ["Home"])
         login.details.server = "192.0.2.1:4000"
         login.details.password = "123456"
         await login.install()
