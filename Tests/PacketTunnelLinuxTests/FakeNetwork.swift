@@ -125,7 +125,7 @@ final class FakeNetwork: NetworkSystem {
     /// The servers that run and need the setting of a sample, with or without a journal.
     var servers: Set<String> = []
 
-    func remains(of name: String) throws(LinuxNetworkError) -> [(Change, PreviousState)] { remains[name] ?? [] }
+    func remains(of name: String) -> [(Change, PreviousState)] { remains[name] ?? [] }
 
     func isNeeded(_ change: Change, byOthersThan name: String) -> Bool {
         guard case .setting = change else { return false }

@@ -187,12 +187,12 @@ package protocol NetworkSystem: AnyObject {
     func missing(of changes: [Change]) throws(LinuxNetworkError) -> [Change]
     /// Returns the changes that a killed server of this name has left and that the kernel shows, each with the state
     /// before it, in the order in which they were made. They are needed because the journal may have been deleted.
-    func remains(of name: String) throws(LinuxNetworkError) -> [(Change, PreviousState)]
+    func remains(of name: String) -> [(Change, PreviousState)]
     /// Whether a running server other than this one needs a change, as the kernel shows it. The other server undoes it then.
     func isNeeded(_ change: Change, byOthersThan name: String) -> Bool
 }
 
 extension NetworkSystem {
-    package func remains(of _: String) throws(LinuxNetworkError) -> [(Change, PreviousState)] { [] }
+    package func remains(of _: String) -> [(Change, PreviousState)] { [] }
     package func isNeeded(_: Change, byOthersThan _: String) -> Bool { false }
 }

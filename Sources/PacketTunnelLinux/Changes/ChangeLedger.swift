@@ -45,12 +45,6 @@ package final class ChangeLedger {
                 return (left.journal, left.entries)
             }
             _ = try Self.cleanUpLocked(name: name, directory: directory, system: system)
-            let remains = try system.remains(of: name)
-            if !remains.isEmpty {
-                // The changes of a killed process whose journal was deleted.
-                let journal = try ChangeJournal(name: name, directory: directory, owner: .nobody)
-                try ChangeLedger(journal, try journal.record(remains), system: system).undoAllLocked()
-            }
             return (try ChangeJournal(name: name, directory: directory, owner: owner), [])
         }
         self.init(journal, entries, system: system)
@@ -89,11 +83,17 @@ package final class ChangeLedger {
         return undone.map(\.summary)
     }
 
-    /// Returns the ledger of an ended process, or `nil` if it has no journal.
+    /// Returns the ledger of an ended process, or `nil` if it has neither a journal nor changes that the kernel shows.
     private static func resume(
         name: String, directory: JournalDirectory, system: any NetworkSystem
     ) throws(LinuxNetworkError) -> ChangeLedger? {
-        guard let contents = try directory.read(name) else { return nil }
+        guard let contents = try directory.read(name) else {
+            // A killed process whose journal was deleted.
+            let remains = system.remains(of: name)
+            guard !remains.isEmpty else { return nil }
+            let journal = try ChangeJournal(name: name, directory: directory, owner: .nobody)
+            return ChangeLedger(journal, try journal.record(remains), system: system)
+        }
         if let owner = contents.owner, owner.isAlive() {
             throw LinuxNetworkError(.tunnelRunning(name: name, processID: owner.processID))
         }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-import CTunnelSystem
-
 /// A chain without rules in a server's firewall table, whose name records that the host forwards a family only since a server
 /// started.
 ///
@@ -55,7 +53,7 @@ package struct ForwardingMark: Hashable, Sendable {
 extension LinuxNetwork {
     /// The marks in the tables of all servers, of killed ones too, each with its table.
     package func forwardingMarks() throws(LinuxNetworkError) -> [(table: String, mark: ForwardingMark)] {
-        try FirewallSocket()?.chains().compactMap { table, chain in
+        try firewallSocket()?.chains().compactMap { table, chain in
             ForwardingMark(chain: chain).map { (table, $0) }
         } ?? []
     }
@@ -65,18 +63,19 @@ extension LinuxNetwork {
         try netlink.links().map(\.index).max() ?? 0
     }
 
-    package func remains(of name: String) throws(LinuxNetworkError) -> [(Change, PreviousState)] {
+    package func remains(of name: String) -> [(Change, PreviousState)] {
         let table = LeakGuard.tableName(name)
-        let marks: [ForwardingMark]
         do throws(LinuxNetworkError) {
-            marks = try forwardingMarks().filter { $0.table == table }.map(\.mark)
+            // A process with another journal may use the interface.
+            guard try netlink.link(named: name) == nil else { return [] }
+            let marks = try forwardingMarks().filter { $0.table == table }.map(\.mark)
+            guard !marks.isEmpty else { return [] }
+            return [(.firewall(FirewallTable(name: table, body: "")), .nothing)]
+                + marks.map { ($0.change, $0.previous) }
         } catch {
             // A process that may not list tables has made none.
-            guard [EPERM, EACCES].contains(error.errno) else { throw error }
             return []
         }
-        guard !marks.isEmpty else { return [] }
-        return [(.firewall(FirewallTable(name: table, body: "")), .nothing)] + marks.map { ($0.change, $0.previous) }
     }
 
     package func isNeeded(_ change: Change, byOthersThan name: String) -> Bool {
