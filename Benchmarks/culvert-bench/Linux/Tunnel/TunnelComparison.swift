@@ -17,7 +17,8 @@ enum TunnelComparison {
           --quick            one round of one-second transfers: shows that all works; the figures are rough
           --beside PROGRAM   another daemon with wireguard-go's command line; may be repeated (wireguard-go); "none" for none
           --baseline PROGRAM the C program of Benchmarks/Baseline; not measured when it is not given
-          --only PARTS       some of: transfer, delay, start, handshakes, spread; with commas between
+          --culvert PROGRAM  culvert, for its start beside wg-quick's (the file next to CULVERT_WG)
+          --only PARTS       some of: transfer, delay, start, up, handshakes, spread; with commas between
           --save FILE        writes the samples to FILE as JSON
           --json             JSON in place of the table
 
@@ -38,6 +39,7 @@ enum TunnelComparison {
         if plan.wants(.transfer) || plan.wants(.delay) { try measureTunnels(plan, cleaner, &table) }
         let daemons = plan.contenders.filter { $0.kind == .wireGuard }
         if plan.wants(.start) { try StartUp.measure(daemons, rounds: plan.rounds, cleaner, &table) }
+        if plan.wants(.up) { try BringUp.measure(plan, cleaner, &table) }
         if plan.wants(.handshakes) { try PeerCrowdComparison.handshakes(daemons, plan, cleaner, &table) }
         if plan.wants(.spread) { try PeerCrowdComparison.spread(daemons, plan, cleaner, &table) }
 

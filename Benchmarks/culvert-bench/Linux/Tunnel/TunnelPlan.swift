@@ -6,7 +6,7 @@ import Foundation
 /// The arguments of `culvert-bench tunnel`.
 struct TunnelPlan {
     enum Part: String, CaseIterable {
-        case transfer, delay, start, handshakes, spread
+        case transfer, delay, start, up, handshakes, spread
     }
 
     private(set) var rounds = 5
@@ -17,6 +17,8 @@ struct TunnelPlan {
     private(set) var isJSON = false
     private(set) var saveTo: String?
     private(set) var daemon = ""
+    /// The path of culvert; `nil` if there is none next to the daemon.
+    private(set) var culvert: String?
     private var parts = Set(Part.allCases)
     /// The measured contenders; the others are compared with the first.
     private(set) var contenders: [Contender] = []
@@ -47,6 +49,7 @@ struct TunnelPlan {
             case "--json": isJSON = true
             case "--save": saveTo = try text(argument)
             case "--only": parts = try Self.parts(try text(argument))
+            case "--culvert": culvert = URL(fileURLWithPath: try text(argument)).path
             case "--baseline": baseline = URL(fileURLWithPath: try text(argument)).path
             case "--beside":
                 takesDefault = false
@@ -60,6 +63,11 @@ struct TunnelPlan {
             }
         }
         guard !daemon.isEmpty else { throw UsageError(message: "the path of culvert-wg is missing") }
+        if culvert == nil {
+            let sibling = URL(fileURLWithPath: daemon).deletingLastPathComponent().appendingPathComponent("culvert")
+                .path
+            if FileManager.default.isExecutableFile(atPath: sibling) { culvert = sibling }
+        }
         if takesDefault { beside = ["wireguard-go"] }
         guard beside.count <= 3 else { throw UsageError(message: "at most three other daemons") }
         contenders = listContenders()
