@@ -369,7 +369,7 @@ if benchmarks == "1" || benchmarks == "tunnels", Context.environment["CULVERT_ST
     if measuresTrust { dependencies += ["TrustPinning", "TrustPinningNIO", x509, asn1] + nio }
     // Tunnels, namespaces and stages without their kernel are for Linux; the rest runs anywhere.
     #if os(Linux)
-        dependencies.append("CStageCalls")
+        dependencies += ["CStageCalls", "TunnelServer"]
         package.targets.append(.target(name: "CStageCalls", path: "Benchmarks/CStageCalls"))
         let excluded = "Darwin"
         let wrapped = ["read", "readv", "write", "writev", "recvmmsg", "sendmmsg"].map { "--wrap=\($0)" }

@@ -511,6 +511,8 @@ final class ServerNetworkCore {
 
     private func lookAtFirewall(_ running: Running, _ origin: String) throws(LinuxNetworkError) -> Bool {
         let (firewall, clients) = (running.firewall, running.clients)
+        guard !clients.isUntouched else { return true }
+        let generation = clients.generation
         // The rules are compared without the content of maps, which changes all the time.
         let present = try network.present(firewall.tableName)
         guard present.isFixed, try clients.hasChains(present.listing.owned) else {
@@ -523,7 +525,10 @@ final class ServerNetworkCore {
         let ended = LaneClock.now()
         hasChangedClients = false
         nextListing = ended + max(Self.listingInterval, Self.listingRest * (ended - began))
-        guard contents != clients.contents else { return true }
+        guard contents != clients.contents else {
+            clients.recordCompared(since: generation)
+            return true
+        }
         let elements = ["clients of firewall table \(firewall.tableName)"]
         guard contents.only(firewall.fixedSets) == clients.listed.sets else {
             return try reload(running, elements, origin)

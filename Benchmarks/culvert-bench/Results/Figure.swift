@@ -8,7 +8,7 @@ enum Figure: String, CaseIterable {
     case costSender, costReceiver, costDaemons, costMachine
     case reordered, resent
     case memoryIdle, memoryPeak, memoryPerPeer
-    case startUp
+    case startUp, bringUp
     case handshakes, handshakeCost
     case spreadLeast, spreadMedian, spreadGreatest, spreadTotal, spreadCost, spreadIndex
 
@@ -35,6 +35,7 @@ enum Figure: String, CaseIterable {
         case .memoryPeak: "Peak memory, after all, larger daemon"
         case .memoryPerPeer: "Anonymous memory that 1,000 idle peers add, each"
         case .startUp: "Start-up: from exec to the first answered ping"
+        case .bringUp: "Bringing a tunnel up: from exec of the command to the first answered ping"
         case .handshakes: "Handshakes with 1,000 peers, one daemon"
         case .handshakeCost: "Handshakes with 1,000 peers, daemon's CPU time of each"
         case .spreadLeast: "100 peers, received of the slowest"
@@ -51,7 +52,7 @@ enum Figure: String, CaseIterable {
         case .tcpOne, .tcpFour, .tcpBothWays, .udp, .spreadTotal: .gigabitsPerSecond
         case .udpLost, .smallPacketsLost: .percent
         case .smallPackets: .millionPacketsPerSecond
-        case .idleMedian, .idleLate, .loadedMedian, .loadedLate, .startUp: .milliseconds
+        case .idleMedian, .idleLate, .loadedMedian, .loadedLate, .startUp, .bringUp: .milliseconds
         case .costSender, .costReceiver, .costDaemons, .costMachine, .spreadCost: .secondsPerGigabyte
         case .reordered, .resent: .perGigabyte
         case .memoryIdle, .memoryPeak: .mebibytes
@@ -78,4 +79,14 @@ enum ContenderName {
     static let wireGuardGo = "wireguard-go"
     static let baseline = "C baseline"
     static let copy = "TUN to TUN, no AEAD"
+    static let culvertUp = "culvert up"
+    static let wgQuickUp = "wg-quick with culvert-wg"
+}
+
+/// The rows of `culvert-bench gateway` that reports look for.
+enum GatewayFigure {
+    static let suite = "Gateway with rules for many clients"
+    static let (gateway, bare) = ("gateway", "culvert-wg alone")
+    static let ratio = "\(gateway) / \(bare)"
+    static let change = "change of one client's rules"
 }

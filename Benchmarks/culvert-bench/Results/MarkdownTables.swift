@@ -42,7 +42,8 @@ enum MarkdownTables {
     }
 
     private static func suites(_ result: Results) -> String {
-        let heading = ["inside": "Inside", "stages": "Stages", "allocations": "Allocations"][result.title]
+        let heading = ["inside": "Inside", "stages": "Stages", "allocations": "Allocations", "gateway": "Gateway"][
+            result.title]
         var parts = ["## \(heading ?? result.title)"]
         for suite in Markdown.unique(result.rows.map(\.suite)) {
             let group = result.rows.filter { $0.suite == suite }

@@ -128,7 +128,7 @@ package struct ServerFirewall: Hashable, Sendable {
     }
 
     /// The names of the sets that do not change.
-    var fixedSets: Set<String> { Set(addressSets.keys.map(\.name)) }
+    var fixedSets: Set<String> { Set(addressSets.keys.map(\.name) + NFT.constantSets.map(\.name)) }
 
     /// The elements of sets and maps for these entries, without elements that other entries share.
     private func elements(
@@ -177,7 +177,7 @@ package struct ServerFirewall: Hashable, Sendable {
         }
         list += [
             [NFT.marked(mark), NFT.back], NFT.isError + [NFT.back],
-            [NFT.match(NFT.destinationType, NFT.any(["unicast", "local"]), "!="), NFT.counter, NFT.drop],
+            [NFT.match(NFT.destinationType, NFT.hosts, "!="), NFT.counter, NFT.drop],
         ]
         list += judged.map { action, matches in matches + (action == .allow ? through : [NFT.goto("refused")]) }
         list += [[NFT.jump("common")], through]
@@ -256,9 +256,10 @@ package struct ServerFirewall: Hashable, Sendable {
     }
 
     private func sets() -> [JSON] {
-        addressSets.sorted { $0.key.name < $1.key.name }.map { set, prefixes in
-            commands.set(set.name, prefixes, isIPv6: set.isIPv6)
-        }
+        NFT.constantSets.map { commands.set($0.name, type: $0.type, $0.elements) }
+            + addressSets.sorted { $0.key.name < $1.key.name }.map { set, prefixes in
+                commands.set(set.name, prefixes, isIPv6: set.isIPv6)
+            }
             + Self.families.flatMap { isIPv6 in
                 [
                     commands.set(Self.behind(isIPv6), isIPv6: isIPv6, merges: false)
@@ -285,7 +286,7 @@ package struct ServerFirewall: Hashable, Sendable {
     /// The flows that any client may begin if its own rules do not decide. The chain returns if a flow is allowed.
     private func policy() -> [JSON] {
         func rule(_ statements: [JSON]) -> JSON { commands.rule("common", statements: .array(statements)) }
-        let isName = NFT.match(NFT.meta("l4proto"), NFT.any(["tcp", "udp"]))
+        let isName = NFT.match(NFT.meta("l4proto"), NFT.withPorts)
         var rules = Self.families.flatMap { isIPv6 in
             NFT.bothWays(isName, ports: .integer(53)).map { way in
                 rule(

@@ -19,7 +19,8 @@ enum TunnelComparison {
           --lanes LAYOUTS    culvert-wg beside itself in up to four layouts of threads, the first of which the others are compared
                              with: 1,2,2+0,4; without other daemons, unless --beside names some
           --baseline PROGRAM the C program of Benchmarks/Baseline; not measured when it is not given
-          --only PARTS       some of: transfer, delay, start, handshakes, spread; with commas between
+          --culvert PROGRAM  culvert, for its start beside wg-quick's (the file next to CULVERT_WG)
+          --only PARTS       some of: transfer, delay, start, up, handshakes, spread; with commas between
           --save FILE        writes the samples to FILE as JSON
           --json             JSON in place of the table
 
@@ -40,6 +41,7 @@ enum TunnelComparison {
         if plan.wants(.transfer) || plan.wants(.delay) { try measureTunnels(plan, cleaner, &table) }
         let daemons = plan.contenders.filter { $0.kind == .wireGuard }
         if plan.wants(.start) { try StartUp.measure(daemons, rounds: plan.rounds, cleaner, &table) }
+        if plan.wants(.up) { try BringUp.measure(plan, cleaner, &table) }
         if plan.wants(.handshakes) { try PeerCrowdComparison.handshakes(daemons, plan, cleaner, &table) }
         if plan.wants(.spread) { try PeerCrowdComparison.spread(daemons, plan, cleaner, &table) }
 

@@ -7,7 +7,7 @@ import TunnelIO
 /// The arguments of `culvert-bench tunnel` and `culvert-bench where`.
 struct TunnelPlan {
     enum Part: String, CaseIterable {
-        case transfer, delay, start, handshakes, spread
+        case transfer, delay, start, up, handshakes, spread
     }
 
     /// The most daemons, for which there are names of namespaces.
@@ -32,6 +32,8 @@ struct TunnelPlan {
     private(set) var isJSON = false
     private(set) var saveTo: String?
     private(set) var daemon = ""
+    /// The path of culvert; `nil` if there is none next to the daemon.
+    private(set) var culvert: String?
     private var parts = Set(Part.allCases)
     /// The measured contenders; the others are compared with the first.
     private(set) var contenders: [Contender] = []
@@ -64,6 +66,7 @@ struct TunnelPlan {
             case "--json": isJSON = true
             case "--save": saveTo = try text(argument)
             case "--only" where command == .comparison: parts = try Self.parts(try text(argument))
+            case "--culvert": culvert = URL(fileURLWithPath: try text(argument)).path
             case "--baseline": baseline = URL(fileURLWithPath: try text(argument)).path
             case "--lanes":
                 takesDefault = false
@@ -80,6 +83,11 @@ struct TunnelPlan {
             }
         }
         guard !daemon.isEmpty else { throw UsageError(message: "the path of culvert-wg is missing") }
+        if culvert == nil {
+            let sibling = URL(fileURLWithPath: daemon).deletingLastPathComponent().appendingPathComponent("culvert")
+                .path
+            if FileManager.default.isExecutableFile(atPath: sibling) { culvert = sibling }
+        }
         if takesDefault { beside = ["wireguard-go"] }
         guard beside.count + max(lanes.count, 1) <= Self.mostDaemons else {
             throw UsageError(message: "at most \(Self.mostDaemons) daemons, layouts of culvert-wg included")
