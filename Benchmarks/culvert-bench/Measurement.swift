@@ -33,7 +33,6 @@ enum Unit: String, Codable {
     case millionPacketsPerSecond = "million/s"
     case instructionsPerPacket = "instructions/packet"
     case index = "of 1"
-    case perGigabyte = "/GB"
     case billionPerGigabyte = "billion/GB"
     case segments = "segments"
 }

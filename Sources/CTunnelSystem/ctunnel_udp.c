@@ -9,6 +9,7 @@
 
 #include "ctunnel_udp.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stddef.h>
