@@ -175,7 +175,7 @@ let testSupport: Table = [  // Each in Tests/Support/NAME.
 let tests: Table = [
     "NetworkAddressesTests": ["NetworkAddresses", "PacketTunnelTesting"],
     "TunnelSystemTests": ["NetworkAddresses", "TunnelSystem", "CTunnelSystem", "PacketTunnelTesting"],
-    "WireGuardCoreTests": ["NetworkAddresses", "WireGuardCore", "PacketTunnelTesting", crypto],
+    "WireGuardCoreTests": ["NetworkAddresses", "WireGuardCore", "CTunnelSystem", "PacketTunnelTesting", crypto],
     "TunnelIOTests": packetTests + ["CTunnelSystem"],
     "WireGuardDeviceTests": packetTests + ["WireGuardDevice", "WireGuardCore"],
     "PacketTunnelTests": tunnelTests + ["HostConformance"],
@@ -219,7 +219,7 @@ let tests: Table = [
     "CulvertGatewayTests": tunnelTests + commandTests + [
         "culvert-gateway", "DemoSupport", "Gateway", "PacketTunnelLinux",
     ],
-    "FuzzTests": packetTests + ["WireGuardCore", "CredentialTunnel", "TrustPinning", "Provisioning", x509, asn1],
+    "FuzzTests": engine + ["PacketTunnelTesting", "CredentialTunnel", "TrustPinning", "Provisioning", x509, asn1],
     "PrivilegedTests": wireGuardTests + [  // They need a TUN device, a namespace or another program.
         "CTunnelSystem", linuxHost, onLinux("TunnelServer"), onLinux("Gateway"), "CredentialTunnel", "Provisioning",
         "PasswordHashing", "HostConformance", "CommandLineTesting", "CompatibilityFixtures", "culvert", "culvert-wg",

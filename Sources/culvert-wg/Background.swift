@@ -59,7 +59,8 @@ enum Background {
         return try setup.start(
             SpawnPlatform.ownProgram,
             arguments: [CommandLine.arguments.first ?? "culvert-wg", options.interfaceName],
-            environment: own.map { "\($0.rawValue)=\($1)" } + kept)
+            environment: own.map { "\($0.rawValue)=\($1)" }
+                + ["\(DaemonOptions.Variable.aead.rawValue)=\(options.aead.rawValue)"] + kept)
     }
 
     private static func failure(_ operation: String, _ error: Int32) -> WireGuardDeviceError {

@@ -23,6 +23,8 @@ struct DaemonOptions: Equatable {
     var layout = LaneLayout.automatic
     /// The memory limit of the device, or `nil` for no limit besides the bounds of the configuration.
     var budget: MemoryBudget?
+    /// The implementation of ChaCha20-Poly1305.
+    var aead = TransportAEAD.Choice.standard
     /// The descriptor of a TUN device that the caller has opened, or `nil`.
     var tunDescriptor: Int32?
     /// The descriptor of a listening management socket that the caller has opened, or `nil`.
@@ -66,6 +68,9 @@ struct DaemonOptions: Equatable {
         }
     }
 
+    /// The option that selects the implementation of ChaCha20-Poly1305; its value follows, or `=` and its value.
+    static let aeadOption = "--aead"
+
     /// The environment variables that the daemon reads.
     enum Variable: String, CaseIterable {
         case logLevel = "LOG_LEVEL"
@@ -79,6 +84,8 @@ struct DaemonOptions: Equatable {
         case layout = "CULVERT_LANES"
         /// The memory limit of the device.
         case memory = "CULVERT_MEMORY"
+        /// The implementation of ChaCha20-Poly1305; the option has precedence.
+        case aead = "CULVERT_AEAD"
         // The following variables each turn off an offload. The code that makes devices and sockets reads them.
         case udpGSO = "CULVERT_UDP_GSO"
         case udpGRO = "CULVERT_UDP_GRO"
@@ -103,7 +110,7 @@ struct DaemonOptions: Equatable {
     static let help = """
         culvert-wg: a userspace WireGuard daemon for one interface
 
-        usage: culvert-wg [-f|--foreground] INTERFACE
+        usage: culvert-wg [-f|--foreground] [--aead NAME] INTERFACE
                culvert-wg --help | --version
 
         Makes the interface, serves /var/run/wireguard/INTERFACE.sock for wg(8), and goes to the background. It ends
@@ -111,6 +118,8 @@ struct DaemonOptions: Equatable {
         moved and dropped so far to its log.
 
           -f, --foreground    run in the foreground
+          --aead NAME         ChaCha20-Poly1305 by boringssl, by ipsec-mb (libipsec-mb1 1.3 on a processor with AVX-512
+                              and IFMA), or auto (the default): ipsec-mb if this machine has it
 
         Environment:
           LOG_LEVEL               verbose (or debug), error (the default), silent
@@ -122,6 +131,7 @@ struct DaemonOptions: Equatable {
                                   and workers as in 4+2
           CULVERT_MEMORY          most memory: extension (8 MiB), client (24 MiB), gateway:PEERS, or MIB:PEERS; without
                                   it, tables grow with the configuration
+          CULVERT_AEAD            the same as --aead, which has precedence
           CULVERT_UDP_GSO, CULVERT_UDP_GRO, CULVERT_TUN_TSO, CULVERT_TUN_USO, CULVERT_TUN_TCP_GRO,
           CULVERT_TUN_UDP_GRO     0: do without this offload (Linux)
 
@@ -142,7 +152,18 @@ struct DaemonOptions: Equatable {
         func environment(_ variable: Variable) -> String? { lookup(variable.rawValue) }
         var name: String?
         var isForeground = false
-        for argument in arguments {
+        var aead = environment(.aead).map { (Variable.aead.rawValue, $0) }
+        var rest = arguments[...]
+        while let argument = rest.popFirst() {
+            if argument == aeadOption {
+                guard let value = rest.popFirst() else { throw UsageError(message: "\(aeadOption) has no value") }
+                aead = (aeadOption, value)
+                continue
+            }
+            if argument.hasPrefix("\(aeadOption)=") {
+                aead = (aeadOption, String(argument.dropFirst(aeadOption.utf8.count + 1)))
+                continue
+            }
             switch Flag(argument) {
             case .foreground: isForeground = true
             case .help: return .help
@@ -175,6 +196,12 @@ struct DaemonOptions: Equatable {
             // Only warn: an environment that works with another implementation must work with this program.
             options.warnings.append(
                 "LOG_LEVEL is '\(other)' and must be verbose, debug, error or silent; using error")
+        }
+        if let (source, text) = aead, source == aeadOption || !text.isEmpty {
+            guard let choice = TransportAEAD.Choice(rawValue: text) else {
+                throw UsageError(message: "\(source) is '\(text)'; it must be \(TransportAEAD.Choice.names)")
+            }
+            options.aead = choice
         }
         options.layout = try layout(environment)
         options.budget = try budget(environment, for: options.layout)

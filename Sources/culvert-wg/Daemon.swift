@@ -21,6 +21,14 @@ enum Daemon {
         case .help: Output.line(DaemonOptions.help)
         case .version: Output.line("culvert-wg \(DaemonOptions.version)")
         case .run(let options):
+            do throws(TransportAEADError) {
+                // Before anything is made that a failure would leave behind. The background process has its own turn; here
+                // only the choice that can fail matters.
+                if options.isForeground || options.aead == .ipsecMB { try TransportAEAD.select(options.aead) }
+            } catch {
+                Output.error("culvert-wg: \(error)\n  fix: \(error.fix)")
+                exit(DaemonOptions.Status.failure.rawValue)
+            }
             do throws(WireGuardDeviceError) {
                 try run(options)
             } catch {
@@ -100,6 +108,8 @@ enum Daemon {
             case .verbose: Output.error("(\(name)) \(message)")
             }
         }
+        let cipher = "(\(name)) ChaCha20-Poly1305 by \(TransportAEAD.name)"
+        if level == .verbose { Output.error(cipher) }
         let device = try WireGuardDevice(tun: tun, network: SystemDatagramNetwork(), options: deviceOptions)
         device.onClose { _ in Signals.raiseTermination() }
         do throws(WireGuardDeviceError) {
@@ -111,7 +121,10 @@ enum Daemon {
         }
         reportReady(options)
         ProgramPages.release()
-        signals.wait { Output.error("(\(name)) \(device.statistics)") }
+        signals.wait {
+            Output.error("(\(name)) \(device.statistics)")
+            Output.error(cipher)
+        }
         device.close()
         if level == .verbose { Output.error("(\(name)) \(device.statistics)") }
         if case .failed(let error)? = device.closeReason {

@@ -16,6 +16,7 @@ enum DaemonFacts {
             let names = flag.names.map { "\(program) \($0)" }
             facts += names.map { ContractFact($0, $0 == names.last ? "flag" : "same as \(flag.names.last ?? "")") }
         }
+        facts.append(ContractFact("\(program) \(DaemonOptions.aeadOption)", "option"))
         facts += DaemonOptions.Variable.allCases.map {
             ContractFact("\(program) environment \($0.rawValue)", "variable")
         }

@@ -3,6 +3,8 @@
 
 #if canImport(CCryptoBoringSSL)
     import CCryptoBoringSSL
+    import WireGuardCore
+    import WireGuardDevice
 
     /// BoringSSL's `EVP_AEAD` in place, one context for all.
     @safe
@@ -68,11 +70,55 @@
         }
     }
 
+    /// The cipher of sessions, in place, with a library in place of BoringSSL.
+    @safe
+    final class LibraryInPlace: RawAEAD {
+        private let cipher: BoringSSLTransportCipher
+        private let byteCount: Int
+        private let slot: Int
+        private let slab: UnsafeMutableRawPointer
+        private var first: UInt64 = 0
+
+        init(_ library: TransportLibrary, byteCount: Int) {
+            cipher = BoringSSLTransportCipher(key: Bytes32(w0: 3, w1: 3, w2: 3, w3: 3), library: library)
+            self.byteCount = byteCount
+            slot = (byteCount + 16 + 63) & ~63
+            unsafe slab = .allocate(byteCount: slot * Batch.count, alignment: 64)
+            unsafe slab.initializeMemory(as: UInt8.self, repeating: 1, count: slot * Batch.count)
+        }
+
+        deinit { unsafe slab.deallocate() }
+
+        func seal() {
+            for index in 0..<Batch.count {
+                let packet = unsafe slab + index * slot
+                unsafe cipher.seal(
+                    counter: first &+ UInt64(index), source: packet, byteCount: byteCount, destination: packet)
+            }
+        }
+
+        func open() {
+            for index in 0..<Batch.count {
+                let packet = unsafe slab + index * slot
+                let isAuthentic = unsafe cipher.open(
+                    counter: first &+ UInt64(index), source: packet, sealedByteCount: byteCount + 16,
+                    destination: packet)
+                keep(isAuthentic ? 1 : 0)
+            }
+            first &+= UInt64(Batch.count)
+        }
+    }
+
     func rawAEADs(byteCount: Int) -> [(name: String, aead: any RawAEAD)] {
-        [
+        var list: [(name: String, aead: any RawAEAD)] = [
             ("BoringSSL in place", BoringSSLInPlace(byteCount: byteCount)),
             ("swift-crypto", PublicAPI(byteCount: byteCount)),
         ]
+        // Only where the library is installed and the processor suffices.
+        if let library = try? TransportAEAD.loadIPsecMB() {
+            list.append(("ipsec-mb in place", LibraryInPlace(library, byteCount: byteCount)))
+        }
+        return list
     }
 #else
     func rawAEADs(byteCount: Int) -> [(name: String, aead: any RawAEAD)] {

@@ -3,6 +3,7 @@
 
 /// The fuzz targets. Each has the name of its folder in `Fuzz/seeds`.
 enum FuzzTarget: String, CaseIterable, Sendable {
+    case aead = "fuzz-aead"
     case contract = "fuzz-contract"
     case credential = "fuzz-credential"
     case datagram = "fuzz-datagram"
@@ -16,6 +17,7 @@ enum FuzzTarget: String, CaseIterable, Sendable {
     /// Checks one input; a finding ends the process.
     func check(_ input: [UInt8]) {
         switch self {
+        case .aead: fuzzAEAD(input)
         case .contract: fuzzContract(input)
         case .credential: fuzzCredential(input)
         case .datagram: fuzzDatagram(input)

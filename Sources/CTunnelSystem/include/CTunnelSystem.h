@@ -6,6 +6,7 @@
 
 #include "ctunnel_confinement.h"
 #include "ctunnel_descriptors.h"
+#include "ctunnel_ipsec_mb.h"
 #include "ctunnel_library.h"
 #include "ctunnel_memory.h"
 #include "ctunnel_privileges.h"

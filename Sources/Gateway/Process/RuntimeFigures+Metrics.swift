@@ -4,6 +4,7 @@
 import PacketTunnelLinux
 import TunnelIO
 import TunnelServer
+import WireGuardDevice
 
 extension RuntimeFigures {
     /// The metrics of the runtime.
@@ -40,6 +41,9 @@ extension RuntimeFigures {
     /// The metrics that do not depend on the kinds of tunnels.
     private var common: [MetricFamily] {
         [
+            MetricFamily(
+                "culvert_gateway_aead_info", .gauge, "1, with the implementation of ChaCha20-Poly1305",
+                [.init(1, labels: [.init("aead", TransportAEAD.name)])]),
             MetricFamily(
                 "culvert_gateway_repairs_total", .counter, "Network changes by other processes that were undone",
                 network.repairs.count),

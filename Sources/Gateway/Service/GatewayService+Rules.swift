@@ -7,6 +7,7 @@ import Synchronization
 import TunnelServer
 import TunnelSystem
 import WireGuardCore
+import WireGuardDevice
 
 extension GatewayService {
     package func rules(of owner: Rule.Owner, _ caller: Caller) async throws(GatewayError) -> [Rule] {
@@ -69,7 +70,7 @@ extension GatewayService {
         return GatewayStatus(
             counts: counts, pools: pools, servesWireGuard: settings.servesWireGuard,
             serverKey: keys.current.publicKey, nextServerKey: keys.next?.key.publicKey,
-            nextServerKeyAt: keys.next?.switchAt, now: now, warnings: warnings)
+            nextServerKeyAt: keys.next?.switchAt, aead: TransportAEAD.name, now: now, warnings: warnings)
     }
 
     private var warnings: [String] {

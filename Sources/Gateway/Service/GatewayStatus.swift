@@ -32,6 +32,8 @@ package struct GatewayStatus: Hashable, Sendable {
     package var serverKey: PublicKey
     package var nextServerKey: PublicKey?
     package var nextServerKeyAt: Date?
+    /// The implementation of ChaCha20-Poly1305, such as `boringssl`.
+    package var aead: String
     package var now: Date
     /// The problems as texts: parts that are not in effect, changes that are not saved, and limits that the host does not
     /// support.
@@ -39,8 +41,9 @@ package struct GatewayStatus: Hashable, Sendable {
 
     package init(
         counts: StoreCounts, pools: [PoolFigures], servesWireGuard: Bool, serverKey: PublicKey,
-        nextServerKey: PublicKey?, nextServerKeyAt: Date?, now: Date, warnings: [String]
+        nextServerKey: PublicKey?, nextServerKeyAt: Date?, aead: String, now: Date, warnings: [String]
     ) {
+        self.aead = aead
         self.counts = counts
         self.pools = pools
         self.servesWireGuard = servesWireGuard
@@ -72,6 +75,7 @@ extension GatewayStatus: Declared {
         Field("serverKey", \.serverKey, .key)
         Field("nextServerKey", \.nextServerKey, .omittable(.key))
         Field("nextServerKeyAt", \.nextServerKeyAt, .omittable(.time))
+        Field("aead", \.aead, .line(1...32), "The implementation of ChaCha20-Poly1305, such as boringssl")
         Field("now", \.now, .time)
         Field(
             "warnings", \.warnings, .list(of: .replyText, count: 0...mostWarnings),

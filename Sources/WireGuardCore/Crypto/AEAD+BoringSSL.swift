@@ -62,19 +62,29 @@
     /// The context is set up once and is then only read, so any number of threads may seal and open at the same time.
     /// No call allocates memory, except the first failure on a thread, for which BoringSSL creates that thread's error
     /// queue. The key is wiped when the last owner releases this object.
+    ///
+    /// If the process has installed a ``TransportLibrary``, its functions seal and open in place of BoringSSL's.
     @safe
     package final class BoringSSLTransportCipher: TransportSealing, @unchecked Sendable {
         let context: UnsafeMutablePointer<EVP_AEAD_CTX>
+        let library: KeyedLibrary?
 
-        package init(key: Bytes32) {
+        package convenience init(key: Bytes32) {
+            self.init(key: key, library: TransportLibrary.current)
+        }
+
+        /// A cipher that uses `library`, or BoringSSL if it is `nil`.
+        package init(key: Bytes32, library: TransportLibrary?) {
             unsafe context = UnsafeMutablePointer<EVP_AEAD_CTX>.allocate(capacity: 1)
             unsafe context.initialize(to: EVP_AEAD_CTX())
             unsafe context.start(key: key)
+            self.library = library.map { KeyedLibrary($0, key: key) }
         }
 
         deinit {
             unsafe context.end()
             unsafe context.deallocate()
+            library?.end()
         }
 
         /// Seals `byteCount` bytes at `source`, and writes 16 bytes more to `destination`.
@@ -83,20 +93,29 @@
         package func seal(
             counter: UInt64, source: UnsafeRawPointer, byteCount: Int, destination: UnsafeMutableRawPointer
         ) {
-            unsafe context.seal(
-                nonce: ChaChaNonce(counter: counter), source: source, byteCount: byteCount,
+            unsafe seal(
+                counter: counter, source: source, byteCount: byteCount,
                 authenticating: UnsafeRawBufferPointer(start: nil, count: 0), destination: destination)
         }
 
         /// Seals `byteCount` bytes at `source`, authenticates `authenticating` too, and writes 16 bytes more to
         /// `destination`, which must equal `source` or not overlap it.
+        @inline(__always)
         package func seal(
             counter: UInt64, source: UnsafeRawPointer, byteCount: Int, authenticating: UnsafeRawBufferPointer,
             destination: UnsafeMutableRawPointer
         ) {
+            let nonce = ChaChaNonce(counter: counter)
+            if let library,
+                unsafe library.seal(
+                    nonce: nonce, source: source, byteCount: byteCount, authenticating: authenticating,
+                    destination: destination)
+            {
+                return
+            }
             unsafe context.seal(
-                nonce: ChaChaNonce(counter: counter), source: source, byteCount: byteCount,
-                authenticating: authenticating, destination: destination)
+                nonce: nonce, source: source, byteCount: byteCount, authenticating: authenticating,
+                destination: destination)
         }
 
         /// Opens `sealedByteCount` bytes at `source`, including the tag, and writes 16 bytes fewer to `destination`.
@@ -106,28 +125,82 @@
         package func open(
             counter: UInt64, source: UnsafeRawPointer, sealedByteCount: Int, destination: UnsafeMutableRawPointer
         ) -> Bool {
-            guard sealedByteCount >= ChaChaPoly.tagByteCount else { return false }
-            return unsafe context.open(
-                nonce: ChaChaNonce(counter: counter), source: source,
-                byteCount: sealedByteCount &- ChaChaPoly.tagByteCount,
+            unsafe open(
+                counter: counter, source: source, sealedByteCount: sealedByteCount,
                 authenticating: UnsafeRawBufferPointer(start: nil, count: 0), destination: destination)
         }
 
         /// Opens a message that was sealed with `authenticating`.
+        @inline(__always)
         package func open(
             counter: UInt64, source: UnsafeRawPointer, sealedByteCount: Int, authenticating: UnsafeRawBufferPointer,
             destination: UnsafeMutableRawPointer
         ) -> Bool {
             guard sealedByteCount >= ChaChaPoly.tagByteCount else { return false }
+            let nonce = ChaChaNonce(counter: counter)
+            let byteCount = sealedByteCount &- ChaChaPoly.tagByteCount
+            if let library,
+                let isAuthentic = unsafe library.open(
+                    nonce: nonce, source: source, byteCount: byteCount, authenticating: authenticating,
+                    destination: destination)
+            {
+                return isAuthentic
+            }
             return unsafe context.open(
-                nonce: ChaChaNonce(counter: counter), source: source,
-                byteCount: sealedByteCount &- ChaChaPoly.tagByteCount, authenticating: authenticating,
+                nonce: nonce, source: source, byteCount: byteCount, authenticating: authenticating,
                 destination: destination)
         }
     }
 
     extension BoringSSLTransportCipher: CustomReflectable {
         package var customMirror: Mirror { Mirror(self, children: []) }
+    }
+
+    // MARK: - A library in place of BoringSSL
+
+    /// A library with the key of one direction of one session.
+    @safe
+    struct KeyedLibrary {
+        let library: TransportLibrary
+        let key: UnsafeMutablePointer<Bytes32>
+
+        init(_ library: TransportLibrary, key: Bytes32) {
+            self.library = library
+            unsafe self.key = .allocate(capacity: 1)
+            unsafe self.key.initialize(to: .zero)
+            unsafe key.store(to: self.key)
+        }
+
+        /// Wipes the key, and frees its memory.
+        func end() {
+            unsafe key.pointee.wipe()
+            unsafe key.deallocate()
+        }
+
+        /// Returns whether the library has sealed the message; if not, it has written nothing.
+        @inline(__always)
+        func seal(
+            nonce: ChaChaNonce, source: UnsafeRawPointer, byteCount: Int, authenticating: UnsafeRawBufferPointer,
+            destination: UnsafeMutableRawPointer
+        ) -> Bool {
+            unsafe nonce.withBytes { nonce in
+                unsafe library.seal(
+                    key, nonce, source, byteCount, authenticating.baseAddress, authenticating.count, destination)
+            }
+        }
+
+        /// Returns whether the message is authentic, or `nil` if the library has not opened it and has written nothing.
+        @inline(__always)
+        func open(
+            nonce: ChaChaNonce, source: UnsafeRawPointer, byteCount: Int, authenticating: UnsafeRawBufferPointer,
+            destination: UnsafeMutableRawPointer
+        ) -> Bool? {
+            let result = unsafe nonce.withBytes { nonce in
+                unsafe library.open(
+                    key, nonce, source, byteCount, authenticating.baseAddress, authenticating.count, destination)
+            }
+            return result < 0 ? nil : result == 1
+        }
     }
 
     // MARK: - The C context

@@ -3,6 +3,7 @@
 
 import ArgumentParser
 import CommandLineSupport
+import WireGuardDevice
 
 /// `culvert gateway run`.
 struct RunCommand: ParsableCommand {
@@ -29,10 +30,24 @@ struct RunCommand: ParsableCommand {
         completion: .directory)
     var journal = "/run/culvert-gateway/journal"
 
+    @Option(
+        help: ArgumentHelp(
+            "The implementation of ChaCha20-Poly1305: \(TransportAEAD.Choice.names) (libipsec-mb1, AVX-512 and IFMA).",
+            valueName: "name"))
+    var aead = TransportAEAD.Choice.standard.rawValue
+
     @OptionGroup var folder: FolderOptions
 
+    func validate() throws {
+        guard TransportAEAD.Choice(rawValue: aead) != nil else {
+            throw ValidationError("--aead is '\(aead)'; it must be \(TransportAEAD.Choice.names)")
+        }
+    }
+
     func run() throws {
-        try finish(
-            RunTool(console: .standard, directory: folder.directory, journal: noTun ? nil : journal).run())
+        let tool = RunTool(
+            console: .standard, directory: folder.directory, journal: noTun ? nil : journal,
+            aead: TransportAEAD.Choice(rawValue: aead) ?? .standard)
+        try finish(tool.run())
     }
 }

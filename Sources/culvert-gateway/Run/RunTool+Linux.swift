@@ -9,6 +9,7 @@
     import PacketTunnel
     import PacketTunnelLinux
     import TunnelServer
+    import WireGuardDevice
 
     /// The work of `culvert gateway run`.
     struct RunTool {
@@ -16,9 +17,15 @@
         var directory: String
         /// The folder of the journal of the host's network; `nil` to run without a network.
         var journal: String?
+        /// The implementation of ChaCha20-Poly1305.
+        var aead = TransportAEAD.Choice.standard
 
         func run() -> Int32 {
             do throws(CommandFailure) {
+                // Load the library while this process may still read the system's files.
+                do throws(TransportAEADError) { try TransportAEAD.select(aead) } catch {
+                    throw CommandFailure("\(error)", fix: error.fix)
+                }
                 // Change the user before any thread is started, because other threads would keep their user.
                 try become()
                 // Raise the limit, because each connection needs a descriptor. A systemd unit raises it; in a shell it

@@ -9,6 +9,7 @@
     import PacketTunnelLinux
     import Synchronization
     import TunnelSystem
+    import WireGuardDevice
 
     /// Brings tunnels up.
     enum TunnelUp {
@@ -21,6 +22,11 @@
 
         /// Runs the service in a process that drops its privileges before it has threads.
         private static func confined(_ command: UpCommand, _ report: StartReport?, _ console: Console) -> Int32 {
+            // While this process may still read the system's libraries.
+            do throws(CommandProblem) { try command.selectAEAD() } catch {
+                report?.send(.failed(TunnelError(.hostFailed, error.text)))
+                return error.report(to: console)
+            }
             let programs: ProgramClient
             do throws(SystemError) {
                 programs = try TunnelPrograms.start(command, atRoot: report != nil)
@@ -90,6 +96,8 @@
                 // Loads the tunnel here too, so that its mistakes are reported before a process is started.
                 let tunnel = try await load(command)
                 for warning in tunnel.warnings { console.problem("warning: \(warning)") }
+                // A choice that can fail is checked here, for its own message and exit status.
+                if command.aead == TransportAEAD.Choice.ipsecMB.rawValue { try command.selectAEAD() }
                 try await start(tunnel, command, console)
                 return ExitStatus.success
             } catch {

@@ -58,6 +58,12 @@ struct UpCommand: ParsableCommand {
             valueName: "budget"))
     var memory = "client"
 
+    @Option(
+        help: ArgumentHelp(
+            "The implementation of ChaCha20-Poly1305: \(TransportAEAD.Choice.names) (libipsec-mb1, AVX-512 and IFMA).",
+            valueName: "name"))
+    var aead = TransportAEAD.Choice.standard.rawValue
+
     @Flag(help: "Do not change the system's name servers.")
     var noDns = false
 
@@ -99,6 +105,9 @@ struct UpCommand: ParsableCommand {
         } catch {
             throw ValidationError("--memory is \(error)")
         }
+        guard TransportAEAD.Choice(rawValue: aead) != nil else {
+            throw ValidationError("--aead is '\(aead)'; it must be \(TransportAEAD.Choice.names)")
+        }
         if let interface, !TunnelName.isValid(interface) {
             throw ValidationError(TunnelName.badName(interface).text)
         }
@@ -110,6 +119,15 @@ struct UpCommand: ParsableCommand {
 }
 
 extension UpCommand {
+    /// Selects the implementation of ChaCha20-Poly1305 of this process.
+    func selectAEAD() throws(CommandProblem) {
+        // The command has been validated.
+        let choice = TransportAEAD.Choice(rawValue: aead) ?? .standard
+        do throws(TransportAEADError) { try TransportAEAD.select(choice) } catch {
+            throw CommandProblem(ExitStatus.failure, "\(error)\n  fix: \(error.fix)")
+        }
+    }
+
     /// Loads the tunnel, and applies the options of this command to it.
     func load(
         reading read: @escaping @Sendable (String) -> CheckedFile = { CheckedFile(path: $0, isRegular: true) }

@@ -98,7 +98,7 @@ enum Samples {
                 ServiceReport.Peer(
                     publicKey: peerKey, endpoint: "vpn.example:51820", allowedIPs: ["0.0.0.0/0", "::/0"],
                     persistentKeepalive: 25)
-            ], residentBytes: 20_000_000)
+            ], residentBytes: 20_000_000, aead: "boringssl")
     }
 }
 

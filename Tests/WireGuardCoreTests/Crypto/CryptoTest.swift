@@ -80,18 +80,29 @@ enum CryptoTest {
     }
 }
 
-/// The back ends that this platform has; each runs the same vectors.
+/// The back ends that this machine has; each runs the same vectors.
 enum BackEnd: String, CaseIterable {
     case swiftCrypto
     #if canImport(CCryptoBoringSSL)
         case boringSSL
+        /// BoringSSL's cipher with Intel's multi-buffer library in its place.
+        case ipsecMB
     #endif
+
+    static let allCases: [BackEnd] = {
+        #if canImport(CCryptoBoringSSL)
+            IPsecMBBackEnd.library == nil ? [.swiftCrypto, .boringSSL] : [.swiftCrypto, .boringSSL, .ipsecMB]
+        #else
+            [.swiftCrypto]
+        #endif
+    }()
 
     var primitives: any CryptoPrimitives.Type {
         switch self {
         case .swiftCrypto: SwiftCryptoBackEnd.self
         #if canImport(CCryptoBoringSSL)
             case .boringSSL: BoringSSLBackEnd.self
+            case .ipsecMB: IPsecMBBackEnd.self
         #endif
         }
     }
@@ -100,7 +111,8 @@ enum BackEnd: String, CaseIterable {
         switch self {
         case .swiftCrypto: SwiftCryptoTransportCipher(key: key)
         #if canImport(CCryptoBoringSSL)
-            case .boringSSL: BoringSSLTransportCipher(key: key)
+            case .boringSSL: BoringSSLTransportCipher(key: key, library: nil)
+            case .ipsecMB: BoringSSLTransportCipher(key: key, library: IPsecMBBackEnd.library)
         #endif
         }
     }

@@ -39,8 +39,21 @@
             func cipher() {
                 let memory = ProcessMemory(byteCount: 128)
                 let key = CryptoTest.bytes32([UInt8](repeating: 0xa5, count: 32))
-                var cipher: BoringSSLTransportCipher? = BoringSSLTransportCipher(key: key)
+                var cipher: BoringSSLTransportCipher? = BoringSSLTransportCipher(key: key, library: nil)
                 let address = unsafe (cipher?.context).map { Int(bitPattern: $0) } ?? 0
+                #expect(memory.longestRun(at: address) == 32)
+                cipher = nil
+                #expect(memory.longestRun(at: address) < 8)
+            }
+
+            @Test("The copy of a cipher's key for a library is wiped when its last owner is released")
+            func libraryKey() {
+                let memory = ProcessMemory(byteCount: 32)
+                let key = CryptoTest.bytes32([UInt8](repeating: 0xa5, count: 32))
+                let library = unsafe TransportLibrary(
+                    seal: { _, _, _, _, _, _, _ in false }, open: { _, _, _, _, _, _, _ in -1 })
+                var cipher: BoringSSLTransportCipher? = BoringSSLTransportCipher(key: key, library: library)
+                let address = unsafe (cipher?.library?.key).map { Int(bitPattern: $0) } ?? 0
                 #expect(memory.longestRun(at: address) == 32)
                 cipher = nil
                 #expect(memory.longestRun(at: address) < 8)

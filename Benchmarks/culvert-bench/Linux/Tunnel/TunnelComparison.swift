@@ -15,6 +15,8 @@ enum TunnelComparison {
           --seconds T        length of each transfer (5)
           --pings N          pings per round without load; a fifth of that under load (1000)
           --quick            one round of one-second transfers: shows that all works; the figures are rough
+          --aead NAME        culvert-wg with this implementation of ChaCha20-Poly1305, such as ipsec-mb, as a separate contender;
+                             may be repeated; culvert-wg itself then has boringssl
           --beside PROGRAM   another daemon with wireguard-go's command line; may be repeated (wireguard-go); "none" for none
           --lanes LAYOUTS    culvert-wg beside itself in up to four layouts of threads, the first of which the others are compared
                              with: 1,2,2+0,4; without other daemons, unless --beside names some

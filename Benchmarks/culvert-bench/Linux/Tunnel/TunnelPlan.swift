@@ -28,6 +28,8 @@ struct TunnelPlan {
     private(set) var beside: [String] = []
     /// The layouts of threads in which culvert-wg is compared with itself; empty for its default alone.
     private(set) var lanes: [String] = []
+    /// Other implementations of ChaCha20-Poly1305 with which `culvert-wg` is measured as a separate contender.
+    private(set) var aeads: [String] = []
     private(set) var baseline: String?
     private(set) var isJSON = false
     private(set) var saveTo: String?
@@ -71,6 +73,7 @@ struct TunnelPlan {
             case "--lanes":
                 takesDefault = false
                 lanes = try Self.layouts(try text(argument))
+            case "--aead": aeads.append(try text(argument))
             case "--beside":
                 takesDefault = false
                 let program = try text(argument)
@@ -89,8 +92,9 @@ struct TunnelPlan {
             if FileManager.default.isExecutableFile(atPath: sibling) { culvert = sibling }
         }
         if takesDefault { beside = ["wireguard-go"] }
-        guard beside.count + max(lanes.count, 1) <= Self.mostDaemons else {
-            throw UsageError(message: "at most \(Self.mostDaemons) daemons, layouts of culvert-wg included")
+        guard beside.count + max(lanes.count, 1) + aeads.count <= Self.mostDaemons else {
+            throw UsageError(
+                message: "at most \(Self.mostDaemons) daemons, layouts and implementations of culvert-wg included")
         }
         contenders = listContenders()
     }
@@ -119,7 +123,16 @@ struct TunnelPlan {
                 name: "\(ContenderName.culvert), lanes \(layout)", kind: .wireGuard, program: daemon,
                 environment: ["CULVERT_LANES=\(layout)"])
         }
-        if list.isEmpty { list = [Contender(name: ContenderName.culvert, kind: .wireGuard, program: daemon)] }
+        if list.isEmpty {
+            // With several implementations in one run, the first contender has the one that each machine has.
+            let own = aeads.isEmpty ? [] : ["CULVERT_AEAD=boringssl"]
+            list = [Contender(name: ContenderName.culvert, kind: .wireGuard, program: daemon, environment: own)]
+        }
+        list += aeads.map { aead in
+            Contender(
+                name: "\(ContenderName.culvert), \(aead)", kind: .wireGuard, program: daemon,
+                environment: ["CULVERT_AEAD=\(aead)"])
+        }
         for (index, program) in beside.enumerated() {
             let version = Self.version(of: program).split(separator: " ").dropFirst().first
             let name = ([(program as NSString).lastPathComponent] + (version.map { [String($0)] } ?? []))

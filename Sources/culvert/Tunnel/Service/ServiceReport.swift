@@ -57,6 +57,8 @@ struct ServiceReport: Codable, Hashable, Sendable {
     /// The number of times that the service restored a change by another program, and the text of the last one.
     var repairs = 0
     var lastRepair: String?
+    /// The implementation of ChaCha20-Poly1305; `nil` from a service that does not report it.
+    var aead: String?
     /// The parts of the tunnel's network that are not in effect; `nil` from a service that does not report them.
     var problems: [Problem]?
 

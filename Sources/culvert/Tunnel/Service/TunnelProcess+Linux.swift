@@ -11,6 +11,7 @@
     import Provisioning
     import TunnelIO
     import TunnelSystem
+    import WireGuardDevice
     import WireGuardTunnel
 
     /// The process of one tunnel: it brings the tunnel up, answers other processes, and takes it down again.
@@ -342,6 +343,7 @@
             report.leakPolicy = max(report.leakPolicy, platform.leakPolicy)
             report.status = runner.status
             report.residentBytes = ProcessMemory.residentBytes
+            report.aead = TransportAEAD.name
             return report.status.status.isRunning ? await report.updated(kind, from: runner) : report
         }
     }

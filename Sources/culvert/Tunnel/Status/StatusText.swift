@@ -64,6 +64,7 @@ struct StatusText {
         add("source", report.source)
         add("process", "\(report.processID), for \(Self.age(tunnel.time - report.startedAt, ago: false))")
         add("memory", Figure.bytes(report.residentBytes))
+        add("encryption", report.aead.map { "ChaCha20-Poly1305 by \($0)" })
         add("public key", report.publicKey)
         add("listening on", provider?.listenPort.map { "UDP port \($0)" })
         add("addresses", report.addresses.joined(separator: ", "))
