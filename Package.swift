@@ -21,9 +21,8 @@ let settings: [SwiftSetting] = basics + [.strictMemorySafety()]  // SE-0458
 
 // MARK: - Traits
 
-// A trait brings the packages of the product with its name. An app without traits resolves swift-crypto, swift-asn1 and
-// swift-log alone. A target without its trait does not compile (PackageTrait.swift). A clone has all traits; a dependency has
-// those that its user names: SwiftPM reads its manifest in a repository, with the path `/`, or in the folder of checkouts.
+// A trait brings the packages of the product with its name; a target without its trait does not compile (PackageTrait.swift). A
+// clone has all traits. A dependency has those that its user names: its manifest is read with the path `/`, or in `checkouts`.
 let isDependency =
     Context.packageDirectory == "/" || Context.packageDirectory.split(separator: "/").dropLast().last == "checkouts"
 let traits: Set<Trait> = [
@@ -127,8 +126,7 @@ let libraries: Table = [
     ] + nio + hummingbird,
     "PacketTunnelTesting": [],
 ]
-// Libraries that only targets of this package import.
-let internalLibraries: Table = [
+let internalLibraries: Table = [  // Only targets of this package import them.
     "TunnelSystem": ["NetworkAddresses", "CTunnelSystem"],
     "TunnelServer": ["NetworkAddresses", "PacketTunnelLinux", "TunnelIO", "TunnelSystem", "CTunnelSystem", logging],
     "PasswordHashing": [crypto, cryptoExtras],
@@ -163,8 +161,7 @@ let examples: Table = [
     "echo-tunnel-example": ["NetworkAddresses", "PacketTunnel", linuxHost, "TunnelIO", logging],
 ]
 
-// Each in Tests/Support/NAME.
-let testSupport: Table = [
+let testSupport: Table = [  // Each in Tests/Support/NAME.
     "CompatibilityFixtures": [],  // Finds Tests/Fixtures.
     "CommandLineTesting": ["TunnelSystem", "CommandLineSupport", "PacketTunnel", "PacketTunnelTesting"],
     "HostConformance": ["NetworkAddresses", "PacketTunnel", "PacketTunnelTesting", "TunnelIO", "TunnelSystem"],
@@ -208,8 +205,7 @@ let tests: Table = [
     ],
     "CulvertCTests": ["CulvertC", "CCulvert", "WireGuardCore", "TunnelIO", "TunnelSystem"],
     "EchoTunnelTests": ["echo-tunnel-example", "NetworkAddresses", "PacketTunnel", "TunnelIO"],
-    // The samples of the documentation, compiled.
-    "DocumentationTests": wireGuardTests + [
+    "DocumentationTests": wireGuardTests + [  // The samples of the documentation, compiled.
         linuxHost, "TrustPinning", "TrustPinningFoundation", "TrustPinningNIO", "Provisioning", "PinnedProvisioning",
     ],
     "LoginTunnelTutorialTests": packetTests + ["LoginTunnelTutorial", "CredentialTunnel", "PacketTunnel", crypto],
@@ -279,8 +275,7 @@ if !buildsForLinux {
 }
 for target in package.targets {
     switch target.name {
-    // An installed program has no other files, so this one is in it.
-    case "DemoSupport": target.resources = [.embedInCode("namespaces.sh")]
+    case "DemoSupport": target.resources = [.embedInCode("namespaces.sh")]  // An installed program has no other files.
     case "LoginTunnelTutorial": target.path = "Sources/CredentialTunnel/CredentialTunnel.docc/Resources"
     case "linux-tunnel-example": target.path = "Examples/LinuxTunnel"
     case "echo-tunnel-example": (target.path, target.exclude) = ("Examples/EchoTunnel", ["Tests"])
@@ -345,7 +340,7 @@ if Context.environment["CULVERT_STANDINS"] == "1" {
             name: "CExtension", dependencies: providers + ["CEchoProtocol", "NetworkAddresses"],
             path: "Examples/CExtension/Extension", swiftSettings: settings),
         .target(
-            name: "AppleTunnelExtension", dependencies: providers, path: "Examples/AppleTunnel/Extension",
+            name: "AppleTunnelExtension", dependencies: ["AppleTunnelModel"], path: "Examples/AppleTunnel/Extension",
             exclude: ["Info.plist", "LoginInfo.plist", "AddKeyInfo.plist", "AppleTunnelExtension.entitlements"],
             swiftSettings: settings),
         .target(
@@ -374,7 +369,7 @@ if benchmarks == "1" || benchmarks == "tunnels", Context.environment["CULVERT_ST
     if measuresTrust { dependencies += ["TrustPinning", "TrustPinningNIO", x509, asn1] + nio }
     // Tunnels, namespaces and stages without their kernel are for Linux; the rest runs anywhere.
     #if os(Linux)
-        dependencies.append("CStageCalls")
+        dependencies += ["CStageCalls", "TunnelServer"]
         package.targets.append(.target(name: "CStageCalls", path: "Benchmarks/CStageCalls"))
         let excluded = "Darwin"
         let wrapped = ["read", "readv", "write", "writev", "recvmmsg", "sendmmsg"].map { "--wrap=\($0)" }
@@ -386,8 +381,13 @@ if benchmarks == "1" || benchmarks == "tunnels", Context.environment["CULVERT_ST
     package.targets.append(
         .executableTarget(
             name: "culvert-bench", dependencies: dependencies, path: "Benchmarks/culvert-bench",
-            exclude: [excluded] + (measuresTrust ? [] : ["Trust"]),
+            exclude: [excluded, "Tests"] + (measuresTrust ? [] : ["Trust"]),
             swiftSettings: settings + (measuresTrust ? [.define("MEASURES_TRUST")] : []), linkerSettings: linking))
+} else if Context.environment["CULVERT_STANDINS"] != "1" {
+    let untested = ["Cases", "Darwin", "Linux", "Results", "Trust", "Pair.swift", "Program.swift"]
+    package.targets.append(
+        .testTarget(
+            name: "BenchmarkTests", path: "Benchmarks/culvert-bench", exclude: untested, swiftSettings: settings))
 }
 
 // The tests run the fuzzers' checks on the seeds. With CULVERT_FUZZ=1 (scripts/fuzz) they are a program for libFuzzer.

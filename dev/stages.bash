@@ -49,16 +49,22 @@ end_stage() {
     stage_name=
 }
 
+# Without these, a shell that a signal ends runs its EXIT trap with the status of its last command, which may be 0.
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
 # Meant for an EXIT trap: what ran, how it ended and how long it took, on one line.
 print_summary() {
-    local status=$1 title=$2 line part
-    if ((status == 0)); then end_stage ok; else end_stage FAILED; fi
+    local status=$1 title=$2 line part end=FAILED
+    case $status in 129 | 130 | 143) end=STOPPED ;; esac
+    if ((status == 0)); then end_stage ok; else end_stage "$end"; fi
     line=
     for part in "${stage_summary[@]}"; do line+="${line:+, }$part"; done
     if ((status == 0)); then
         printf '%s: passed in %ss (%s)\n' "$title" "$SECONDS" "$line"
     else
-        printf '%s: FAILED with status %s after %ss (%s)\n' "$title" "$status" "$SECONDS" "$line"
+        printf '%s: %s with status %s after %ss (%s)\n' "$title" "$end" "$status" "$SECONDS" "$line"
     fi
 }
 

@@ -27,11 +27,14 @@ enum Unit: String, Codable {
     case mebibytes = "MiB"
     case kibibytes = "KiB"
     case secondsPerGigabyte = "s/GB"
+    case perGigabyte = "/GB"
     case microseconds = "us"
     case megabitsPerSecond = "Mbit/s"
     case millionPacketsPerSecond = "million/s"
     case instructionsPerPacket = "instructions/packet"
     case index = "of 1"
+    case billionPerGigabyte = "billion/GB"
+    case segments = "segments"
 }
 
 /// Cases that share their data and are measured alternately, so that other load on the machine affects all alike.

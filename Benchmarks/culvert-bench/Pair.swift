@@ -61,12 +61,6 @@ final class Pair {
     }
 }
 
-/// The reason that a benchmark cannot run.
-struct BenchmarkError: Error, CustomStringConvertible {
-    let description: String
-    init(_ description: String) { self.description = description }
-}
-
 /// A batch of equal packets, the slab that they are sealed into, and the plans, as a device has them.
 @safe
 final class Batch {

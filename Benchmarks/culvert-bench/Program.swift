@@ -51,7 +51,8 @@ enum Program {
                 arguments.removeFirst()
                 try ReportCommand.run(arguments)
             case PeerMemory.command:
-                PeerMemory.measure(arguments.dropFirst().first.flatMap { Int($0) } ?? 1)
+                let numbers = arguments.dropFirst().compactMap { Int($0) }
+                PeerMemory.measure(numbers.first ?? 1, networks: numbers.dropFirst().first ?? 1)
             case "-h", "--help", "help": print(usage)
             case let command? where try PlatformCommands.run(command, arguments.dropFirst()): break
             default: try run(try Options(arguments))
@@ -85,7 +86,7 @@ enum Program {
         #endif
         let suites = [
             DataPath.suites, Handshakes.suites, EngineHold.suites, Routing.suites, PeerMemory.suites,
-            ConfigurationText.suites, trust, MessageRoundTrip.suites, LoginTunnel.suites,
+            Scale.suites, ConfigurationText.suites, trust, MessageRoundTrip.suites, LoginTunnel.suites,
             PlatformCommands.suites,
         ].flatMap { $0(options.isQuick) }
         let chosen = suites.filter { suite in

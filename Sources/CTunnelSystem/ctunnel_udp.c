@@ -9,6 +9,7 @@
 
 #include "ctunnel_udp.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -89,6 +90,18 @@ int ctunnel_timerfd(void) { return timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | 
 int ctunnel_timerfd_set(int descriptor, int64_t seconds, int64_t nanoseconds) {
     struct itimerspec time = {.it_value = {.tv_sec = seconds, .tv_nsec = nanoseconds}};
     return timerfd_settime(descriptor, TFD_TIMER_ABSTIME, &time, NULL);
+}
+
+int ctunnel_clock_changes(void) {
+    int descriptor = timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    // In the year 2242.
+    struct itimerspec never = {.it_value = {.tv_sec = INT64_C(1) << 33}};
+    if (descriptor < 0 || timerfd_settime(descriptor, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &never, NULL) == 0)
+        return descriptor;
+    int error = errno;
+    close(descriptor);
+    errno = error;
+    return -1;
 }
 
 #endif

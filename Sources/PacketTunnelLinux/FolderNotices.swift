@@ -50,7 +50,7 @@ final class FolderNotices: Sendable {
     }
 
     /// Watches resolv.conf and the file that it links to now, because either may be replaced or overwritten.
-    private func watchResolver() {
+    func watchResolver() {
         guard let resolver else { return }
         let inFolder = IN_MOVED_TO | IN_MOVED_FROM | IN_CREATE | IN_DELETE | IN_CLOSE_WRITE
         let target = ResolverControl.target(resolver) ?? Self.missingTarget(of: resolver)

@@ -149,7 +149,8 @@ public struct LinuxNetworkError: Error, Hashable, Sendable, CustomStringConverti
             default: nil
             }
         case .programMissing(let name):
-            name == "nft" ? "install nftables, or choose the route-based leak policy" : "install it"
+            name == "nft"
+                ? "install nftables; only a tunnel with the route-based leak policy runs without it" : "install it"
         case .tunnelRunning: "stop it first"
         case .markTaken: "choose another FwMark, or leave it out"
         case .tunnelConflict(let tunnel, _):

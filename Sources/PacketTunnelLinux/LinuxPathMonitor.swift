@@ -6,6 +6,7 @@ import NetworkAddresses
 import PacketTunnel
 import Synchronization
 import TunnelIO
+import TunnelSystem
 
 /// Reads the host's network path, outside one tunnel, from the kernel.
 struct LinuxPathReader {
@@ -148,6 +149,24 @@ struct SleepDetector {
     }
 }
 
+/// A descriptor that is readable after the wall clock was set, by a program or by the kernel after sleep.
+final class ClockChanges: Sendable {
+    let descriptor: OwnedDescriptor
+
+    /// - Returns: `nil` if the system refuses the descriptor.
+    init?() {
+        let number = ctunnel_clock_changes()
+        guard number >= 0 else { return nil }
+        descriptor = OwnedDescriptor(number)
+    }
+
+    /// Makes the descriptor unreadable until the next change.
+    func clear() {
+        var expirations: UInt64 = 0
+        _ = unsafe withUnsafeMutableBytes(of: &expirations) { unsafe SystemCall.read(descriptor.number, into: $0) }
+    }
+}
+
 /// Reports changes of the host's network path and the machine's sleep, on the thread of a loop.
 final class LinuxPathMonitor: Sendable {
     private let loop: EventLoop
@@ -159,7 +178,9 @@ final class LinuxPathMonitor: Sendable {
         let routes: RouteMonitor?
         var reading: LinuxPathReader.Reading
         var sleep = SleepDetector()
-        var registration: EventLoop.Registration?
+        /// Reports changes of the wall clock; `nil` if the system has no descriptor for it.
+        let clockChanges = ClockChanges()
+        var registrations: [EventLoop.Registration] = []
         var timer: EventLoop.Timer?
         /// The time of the last reading, whether another one is due, and the timer of the next one.
         var last = Int64.min / 2
@@ -176,7 +197,7 @@ final class LinuxPathMonitor: Sendable {
     /// The network path when the monitor was created.
     let path: NetworkPath
 
-    /// The interval between comparisons of the clocks, in nanoseconds. After sleep a comparison is due immediately.
+    /// The interval between comparisons of the clocks without ``ClockChanges``, in nanoseconds.
     private static let interval: Int64 = 10_000_000_000
     /// The delay from a change to the reading, and the minimum time between two readings, both in nanoseconds. A tunnel
     /// to many networks adds thousands of routes.
@@ -210,18 +231,35 @@ final class LinuxPathMonitor: Sendable {
         shared.nextReading = nextReading
         if let routes = shared.routes {
             do throws(TunnelIOError) {
-                shared.registration = try loop.register(routes.readiness) { [weak loop] _ in
+                let registration = try loop.register(routes.readiness) { [weak loop] _ in
                     guard routes.drain(), !shared.isDue else { return }
                     shared.isDue = true
                     loop?.set(
                         nextReading,
                         deadline: max(LaneClock.now() + Self.settling, shared.last + Self.readingInterval))
                 }
+                shared.registrations.append(registration)
             } catch {
                 throw LinuxNetworkError(.netlink(operation: "follow changes of the network"), errno: error.errno)
             }
         }
-        let loop = loop
+        watchSleep(woke)
+    }
+
+    /// Compares the clocks when the wall clock has changed, as it does after sleep. A timer would wake an idle machine.
+    private func watchSleep(_ woke: @escaping @Sendable () -> Void) {
+        let (shared, loop) = (shared, loop)
+        if let changes = shared.clockChanges,
+            let registration = try? loop.register(
+                changes.descriptor.number,
+                handler: { _ in
+                    changes.clear()
+                    if shared.sleep.slept() { woke() }
+                })
+        {
+            shared.registrations.append(registration)
+            return
+        }
         let timer = loop.makeTimer { [weak loop] in
             if shared.sleep.slept() { woke() }
             if let timer = shared.timer { loop?.set(timer, deadline: LaneClock.now() + Self.interval) }
@@ -232,7 +270,7 @@ final class LinuxPathMonitor: Sendable {
 
     /// Stops all reports.
     func stop() {
-        if let registration = shared.registration { loop.unregister(registration) }
+        for registration in shared.registrations { loop.unregister(registration) }
         for timer in [shared.timer, shared.nextReading].compactMap({ $0 }) { loop.remove(timer) }
     }
 }

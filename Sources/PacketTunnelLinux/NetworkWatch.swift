@@ -47,7 +47,11 @@ package final class NetworkWatch: Sendable {
         /// The process that changed the table, and whether the message that names it has yet to arrive.
         var culprit: String?
         var awaitsCulprit = false
-        /// Checks which file is at resolv.conf, because inotify does not report mounts.
+        /// Reports changes of the thread's mounts, which inotify does not report; `nil` if nothing depends on them, or if
+        /// the system refuses it.
+        let mounts: SharedDescriptor?
+        var followsMounts = false
+        /// Checks which file is at resolv.conf while there is none, or if mounts are not followed.
         var mountTimer: EventLoop.Timer?
         var resolverIdentity: FileIdentity?
         /// Called with deleted policy rules; with `nil` if notices were lost.
@@ -58,6 +62,7 @@ package final class NetworkWatch: Sendable {
 
         init(table: String, folder: String, settings: [String], resolver: String?) {
             notices = FolderNotices(folder, settings: settings, resolver: resolver)
+            mounts = resolver == nil ? nil : Self.openMounts()
             routing = try? WatchedSocket(groups: [
                 CTUNNEL_RTNLGRP_LINK, CTUNNEL_RTNLGRP_IPV4_IFADDR, CTUNNEL_RTNLGRP_IPV6_IFADDR,
                 CTUNNEL_RTNLGRP_IPV4_ROUTE, CTUNNEL_RTNLGRP_IPV6_ROUTE, CTUNNEL_RTNLGRP_IPV4_RULE,
@@ -66,6 +71,11 @@ package final class NetworkWatch: Sendable {
             firewall = try? WatchedSocket(
                 groups: [CTUNNEL_NFNLGRP_NFTABLES], protocolNumber: CTUNNEL_NETLINK_NETFILTER)
             self.table = table
+        }
+
+        private static func openMounts() -> SharedDescriptor? {
+            let number = SystemCall.open("/proc/thread-self/mountinfo", O_RDONLY)
+            return number < 0 ? nil : SharedDescriptor(OwnedDescriptor(number))
         }
     }
 
@@ -146,7 +156,7 @@ package final class NetworkWatch: Sendable {
             }
         }
         if let notices = shared.notices {
-            let registration = try loop.register(notices.descriptor.number) { [weak loop, tunnel] _ in
+            let registration = try loop.register(notices.descriptor.number) { [weak loop, tunnel, resolver] _ in
                 let files = notices.changed()
                 guard let loop else { return }
                 if files == nil || files?.contains(FolderNotices.setting) == true {
@@ -154,6 +164,7 @@ package final class NetworkWatch: Sendable {
                 }
                 if files == nil || files?.contains(FolderNotices.resolver) == true {
                     Self.schedule(.resolver, after: Self.settling, shared, loop)
+                    if let resolver { Self.compare(resolver, shared, loop) }
                 }
                 if files == nil || files?.contains(where: { JournalDirectory.tunnel(ofMark: $0) == tunnel }) == true {
                     Self.schedule(.heldPolicy, after: 0, shared, loop)
@@ -164,19 +175,38 @@ package final class NetworkWatch: Sendable {
         watchMounts()
     }
 
-    /// Checks once a second whether resolv.conf is a different file.
+    /// Follows which file is at resolv.conf. The kernel reports a change of the mounts as urgent data of mountinfo
+    /// (proc(5)).
     private func watchMounts() {
         guard let resolver else { return }
         let (shared, loop) = (shared, loop)
-        shared.resolverIdentity = FileStatus(of: resolver)?.identity
-        let timer = loop.makeTimer { [weak loop] in
-            guard let loop, let timer = shared.mountTimer else { return }
-            let identity = FileStatus(of: resolver)?.identity
-            if identity != shared.resolverIdentity { Self.schedule(.resolver, after: 0, shared, loop) }
-            shared.resolverIdentity = identity
-            loop.set(timer, deadline: LaneClock.now() + LaneClock.nanosecondsPerSecond)
+        if let mounts = shared.mounts,
+            let registration = try? loop.register(
+                mounts.number, for: .end,
+                handler: { [weak loop] _ in
+                    if let loop { Self.compare(resolver, shared, loop) }
+                })
+        {
+            shared.registrations.append(registration)
+            shared.followsMounts = true
         }
-        shared.mountTimer = timer
+        shared.resolverIdentity = FileStatus(of: resolver)?.identity
+        shared.mountTimer = loop.makeTimer { [weak loop] in
+            if let loop { Self.compare(resolver, shared, loop) }
+        }
+        Self.compare(resolver, shared, loop)
+    }
+
+    /// Requests a check if another file is at resolv.conf than before. Compares again after a second if mounts are not
+    /// followed, or if there is no file, whose folder could not be watched.
+    private static func compare(_ resolver: String, _ shared: OnLoop, _ loop: EventLoop) {
+        let identity = FileStatus(of: resolver)?.identity
+        if identity != shared.resolverIdentity {
+            shared.resolverIdentity = identity
+            shared.notices?.watchResolver()
+            schedule(.resolver, after: 0, shared, loop)
+        }
+        guard !shared.followsMounts || identity == nil, let timer = shared.mountTimer else { return }
         loop.set(timer, deadline: LaneClock.now() + LaneClock.nanosecondsPerSecond)
     }
 

@@ -42,6 +42,9 @@ final class ClientNetwork {
     /// The firewall's generation at which the unlisted chains have their rules for certain; `nil` if another process may have changed
     /// them.
     private var unlistedGeneration: UInt32?
+    /// The firewall's generation at which the table is as this process left it; `nil` if another process may have changed
+    /// it since it was compared.
+    private var comparedGeneration: UInt32?
     /// Networks that may be behind a client, and those that may not, each with the reason.
     private var admitted: Set<IPPrefix> = []
     private var inadmissible: [IPPrefix: String] = [:]
@@ -113,14 +116,30 @@ final class ClientNetwork {
     var contents: TableContents { firewall.contents(clients, fixed: listed.sets) }
 
     /// Makes the next round load the table again, since another process has changed it.
-    func invalidateFirewall() { rules.invalidate() }
+    func invalidateFirewall() {
+        rules.invalidate()
+        comparedGeneration = nil
+    }
+
+    /// The firewall's present generation; `nil` if it is not known.
+    var generation: UInt32? { try? system.generation() }
+
+    /// Whether only this process has changed any table since the table was compared. Then it needs no comparison, for which nft
+    /// needs 0.2 s among 10,000 clients.
+    var isUntouched: Bool { comparedGeneration != nil && generation == comparedGeneration }
+
+    /// Records that the table was as desired.
+    /// - Parameter generation: The firewall's generation before the comparison.
+    func recordCompared(since generation: UInt32?) {
+        comparedGeneration = generation == self.generation ? generation : nil
+    }
 
     /// Makes the next round compare the routes, since the kernel removed them when their interface was taken down.
     func invalidateRoutes() { routes.invalidate() }
 
     /// Stores nft's listing of the table that was just loaded without clients.
     func listTable() throws(LinuxNetworkError) {
-        (listed, unlisted) = (Listed(), [])
+        (listed, unlisted, comparedGeneration) = (Listed(), [], nil)
         listed.sets = try system.contents(lines: 0).only(firewall.fixedSets)
     }
 
@@ -145,6 +164,7 @@ final class ClientNetwork {
         guard !unlisted.isEmpty else { return }
         var lines = present
         if unlistedGeneration == nil || (try? system.generation()) != unlistedGeneration {
+            comparedGeneration = nil
             try system.load(firewall.commands(for: ServerClients.Change(newChains: unlisted)))
             lines = try system.lines(of: unlisted)
         }
@@ -291,20 +311,27 @@ final class ClientNetwork {
     private func load(_ change: ServerClients.Change) throws(LinuxNetworkError) {
         let commands = firewall.commands(for: change)
         guard !commands.isEmpty else { return }
-        let before = try? system.generation()
+        let before = generation
         let isCertain = unlisted.isEmpty || unlistedGeneration == before
+        let isCompared = comparedGeneration != nil && comparedGeneration == before
+        comparedGeneration = nil
         try system.load(commands)
-        let after = try? system.generation()
+        let after = generation
         for chain in change.unusedChains { listed.chains[chain.name] = nil }
         let unused = Set(change.unusedChains.map(\.name))
         unlisted.removeAll { unused.contains($0.name) }
         unlisted += change.newChains
         // This change is one transaction.
-        unlistedGeneration = isCertain && before.map { $0 &+ 1 } == after ? after : nil
+        let isOnlyChange = before.map { $0 &+ 1 } == after
+        unlistedGeneration = isCertain && isOnlyChange ? after : nil
+        comparedGeneration = isCompared && isOnlyChange ? after : nil
     }
 
     /// Replaces the elements of the sets and maps, which another process has changed.
-    func restoreElements() throws(LinuxNetworkError) { try system.load(firewall.replace(clients)) }
+    func restoreElements() throws(LinuxNetworkError) {
+        comparedGeneration = nil
+        try system.load(firewall.replace(clients))
+    }
 
     // MARK: - Values that the kernel refuses
 

@@ -5,24 +5,22 @@ import NetworkAddresses
 import PacketTunnelLinux
 
 extension HostForwarding {
-    /// The families of a server that the host does not forward, or only since another server runs: without rules against
-    /// it, the host would forward between all networks, even after the end of that server.
+    /// A mark for each family of a server that the host does not forward, or only since another server started. Without
+    /// rules, the host would forward between all networks, even after the end of that server.
     /// - Parameter others: The changes of the other servers and tunnels of the host.
     static func forServers(
-        _ settings: ServerNetworkSettings, others: [ChangeEntry]
-    ) throws(LinuxNetworkError) -> Set<ServerFirewall.Family> {
-        var families: Set<ServerFirewall.Family> = []
-        for isIPv6 in settings.addresses.map(\.isIPv6) {
-            let path = path(isIPv6: isIPv6)
-            let isForServers = others.contains {
-                $0.change == .setting(path: path, value: "1") && $0.previous.unconditional == .setting("0")
-            }
-            let value = try SmallFile.text(path) ?? "0"
-            if isForServers || value == "0" {
-                families.insert(ServerFirewall.Family(isIPv6: isIPv6))
+        _ settings: ServerNetworkSettings, _ network: LinuxNetwork, others: [ChangeEntry]
+    ) throws(LinuxNetworkError) -> Set<ForwardingMark> {
+        let present = try network.forwardingMarks().map(\.mark) + others.compactMap { ForwardingMark($0) }
+        var marks: Set<ForwardingMark> = []
+        for isIPv6 in Set(settings.addresses.map(\.isIPv6)) {
+            if let mark = present.first(where: { $0.isIPv6 == isIPv6 }) {
+                marks.insert(mark)
+            } else if try SmallFile.text(path(isIPv6: isIPv6)) ?? "0" == "0" {
+                marks.insert(ForwardingMark(isIPv6: isIPv6, newestInterface: try network.newestInterface()))
             }
         }
-        return families
+        return marks
     }
 
     /// The families of a server in which no interface outside of its tunnels forwards, each with a problem.

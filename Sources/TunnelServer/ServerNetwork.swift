@@ -91,6 +91,7 @@ package final class ServerNetwork: Sendable {
             state.withLock { state in
                 (state.repairs, state.isHeld, state.isCurrent) = (core.repairs, core.isHeld, core.isCurrent)
                 (state.problems, state.exclusions) = (core.problems.list, core.exclusions.list)
+                state.warnings = core.warnings
             }
             if !core.isCurrent || !core.exclusions.list.isEmpty || core.hasConnectionsToEnd { watch?.scheduleRetry() }
         }
@@ -248,6 +249,8 @@ package struct NetworkState: Hashable, Sendable {
     package var problems: [NetworkProblem] = []
     /// The clients that are excluded.
     package var exclusions: [NetworkProblem] = []
+    /// The limits and rules that this kernel does not support. Clients are served without them.
+    package var warnings: [String] = []
 
     package init() {}
 }

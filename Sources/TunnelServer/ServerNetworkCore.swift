@@ -22,6 +22,8 @@ final class ServerNetworkCore {
     private(set) var problems = NetworkProblems()
     /// The clients that are excluded, since the kernel or another client's network refuses them.
     private(set) var exclusions = NetworkProblems()
+    /// The limits and rules that this kernel does not support.
+    private(set) var warnings: [String] = []
     /// The error of the firewall's last comparison or change.
     private var firewallProblem: LinuxNetworkError?
     /// The time since which the firewall's state is not known.
@@ -105,17 +107,21 @@ final class ServerNetworkCore {
         _ settings: ServerNetworkSettings, _ ledger: ChangeLedger, isMultiQueue: Bool
     ) throws(TunnelServerError) -> Running {
         var limited = settings
+        warnings = []
         if settings.flowsPerSource > 0,
             let error = try Self.onHost({ () throws(LinuxNetworkError) in try probeFlowLimit() })
         {
-            logger.warning(
-                "clients may begin any number of flows, since this kernel cannot count them (nft_connlimit): \(error)")
+            warnings = [
+                "clients may begin any number of flows, since this kernel cannot count them (nft_connlimit): \(error)"
+            ]
+            for warning in warnings { logger.warning("\(warning)") }
             limited.flowsPerSource = 0
         }
         let firewall = ServerFirewall(
             limited,
             forwardedForClients: try Self.onHost { () throws(LinuxNetworkError) in
-                try HostForwarding.forServers(settings, others: directory.pendingChanges(except: settings.name))
+                try HostForwarding.forServers(
+                    settings, network, others: directory.pendingChanges(except: settings.name))
             })
         let rules = Change.firewall(firewall.table)
         try Self.onHost { () throws(LinuxNetworkError) in
@@ -181,7 +187,7 @@ final class ServerNetworkCore {
         ends = ConnectionEnds()
         isHeld = false
         (firewallProblem, unknownSince, clientProblem, routingProblems) = (nil, nil, nil, [])
-        (problems, exclusions) = (NetworkProblems(), NetworkProblems())
+        (problems, exclusions, warnings) = (NetworkProblems(), NetworkProblems(), [])
     }
 
     private func stop(_ ledger: ChangeLedger) {
@@ -203,9 +209,11 @@ final class ServerNetworkCore {
 
     private static let kernel = "/proc/sys/net"
 
+    private static func ipv6Switch(_ interface: String) -> String { "\(kernel)/ipv6/conf/\(interface)/disable_ipv6" }
+
     private static func hostHasIPv6() throws(LinuxNetworkError) -> Bool {
         for part in ["all", "default"] {
-            guard try SmallFile.text("\(kernel)/ipv6/conf/\(part)/disable_ipv6") == "0" else { return false }
+            guard try SmallFile.text(ipv6Switch(part)) == "0" else { return false }
         }
         return true
     }
@@ -217,6 +225,10 @@ final class ServerNetworkCore {
         let interface = try reference(settings.name)
         var interfaces = ClientNetwork.Interfaces(first: interface)
         var steps: [Change] = [.interface(name: settings.name)]
+        if settings.addresses.contains(where: \.isIPv6) {
+            // The kernel refuses IPv6 addresses while this is 1, which another program may set later.
+            steps += settings.tunnels.map { .setting(path: Self.ipv6Switch($0), value: "0") }
+        }
         steps += settings.addresses.map { .address($0, interface) }
         steps.append(.link(interface, mtu: settings.mtu))
         for name in settings.furtherTunnels {
@@ -468,9 +480,15 @@ final class ServerNetworkCore {
             // Without rules, packets must not be forwarded, or reach the server.
             let plan = running.plan.filter { firewallProblem == nil || !Self.isExposure($0) }
             let routes = running.clients.appliedRoutes.map { Change.route($0) }
-            let repair = running.ledger.repair(try running.ledger.undone(of: plan + routes))
-            recordRepair(repair.made.map(\.summary), "")
-            routingProblems = repair.failures.map { change, error in
+            // Addresses need IPv6, so restore it before the rest is compared.
+            let switches = Set(running.firewall.settings.tunnels.map { Self.ipv6Switch($0) })
+            let first = running.ledger.repair(
+                try running.ledger.undone(of: plan.filter { $0.settingPath.map(switches.contains) == true }))
+            let repair = running.ledger.repair(
+                try running.ledger.undone(
+                    of: (plan + routes).filter { change in !first.failures.contains { $0.change == change } }))
+            recordRepair((first.made + repair.made).map(\.summary), "")
+            routingProblems = (first.failures + repair.failures).map { change, error in
                 (change.summary, "\(change.summary): \(error)")
             }
             routingProblems += try HostForwarding.problems(running.firewall.settings, links: network.netlink.links())
@@ -493,6 +511,8 @@ final class ServerNetworkCore {
 
     private func lookAtFirewall(_ running: Running, _ origin: String) throws(LinuxNetworkError) -> Bool {
         let (firewall, clients) = (running.firewall, running.clients)
+        guard !clients.isUntouched else { return true }
+        let generation = clients.generation
         // The rules are compared without the content of maps, which changes all the time.
         let present = try network.present(firewall.tableName)
         guard present.isFixed, try clients.hasChains(present.listing.owned) else {
@@ -505,7 +525,10 @@ final class ServerNetworkCore {
         let ended = LaneClock.now()
         hasChangedClients = false
         nextListing = ended + max(Self.listingInterval, Self.listingRest * (ended - began))
-        guard contents != clients.contents else { return true }
+        guard contents != clients.contents else {
+            clients.recordCompared(since: generation)
+            return true
+        }
         let elements = ["clients of firewall table \(firewall.tableName)"]
         guard contents.only(firewall.fixedSets) == clients.listed.sets else {
             return try reload(running, elements, origin)
@@ -540,8 +563,7 @@ final class ServerNetworkCore {
     }
 
     private static func isForwarding(_ step: Change) -> Bool {
-        guard case .setting(let path, _) = step else { return false }
-        return HostForwarding.paths.contains(path)
+        step.settingPath.map(HostForwarding.paths.contains) == true
     }
 
     /// Whether packets of clients are received, or forwarded, because of a change.

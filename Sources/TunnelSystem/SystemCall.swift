@@ -7,6 +7,7 @@ package import CTunnelSystem
 package enum SystemCall {
     /// The call's result; negative when it failed, with the reason in `errno`.
     @inlinable
+    @inline(__always)
     package static func retry<Result: FixedWidthInteger & SignedInteger>(_ call: () -> Result) -> Result {
         while true {
             let result = call()

@@ -611,6 +611,70 @@ struct ChangeLedgerTests {
         #expect(network.state == before)
     }
 
+    @Test("A start undoes the changes that the kernel shows of a killed server whose journal was deleted")
+    func remains() throws {
+        let network = FakeNetwork(before)
+        let step = Change.setting(path: LinuxSamples.setting, value: "1")
+        network.state.settings[LinuxSamples.setting] = "1"
+        network.state.tables[LinuxSamples.table.name] = LinuxSamples.table.body
+        network.remains["cvt0"] = [(.firewall(LinuxSamples.table), .nothing), (step, .setting("0"))]
+        let ledger = try ledger(network)
+        #expect(network.log == [.undo(step), .undo(.firewall(LinuxSamples.table))])
+        #expect(network.state == before)
+        // The new server's own changes are undone to the value before the killed one.
+        network.remains = [:]
+        try ledger.apply([step])
+        try ledger.undoAll()
+        #expect(network.state == before)
+        #expect(folder.files.isEmpty)
+    }
+
+    @Test("If such a change cannot be undone, the start fails, and the next one tries again")
+    func remainsFail() throws {
+        let network = FakeNetwork(before)
+        let step = Change.setting(path: LinuxSamples.setting, value: "1")
+        network.state.settings[LinuxSamples.setting] = "1"
+        network.remains["cvt0"] = [(step, .setting("0"))]
+        network.failing = { $0 == .undo(step) }
+        #expect(throws: LinuxNetworkError.self) { _ = try ledger(network) }
+        network.failing = { _ in false }
+        network.remains = [:]
+        _ = try ledger(network)
+        #expect(network.state == before)
+    }
+
+    @Test("A setting that a server with another folder of journals needs is neither restored nor suspended")
+    func neededElsewhere() throws {
+        let network = FakeNetwork(before)
+        let step = Change.setting(path: LinuxSamples.setting, value: "1")
+        let ledger = try ledger(network)
+        try ledger.apply([step])
+        network.servers = ["cvt0", "cvt1"]
+        try ledger.suspend([step])
+        #expect(network.state.settings[LinuxSamples.setting] == "1")
+        try ledger.undoAll()
+        #expect(network.state.settings[LinuxSamples.setting] == "1")
+        #expect(folder.files.isEmpty)
+        // The last one restores it.
+        network.state = before
+        network.servers = ["cvt0"]
+        let last = try self.ledger(network)
+        try last.apply([step])
+        try last.undoAll()
+        #expect(network.state == before)
+    }
+
+    @Test("The name of a mark's chain is read back, and other chains are not marks")
+    func marks() {
+        for mark in [(false, 0), (true, 7), (true, UInt32.max)] {
+            let mark = ForwardingMark(isIPv6: mark.0, newestInterface: mark.1)
+            #expect(ForwardingMark(chain: mark.chain) == mark)
+        }
+        for chain in ["forwarding", "forwards4-", "forwards4-x", "forwards5-1", "forwards6-4294967296"] {
+            #expect(ForwardingMark(chain: chain) == nil, "\(chain)")
+        }
+    }
+
     @Test(
         "Invalid interface names and paths are refused",
         arguments: ["", ".", "..", "a/b", "é", "1234567890123456"])

@@ -120,6 +120,18 @@ final class FakeNetwork: NetworkSystem {
         if life.operations == 0 { throw Self.death }
     }
 
+    /// The changes that the kernel shows of killed servers, by server.
+    var remains: [String: [(Change, PreviousState)]] = [:]
+    /// The servers that run and need the setting of a sample, with or without a journal.
+    var servers: Set<String> = []
+
+    func remains(of name: String) -> [(Change, PreviousState)] { remains[name] ?? [] }
+
+    func isNeeded(_ change: Change, byOthersThan name: String) -> Bool {
+        guard case .setting = change else { return false }
+        return !servers.subtracting([name]).isEmpty
+    }
+
     func missing(of changes: [Change]) throws(LinuxNetworkError) -> [Change] {
         changes.filter { change in
             switch change {

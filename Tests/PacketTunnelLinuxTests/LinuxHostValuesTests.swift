@@ -4,6 +4,7 @@
 import NetworkAddresses
 import PacketTunnel
 import Testing
+import TunnelSystem
 
 @testable import PacketTunnelLinux
 
@@ -33,6 +34,15 @@ struct LinuxHostValuesTests {
         }
         let now = SleepDetector.Clocks.now
         #expect(now.boot >= now.awake - second && now.awake > 0)
+    }
+
+    @Test("The descriptor for changes of the wall clock exists, and is not readable without a change")
+    func clockChanges() throws {
+        let changes = try #require(ClockChanges())
+        var entry = pollfd(fd: changes.descriptor.number, events: Int16(POLLIN), revents: 0)
+        let count = unsafe poll(&entry, 1, 0)
+        #expect(count == 0)
+        changes.clear()
     }
 
     @Test(

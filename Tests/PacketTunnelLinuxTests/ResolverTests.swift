@@ -122,6 +122,20 @@ struct ResolverTests {
         #expect(try others.control.manager() == .resolved)
     }
 
+    @Test("Before a tunnel is up, the servers of a host with resolvconf are read without starting it")
+    func outsideWithoutProgram() throws {
+        let log = "#!/bin/sh\necho \"$@\" >> \"$(dirname \"$0\")/log\"\n"
+        let programs = try Programs(["resolvconf": log, "resolv.conf": "nameserver 192.0.2.1\n"])
+        #expect(try programs.control.outsideServers(tunnel: "cvt0", record: nil) == [.v4(192, 0, 2, 1)])
+        #expect(throws: (any Error).self) { try programs.read("log") }
+        // systemd-resolved reports its servers.
+        try programs.write("#!/bin/sh\necho 'Link 2 (eth0): 192.0.2.9'\n", "resolvectl")
+        try programs.write("", "socket")
+        try programs.write("nameserver 127.0.0.53\n", "resolv.conf")
+        #expect(try programs.control.outsideServers(tunnel: "cvt0", record: nil) == [.v4(192, 0, 2, 9)])
+        #expect(throws: (any Error).self) { try programs.read("log") }
+    }
+
     @Test("Debian's resolvconf gets the tunnel under the first kind of interface that it orders")
     func debianOrder() throws {
         let log = "echo \"$@\" >> \"$(dirname \"$0\")/log\"; cat >> \"$(dirname \"$0\")/log\"\n"

@@ -139,11 +139,12 @@
         }
 
         /// Starts a second server, with a client of 10.67.0.2 and fd67::2 behind it.
-        func addServer() async throws -> AddedServer {
+        /// - Parameter journalFolder: The folder of its journal; `nil` for that of the first server.
+        func addServer(journalFolder: String? = nil) async throws -> AddedServer {
             var settings = ServerNetworkSettings(
                 name: "srv1", mtu: 1400,
                 addresses: [try InterfaceAddress("10.67.0.1/24"), try InterfaceAddress("fd67::1/64")])
-            settings.journalFolder = world.folder
+            settings.journalFolder = journalFolder ?? world.folder
             let network = try world.host.perform { [settings] in try ServerNetwork(settings) }
             let (device, _, _) = try await network.start(isMultiQueue: false)
             let client = try Namespace()

@@ -151,6 +151,8 @@ final class VirtualServers: DataPlane {
     }
 
     func setFilter(_ filter: (@Sendable ([UInt8]) -> Bool)?) { state.withLock { $0.filter = filter } }
+    /// The tunnels have an address to ping, so no packet is awaited.
+    func onNextPacket(_: (@Sendable () -> Void)?) {}
     var hasDelivered: Bool { state.withLock { $0.hasDelivered } }
     func forgetPackets() { state.withLock { $0.hasDelivered = false } }
     func rebind() throws(TunnelError) {}

@@ -335,6 +335,36 @@ import Testing
         try expect(system, desired, "after another table was changed")
     }
 
+    @Test(
+        "The table needs no comparison after this process's own changes, and needs one after those of other processes")
+    func untouched() throws {
+        let (network, system) = try made()
+        func change(_ address: String) throws {
+            network.setDesired(try clients([address: ClientAccess(rules: try rules("198.51.100.0/24"))]))
+            try network.reconcile(retryingRefused: false)
+        }
+        try change("10.66.0.2")
+        #expect(!network.isUntouched, "it was never compared")
+        let generation = network.generation
+        network.recordCompared(since: generation)
+        #expect(network.isUntouched)
+        try change("10.66.0.3")
+        #expect(network.isUntouched)
+        system.tamper { _ in }
+        #expect(!network.isUntouched)
+        network.recordCompared(since: generation)
+        #expect(!network.isUntouched, "another process changed a table during the comparison")
+        network.recordCompared(since: network.generation)
+        #expect(network.isUntouched)
+        system.tamper { _ in }
+        try change("10.66.0.4")
+        #expect(!network.isUntouched, "another process changed a table before the change")
+        network.recordCompared(since: network.generation)
+        network.invalidateFirewall()
+        try network.reconcile(retryingRefused: false)
+        #expect(!network.isUntouched, "the table was loaded again")
+    }
+
     @Test("A known chain that differs is reported without a rewrite of the new ones")
     func knownChainFirst() throws {
         let (network, system) = try made()

@@ -117,7 +117,10 @@ final class FakeClientSystem: ClientSystem {
                         contents.pairs[name, default: []].insert(pair)
                         continue
                     }
-                    guard let prefix = try? IPPrefix(text) else { throw Self.failure }
+                    guard let prefix = try? IPPrefix(text) else {
+                        contents.others[name, default: []].insert(text)
+                        continue
+                    }
                     contents.elements[name, default: [:]][prefix] = chain
                 }
             }

@@ -76,6 +76,51 @@ extension ServerClients {
     }
 
     @Test(
+        "A list of rules with single networks and ports adds no set, which nft would read at every change")
+    func makesNoSets() throws {
+        var clients = ServerClients()
+        let rules = [
+            try rule(.deny, ["203.0.113.0/24"], .tcp, [443...443]),
+            try rule(.allow, ["2001:db8::/32"], .any, [53...60]),
+            try rule(.deny, ["198.51.100.7/32"], .icmp), try rule(.allow, direction: .in),
+        ]
+        let made = clients.changeRules([try IPPrefix("10.66.0.2"): rules], firewall)
+        #expect(made.newChains.count == 2)
+        let commands = firewall.commands(for: made)
+        #expect(commands.allSatisfy { !$0.contains(#""set":["#) }, "\(commands)")
+        // The sets that the rules name are in the table, and are compared with nft's listing.
+        for (name, _, _) in NFT.constantSets {
+            #expect(commands.contains { $0.contains("@\(name)\"") })
+            #expect(firewall.table.script.contains(#""set":{"family":"inet","table":"culvert_srv0","name":"\#(name)""#))
+            #expect(firewall.fixedSets.contains(name))
+        }
+        // Two networks need a set.
+        let two = clients.changeRules(
+            [try IPPrefix("10.66.0.3"): [try rule(.deny, ["203.0.113.0/24", "198.51.100.0/24"])]], firewall)
+        #expect(firewall.commands(for: two).contains { $0.contains(#""set":["#) })
+    }
+
+    @Test("A chain that lost its last client can be made again, by rules that lead to the same chain too")
+    func madeAgain() throws {
+        var clients = ServerClients()
+        let address = try IPPrefix("10.66.0.2")
+        // The smaller network is in the larger one.
+        let equal = [
+            [try rule(.deny, ["203.0.113.0/24"])], [try rule(.deny, ["203.0.113.0/24", "203.0.113.7/32"])],
+        ]
+        for rules in equal {
+            let first = clients.changeRules([address: rules], firewall)
+            #expect(first.newChains.count == (rules == equal[0] ? 1 : 0))
+        }
+        #expect(clients.changeRules([address: nil], firewall).unusedChains.count == 1)
+        for rules in equal.reversed() {
+            #expect(clients.changeRules([address: rules], firewall).newChains.count == 1)
+            #expect(clients.changeRules([address: nil], firewall).unusedChains.count == 1)
+        }
+        #expect(clients.isEmpty && clients.chains.isEmpty)
+    }
+
+    @Test(
         "A network behind a client is in the maps of networks, and among the sources that come out of the tunnel alone")
     func subnets() throws {
         var clients = ServerClients()

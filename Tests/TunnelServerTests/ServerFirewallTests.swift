@@ -16,7 +16,7 @@ import TunnelSystem
     }
 
     private func table(
-        _ settings: ServerNetworkSettings, _ families: Set<ServerFirewall.Family> = []
+        _ settings: ServerNetworkSettings, _ families: Set<ForwardingMark> = []
     ) -> FirewallTable {
         ServerFirewall(settings, forwardedForClients: families).table
     }
@@ -79,25 +79,26 @@ import TunnelSystem
         var settings = try settings()
         settings.otherInterfaces = ["eth1"]
         /// The rules of the chain other than those of the tunnel.
-        func rules(_ families: Set<ServerFirewall.Family>) throws -> [String] {
+        func rules(_ families: Set<ForwardingMark>) throws -> [String] {
             let body = table(settings, families).body
             return body.split(separator: #"{"add":"#).map(String.init).filter {
                 $0.contains(#""chain":"forwarding""#) && !$0.contains(#""right":"srv0""#)
             }
         }
         #expect(try rules([]).isEmpty)
-        for family in ServerFirewall.Family.allCases {
-            let found = try rules([family])
+        let marks = [false, true].map { ForwardingMark(isIPv6: $0, newestInterface: 7) }
+        for (mark, family) in zip(marks, ["ipv4", "ipv6"]) {
+            let found = try rules([mark])
             // Packets of another server pass, and those of interfaces that any server permits.
             #expect(found.count == 2 && found.first?.contains(#"{"meta":{"key":"mark"}}"#) == true)
             for rule in found { #expect(rule.contains(#"{"meta":{"key":"nfproto"}},"right":"\#(family)""#), "\(rule)") }
             #expect(found.last?.contains("drop") == true)
         }
-        #expect(try rules([.ipv4, .ipv6]).count == 4)
-        let marks = table(settings, []).body.split(separator: #"{"add":"#).filter {
+        #expect(try rules(Set(marks)).count == 4)
+        let permitted = table(settings, []).body.split(separator: #"{"add":"#).filter {
             $0.contains(#""mangle":{"key":{"meta""#)
         }
-        #expect(marks.count == 2 && marks.allSatisfy { $0.contains(#"{"set":["srv0","eth1"]}"#) })
+        #expect(permitted.count == 2 && permitted.allSatisfy { $0.contains(#"{"set":["srv0","eth1"]}"#) })
     }
 
     @Test(

@@ -2,7 +2,6 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Foundation
-import NetworkAddresses
 import PacketTunnelTesting
 import WireGuardCore
 
@@ -19,17 +18,19 @@ enum PeerMemory {
                 prepare: { _ in
                     guard residentBytes() != nil else { return [] }
                     return [
-                        Case(name: "per peer", unit: .bytes) { _ in child(count) ?? .nan }
+                        Case(name: "per peer", unit: .bytes) { _ in child(count, networks: 1) ?? .nan }
                     ]
                 },
                 maximumRuns: 3)
         ]
     }
 
-    private static func child(_ count: Int) -> Double? {
+    /// The bytes for each peer, or `nil` if they cannot be measured.
+    /// - Parameter networks: The allowed IPs of each peer, at most ``Scale/networksPerPeer``.
+    static func child(_ count: Int, networks: Int) -> Double? {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: Program.path)
-        process.arguments = [command, String(count)]
+        process.arguments = [command, String(count), String(networks)]
         let pipe = Pipe()
         process.standardOutput = pipe
         guard (try? process.run()) != nil else { return nil }
@@ -39,18 +40,16 @@ enum PeerMemory {
     }
 
     /// The measurement of the child process.
-    static func measure(_ count: Int) {
+    static func measure(_ count: Int, networks: Int) {
         var random = SeededGenerator(seed: 21)
         var engine = Engine(random: SeededGenerator(seed: 3))
         engine.setPrivateKey(PrivateKey(using: &random))
         let now = Instant(nanoseconds: 1)
         engine.setUp(true, at: now, wall: WallTime(seconds: 1))
         func add(_ number: Int, _ engine: inout Engine) {
-            guard let key = PublicKey(bytes: random.bytes(32)),
-                let network = IPPrefix(.v4(0x0a00_0000 + UInt32(number)), length: 32)
-            else { return }
+            guard let key = PublicKey(bytes: random.bytes(32)) else { return }
             engine.addPeer(key)
-            engine.addAllowedIP(network, to: key)
+            for network in Scale.networks(number).prefix(networks) { engine.addAllowedIP(network, to: key) }
         }
         // One-time allocations do not count for a peer.
         add(0, &engine)

@@ -6,6 +6,8 @@ enum PlatformCommands {
     static let usage = """
                culvert-bench stages [--quick] [--json] [--save FILE]         single stages of the data path (root)
                culvert-bench tunnel [OPTIONS] CULVERT_WG                     whole tunnels (root; has its own --help)
+               culvert-bench where [OPTIONS] CULVERT_WG                      their processor time by kind (root; has its own --help)
+               culvert-bench gateway [OPTIONS] CULVERT_WG                    rules for many clients (root; has its own --help)
 
         """
 
@@ -16,6 +18,8 @@ enum PlatformCommands {
     static func run(_ command: String, _ arguments: ArraySlice<String>) throws -> Bool {
         switch command {
         case "tunnel": try TunnelComparison.run(Array(arguments))
+        case "where": try ProfileComparison.run(Array(arguments))
+        case "gateway": try GatewayComparison.run(arguments)
         case "stages": try StageReport.run(try Options(Array(arguments)))
         // This program starts the following commands itself, inside namespaces.
         case StageReport.countCommand: try StageReport.countInstructions()
@@ -24,6 +28,7 @@ enum PlatformCommands {
         case HandshakeLoad.command: try HandshakeLoad.run(arguments)
         case SpreadLoad.command: try SpreadLoad.run(arguments)
         case TunCopy.command: try TunCopy.run(arguments)
+        case GatewayEnd.command: try GatewayEnd.run(arguments)
         default: return false
         }
         return true

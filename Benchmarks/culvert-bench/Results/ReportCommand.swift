@@ -21,26 +21,37 @@ enum ReportCommand {
             }
         }
         guard !files.isEmpty else { throw UsageError(message: "report needs files of results") }
-        let results = try files.flatMap { try Results.load($0) }
+        let all = try files.flatMap { try Results.load($0) }
+        if let folder {
+            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        }
+        // The profile has its own files, because another command measures it.
+        let results = all.filter { $0.title != ProfilePage.title }
+        if let folder, let profile = all.first(where: { $0.title == ProfilePage.title }) {
+            try profile.save(to: "\(folder)/where.json")
+            try write(profile.profilePage, "where.md", into: folder)
+            print("written to \(folder): where.json, where.md")
+        }
+        guard !results.isEmpty else { return }
         printAims(results)
         let missing = Aim.all.filter { ($0.value(results) ?? .nan).isNaN }.map(\.title)
         guard missing.isEmpty || !mustBeComplete else {
             throw BenchmarkError("not measured: \(missing.joined(separator: "; "))")
         }
         guard let folder else { return }
-        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-        func write(_ text: String, _ name: String) throws {
-            try Data(text.utf8).write(to: URL(fileURLWithPath: folder).appendingPathComponent(name), options: .atomic)
-        }
         try Results.save(results, to: "\(folder)/results.json")
-        try write(MarkdownTables.text(results), "tables.md")
+        try write(MarkdownTables.text(results), "tables.md", into: folder)
         var plots = ["results.json", "tables.md"]
         for (name, plot) in [("tunnels.svg", Plots.tunnels(results)), ("stages.svg", Plots.stages(results))] {
             guard let plot else { continue }
-            try write(plot, name)
+            try write(plot, name, into: folder)
             plots.append(name)
         }
         print("\nwritten to \(folder): \(plots.joined(separator: ", "))")
+    }
+
+    private static func write(_ text: String, _ name: String, into folder: String) throws {
+        try Data(text.utf8).write(to: URL(fileURLWithPath: folder).appendingPathComponent(name), options: .atomic)
     }
 
     private static func printAims(_ results: [Results]) {

@@ -15,6 +15,8 @@ struct AddKeyView: View {
             Form {
                 if !model.isLoaded {
                     ProgressView()
+                } else if model.isUnreadable {
+                    UnreadablePage(model: model)
                 } else if model.profile == nil {
                     AddKeyFields(model: model)
                 } else {

@@ -15,9 +15,7 @@ struct LoginView: View {
                 if !model.isLoaded {
                     ProgressView()
                 } else if model.isUnreadable {
-                    Text("The tunnel that is stored cannot be read.").foregroundStyle(.secondary)
-                    Button("Read again") { Task { await model.load() } }
-                    UnreadableList(profiles: model.unreadable, stop: model.stop, remove: model.remove)
+                    UnreadablePage(model: model)
                 } else if model.profile == nil {
                     Section("Welcome") { Text(LoginModel.welcome) }
                     Section("Install") { LoginFields(model: model) }

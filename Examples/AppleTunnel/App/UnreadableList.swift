@@ -33,3 +33,14 @@ struct UnreadableList: View {
         }
     }
 }
+
+/// The page of a tunnel that is stored and cannot be read.
+struct UnreadablePage: View {
+    let model: TunnelPage
+
+    var body: some View {
+        Text("The tunnel that is stored cannot be read.").foregroundStyle(.secondary)
+        Button("Read again") { Task { await model.load() } }
+        UnreadableList(profiles: model.unreadable, stop: model.stop, remove: model.remove)
+    }
+}

@@ -4,8 +4,16 @@
 public import CredentialTunnel
 public import PacketTunnelApple
 
+#if canImport(AppleTunnelModel)
+    import AppleTunnelModel
+#endif
+
 /// The principal class of the other extension: the tunnel with a login.
 public final class LoginTunnel: NetworkExtensionHost<CredentialTunnelProvider>, @unchecked Sendable {
-    /// As the other extension's.
-    public override var options: NetworkExtensionOptions { .infoPlist() }
+    /// Like those of the other extension.
+    public override var options: NetworkExtensionOptions {
+        var options = NetworkExtensionOptions.infoPlist()
+        options.adoptConfiguration = FormerConfiguration.readBestVPN
+        return options
+    }
 }

@@ -6,9 +6,9 @@ public import PacketTunnel
 import PacketTunnelApple
 public import Provisioning
 
-/// The state and actions of the page of a tunnel that `addKey` assigns: one profile, its registration, its switch.
+/// The page of a tunnel that `addKey` assigns, with its form and its registration.
 @MainActor @Observable
-public final class AddKeyModel {
+public final class AddKeyModel: TunnelPage {
     /// The input of the form.
     public struct Details: Equatable, Sendable {
         /// The server's IP address.
@@ -35,56 +35,18 @@ public final class AddKeyModel {
         }
     }
 
-    /// The profile, or `nil` if none is installed.
-    public private(set) var profile: TunnelProfile?
     /// The contents of the form.
     public var details = Details()
-    /// The status of the tunnel.
-    public private(set) var status = TunnelStatusUpdate(.disconnected)
-    /// The alert to show; `nil` if there is none.
-    public var alert: AlertText?
-    /// Whether profiles have been read.
-    public private(set) var isLoaded = false
-    /// Whether an operation is in progress, which the spinner shows.
-    public private(set) var isBusy = false
-    /// Whether the app asks the user to confirm the removal of the profile.
-    public var isConfirmingRemoval = false
-
-    private let manager: TunnelManager
-    private let taps: SwitchTaps
-    private var follower: Task<Void, Never>?
-    /// The number of operations under way.
-    private var workCount = 0
-    /// Whether the last load succeeded. Otherwise the form could install a second profile.
-    private var isRead = false
-
-    /// Creates a model over `manager`.
-    public init(_ manager: TunnelManager) {
-        self.manager = manager
-        taps = SwitchTaps(manager)
-    }
 
     /// The manager for this app. A simulator has no extension with a transport, so tunnels do not start there.
-    public static func makeManager() -> TunnelManager {
-        TunnelManager.default(.app(extension: "addkey")) { AddKeyTunnelProvider() }
-    }
-
-    /// Whether an alert is shown; setting it to `false` closes it.
-    public var isAlerting: Bool {
-        get { alert != nil }
-        set { if !newValue { alert = nil } }
-    }
-
-    /// Loads the saved profile and follows its status.
-    public func load() async {
-        isRead = false
-        await perform("The tunnel cannot be read") {
-            try await manager.loadAndTidy()
-            isRead = true
-            if let error = await manager.unreadableProfiles.first?.error { throw error }
+    /// - Parameter authority: The certificate of the servers' authority, as PEM, for an adopted configuration.
+    public static func makeManager(
+        authority: String? = FormerConfiguration.authority
+    ) -> TunnelManager {
+        let options = NetworkExtensionManagerOptions.app(extension: "addkey") {
+            try FormerConfiguration.readPIA($0, authority: authority)
         }
-        await refresh()
-        isLoaded = true
+        return TunnelManager.default(options) { AddKeyTunnelProvider() }
     }
 
     /// Installs the profile that the form describes.
@@ -98,34 +60,13 @@ public final class AddKeyModel {
     /// Installs a profile from the configuration of an app with PIA's library. The token is stored in the keychain, and the
     /// rest in the profile.
     public func install(_ values: [String: Any], serverAddress: String, authority: String) async {
-        await perform("The tunnel was not installed") {
-            guard isRead else {
-                throw TunnelError(.storage, "the stored tunnels were not read", fix: "start the app again")
-            }
-            if let error = await manager.unreadableProfiles.first?.error { throw error }
+        await install {
             let (configuration, token) = try AddKeyConfiguration.fromProviderConfiguration(
                 values, serverAddress: serverAddress, trust: .authorities(authority, acceptsCommonName: true))
             let profile = try TunnelProfile(
                 name: "addKey tunnel", provider: "add-key", serverAddress: serverAddress, encoding: configuration)
-            try await manager.create(profile, secrets: [configuration.tokenName: token])
+            return (profile, [configuration.tokenName: token])
         }
-        await refresh()
-    }
-
-    /// Starts the tunnel, or stops it when it is up.
-    public func toggle() async {
-        await perform("That did not work") {
-            guard let profile else { return }
-            let isOn = await taps.turnsOn(profile.id)
-            try await taps.set(isOn, profile.id) { status = $0 }
-        }
-        await refresh()
-    }
-
-    /// Removes the profile and its token, which the user has confirmed.
-    public func remove() async {
-        isConfirmingRemoval = false
-        await perform("The tunnel was not removed") { if let profile { try await manager.remove(profile.id) } }
         await refresh()
     }
 
@@ -133,39 +74,5 @@ public final class AddKeyModel {
     public func registration() async -> AddKeyStatusRequest.Reply? {
         guard let profile else { return nil }
         return try? await manager.send(AddKeyStatusRequest(), to: profile.id)
-    }
-
-    private func refresh() async {
-        let present = await manager.profiles.first
-        guard present?.id != profile?.id || follower == nil else {
-            profile = present
-            return
-        }
-        profile = present
-        follower?.cancel()
-        follower = nil
-        status = TunnelStatusUpdate(.disconnected)
-        guard let present else { return }
-        let updates = await manager.statusUpdates(present.id)
-        guard follower == nil, profile?.id == present.id else { return }
-        follower = Task { [weak self] in
-            for await update in updates { self?.status = update }
-            // The updates end when the manager forgets the profile.
-            if !Task.isCancelled { self?.follower = nil }
-        }
-    }
-
-    private func perform(_ title: String, _ body: () async throws -> Void) async {
-        workCount += 1
-        isBusy = true
-        defer {
-            workCount -= 1
-            isBusy = workCount > 0
-        }
-        do {
-            try await body()
-        } catch {
-            alert = AlertText(title, error)
-        }
     }
 }

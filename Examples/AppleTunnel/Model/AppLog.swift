@@ -13,12 +13,14 @@ extension SharedLog {
 }
 
 extension NetworkExtensionManagerOptions {
-    /// For one of this app's extensions: the keychain group that both share, and the app's log.
-    static func app(extension name: String) -> NetworkExtensionManagerOptions {
+    /// For one of this app's extensions: the keychain group that both share, the app's log, and the reader of configurations
+    /// that the app saved with another library.
+    static func app(extension name: String, adopt: @escaping Adopt) -> NetworkExtensionManagerOptions {
         var options = NetworkExtensionManagerOptions(
             providerBundleIdentifier: (Bundle.main.bundleIdentifier ?? "com.example.AppleTunnel") + "." + name,
             accessGroup: Bundle.main.object(forInfoDictionaryKey: "CulvertKeychainGroup") as? String)
         options.logger = SharedLog.app.logger("app", origin: .app)
+        options.adoptConfiguration = adopt
         return options
     }
 }

@@ -6,9 +6,9 @@ public import Observation
 public import PacketTunnel
 import PacketTunnelApple
 
-/// The state and actions of the screens of a tunnel with a login: one profile, its details, its switch.
+/// The page of a tunnel with a login, with the form of its details.
 @MainActor @Observable
-public final class LoginModel {
+public final class LoginModel: TunnelPage {
     /// The input of the profile's form.
     public struct Details: Equatable, Sendable {
         /// The server, as `host:port`.
@@ -26,24 +26,8 @@ public final class LoginModel {
         public init() {}
     }
 
-    /// The profile; nil before there is one.
-    public private(set) var profile: TunnelProfile?
     /// The contents of the form.
     public var details = Details()
-    /// The status of the tunnel.
-    public private(set) var status = TunnelStatusUpdate(.disconnected)
-    /// The alert to show; `nil` if there is none.
-    public var alert: AlertText?
-    /// Whether profiles have been read.
-    public private(set) var isLoaded = false
-    /// Whether a profile is stored that cannot be read: then the form would install a second one.
-    public private(set) var isUnreadable = false
-    /// The stored profiles that cannot be read: they can be stopped and removed.
-    public private(set) var unreadable: [UnreadableProfile] = []
-    /// Whether an operation runs, which the spinner shows.
-    public private(set) var isBusy = false
-    /// Whether the app asks the user to confirm the removal of the profile.
-    public var isConfirmingRemoval = false
 
     /// The text of the screen without a profile.
     public static let welcome = """
@@ -51,31 +35,16 @@ public final class LoginModel {
         may add a VPN configuration.
         """
 
-    private let manager: TunnelManager
-    private let taps: SwitchTaps
     /// Whether the tunnel was up at the last update that did not end it.
     private var wasUp = false
     /// Whether the server ended the tunnel because of the login, so that another password starts it again.
     private var awaitsPassword = false
-    private var follower: Task<Void, Never>?
-    /// The number of operations under way.
-    private var workCount = 0
-
-    /// A model over `manager`.
-    public init(_ manager: TunnelManager) {
-        self.manager = manager
-        taps = SwitchTaps(manager)
-    }
 
     /// The manager for this app: tunnels in the login extension on a device, in the app itself on a simulator.
     public static func makeManager() -> TunnelManager {
-        TunnelManager.default(.app(extension: "login")) { CredentialTunnelProvider() }
-    }
-
-    /// Whether an alert is shown; setting it to `false` closes it.
-    public var isAlerting: Bool {
-        get { alert != nil }
-        set { if !newValue { alert = nil } }
+        TunnelManager.default(.app(extension: "login", adopt: FormerConfiguration.readBestVPN)) {
+            CredentialTunnelProvider()
+        }
     }
 
     /// Whether the profile is enabled. A disabled tunnel cannot be started.
@@ -94,33 +63,9 @@ public final class LoginModel {
         }
     }
 
-    /// Loads the saved profile and follows its changes.
-    public func load() async {
-        let isRead = await perform("The tunnel cannot be read") { try await manager.loadAndTidy() }
-        unreadable = await manager.unreadableProfiles
-        if isRead, let error = unreadable.first?.error { alert = AlertText("The tunnel cannot be read", error) }
-        await refresh()
-        isUnreadable = (!isRead || !unreadable.isEmpty) && profile == nil
-        isLoaded = true
-    }
-
-    /// Stops the tunnel of a profile that cannot be read.
-    public func stop(_ unreadable: UnreadableProfile) async {
-        await perform("The tunnel was not stopped") { try await manager.stop(unreadable.id) }
-    }
-
-    /// Removes a profile that cannot be read, and its secrets, which the user has confirmed.
-    public func remove(_ unreadable: UnreadableProfile) async {
-        if await perform("The tunnel was not removed", { try await manager.remove(unreadable.id) }) { await load() }
-    }
-
     /// Installs the profile that the form describes.
     public func install() async {
-        await perform("The tunnel was not installed") {
-            guard !isUnreadable else {
-                throw TunnelError(
-                    .storage, "the tunnel that is stored cannot be read", fix: "read it again before you install one")
-            }
+        await install {
             let configuration = CredentialTunnelConfiguration(
                 server: details.server, serverKey: details.serverKey, login: details.login)
             try Self.check(configuration)
@@ -129,7 +74,7 @@ public final class LoginModel {
                 configuration: try JSONValue(encoding: configuration))
             // The system's VPN settings show it.
             profile.userName = details.login
-            try await manager.create(profile, secrets: secrets(of: configuration))
+            return (profile, secrets(of: configuration))
         }
         forgetSecrets()
         await refresh()
@@ -166,7 +111,7 @@ public final class LoginModel {
         await perform("The changes are saved, but the tunnel did not start") {
             guard let profile else { return }
             awaitsPassword = false
-            try await taps.restart(profile.id) { status = $0 }
+            try await restart(profile.id)
         }
         await refresh()
     }
@@ -185,60 +130,24 @@ public final class LoginModel {
     /// A secret does not stay in memory after it was saved, or was not.
     private func forgetSecrets() { (details.password, details.presharedKey) = ("", "") }
 
-    /// Starts the tunnel, or stops it when it is up.
-    public func toggle() async {
-        await perform("That did not work") {
-            guard let profile else { return }
-            awaitsPassword = false
-            let isOn = await taps.turnsOn(profile.id)
-            try await taps.set(isOn, profile.id) { status = $0 }
-        }
-        await refresh()
-    }
-
-    /// Removes the profile and its secrets, which the user has confirmed.
-    public func remove() async {
-        isConfirmingRemoval = false
-        await perform("The tunnel was not removed") { if let profile { try await manager.remove(profile.id) } }
-        await refresh()
-    }
-
     /// The tunnel's statistics, or `nil` while it is down.
     public func statistics() async -> CredentialStatusRequest.Reply? {
         guard let profile else { return nil }
         return try? await manager.send(CredentialStatusRequest(), to: profile.id)
     }
 
-    private func refresh() async {
-        let present = await manager.profiles.first
-        guard present != profile || present != nil && follower == nil else { return }
-        let isOther = present?.id != profile?.id || follower == nil
-        if present != profile {
-            profile = present
-            details = Details()
-            if let present, let configuration: CredentialTunnelConfiguration = try? present.configuration.decode() {
-                details.server = configuration.server
-                details.serverKey = configuration.serverKey
-                details.login = configuration.login
-            }
-        }
-        guard isOther else { return }
-        follower?.cancel()
-        follower = nil
-        (status, wasUp, awaitsPassword) = (TunnelStatusUpdate(.disconnected), false, false)
-        guard let present else { return }
-        let updates = await manager.statusUpdates(present.id)
-        guard follower == nil, profile?.id == present.id else { return }
-        follower = Task { [weak self] in
-            for await update in updates { self?.follow(update) }
-            guard !Task.isCancelled else { return }
-            await self?.followAgain(present)
-        }
+    override func profileChanged() {
+        details = Details()
+        guard let configuration: CredentialTunnelConfiguration = try? profile?.configuration.decode() else { return }
+        details.server = configuration.server
+        details.serverKey = configuration.serverKey
+        details.login = configuration.login
     }
 
-    /// Shows a status, and an alert if the tunnel has ended by itself: it was up, and nothing in this app stopped it.
-    private func follow(_ update: TunnelStatusUpdate) {
-        status = update
+    override func followingChanged() { (wasUp, awaitsPassword) = (false, false) }
+
+    /// Shows an alert if the tunnel has ended by itself: it was up, and nothing in this app stopped it.
+    override func statusChanged(_ update: TunnelStatusUpdate) {
         switch update.status {
         case .connected, .reasserting: wasUp = true
         case .connecting: wasUp = false
@@ -249,13 +158,6 @@ public final class LoginModel {
             alert = AlertText("The tunnel has ended", error)
         case .disconnecting: break
         }
-    }
-
-    /// Follows a profile again: its updates end when the manager forgets it.
-    private func followAgain(_ profile: TunnelProfile) async {
-        follower = nil
-        guard await manager.profiles.contains(where: { $0.id == profile.id }) else { return }
-        await refresh()
     }
 
     private func secrets(of configuration: CredentialTunnelConfiguration) -> [String: SecretBytes] {
@@ -275,23 +177,6 @@ public final class LoginModel {
             throw TunnelError(
                 .configurationInvalid, "the profile cannot be used", fix: "correct the fields that are listed",
                 problems: problems)
-        }
-    }
-
-    @discardableResult
-    private func perform(_ title: String, _ body: () async throws -> Void) async -> Bool {
-        workCount += 1
-        isBusy = true
-        defer {
-            workCount -= 1
-            isBusy = workCount > 0
-        }
-        do {
-            try await body()
-            return true
-        } catch {
-            alert = AlertText(title, error)
-            return false
         }
     }
 }

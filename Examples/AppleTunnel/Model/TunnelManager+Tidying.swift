@@ -6,8 +6,10 @@ import PacketTunnel
 extension TunnelManager {
     /// Reads the profiles, and removes the private data of those that the user removed in the system's settings. The store removes
     /// nothing while it cannot tell whether they were removed. Profiles that cannot be read are in ``unreadableProfiles``.
+    /// - Throws: The error of the load, or of a configuration that could not be adopted: a new profile would be a second entry.
     func loadAndTidy() async throws(TunnelError) {
         guard try await !load().isEmpty else { return }
+        if let error = adoptionErrors.first { throw error }
         do throws(TunnelError) {
             _ = try await removeOrphans()
         } catch {

@@ -60,7 +60,9 @@ public final class TunnelModel {
 
     /// The manager for this app: tunnels in the extension on a device, in the app itself on a simulator.
     public static func makeManager() -> TunnelManager {
-        TunnelManager.default(.app(extension: "extension")) { WireGuardTunnelProvider() }
+        TunnelManager.default(.app(extension: "extension", adopt: FormerConfiguration.readWireGuardKit)) {
+            WireGuardTunnelProvider()
+        }
     }
 
     /// The screen to show.

@@ -48,7 +48,7 @@ struct CoalescingModel {
             if isRight, SlowPacket.isRight(head, transport: parsed.transport, number: parsed.number) {
                 frames[last].packets.append(index)
                 frames[last].total += packet.count - parsed.headers
-                frames[last].isOpen = packet.count == head.count && !Self.pushes(packet, parsed)
+                frames[last].isOpen = packet.count == head.count
                 return
             }
             frames[last].isOpen = false
@@ -57,8 +57,7 @@ struct CoalescingModel {
         if let last { frames[last].isOpen = false }
         frames.append(
             Frame(
-                packets: [index], flow: parsed.flow, isIPv6: parsed.isIPv6, isOpen: !Self.pushes(packet, parsed),
-                total: packet.count))
+                packets: [index], flow: parsed.flow, isIPv6: parsed.isIPv6, isOpen: true, total: packet.count))
     }
 
     private func follows(_ packet: [UInt8], _ parsed: Parsed, _ frame: Frame) -> Bool {
@@ -84,10 +83,6 @@ struct CoalescingModel {
         }
         guard Self.parse(head)?.headers == parsed.headers else { return false }
         return (0..<parsed.headers).allSatisfy { excused.contains($0) || packet[$0] == head[$0] }
-    }
-
-    private static func pushes(_ packet: [UInt8], _ parsed: Parsed) -> Bool {
-        parsed.isTCP && packet[parsed.transport + 13] & 8 != 0
     }
 
     /// Whether it may be TCP or UDP though its ports cannot be seen; `nil` for no, or whether it is IPv6.

@@ -133,8 +133,15 @@ private func checkFrame(
     require(superframe.count == frame.total, "a frame's length is wrong")
     guard let back = cut(header, superframe) else { finding("a frame of ours is refused") }
     require(back.count == members.count, "\(members.count) packets came back as \(back.count)")
+    let flags = frame.transport + 13
+    let pushes = frame.isTCP && members.contains { packets[$0][flags] & 8 != 0 }
     for (packet, member) in zip(back, members) {
         var original = packets[member]
+        // A push flag moves to the last packet.
+        if pushes {
+            original[flags] = original[flags] & ~8 | (member == members.last ? 8 : 0)
+            SlowPacket.complete(&original, transport: frame.transport, number: 6)
+        }
         // The number of a packet that must not be fragmented has no meaning; and a sum of zero has two forms.
         if !frame.isIPv6, original[6] & 0x40 != 0 {
             original.replaceSubrange(4..<6, with: packet[4..<6])

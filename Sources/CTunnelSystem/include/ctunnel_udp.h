@@ -97,6 +97,9 @@ int ctunnel_eventfd(void);
 int ctunnel_timerfd(void);
 /// Arms it once, at an absolute time; both zero disarm it.
 int ctunnel_timerfd_set(int descriptor, int64_t seconds, int64_t nanoseconds);
+/// A non-blocking descriptor, closed on exec, that is readable after the wall clock was set, and after the machine slept:
+/// the kernel sets the wall clock then. Reading it fails with ECANCELED, and clears it (timerfd_create(2)).
+int ctunnel_clock_changes(void);
 
 #endif
 

@@ -7,8 +7,9 @@ import TunnelIO
 package struct ServerLimits: Sendable {
     /// The maximum number of clients with an accepted login.
     package var clients = 10_000
-    /// The maximum number of handshakes that wait for a login. A further handshake replaces the oldest one.
-    package var pending = 1024
+    /// The maximum number of handshakes that wait for a login. A further handshake replaces the oldest one, whose client
+    /// notices that only when it times out. There is thus room for all clients of a restarted server.
+    package var pending = 4096
     /// The maximum number of logins without a verdict. A further login is dropped, or replaces a waiting one
     /// (``LoginQueue``). The client of a dropped login repeats it.
     package var verifications = 64

@@ -59,9 +59,9 @@ extension GatewayDirectory {
         _ backupKey: String, newBackupKey: String,
         outside: OutsideAccess = { (access) throws(GatewayDirectoryError) in try access() }
     ) throws(GatewayDirectoryError) -> Pins {
-        var pem = ""
+        var pem: [UInt8] = []
         try outside { () throws(GatewayDirectoryError) in pem = try Self.readOutside(backupKey) }
-        guard let key = try? P256.Signing.PrivateKey(pemRepresentation: pem) else {
+        guard let key = Self.key(wiping: &pem) else {
             throw GatewayDirectoryError("'\(backupKey)' is not an ECDSA P-256 key in PEM", kind: .unusable)
         }
         let (before, pin, host) = (try pins(), try GatewayCertificate.pin(key), try settings().host)
@@ -118,7 +118,8 @@ extension GatewayDirectory {
                 fix: error == EEXIST ? "use another file" : "")
         }
         defer { SystemCall.close(opened) }
-        let bytes = Array((key.pemRepresentation + "\n").utf8)
+        var bytes = Array((key.pemRepresentation + "\n").utf8)
+        defer { wipe(&bytes) }
         guard SystemCall.writeAll(opened, bytes), fsync(opened) == 0 else {
             let error = errno
             unsafe _ = unlink(file)
@@ -130,7 +131,29 @@ extension GatewayDirectory {
         _ = fsync(parent.number)
     }
 
-    private static func readOutside(_ file: String) throws(GatewayDirectoryError) -> String {
+    /// Reads a key in PEM, and overwrites the text and the decoded bytes with zeros.
+    /// - Returns: `nil` if it is not an ECDSA P-256 key.
+    static func key(wiping pem: inout [UInt8]) -> P256.Signing.PrivateKey? {
+        defer { wipe(&pem) }
+        // A `String` cannot be overwritten, so use a buffer.
+        var text = Data(capacity: pem.count)
+        defer { text.resetBytes(in: 0..<text.count) }
+        var isInside = false
+        for line in pem.split(whereSeparator: { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") }) {
+            guard line.starts(with: "-----".utf8) else {
+                if isInside { text.append(contentsOf: line) }
+                continue
+            }
+            if isInside { break }
+            let label = line.dropFirst(5).prefix { $0 != UInt8(ascii: "-") }
+            isInside = ["BEGIN PRIVATE KEY", "BEGIN EC PRIVATE KEY"].contains { label.elementsEqual($0.utf8) }
+        }
+        guard var der = Data(base64Encoded: text) else { return nil }
+        defer { der.resetBytes(in: 0..<der.count) }
+        return try? P256.Signing.PrivateKey(derRepresentation: der)
+    }
+
+    private static func readOutside(_ file: String) throws(GatewayDirectoryError) -> [UInt8] {
         let opened = SystemCall.open(file, O_RDONLY | O_NONBLOCK)
         guard opened >= 0 else {
             throw GatewayDirectoryError("cannot open '\(file)': \(SystemError.words(errno))")
@@ -139,6 +162,6 @@ extension GatewayDirectory {
         guard let bytes = SystemCall.readAll(opened, limit: 65_536) else {
             throw GatewayDirectoryError("cannot read '\(file)': \(SystemError.words(errno))")
         }
-        return String(decoding: bytes, as: UTF8.self)
+        return bytes
     }
 }

@@ -48,6 +48,15 @@ extension ValueFormat where Value == InterfaceAddress {
 }
 
 extension ValueFormat where Value == String {
+    /// A text with any characters, which only replies contain.
+    static var replyText: ValueFormat<String> {
+        ValueFormat(.text()) { (_, field) throws(ContractError) in
+            throw ContractError(field: field, problem: "is not a known member")
+        } encode: {
+            .string($0)
+        }
+    }
+
     /// A host name or an IP address.
     static var reachableHost: ValueFormat<String> {
         parsed(.host, requirement: "must be the name or address at which devices reach the gateway") {

@@ -53,8 +53,10 @@ package actor GatewayRuntime {
     private var logins = RuntimeLogins<ClientID>()
     /// The address families that the network has configured: `true` for IPv6, `false` for IPv4.
     private var families: Set<Bool> = []
-    /// The rounds that follow the store, and the reads of the store.
-    private let (following, reading) = (SerialOperations(), SerialOperations())
+    /// The rounds that follow the store. Each returns whether it has applied all changes.
+    private let rounds = SharedRuns<Bool>()
+    /// The reads of the store.
+    private let reading = SerialOperations()
     private var traffic = TrafficLedger()
     /// The writes to the store in progress. They run outside rounds, so that a store that does not answer delays no end
     /// of access.
@@ -180,7 +182,7 @@ package actor GatewayRuntime {
 
     /// An event that wakes the runtime.
     private enum Event: Sendable {
-        case changes, second, flush, up
+        case second, flush, up
         case closed(WireGuardDevice.CloseReason)
         case loginFailed(TunnelIOError)
     }
@@ -193,10 +195,12 @@ package actor GatewayRuntime {
         device?.onClose { arrivals.yield(.closed($0)) }
         device?.onUp { arrivals.yield(.up) }
         let (service, options) = (service, options)
+        // A stream keeps at most one signal, so a signal during a round causes a single further round.
+        let follower = Task {
+            for await _ in service.changeSignals() { await applyChanges() }
+        }
         let sources = [
-            Task {
-                for await _ in service.changeSignals() { arrivals.yield(.changes) }
-            },
+            follower,
             Task {
                 while (try? await Task.sleep(for: options.sweepInterval)) != nil {
                     await withdrawDuringRound()
@@ -213,7 +217,6 @@ package actor GatewayRuntime {
         await withTaskCancellationHandler {
             for await event in events {
                 switch event {
-                case .changes: await applyChanges()
                 case .second: await runSweep()
                 case .flush: startFlush()
                 case .up:
@@ -229,6 +232,7 @@ package actor GatewayRuntime {
         }
         for source in sources { source.cancel() }
         resumption?.cancel()
+        await follower.value
         // Use a separate task, because this one may be cancelled, and a cancelled task would not store the counters.
         await Task { await stop() }.value
         if let end, end != .ended(.requested) { throw end }
@@ -289,20 +293,23 @@ package actor GatewayRuntime {
 
     // MARK: - Following
 
-    /// Runs a round after the rounds that were requested before, and publishes its result.
-    private func applyChanges() async {
-        await following.run { [self] in
-            let began = ContinuousClock.now
-            let (nanoseconds, date) = (clock.nanoseconds(), clock.now())
-            shown.withLock { $0.round = (nanoseconds, date) }
-            let hasChanged = try? await follow()
-            await publish { shown in
-                shown.round = nil
-                shown.rounds += 1
-                if hasChanged == nil { shown.failedRounds += 1 }
-            }
-            if hasChanged == true { options.onApplied(ContinuousClock.now - began) }
+    /// Waits for a round that begins after this call, and for the publication of its result. Calls that wait share a round.
+    /// - Returns: Whether the round has applied all changes.
+    @discardableResult
+    private func applyChanges() async -> Bool { await rounds.run { [self] in await runRound() } }
+
+    private func runRound() async -> Bool {
+        let began = ContinuousClock.now
+        let (nanoseconds, date) = (clock.nanoseconds(), clock.now())
+        shown.withLock { $0.round = (nanoseconds, date) }
+        let hasChanged = try? await follow()
+        publish { shown in
+            shown.round = nil
+            shown.rounds += 1
+            if hasChanged == nil { shown.failedRounds += 1 }
         }
+        if hasChanged == true { options.onApplied(ContinuousClock.now - began) }
+        return hasChanged != nil
     }
 
     /// Runs a round: reads the changes of the store, and applies the differences between desired and applied state.
@@ -601,10 +608,10 @@ package actor GatewayRuntime {
             case .refused(let refusal): return .refused(refusal.body)
             case .accepted(let device, let password, let addresses):
                 // The user and the device may have changed since the password was verified.
-                await applyChanges()
+                let isApplied = await applyChanges()
                 let assignment = settings.assignment(addresses, families: families)
                 // Another login may already have started the next round, so `isCurrent` may be false. Check the device.
-                guard sequence != nil, errors.isEmpty, !isStopped, peers.password(of: device) == password,
+                guard isApplied, sequence != nil, errors.isEmpty, !isStopped, peers.password(of: device) == password,
                     peers.isInNetwork(device), !assignment.addresses.isEmpty
                 else { return .refused(Body.Refusal(.unavailable)) }
                 let now = Int64(clock.now().timeIntervalSince1970)

@@ -54,7 +54,11 @@ extension ServerNetwork: PeerNetwork {
         return PeerNetworkDevices(device, login: further.first, addresses: settings.addresses)
     }
 
-    package var condition: NetworkState { state }
+    package var condition: NetworkState {
+        var state = state
+        if let warning = TrackedConnections.warning { state.warnings.append(warning) }
+        return state
+    }
 }
 
 /// A network in memory. Packets go to the other side of the device, and no rule is enforced.

@@ -241,7 +241,7 @@ struct PeerReconciler: Sendable {
     }
 
     /// The password of a login's device; `nil` if the device has no access.
-    func password(of id: DeviceID) -> StoredPassword? { served(id)?.password }
+    func password(of id: DeviceID) -> StoredPassword? { denied.contains(id) ? nil : peers[id]?.password }
 
     /// Whether the password that a session of a device began with is no longer its user's password.
     func hasChanged(_ password: StoredPassword, of id: DeviceID) -> Bool {

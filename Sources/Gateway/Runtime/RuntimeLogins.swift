@@ -7,8 +7,6 @@ struct RuntimeLogins<ID: Hashable & Sendable>: Sendable {
         let device: DeviceID
         /// The stored password that the session's password was compared with.
         let password: StoredPassword
-        /// The number of the session. Later sessions have higher numbers.
-        let number: Int
         /// The time of its beginning, or of the password check before the ticket that it began with, in nanoseconds.
         let since: Int64
         /// The random number in the session's tickets.
@@ -18,33 +16,38 @@ struct RuntimeLogins<ID: Hashable & Sendable>: Sendable {
     }
 
     private(set) var sessions: [ID: Session] = [:]
-    private var lastNumber = 0
-
-    /// Devices that have a session, the oldest session first.
-    var busy: [DeviceID] {
-        sessions.values.filter { !$0.isLeaving }.sorted { $0.number < $1.number }.map(\.device)
-    }
+    /// The sessions of each device: the current one, and those that are leaving.
+    private var sessionsByDevice: [DeviceID: [ID]] = [:]
+    /// Devices that have a session, the oldest session first. Each login reads this list, so it is not computed then.
+    private(set) var busy: [DeviceID] = []
 
     /// The number of sessions that no other session has replaced.
-    var count: Int { sessions.values.count { !$0.isLeaving } }
+    var count: Int { busy.count }
 
     /// Begins a session.
+    /// - Parameter id: The ID of the session, which no other session has had.
     /// - Returns: The sessions that must end because the new session has their device.
     mutating func begin(
         _ id: ID, _ device: DeviceID, _ password: StoredPassword, at now: Int64 = 0, ticketNumber: UInt64 = 0
     ) -> [ID] {
-        let former = sessions.filter { $0.value.device == device && $0.key != id }.map(\.key)
-        for other in former { sessions[other]?.isLeaving = true }
-        lastNumber += 1
-        sessions[id] = Session(
-            device: device, password: password, number: lastNumber, since: now, ticketNumber: ticketNumber)
+        let former = sessionsByDevice[device] ?? []
+        for other in former { markLeaving(other) }
+        sessions[id] = Session(device: device, password: password, since: now, ticketNumber: ticketNumber)
+        sessionsByDevice[device, default: []].append(id)
+        busy.append(device)
         return former
+    }
+
+    private mutating func markLeaving(_ id: ID) {
+        guard let session = sessions[id], !session.isLeaving else { return }
+        sessions[id]?.isLeaving = true
+        if let index = busy.firstIndex(of: session.device) { busy.remove(at: index) }
     }
 
     /// Whether the device's current session issued the tickets with this number.
     func isCurrent(_ ticketNumber: UInt64, of device: DeviceID) -> Bool {
-        sessions.values.contains {
-            $0.device == device && !$0.isLeaving && $0.ticketNumber == ticketNumber
+        (sessionsByDevice[device] ?? []).contains { id in
+            sessions[id].map { !$0.isLeaving && $0.ticketNumber == ticketNumber } == true
         }
     }
 
@@ -54,7 +57,14 @@ struct RuntimeLogins<ID: Hashable & Sendable>: Sendable {
     }
 
     /// Removes an ended session, and returns it.
-    mutating func end(_ id: ID) -> Session? { sessions.removeValue(forKey: id) }
+    mutating func end(_ id: ID) -> Session? {
+        guard let session = sessions[id] else { return nil }
+        markLeaving(id)
+        sessions[id] = nil
+        let others = (sessionsByDevice[session.device] ?? []).filter { $0 != id }
+        sessionsByDevice[session.device] = others.isEmpty ? nil : others
+        return session
+    }
 
     /// The sessions that must end, because another session has their device or the device no longer accepts their
     /// password. Call this repeatedly: a request to end a session has no effect before the client has received the

@@ -22,12 +22,12 @@ struct SessionResumption: Sendable {
     /// Selects the devices that may still have a session, which lasts for 180 s (WireGuard paper, section 6.1). If the gateway
     /// was killed, the store may lack what happened within one interval between flushes.
     ///
-    /// A time in the future is accepted within the same bound, since the clock may have been set back a little.
+    /// A time in the future counts as now: the clock was wrong then, and the real time is not known.
     init(_ former: [PublicKey: FormerEndpoint], at now: Date, flushInterval: Duration) {
         let longest: Duration = .nanoseconds(TimerConstants.rejectAfterTime) + flushInterval
         devices =
             former
-            .filter { abs(now.timeIntervalSince($0.value.seenAt)) <= longest / .seconds(1) }
+            .filter { now.timeIntervalSince($0.value.seenAt) <= longest / .seconds(1) }
             .sorted { $0.value.seenAt > $1.value.seenAt }
             .map { ($0.key, $0.value.endpoint) }
     }

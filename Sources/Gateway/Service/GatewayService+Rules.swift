@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import PacketTunnelLinux
 import Provisioning
 import Synchronization
+import TunnelServer
 import TunnelSystem
 import WireGuardCore
 import WireGuardDevice
@@ -68,7 +70,13 @@ extension GatewayService {
         return GatewayStatus(
             counts: counts, pools: pools, servesWireGuard: settings.servesWireGuard,
             serverKey: keys.current.publicKey, nextServerKey: keys.next?.key.publicKey,
-            nextServerKeyAt: keys.next?.switchAt, aead: TransportAEAD.name, now: now)
+            nextServerKeyAt: keys.next?.switchAt, aead: TransportAEAD.name, now: now, warnings: warnings)
+    }
+
+    private var warnings: [String] {
+        let condition = network.withLock { $0 }?.condition ?? NetworkState()
+        let problems = condition.warnings + condition.problems.map(\.what) + unsaved.map(\.what)
+        return Array(problems.prefix(GatewayStatus.mostWarnings))
     }
 
     /// Returns a page of the audit log, the latest entries first.

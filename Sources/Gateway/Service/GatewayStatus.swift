@@ -35,10 +35,13 @@ package struct GatewayStatus: Hashable, Sendable {
     /// The implementation of ChaCha20-Poly1305, such as `boringssl`.
     package var aead: String
     package var now: Date
+    /// The problems as texts: parts that are not in effect, changes that are not saved, and limits that the host does not
+    /// support.
+    package var warnings: [String]
 
     package init(
         counts: StoreCounts, pools: [PoolFigures], servesWireGuard: Bool, serverKey: PublicKey,
-        nextServerKey: PublicKey?, nextServerKeyAt: Date?, aead: String, now: Date
+        nextServerKey: PublicKey?, nextServerKeyAt: Date?, aead: String, now: Date, warnings: [String]
     ) {
         self.aead = aead
         self.counts = counts
@@ -48,7 +51,11 @@ package struct GatewayStatus: Hashable, Sendable {
         self.nextServerKey = nextServerKey
         self.nextServerKeyAt = nextServerKeyAt
         self.now = now
+        self.warnings = warnings
     }
+
+    /// The largest number of warnings in a reply.
+    package static let mostWarnings = 100
 }
 
 extension GatewayStatus: Declared {
@@ -70,6 +77,9 @@ extension GatewayStatus: Declared {
         Field("nextServerKeyAt", \.nextServerKeyAt, .omittable(.time))
         Field("aead", \.aead, .line(1...32), "The implementation of ChaCha20-Poly1305, such as boringssl")
         Field("now", \.now, .time)
+        Field(
+            "warnings", \.warnings, .list(of: .replyText, count: 0...mostWarnings),
+            "Parts that are not in effect, changes that are not saved, and limits that the host does not support")
     }
 }
 

@@ -24,8 +24,12 @@ extension GatewayStore {
 
     /// The numbers of the first stored change and of the latest change.
     private static func span(_ db: any SQLSession) throws -> (first: Int64, last: Int64) {
+        // SQLite searches the index for a minimum or maximum only if the query has no other one. Otherwise it reads all rows.
         let row = try db.figures(
-            "SELECT COALESCE(MIN(sequence), 1) AS first, COALESCE(MAX(sequence), 0) AS last FROM changes")
+            """
+            SELECT COALESCE((SELECT MIN(sequence) FROM changes), 1) AS first,
+                COALESCE((SELECT MAX(sequence) FROM changes), 0) AS last
+            """)
         return try (row["first"], row["last"])
     }
 

@@ -71,7 +71,9 @@ extension GatewayStore {
         var users = try db.rows("SELECT * FROM users \(rest)").map { try User($0) }
         guard !users.isEmpty else { return [] }
         let ids = users.map(\.id)
-        let condition: SQL = areAll ? "owner_id IS NOT NULL" : "owner_id IN \(ids)"
+        // Avoid a list where possible: only a statement without a list is prepared once and reused.
+        let condition: SQL =
+            areAll ? "owner_id IS NOT NULL" : ids.count == 1 ? "owner_id = \(ids[0])" : "owner_id IN \(ids)"
         var addresses: [UserID: [IPAddress]] = [:]
         for row in try db.rows(
             "SELECT owner_id, address FROM addresses WHERE \(condition) ORDER BY family")

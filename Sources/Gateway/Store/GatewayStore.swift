@@ -7,11 +7,11 @@ import Provisioning
 
 /// Stores a gateway's users, devices, hashes of secrets, rules and audit log.
 ///
-/// Each operation is one transaction. When it returns, all of it is durable, even through a crash; if it throws,
-/// nothing is changed. Constraints of the database enforce uniqueness. In the same transaction, an operation that the
-/// runtime must follow records a ``Change`` with the next sequence number, and an operation that was requested adds
-/// its ``AuditRecord``. The caller supplies times, IDs and hashes, because a store has neither a clock nor randomness.
-/// It does not depend on the kind of database.
+/// Each operation is atomic. When it returns, all of it is durable, even through a crash; if it throws, nothing is
+/// changed. Operations that wait at the same time may share a commit. Constraints of the database enforce uniqueness. An
+/// operation that the runtime must follow also records a ``Change`` with the next sequence number, and an operation that
+/// was requested adds its ``AuditRecord``. The caller supplies times, IDs and hashes, because a store has neither a clock
+/// nor randomness. It does not depend on the kind of database.
 package struct GatewayStore: Sendable {
     let database: any SQLDatabase
 

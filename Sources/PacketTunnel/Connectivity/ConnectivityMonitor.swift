@@ -116,6 +116,16 @@ public struct ConnectivityMonitor: Hashable, Sendable {
         }
     }
 
+    /// Excludes this time, in which the caller made no observation because nothing was sent and no answer was owed, from the
+    /// time since the last observation and since the last proof.
+    package mutating func skip(_ time: Duration) {
+        baseline.now += max(time, .zero)
+        lastLife += max(time, .zero)
+    }
+
+    /// The time since the last observation.
+    package func age(at now: Duration) -> Duration { max(now - baseline.now, .zero) }
+
     /// Evaluates an observation and returns the actions to perform.
     public mutating func tick(_ observation: Observation) -> [Action] {
         if phase == .ended { return [] }

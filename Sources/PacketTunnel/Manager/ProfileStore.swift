@@ -61,6 +61,8 @@ public struct LoadedProfiles: Hashable, Sendable {
     /// The IDs of profiles that another program removed and whose private data remains; ``errors`` has an error for
     /// each.
     public var orphans: [String] = []
+    /// The errors of configurations that another library saved and that could not be adopted; ``errors`` contains them too.
+    public var adoptionErrors: [TunnelError] = []
 
     /// Profiles and errors.
     public init(profiles: [TunnelProfile], errors: [TunnelError] = []) {

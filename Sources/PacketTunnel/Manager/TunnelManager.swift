@@ -58,6 +58,9 @@ public actor TunnelManager {
     let logger: Logger
     private var entries: [String: Entry] = [:]
     private let list = Broadcast<[TunnelProfile]>([])
+    /// The errors of configurations that another library saved and that the last load could not adopt. Such a configuration
+    /// is unchanged, so a new profile would be a second entry in the system's settings.
+    public private(set) var adoptionErrors: [TunnelError] = []
     /// The number of changes under way, by profile.
     private var changing: [String: Int] = [:]
     private var loads: [LoadRun] = []
@@ -155,6 +158,7 @@ public actor TunnelManager {
 
     private func apply(_ loaded: LoadedProfiles, except changed: Set<String>) throws(TunnelError) {
         defer { publish() }
+        adoptionErrors = loaded.adoptionErrors
         let ids = Set(loaded.profiles.map(\.id) + loaded.unreadable.map(\.id))
         for (id, entry) in entries where !ids.contains(id) && !changed.contains(id) && !entry.isRemoving { forget(id) }
         for profile in loaded.profiles where !changed.contains(profile.id) {

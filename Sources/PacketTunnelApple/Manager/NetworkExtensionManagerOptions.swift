@@ -24,8 +24,8 @@ public struct NetworkExtensionManagerOptions: Sendable {
     /// and secrets that replace it.
     public typealias Adopt = @Sendable (ExistingConfiguration) throws -> ConfigurationAdoption
     /// Reads the app's configurations that have no profile of this package; `nil` leaves them alone. A load of the profiles
-    /// calls it for each of them, until it was adopted or removed. An error leaves the configuration unchanged, and
-    /// ``TunnelManager/load()`` returns it.
+    /// calls it for each of them, until it was adopted or removed. An error leaves the configuration unchanged;
+    /// ``TunnelManager/load()`` returns it, and ``TunnelManager/adoptionErrors`` contains it.
     public var adoptConfiguration: Adopt?
     /// The bundle identifiers that the app's extension had before, whose configurations are adopted too.
     public var formerProviderBundleIdentifiers: Set<String> = []

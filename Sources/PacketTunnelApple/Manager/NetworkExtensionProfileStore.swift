@@ -65,7 +65,9 @@ public final class NetworkExtensionProfileStore: ProfileStore {
     /// The system's list may be empty although no configuration was removed. So a known profile that is missing from
     /// the list is loaded separately, and treated as removed only if that fails.
     public func loadAll() async throws(TunnelError) -> LoadedProfiles {
-        var loaded = LoadedProfiles(profiles: [], errors: try await adoptExisting())
+        let adoptionErrors = try await adoptExisting()
+        var loaded = LoadedProfiles(profiles: [], errors: adoptionErrors)
+        loaded.adoptionErrors = adoptionErrors
         let (listed, isEmpty) = try await configurations()
         for (id, configurations) in listed {
             let channel = channel(id, configurations[0])

@@ -136,6 +136,9 @@ extension Change {
     /// The number that only this tunnel uses; `nil` for other changes.
     var number: UInt32? { if case .number(let number) = self { number } else { nil } }
 
+    /// The file of the kernel setting; `nil` for other changes.
+    package var settingPath: String? { if case .setting(let path, _) = self { path } else { nil } }
+
     var isFirewall: Bool { if case .firewall = self { true } else { false } }
 
     var isLink: Bool { if case .link = self { true } else { false } }
@@ -182,4 +185,14 @@ package protocol NetworkSystem: AnyObject {
     /// Returns the changes that are not in effect, in their order. Interfaces and name servers always count as in
     /// effect.
     func missing(of changes: [Change]) throws(LinuxNetworkError) -> [Change]
+    /// Returns the changes that a killed server of this name has left and that the kernel shows, each with the state
+    /// before it, in the order in which they were made. They are needed because the journal may have been deleted.
+    func remains(of name: String) -> [(Change, PreviousState)]
+    /// Whether a running server other than this one needs a change, as the kernel shows it. The other server undoes it then.
+    func isNeeded(_ change: Change, byOthersThan name: String) -> Bool
+}
+
+extension NetworkSystem {
+    package func remains(of _: String) -> [(Change, PreviousState)] { [] }
+    package func isNeeded(_: Change, byOthersThan _: String) -> Bool { false }
 }

@@ -83,11 +83,17 @@ package final class ChangeLedger {
         return undone.map(\.summary)
     }
 
-    /// Returns the ledger of an ended process, or `nil` if it has no journal.
+    /// Returns the ledger of an ended process, or `nil` if it has neither a journal nor changes that the kernel shows.
     private static func resume(
         name: String, directory: JournalDirectory, system: any NetworkSystem
     ) throws(LinuxNetworkError) -> ChangeLedger? {
-        guard let contents = try directory.read(name) else { return nil }
+        guard let contents = try directory.read(name) else {
+            // A killed process whose journal was deleted.
+            let remains = system.remains(of: name)
+            guard !remains.isEmpty else { return nil }
+            let journal = try ChangeJournal(name: name, directory: directory, owner: .nobody)
+            return ChangeLedger(journal, try journal.record(remains), system: system)
+        }
         if let owner = contents.owner, owner.isAlive() {
             throw LinuxNetworkError(.tunnelRunning(name: name, processID: owner.processID))
         }
@@ -444,7 +450,8 @@ package final class ChangeLedger {
 
     /// Undoes a change, except for the part that another tunnel shares.
     private func undoInSystem(_ entry: ChangeEntry) throws(LinuxNetworkError) {
-        let previous = theirs(entry.change) == nil ? entry.previous : entry.previous.whileShared
+        let isShared = theirs(entry.change) != nil || system.isNeeded(entry.change, byOthersThan: journal.name)
+        let previous = isShared ? entry.previous.whileShared : entry.previous
         if let previous { try system.undo(entry.change, previous) }
     }
 }

@@ -15,6 +15,10 @@ package final class LinuxNetwork: NetworkSystem {
 
     /// The number of rules of each table, immediately after the table was loaded.
     private var ruleCounts: [String: Int] = [:]
+    /// The socket for the firewall. It stays open, so that a lost table is found even if no descriptor is free.
+    private var openFirewall: FirewallSocket?
+    /// The settings of forwarding that were changed. Their files stay open for the same reason.
+    private var heldSettings: [String: HeldSetting] = [:]
     /// The settings that were not restored, since interfaces need them, until ``takeKeptForwarding()``.
     private var keptForwarding: [HostForwarding.Kept] = []
     /// Called every few milliseconds, on the same thread, while a program runs. It restores changes that need no
@@ -53,11 +57,16 @@ package final class LinuxNetwork: NetworkSystem {
                 guard let before = try SmallFile.text(path) else {
                     throw LinuxNetworkError(.kernelSetting(path: path), errno: ENOENT)
                 }
-                if before == value {
+                if HostForwarding.paths.contains(path) {
+                    // Another server may have made the change, and may have another journal.
+                    if let mark = try forwardingMarks().first(where: { $0.mark.change == change })?.mark {
+                        states.append(mark.previous)
+                        continue
+                    }
+                    let newest = try newestInterface()
+                    states.append(before == value ? nil : .forwarding(before: before, newestInterface: newest))
+                } else if before == value {
                     states.append(nil)
-                } else if HostForwarding.paths.contains(path) {
-                    let newest = try netlink.links().map(\.index).max() ?? 0
-                    states.append(.forwarding(before: before, newestInterface: newest))
                 } else {
                     states.append(.setting(before))
                 }
@@ -86,12 +95,33 @@ package final class LinuxNetwork: NetworkSystem {
         case .link(let interface, let mtu): try netlink.bringUp(index: interface.index, mtu: mtu)
         case .route(let route): try netlink.replace(route)
         case .rule(let rule): try netlink.add(rule)
-        case .setting(let path, let value): try SmallFile.overwrite(path, with: Array(value.utf8))
+        case .setting(let path, let value):
+            if HostForwarding.paths.contains(path), heldSettings[path] == nil {
+                heldSettings[path] = try HeldSetting(path)
+            }
+            try overwrite(path, with: value)
         case .firewall(let table): try load(table)
         case .resolver(let plan):
             guard case .resolver(let record) = previous else { return }
             try askResolver { (resolver) throws(LinuxNetworkError) in try resolver.set(plan, record) }
         }
+    }
+
+    private func setting(_ path: String) throws(LinuxNetworkError) -> String? {
+        if let held = heldSettings[path] { return try held.text() }
+        return try SmallFile.text(path)
+    }
+
+    private func overwrite(_ path: String, with text: String) throws(LinuxNetworkError) {
+        if let held = heldSettings[path] { return try held.overwrite(with: text) }
+        try SmallFile.overwrite(path, with: Array(text.utf8))
+    }
+
+    /// Returns the socket for the firewall; `nil` if the kernel has no tables.
+    func firewallSocket() throws(LinuxNetworkError) -> FirewallSocket? {
+        if let openFirewall { return openFirewall }
+        openFirewall = try FirewallSocket()
+        return openFirewall
     }
 
     /// Calls the manager of name servers. Its programs may take long.
@@ -124,7 +154,7 @@ package final class LinuxNetwork: NetworkSystem {
         if let count = ruleCounts[table.name] { ruleCounts[table.name] = min(count, 1) }
         try SystemProgram.required("nft").check(table.options, input: table.script, meanwhile: whileWaiting)
         let lost = LinuxNetworkError(.netlink(operation: "keep the firewall table \(table.name)"), errno: EBUSY)
-        if let socket = try FirewallSocket() {
+        if let socket = try firewallSocket() {
             guard let count = try socket.ruleCount(of: table.name) else { throw lost }
             ruleCounts[table.name] = count
         }
@@ -155,21 +185,21 @@ package final class LinuxNetwork: NetworkSystem {
         case (.rule(let rule), _):
             try ignoring([ENOENT, ESRCH, EAFNOSUPPORT]) { () throws(LinuxNetworkError) in try netlink.remove(rule) }
         case (.setting(let path, let value), .setting(let before)):
-            guard try SmallFile.text(path) == value else { return }
+            guard try setting(path) == value else { return }
             // A host that still forwards IPv6 would ignore router advertisements, and lose its address.
             let forwardsIPv6 = keptForwarding.contains { $0.path == HostForwarding.path(isIPv6: true) }
             guard !forwardsIPv6 || !HostForwarding.isRouterAdvertisement(path) else { return }
-            try SmallFile.overwrite(path, with: Array(before.utf8))
+            try overwrite(path, with: before)
         case (.setting(let path, let value), .forwarding(let before, let newest)):
-            guard try SmallFile.text(path) == value else { return }
+            guard try setting(path) == value else { return }
             let interfaces = try netlink.links().filter { $0.index > newest && HostForwarding.isNeeded(by: $0) }
             guard interfaces.isEmpty else {
                 return keptForwarding.append(HostForwarding.Kept(path: path, interfaces: interfaces.map(\.name)))
             }
-            try SmallFile.overwrite(path, with: Array(before.utf8))
+            try overwrite(path, with: before)
         case (.firewall(let table), _):
             // This does not use nft, which may have been removed or may hang.
-            try FirewallSocket()?.delete(table.name)
+            try firewallSocket()?.delete(table.name)
             (listings[table.name], ruleCounts[table.name]) = (nil, nil)
         case (.resolver, .resolver(let record)):
             try askResolver { (resolver) throws(LinuxNetworkError) in try resolver.clear(record) }
@@ -199,7 +229,7 @@ package final class LinuxNetwork: NetworkSystem {
         }
         let table = FirewallTable(name: name, body: String(listing[listing.index(after: start)..<end]))
         listings[name] = Listing(body: table.body, text: Array(listing.utf8))
-        ruleCounts[name] = try? FirewallSocket()?.ruleCount(of: name)
+        ruleCounts[name] = try? firewallSocket()?.ruleCount(of: name)
         return table
     }
 
@@ -211,7 +241,7 @@ package final class LinuxNetwork: NetworkSystem {
     /// - Throws: The error of the kernel if it refuses to list the rules.
     package func lacksRules(_ name: String) throws(LinuxNetworkError) -> Bool {
         guard let wanted = ruleCounts[name] else { return false }
-        guard let count = try FirewallSocket()?.ruleCount(of: name) else { return true }
+        guard let count = try firewallSocket()?.ruleCount(of: name) else { return true }
         return count < wanted
     }
 
@@ -260,7 +290,7 @@ package final class LinuxNetwork: NetworkSystem {
 
     /// The number of the firewall's last transaction by any process; `nil` if it is not known. It takes microseconds
     /// and runs no program.
-    package func firewallGeneration() throws(LinuxNetworkError) -> UInt32? { try FirewallSocket()?.generation() }
+    package func firewallGeneration() throws(LinuxNetworkError) -> UInt32? { try firewallSocket()?.generation() }
 
     /// Returns nft's listing of a table without counters; empty if the table does not exist.
     private func listing(

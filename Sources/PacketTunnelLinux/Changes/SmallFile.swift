@@ -27,7 +27,10 @@ package enum SmallFile {
 
     /// Reads the text of a file without white space at its ends. Returns `nil` if it does not exist.
     package static func text(_ path: String) throws(LinuxNetworkError) -> String? {
-        guard let bytes = try read(path) else { return nil }
+        try read(path).map(trimmed)
+    }
+
+    fileprivate static func trimmed(_ bytes: [UInt8]) -> String {
         let text = String(decoding: bytes, as: UTF8.self)
         return String(text.drop { $0.isWhitespace }.reversed().drop { $0.isWhitespace }.reversed())
     }
@@ -38,6 +41,34 @@ package enum SmallFile {
         guard number >= 0 else { throw LinuxNetworkError(.kernelSetting(path: path), errno: errno) }
         let descriptor = OwnedDescriptor(number)
         guard SystemCall.writeAll(descriptor.number, bytes) else {
+            throw LinuxNetworkError(.kernelSetting(path: path), errno: errno)
+        }
+    }
+}
+
+/// A kernel setting whose file stays open, so that it can be read and written even if no descriptor is free.
+final class HeldSetting {
+    private let path: String
+    private let descriptor: OwnedDescriptor
+
+    init(_ path: String) throws(LinuxNetworkError) {
+        let number = SystemCall.open(path, O_RDWR)
+        guard number >= 0 else { throw LinuxNetworkError(.kernelSetting(path: path), errno: errno) }
+        self.path = path
+        descriptor = OwnedDescriptor(number)
+    }
+
+    /// The text without white space at its ends.
+    func text() throws(LinuxNetworkError) -> String {
+        guard lseek(descriptor.number, 0, SEEK_SET) == 0,
+            let bytes = SystemCall.readAll(descriptor.number, limit: SmallFile.limit)
+        else { throw LinuxNetworkError(.kernelSetting(path: path), errno: errno) }
+        return SmallFile.trimmed(bytes)
+    }
+
+    func overwrite(with text: String) throws(LinuxNetworkError) {
+        guard lseek(descriptor.number, 0, SEEK_SET) == 0, SystemCall.writeAll(descriptor.number, Array(text.utf8))
+        else {
             throw LinuxNetworkError(.kernelSetting(path: path), errno: errno)
         }
     }

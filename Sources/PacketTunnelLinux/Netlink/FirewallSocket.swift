@@ -27,6 +27,8 @@ final class FirewallSocket {
         static let newTable: UInt16 = 10 << 8
         static let getTable: UInt16 = 10 << 8 | 1
         static let deleteTable: UInt16 = 10 << 8 | 2
+        static let newChain: UInt16 = 10 << 8 | 3
+        static let getChain: UInt16 = 10 << 8 | 4
         static let newRule: UInt16 = 10 << 8 | 6
         static let getRule: UInt16 = 10 << 8 | 7
         static let newGeneration: UInt16 = 10 << 8 | 15
@@ -40,8 +42,10 @@ final class FirewallSocket {
     private static let header: [UInt8] = [1, 0, 0, 0]
     /// `struct nfgenmsg` of a transaction of the subsystem, whose number is big-endian.
     private static let batchHeader: [UInt8] = [0, 0, 0, 10]
-    /// `NFTA_TABLE_NAME` and `NFTA_RULE_TABLE`.
+    /// `NFTA_TABLE_NAME`, `NFTA_CHAIN_TABLE` and `NFTA_RULE_TABLE`.
     private static let nameAttribute: UInt16 = 1
+    /// `NFTA_CHAIN_NAME`.
+    private static let chainAttribute: UInt16 = 3
     /// `NFTA_GEN_ID`, whose value is big-endian.
     private static let generationAttribute: UInt16 = 1
     /// The errors of a kernel without nf_tables.
@@ -50,6 +54,17 @@ final class FirewallSocket {
     /// The names of the tables of the family `inet`.
     func tables() throws(LinuxNetworkError) -> [String] {
         try names(Message.getTable, answer: Message.newTable, "list the firewall tables")
+    }
+
+    /// The names of all chains in tables of the family `inet`, each with its table.
+    func chains() throws(LinuxNetworkError) -> [(table: String, chain: String)] {
+        try list(Message.getChain, answer: Message.newChain, "list the firewall chains").compactMap { attributes in
+            guard let table = attributes.text(Self.nameAttribute), let chain = attributes.text(Self.chainAttribute)
+            else {
+                return nil
+            }
+            return (table, chain)
+        }
     }
 
     /// Returns the number of rules in a table of the family `inet`; `nil` if the table does not exist.
@@ -92,6 +107,12 @@ final class FirewallSocket {
     private static let mostLists = 16
 
     private func names(_ type: UInt16, answer: UInt16, _ operation: String) throws(LinuxNetworkError) -> [String] {
+        try list(type, answer: answer, operation).compactMap { $0.text(Self.nameAttribute) }
+    }
+
+    private func list(
+        _ type: UInt16, answer: UInt16, _ operation: String
+    ) throws(LinuxNetworkError) -> [NetlinkAttributes] {
         let request = NetlinkRequest(type: type, flags: Netlink.dump, body: Self.header)
         for _ in 0..<Self.mostLists {
             let replies: [NetlinkReply]
@@ -102,8 +123,8 @@ final class FirewallSocket {
                 throw RouteSocket.failure(error.operation, error.errno)
             }
             guard !replies.contains(where: \.isInterrupted) else { continue }
-            return replies.filter { $0.type == answer }.compactMap { reply in
-                NetlinkReader(bytes: reply.body).attributes(from: Self.header.count).text(Self.nameAttribute)
+            return replies.filter { $0.type == answer }.map { reply in
+                NetlinkReader(bytes: reply.body).attributes(from: Self.header.count)
             }
         }
         throw RouteSocket.failure("\(operation): they change all the time", EAGAIN)

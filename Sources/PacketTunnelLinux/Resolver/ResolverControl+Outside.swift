@@ -15,17 +15,14 @@ extension ResolverControl {
     /// Returns the name servers that the machine would use without `tunnel`, the preferred one first.
     /// - Parameter record: The record of the tunnel's own servers, or `nil` if they are not set.
     func outsideServers(tunnel: String, record: ResolverRecord?) throws(LinuxNetworkError) -> [IPAddress] {
-        var known = record?.manager
-        if known == nil { known = try manager() }
-        guard let known else { return try inFile() }
-        switch known {
-        case .resolved:
-            // resolv.conf contains only an address of the machine itself, and the firewall blocks systemd-resolved's
-            // own queries.
-            let program = try required("resolvectl")
-            return Self.addresses(inResolvectl: try program.check(["dns"], seconds: patience), without: tunnel)
+        guard let record else {
+            // resolv.conf has the servers if either resolvconf writes it. Both are shell scripts, and each start of a
+            // tunnel would wait for the version of the installed one.
+            return try usesResolved() ? resolvedServers(without: tunnel) : inFile()
+        }
+        switch record.manager {
+        case .resolved: return try resolvedServers(without: tunnel)
         case .openresolv:
-            guard let record else { return try inFile() }
             let program = try required("resolvconf")
             let labels = try openresolvInterfaces(program).map(String.init)
             var found: [IPAddress] = []
@@ -34,10 +31,14 @@ extension ResolverControl {
                 found += Self.addresses(ResolvConf.servers(in: text))
             }
             return found.isEmpty ? Self.before(record) : Self.unique(found)
-        case .debianResolvconf:
-            guard let record else { return try inFile() }
-            return try Self.unique(debianServers(without: record.label))
+        case .debianResolvconf: return try Self.unique(debianServers(without: record.label))
         }
+    }
+
+    /// resolv.conf contains only an address of the machine itself, and the firewall blocks systemd-resolved's own queries.
+    private func resolvedServers(without tunnel: String) throws(LinuxNetworkError) -> [IPAddress] {
+        let program = try required("resolvectl")
+        return Self.addresses(inResolvectl: try program.check(["dns"], seconds: patience), without: tunnel)
     }
 
     private func inFile() throws(LinuxNetworkError) -> [IPAddress] {

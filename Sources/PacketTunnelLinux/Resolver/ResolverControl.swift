@@ -28,16 +28,21 @@ struct ResolverControl: Sendable {
     /// It is systemd-resolved if that runs and programs use it; otherwise resolvconf; otherwise systemd-resolved if
     /// that runs.
     func manager() throws(LinuxNetworkError) -> ResolverManager? {
-        let runsResolved = find("resolvectl") != nil && isResolvedRunning
-        if runsResolved, try asksResolved() { return .resolved }
-        if let resolvconf = find("resolvconf") {
-            // systemd-resolved may provide a resolvconf that is a link to resolvectl.
-            if let target = Self.target(resolvconf.path), target.hasSuffix("/resolvectl") {
-                return runsResolved ? .resolved : nil
-            }
-            return isOpenresolv(resolvconf) ? .openresolv : .debianResolvconf
-        }
-        return runsResolved ? .resolved : nil
+        if try usesResolved() { return .resolved }
+        return resolvconf.map { isOpenresolv($0) ? .openresolv : .debianResolvconf }
+    }
+
+    /// Whether systemd-resolved is the host's manager of name servers. Starts no program.
+    func usesResolved() throws(LinuxNetworkError) -> Bool {
+        guard find("resolvectl") != nil, isResolvedRunning else { return false }
+        return try asksResolved() || resolvconf == nil
+    }
+
+    /// The program resolvconf; `nil` if it is not installed. systemd-resolved may provide one that is a link to
+    /// resolvectl, which does not count.
+    private var resolvconf: SystemProgram? {
+        guard let program = find("resolvconf") else { return nil }
+        return Self.target(program.path)?.hasSuffix("/resolvectl") == true ? nil : program
     }
 
     /// Finds the program of this name; `nil` if it is not installed.

@@ -17,9 +17,11 @@ extension EventLoop {
             guard state.phase != .finished else { throw TunnelIOError(.closed) }
             let token = state.makeToken()
             if !interest.isEmpty { try poller.add(descriptor, token: token, interest: interest) }
-            let stale = state.owners[descriptor].flatMap { state.sources.removeValue(forKey: $0) }
+            let stale = state.owners[descriptor].flatMap { state.sources.remove($0) }
             state.owners[descriptor] = token
-            state.sources[token] = State.Source(descriptor: descriptor, interest: interest, handler: Handler(handler))
+            state.sources.append(
+                State.Source(
+                    token: token, descriptor: descriptor, interest: interest, handler: Handler(handler)))
             return (Registration(token: token, descriptor: descriptor), stale)
         }
         // A handler's captured objects must not be released under the lock.
@@ -33,7 +35,9 @@ extension EventLoop {
     /// - Throws: `.eventLoop` if the system refuses, for example because the descriptor was closed.
     public func modify(_ registration: Registration, interest: Interest) throws(TunnelIOError) {
         try state.withLock { (state) throws(TunnelIOError) in
-            guard let old = state.sources[registration.token]?.interest, old != interest else { return }
+            guard let index = state.sources.index(of: registration.token) else { return }
+            let old = state.sources.all[index].interest
+            guard old != interest else { return }
             // epoll always reports hang-ups, so the loop removes a descriptor that has no interest.
             if interest.isEmpty {
                 poller.remove(registration.descriptor, interest: old)
@@ -42,7 +46,7 @@ extension EventLoop {
             } else {
                 try poller.modify(registration.descriptor, token: registration.token, from: old, to: interest)
             }
-            state.sources[registration.token]?.interest = interest
+            state.sources.all[index].interest = interest
         }
     }
 
@@ -52,7 +56,7 @@ extension EventLoop {
     /// You can call it more than once, and after the descriptor was closed.
     public func unregister(_ registration: Registration) {
         let source = state.withLock { state -> State.Source? in
-            guard let source = state.sources.removeValue(forKey: registration.token) else { return nil }
+            guard let source = state.sources.remove(registration.token) else { return nil }
             // Unless the descriptor was closed and its number now belongs to another file.
             if state.owners[source.descriptor] == registration.token {
                 state.owners[source.descriptor] = nil

@@ -101,7 +101,7 @@ public final class EventLoop: Sendable {
                     poller.clearTimer()
                     timerFired = true
                 default:
-                    let handler = state.withLock { $0.sources[event.token]?.handler }
+                    let handler = state.withLock { $0.sources.handler(of: event.token) }
                     handler?.call(event.readiness)
                 }
             }
@@ -204,7 +204,7 @@ public final class EventLoop: Sendable {
             state.phase = .finished
             return rest
         }
-        for source in rest.sources.values { poller.remove(source.descriptor, interest: source.interest) }
+        for source in rest.sources.all { poller.remove(source.descriptor, interest: source.interest) }
         for item in rest.work { item() }
         loopThread.store(0, ordering: .releasing)
     }
@@ -230,9 +230,33 @@ extension EventLoop {
         }
 
         struct Source {
-            var descriptor: Int32
+            let token: UInt64
+            let descriptor: Int32
             var interest: Interest
-            var handler: Handler
+            let handler: Handler
+        }
+
+        /// The watched descriptors in the order of their tokens, which only increase. A loop looks one up for each
+        /// event, and has few of them: hashing the token would take longer.
+        struct Sources {
+            var all: [Source] = []
+
+            /// Adds a source with a greater token than the rest.
+            mutating func append(_ source: Source) { all.append(source) }
+
+            func index(of token: UInt64) -> Int? {
+                var range = 0..<all.count
+                while !range.isEmpty {
+                    let middle = range.lowerBound + range.count / 2
+                    if all[middle].token == token { return middle }
+                    range = all[middle].token < token ? middle + 1..<range.upperBound : range.lowerBound..<middle
+                }
+                return nil
+            }
+
+            func handler(of token: UInt64) -> Handler? { index(of: token).map { all[$0].handler } }
+
+            mutating func remove(_ token: UInt64) -> Source? { index(of: token).map { all.remove(at: $0) } }
         }
 
         struct Deadline {
@@ -244,7 +268,7 @@ extension EventLoop {
         }
 
         var phase = Phase.idle
-        var sources: [UInt64: Source] = [:]
+        var sources = Sources()
         /// The token of each watched descriptor.
         var owners: [Int32: UInt64] = [:]
         var timers: [Deadline] = []

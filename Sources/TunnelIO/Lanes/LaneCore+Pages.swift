@@ -33,7 +33,7 @@ extension LaneCore {
 
     /// Makes the timer. Call it once, before the loop runs.
     func preparePageReturn() {
-        pageUse.timer = loop.makeTimer { [weak self] in self?.returnPagesIfIdle() }
+        pageUse.timer = loop.makeTimer { [unowned self] in returnPagesIfIdle() }
     }
 
     /// Sets the timer if there is memory to return. Call it after each round.

@@ -5,8 +5,15 @@ import Synchronization
 
 /// The state of a lane's thread. The lane's lock protects it before the thread starts and after it has ended.
 final class LaneCore: @unchecked Sendable {
-    /// One descriptor of the lane.
-    struct Watch {
+    /// A descriptor of the lane.
+    private enum Watched {
+        case device
+        case v4
+        case v6
+    }
+
+    /// The state of one descriptor.
+    private struct Watch {
         var registration: EventLoop.Registration?
         /// The number of consecutive events of the descriptor that brought no data.
         var fruitless = 0
@@ -94,13 +101,16 @@ final class LaneCore: @unchecked Sendable {
     // MARK: - Life
 
     /// Watches everything, so that the loop can run.
+    ///
+    /// The handlers do not own this object: they run in ``run()`` only, whose caller owns it. A weak reference would
+    /// make every change of the object's reference count slower.
     func watch() throws(TunnelIOError) {
         do throws(TunnelIOError) {
             deviceWatch = Watch()
             if role.contains(.outbound) {
                 deviceWatch.registration = try loop.register(device.readiness, for: deviceInterest) {
-                    [weak self] readiness in
-                    self?.deviceReady(readiness)
+                    [unowned self] readiness in
+                    deviceReady(readiness)
                 }
             }
             try watchSockets()
@@ -109,10 +119,10 @@ final class LaneCore: @unchecked Sendable {
             if let registration = deviceWatch.registration { loop.unregister(registration) }
             throw error
         }
-        deadlineTimer = loop.makeTimer { [weak self] in self?.deadlineReached() }
-        retryTimer = loop.makeTimer { [weak self] in self?.unpark() }
+        deadlineTimer = loop.makeTimer { [unowned self] in deadlineReached() }
+        retryTimer = loop.makeTimer { [unowned self] in unpark() }
         preparePageReturn()
-        loop.afterEachRound { [weak self] in self?.endRound() }
+        loop.afterEachRound { [unowned self] in endRound() }
         isWatching = true
         // The transport may have something already.
         loop.wake()
@@ -177,15 +187,13 @@ final class LaneCore: @unchecked Sendable {
     private func watchSockets() throws(TunnelIOError) {
         guard isReceiving, role.contains(.inbound) else { return }
         if let v4 {
-            v4Watch.registration = try loop.register(v4.readiness) { [weak self] readiness in
-                guard let self else { return }
-                self.socketReady(self.v4, readiness, watch: \.v4Watch)
+            v4Watch.registration = try loop.register(v4.readiness) { [unowned self] readiness in
+                socketReady(self.v4, readiness, watched: .v4)
             }
         }
         if let v6 {
-            v6Watch.registration = try loop.register(v6.readiness) { [weak self] readiness in
-                guard let self else { return }
-                self.socketReady(self.v6, readiness, watch: \.v6Watch)
+            v6Watch.registration = try loop.register(v6.readiness) { [unowned self] readiness in
+                socketReady(self.v6, readiness, watched: .v6)
             }
         }
     }
@@ -199,8 +207,7 @@ final class LaneCore: @unchecked Sendable {
     }
 
     private func socketReady(
-        _ socket: (any DatagramSocket)?, _ readiness: EventLoop.Readiness,
-        watch: ReferenceWritableKeyPath<LaneCore, Watch>
+        _ socket: (any DatagramSocket)?, _ readiness: EventLoop.Readiness, watched: Watched
     ) {
         guard let socket else { return }
         do throws(TunnelIOError) {
@@ -209,12 +216,12 @@ final class LaneCore: @unchecked Sendable {
             // A readable socket without data is normal: the system may have dropped the datagram (a wrong checksum).
             // Only a hang-up or a permanent error is a reason to stop listening.
             let isTrouble = !readiness.isDisjoint(with: [.hangup, .error])
-            recordProgress(moved: moved, isTrouble: isTrouble, watch: watch)
+            recordProgress(moved: moved, isTrouble: isTrouble, watched)
         } catch {
-            guard error.code == .closed else { return park(watch) }
+            guard error.code == .closed else { return park(watched) }
             // The socket is closed, so another file may already have its descriptor number.
-            if let registration = self[keyPath: watch].registration { loop.unregister(registration) }
-            self[keyPath: watch] = Watch()
+            if let registration = self[watched].registration { loop.unregister(registration) }
+            self[watched] = Watch()
         }
     }
 
@@ -222,7 +229,7 @@ final class LaneCore: @unchecked Sendable {
         do throws(TunnelIOError) {
             let moved = try moveFromDevice()
             drain()
-            recordProgress(moved: moved, isTrouble: true, watch: \.deviceWatch)
+            recordProgress(moved: moved, isTrouble: true, .device)
         } catch {
             fail(error)
         }
@@ -230,20 +237,38 @@ final class LaneCore: @unchecked Sendable {
 
     // MARK: - Descriptors that would keep the loop spinning
 
-    private func recordProgress(moved: Int, isTrouble: Bool, watch: ReferenceWritableKeyPath<LaneCore, Watch>) {
-        guard moved == 0, isTrouble else {
-            if self[keyPath: watch].fruitless != 0 { self[keyPath: watch].fruitless = 0 }
-            return
+    /// The state of a descriptor. Each batch needs it: a key path costs several times as much as this switch.
+    private subscript(watched: Watched) -> Watch {
+        get {
+            switch watched {
+            case .device: deviceWatch
+            case .v4: v4Watch
+            case .v6: v6Watch
+            }
         }
-        self[keyPath: watch].fruitless += 1
-        if self[keyPath: watch].fruitless >= Self.fruitlessLimit { park(watch) }
+        set {
+            switch watched {
+            case .device: deviceWatch = newValue
+            case .v4: v4Watch = newValue
+            case .v6: v6Watch = newValue
+            }
+        }
     }
 
-    private func park(_ watch: ReferenceWritableKeyPath<LaneCore, Watch>) {
-        self[keyPath: watch].fruitless = 0
-        self[keyPath: watch].isParked = true
+    private func recordProgress(moved: Int, isTrouble: Bool, _ watched: Watched) {
+        guard moved == 0, isTrouble else {
+            if self[watched].fruitless != 0 { self[watched].fruitless = 0 }
+            return
+        }
+        self[watched].fruitless += 1
+        if self[watched].fruitless >= Self.fruitlessLimit { park(watched) }
+    }
+
+    private func park(_ watched: Watched) {
+        self[watched].fruitless = 0
+        self[watched].isParked = true
         // `modify` fails if the descriptor was closed; there is then nothing to wait for.
-        if let registration = self[keyPath: watch].registration { try? loop.modify(registration, interest: []) }
+        if let registration = self[watched].registration { try? loop.modify(registration, interest: []) }
         if let retryTimer { loop.set(retryTimer, deadline: LaneClock.now() + Self.retryInterval) }
     }
 
@@ -252,9 +277,9 @@ final class LaneCore: @unchecked Sendable {
             deviceWatch.isParked = false
             watchDevice()
         }
-        for watch in [\LaneCore.v4Watch, \LaneCore.v6Watch] where self[keyPath: watch].isParked {
-            self[keyPath: watch].isParked = false
-            if let registration = self[keyPath: watch].registration {
+        for watched in [Watched.v4, .v6] where self[watched].isParked {
+            self[watched].isParked = false
+            if let registration = self[watched].registration {
                 try? loop.modify(registration, interest: .readable)
             }
         }

@@ -6,7 +6,7 @@ import Synchronization
 
 /// A tunnel's interface that is leased to a data plane. Its packets out of the tunnel can be filtered.
 ///
-/// Without a filter, it costs one load of an atomic flag word for each batch sent. A filter takes a lock for each batch, and
+/// Without a filter, it costs one load of an atomic flag word for each batch. A filter takes a lock for each batch, and
 /// copies each ICMP message and each datagram from port 53.
 package final class TapTun: ForwardingTun {
     /// Receives a packet out of the tunnel, and returns true to remove it. Called on the device's threads.
@@ -16,12 +16,14 @@ package final class TapTun: ForwardingTun {
     private final class Shared: Sendable {
         let flags = Atomic<UInt8>(0)
         let filter = Mutex<Filter?>(nil)
+        let awaiting = Mutex<(@Sendable () -> Void)?>(nil)
     }
 
     private enum Flag {
         static let isEnded: UInt8 = 1
         static let isFiltering: UInt8 = 2
         static let hasDelivered: UInt8 = 4
+        static let isAwaited: UInt8 = 8
     }
 
     package let device: any TunDevice
@@ -65,6 +67,21 @@ package final class TapTun: ForwardingTun {
 
     package func forgetPackets() { shared.flags.bitwiseAnd(~Flag.hasDelivered, ordering: .relaxed) }
 
+    /// Has `handler` called once, after the next packet that programs send into the tunnel, on a thread of the device. `nil`
+    /// ends the wait.
+    package func onNextPacket(_ handler: (@Sendable () -> Void)?) {
+        let old = shared.awaiting.withLock { present -> (@Sendable () -> Void)? in
+            defer { present = handler }
+            if handler == nil {
+                shared.flags.bitwiseAnd(~Flag.isAwaited, ordering: .relaxed)
+            } else {
+                shared.flags.bitwiseOr(Flag.isAwaited, ordering: .relaxed)
+            }
+            return present
+        }
+        withExtendedLifetime(old) {}
+    }
+
     // MARK: - The device
 
     /// Whether the lease has ended.
@@ -79,6 +96,22 @@ package final class TapTun: ForwardingTun {
         try check()
         let queue = try device.makeQueue()
         return filtersQueues ? TapTun(queue, shared, filter: true, lease: false) : queue
+    }
+
+    package func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int {
+        try check()
+        let count = try device.receive(into: batch)
+        if count > 0, shared.flags.load(ordering: .relaxed) & Flag.isAwaited != 0 { reportPacket() }
+        return count
+    }
+
+    private func reportPacket() {
+        let handler = shared.awaiting.withLock { present -> (@Sendable () -> Void)? in
+            defer { present = nil }
+            shared.flags.bitwiseAnd(~Flag.isAwaited, ordering: .relaxed)
+            return present
+        }
+        handler?()
     }
 
     package func send(_ batch: PacketBatch) throws(TunnelIOError) -> TunSendResult {

@@ -16,8 +16,8 @@ struct ServerClients: Sendable {
     }
 
     private(set) var entries: [IPPrefix: Entry] = [:]
-    /// The chains for lists of rules, each with the number of uses by entries.
-    private var made: [String: (chain: RuleChain, uses: Int)] = [:]
+    /// The chains for lists of rules, each with the number of uses by entries, and with the contents that lead to it.
+    private var made: [String: (chain: RuleChain, uses: Int, contents: [Content])] = [:]
     /// The content of a chain: the rules, and the network with a limit of flows.
     private struct Content: Hashable {
         var rules: [AccessRule]
@@ -51,6 +51,8 @@ struct ServerClients: Sendable {
     /// - Parameter changes: the access of each address or network; `nil` if it has no client.
     mutating func change(_ changes: [IPPrefix: ClientAccess?], _ firewall: ServerFirewall) -> Change {
         var change = Change()
+        // There may be thousands of chains, and a change releases few.
+        var released: Set<String> = []
         for (prefix, access) in changes {
             let old = entries[prefix]
             let new = access.map { access in
@@ -59,22 +61,26 @@ struct ServerClients: Sendable {
                     towards: use(access.rules, .in, of: prefix, firewall, &change), prefixes: access.prefixes)
             }
             if let old {
-                release(old.from)
-                release(old.towards)
+                for name in [old.from, old.towards] {
+                    made[name]?.uses -= 1
+                    released.insert(name)
+                }
             }
             guard old != new else { continue }
             entries[prefix] = new
             change.removed[prefix] = old
             change.added[prefix] = new
         }
-        let unused = made.values.filter { $0.uses == 0 }.map(\.chain)
+        let unused = released.compactMap { made[$0] }.filter { $0.uses == 0 }
         guard !unused.isEmpty else { return change }
-        for chain in unused { made[chain.name] = nil }
-        names = names.filter { made[$0.value] != nil }
+        for (chain, _, contents) in unused {
+            made[chain.name] = nil
+            for content in contents { names[content] = nil }
+        }
         // A chain that is no longer needed after the change is not created.
         let new = Set(change.newChains.map(\.name))
         change.newChains.removeAll { made[$0.name] == nil }
-        change.unusedChains = unused.filter { !new.contains($0.name) }
+        change.unusedChains = unused.map(\.chain).filter { !new.contains($0.name) }
         return change
     }
 
@@ -99,14 +105,11 @@ struct ServerClients: Sendable {
         while let other = made[chain.name]?.chain, other.rules != chain.rules { chain = chain.renamed }
         names[content] = chain.name
         if made[chain.name] == nil {
-            made[chain.name] = (chain, 0)
+            made[chain.name] = (chain, 0, [])
             change.newChains.append(chain)
         }
         made[chain.name]?.uses += 1
+        made[chain.name]?.contents.append(content)
         return chain.name
-    }
-
-    private mutating func release(_ name: String) {
-        made[name]?.uses -= 1
     }
 }

@@ -2,7 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import NetworkAddresses
-import PacketTunnelLinux
+package import PacketTunnelLinux
 import TunnelSystem
 
 /// The firewall of a server: one nftables table, in which each packet of a client costs one look-up of its address.
@@ -19,17 +19,11 @@ import TunnelSystem
 package struct ServerFirewall: Hashable, Sendable {
     package let settings: ServerNetworkSettings
     /// The families that are forwarded for clients of servers alone: those in which the host forwards nothing without them.
-    package let forwardedForClients: Set<Family>
+    package let forwardedForClients: Set<ForwardingMark>
     /// The policy for clients whose own rules do not decide, as text to compare with another policy.
     private var policyText: [String] = []
 
-    package enum Family: String, Hashable, Sendable, CaseIterable {
-        case ipv4, ipv6
-
-        package init(isIPv6: Bool) { self = isIPv6 ? .ipv6 : .ipv4 }
-    }
-
-    package init(_ settings: ServerNetworkSettings, forwardedForClients: Set<Family>) {
+    package init(_ settings: ServerNetworkSettings, forwardedForClients: Set<ForwardingMark>) {
         self.settings = settings
         self.forwardedForClients = forwardedForClients
         policyText = (policy() + services() + sets()).map(\.line)
@@ -39,6 +33,8 @@ package struct ServerFirewall: Hashable, Sendable {
     package static let standardChain = "client"
     /// The chain for flows towards clients without their own rules.
     static let towardsChain = "towards"
+
+    private var markedFamilies: [ForwardingMark] { forwardedForClients.sorted { !$0.isIPv6 && $1.isIPv6 } }
 
     package var tableName: String { LeakGuard.tableName(settings.name) }
 
@@ -132,7 +128,7 @@ package struct ServerFirewall: Hashable, Sendable {
     }
 
     /// The names of the sets that do not change.
-    var fixedSets: Set<String> { Set(addressSets.keys.map(\.name)) }
+    var fixedSets: Set<String> { Set(addressSets.keys.map(\.name) + NFT.constantSets.map(\.name)) }
 
     /// The elements of sets and maps for these entries, without elements that other entries share.
     private func elements(
@@ -181,7 +177,7 @@ package struct ServerFirewall: Hashable, Sendable {
         }
         list += [
             [NFT.marked(mark), NFT.back], NFT.isError + [NFT.back],
-            [NFT.match(NFT.destinationType, NFT.any(["unicast", "local"]), "!="), NFT.counter, NFT.drop],
+            [NFT.match(NFT.destinationType, NFT.hosts, "!="), NFT.counter, NFT.drop],
         ]
         list += judged.map { action, matches in matches + (action == .allow ? through : [NFT.goto("refused")]) }
         list += [[NFT.jump("common")], through]
@@ -260,9 +256,10 @@ package struct ServerFirewall: Hashable, Sendable {
     }
 
     private func sets() -> [JSON] {
-        addressSets.sorted { $0.key.name < $1.key.name }.map { set, prefixes in
-            commands.set(set.name, prefixes, isIPv6: set.isIPv6)
-        }
+        NFT.constantSets.map { commands.set($0.name, type: $0.type, $0.elements) }
+            + addressSets.sorted { $0.key.name < $1.key.name }.map { set, prefixes in
+                commands.set(set.name, prefixes, isIPv6: set.isIPv6)
+            }
             + Self.families.flatMap { isIPv6 in
                 [
                     commands.set(Self.behind(isIPv6), isIPv6: isIPv6, merges: false)
@@ -283,13 +280,13 @@ package struct ServerFirewall: Hashable, Sendable {
             commands.chain("segments", "forward", priority: -150), commands.chain("input", "input", priority: 0),
             commands.chain("forwarding", "forward", priority: 0),
             commands.chain("translation", "postrouting", type: "nat", priority: 100),
-        ]
+        ] + markedFamilies.map { commands.chain($0.chain) }
     }
 
     /// The flows that any client may begin if its own rules do not decide. The chain returns if a flow is allowed.
     private func policy() -> [JSON] {
         func rule(_ statements: [JSON]) -> JSON { commands.rule("common", statements: .array(statements)) }
-        let isName = NFT.match(NFT.meta("l4proto"), NFT.any(["tcp", "udp"]))
+        let isName = NFT.match(NFT.meta("l4proto"), NFT.withPorts)
         var rules = Self.families.flatMap { isIPv6 in
             NFT.bothWays(isName, ports: .integer(53)).map { way in
                 rule(
@@ -406,8 +403,8 @@ package struct ServerFirewall: Hashable, Sendable {
             commands.rule("forwarding", toTunnel, NFT.jump("leaving")),
             commands.rule("forwarding", fromTunnel, NFT.accept), commands.rule("forwarding", toTunnel, NFT.accept),
         ]
-        for family in Family.allCases where forwardedForClients.contains(family) {
-            let isFamily = NFT.match(NFT.meta("nfproto"), .string(family.rawValue))
+        for mark in markedFamilies {
+            let isFamily = NFT.match(NFT.meta("nfproto"), mark.isIPv6 ? "ipv6" : "ipv4")
             // The table of another server decides about its own packets.
             rules.append(commands.rule("forwarding", isFamily, NFT.isServers, NFT.accept))
             rules.append(commands.rule("forwarding", isFamily, NFT.counter, NFT.drop))

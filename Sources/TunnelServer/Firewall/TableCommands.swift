@@ -41,6 +41,11 @@ struct TableCommands {
         return command("add", "set", members)
     }
 
+    /// A set of constants of a type of nft.
+    func set(_ name: String, type: String, _ elements: [JSON]) -> JSON {
+        command("add", "set", [("name", .string(name)), ("type", .string(type)), ("elem", .array(elements))])
+    }
+
     /// A map from addresses, or networks, to verdicts.
     func verdictMap(_ name: String, isIPv6: Bool, ofNetworks: Bool = false) -> JSON {
         command(
@@ -123,7 +128,13 @@ enum NFT {
 
     /// Rejects the packet with a TCP reset to its sender.
     static let reset: JSON = ["reject": ["type": "tcp reset"]]
-    static let icmp: JSON = any(["icmp", "ipv6-icmp"])
+    /// The constants of ``constantSets``.
+    static let (icmp, withPorts, hosts) = (named("icmpProtocols"), named("portProtocols"), named("hostTypes"))
+    /// Sets that many chains use. For each set inside a rule, nft and the kernel have more work at every change of any rule.
+    static let constantSets: [(name: String, type: String, elements: [JSON])] = [
+        ("icmpProtocols", "inet_proto", ["icmp", "ipv6-icmp"]), ("portProtocols", "inet_proto", ["tcp", "udp"]),
+        ("hostTypes", "fib_addrtype", ["unicast", "local"]),
+    ]
 
     static func goto(_ chain: String) -> JSON { ["goto": ["target": .string(chain)]] }
     static func jump(_ chain: String) -> JSON { ["jump": ["target": .string(chain)]] }
@@ -211,6 +222,9 @@ enum NFT {
     }
 
     static func any(_ values: [JSON]) -> JSON { ["set": .array(values)] }
+
+    /// Matches any of these values. A single value needs no set.
+    static func oneOf(_ values: [JSON]) -> JSON { values.count == 1 ? values[0] : any(values) }
 
     static func named(_ set: String) -> JSON { .string("@\(set)") }
 

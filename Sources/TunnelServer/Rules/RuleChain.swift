@@ -82,7 +82,7 @@ extension AccessRule {
             guard let first = prefixes.first else { return nil }
             if first.length == 0 { return [NFT.match(NFT.meta("nfproto"), isIPv6 ? "ipv6" : "ipv4")] }
             let peer = direction == .in ? NFT.originator(isIPv6: isIPv6) : NFT.responder(isIPv6: isIPv6)
-            return [NFT.match(peer, NFT.any(prefixes.map(NFT.prefix)))]
+            return [NFT.match(peer, NFT.oneOf(prefixes.map(NFT.prefix)))]
         }
     }
 
@@ -90,7 +90,7 @@ extension AccessRule {
     private var ways: [[JSON]] {
         let kind: JSON? =
             switch transport {
-            case .any: ports.isEmpty ? nil : NFT.any(["tcp", "udp"])
+            case .any: ports.isEmpty ? nil : NFT.withPorts
             case .tcp: "tcp"
             case .udp: "udp"
             case .icmp: NFT.icmp
@@ -98,7 +98,7 @@ extension AccessRule {
         guard let kind else { return [[]] }
         let isKind = NFT.match(NFT.meta("l4proto"), kind)
         guard !ports.isEmpty else { return [[isKind]] }
-        return NFT.bothWays(isKind, ports: NFT.any(Self.merged(ports).map(NFT.ports)))
+        return NFT.bothWays(isKind, ports: NFT.oneOf(Self.merged(ports).map(NFT.ports)))
     }
 
     /// Returns the networks that no other one in the list contains.

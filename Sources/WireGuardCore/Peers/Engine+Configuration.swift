@@ -96,18 +96,19 @@ extension Engine {
         guard let slot = slots.removeValue(forKey: key), let peer = peer(at: slot) else { return }
         reset(peer)
         allowedIPs.removeAll(of: slot)
-        if peer.isQueuedForDrain { drainQueue.removeAll { $0 == slot } }
         peers[Int(slot)] = nil
         freeSlots.append(slot)
         if slots.isEmpty {
             // Start empty, so that setting a configuration again keeps its order.
             peers.removeAll()
             freeSlots.removeAll()
+            drainQueue.removeAll()
         }
     }
 
     /// Removes all peers.
     public mutating func removeAllPeers() {
+        allowedIPs = AllowedIPs()
         for key in Array(slots.keys) { removePeer(key) }
     }
 

@@ -29,24 +29,39 @@ extension Engine {
     /// The parts are counted in the order in which they would be applied. A network that the update itself moves to
     /// another peer still counts until the end, so an update that is refused for this reason succeeds in two parts.
     public func checkLimits(of update: UAPIDeviceUpdate) throws(EngineLimitError) {
-        var check = LimitCheck(peerCount: slots.count, allowedIPCount: allowedIPs.count)
-        // A small update fits in any case, so skip the exact count.
-        let added = update.peers.reduce(0) { $0 + $1.allowedIPs.count }
-        if slots.count + update.peers.count <= limits.peers, allowedIPs.count + added <= limits.allowedIPs { return }
-        if update.replacePeers {
-            check = LimitCheck(peerCount: 0, allowedIPCount: 0)
-            check.isEmptied = true
+        var check = LimitCheck()
+        while try checkLimits(of: update, &check, work: .max) {}
+    }
+
+    /// Checks some of an update, so that the engine's owner does not block other threads for the time that all of it
+    /// needs. The owner must prevent changes of the configuration until the update is applied.
+    /// - Parameters:
+    ///   - check: The position and the counts. Each update needs a new one.
+    ///   - work: The most peers, and changes of allowed IPs, of this call.
+    /// - Returns: Whether a part of the update is left.
+    package func checkLimits(
+        of update: UAPIDeviceUpdate, _ check: inout LimitCheck, work: Int
+    ) throws(EngineLimitError) -> Bool {
+        guard check.begin(update, self) else { return false }
+        var work = work
+        while check.peer < update.peers.count, work > 0 {
+            try check.add(update.peers[check.peer], &work, self)
         }
-        for peer in update.peers { try check.add(peer, self) }
+        return check.peer < update.peers.count
     }
 }
 
 /// Counts the peers and networks of an update, part by part.
-private struct LimitCheck {
-    var peerCount: Int
-    var allowedIPCount: Int
+package struct LimitCheck {
+    private var hasBegun = false
+    private var peerCount = 0
+    private var allowedIPCount = 0
     /// Whether the update has removed all of the engine's peers.
-    var isEmptied = false
+    private var isEmptied = false
+    /// The position in the list of the update's peers.
+    private(set) var peer = 0
+    /// The position in the list of that peer's changes of allowed IPs; `nil` before its other settings.
+    private var change: Int?
     /// Whether a peer in the update exists after the last part that names it.
     private var isPresent: [PublicKey: Bool] = [:]
     /// The number of networks that the engine's peers have lost, by slot.
@@ -55,24 +70,62 @@ private struct LimitCheck {
     /// The networks that the update assigns to a peer.
     private var given: Set<IPPrefix> = []
 
-    init(peerCount: Int, allowedIPCount: Int) {
-        self.peerCount = peerCount
-        self.allowedIPCount = allowedIPCount
+    /// The beginning of any update.
+    package init() {}
+
+    /// - Returns: `false` if there is nothing to count: a small update fits in any case.
+    fileprivate mutating func begin(_ update: UAPIDeviceUpdate, _ engine: borrowing Engine) -> Bool {
+        guard !hasBegun else { return true }
+        hasBegun = true
+        (peerCount, allowedIPCount) = (engine.slots.count, engine.allowedIPs.count)
+        let added = update.peers.reduce(0) { $0 + $1.allowedIPs.count }
+        let limits = engine.limits
+        if peerCount + update.peers.count <= limits.peers, allowedIPCount + added <= limits.allowedIPs { return false }
+        if update.replacePeers { (peerCount, allowedIPCount, isEmptied) = (0, 0, true) }
+        return true
     }
 
-    mutating func add(_ update: UAPIPeerUpdate, _ engine: borrowing Engine) throws(EngineLimitError) {
+    private mutating func nextPeer() {
+        (peer, change) = (peer + 1, nil)
+    }
+
+    /// Counts a peer of the update, or some of its changes of allowed IPs.
+    fileprivate mutating func add(
+        _ update: UAPIPeerUpdate, _ work: inout Int, _ engine: borrowing Engine
+    ) throws(EngineLimitError) {
+        if change == nil {
+            work -= 1
+            guard try addSettings(update, engine) else {
+                nextPeer()
+                return
+            }
+        }
+        var position = change ?? 0
+        while position < update.allowedIPs.count, work > 0 {
+            work -= 1
+            if case .add(let prefix) = update.allowedIPs[position] { try add(prefix, engine) }
+            position += 1
+        }
+        change = position
+        if position == update.allowedIPs.count { nextPeer() }
+    }
+
+    /// - Returns: `false` if the changes of allowed IPs have no effect.
+    private mutating func addSettings(
+        _ update: UAPIPeerUpdate, _ engine: borrowing Engine
+    ) throws(EngineLimitError) -> Bool {
         let key = update.publicKey
         let slot = isEmptied ? nil : engine.slots[key]
         let wasPresent = isPresent[key] ?? (slot != nil)
         if update.remove {
-            guard wasPresent else { return }
+            guard wasPresent else { return false }
             isPresent[key] = false
             peerCount -= 1
             clear(slot, engine)
-            return
+            return false
         }
         if !wasPresent {
-            if update.updateOnly || key == engine.publicKey { return }
+            if update.updateOnly || key == engine.publicKey { return false }
             isPresent[key] = true
             peerCount += 1
             guard peerCount <= engine.limits.peers else {
@@ -80,17 +133,19 @@ private struct LimitCheck {
             }
         }
         if update.replaceAllowedIPs { clear(slot, engine) }
-        for change in update.allowedIPs {
-            guard case .add(let prefix) = change, given.insert(prefix).inserted else { continue }
-            if !isEmptied, let owner = engine.allowedIPs.owner(of: prefix), !cleared.contains(owner) {
-                // The network moves, so its previous owner has one network fewer to remove.
-                lost[owner, default: 0] += 1
-            } else {
-                allowedIPCount += 1
-            }
-            guard allowedIPCount <= engine.limits.allowedIPs else {
-                throw .tooManyAllowedIPs(count: allowedIPCount, limit: engine.limits.allowedIPs)
-            }
+        return true
+    }
+
+    private mutating func add(_ prefix: IPPrefix, _ engine: borrowing Engine) throws(EngineLimitError) {
+        guard given.insert(prefix).inserted else { return }
+        if !isEmptied, let owner = engine.allowedIPs.owner(of: prefix), !cleared.contains(owner) {
+            // The network moves, so its previous owner has one network fewer to remove.
+            lost[owner, default: 0] += 1
+        } else {
+            allowedIPCount += 1
+        }
+        guard allowedIPCount <= engine.limits.allowedIPs else {
+            throw .tooManyAllowedIPs(count: allowedIPCount, limit: engine.limits.allowedIPs)
         }
     }
 

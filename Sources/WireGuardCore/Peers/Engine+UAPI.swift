@@ -1,68 +1,121 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
-/// Executes whole UAPI requests, so that each takes effect as a unit.
+/// Executes UAPI requests, whole or in pieces.
 extension Engine {
     /// Applies the key and the peers of an update. The owner applies port and mark.
     public mutating func apply(_ update: UAPIDeviceUpdate, at now: Instant, wall: WallTime) {
-        switch update.privateKey {
-        case .unchanged: break
-        case .clear: setPrivateKey(nil)
-        case .set(let key): setPrivateKey(key.isZero ? nil : key)
-        }
-        // A peer that is removed and added again keeps its timestamps, so that a replayed initiation is still detected.
-        var known: [PublicKey: Timestamps] = [:]
-        if update.replacePeers {
-            for peer in update.peers { known[peer.publicKey] = self.peer(peer.publicKey).map(Timestamps.init) }
-            removeAllPeers()
-        }
-        for peer in update.peers { apply(peer, known[peer.publicKey], at: now, wall: wall) }
+        var progress = UpdateProgress()
+        while apply(update, &progress, work: .max, at: now, wall: wall) {}
     }
 
-    /// The newest timestamps that a peer proved and that were sent to it.
-    private struct Timestamps {
-        var received: TAI64N?
-        var sent: TAI64N?
+    /// Applies some of an update, so that the engine's owner does not block other threads for the time that all of it
+    /// needs. The owner must prevent other changes of the configuration until the update is complete.
+    ///
+    /// Between the calls each peer has its old or its new settings, except that some of its allowed IPs may still be
+    /// missing. An update that replaces the peers first removes all allowed IPs, and routes packets again when it is
+    /// complete: a part of the new table could assign a packet to the wrong peer.
+    /// - Parameters:
+    ///   - progress: The position. Each update needs a new one.
+    ///   - work: The most peers, and changes of allowed IPs, of this call.
+    /// - Returns: Whether a part of the update is left.
+    package mutating func apply(
+        _ update: UAPIDeviceUpdate, _ progress: inout UpdateProgress, work: Int, at now: Instant, wall: WallTime
+    ) -> Bool {
+        var work = work
+        if !progress.isPrepared {
+            if update.replacePeers {
+                removePeers(&progress, &work)
+                guard peers.isEmpty else { return true }
+            }
+            switch update.privateKey {
+            case .unchanged: break
+            case .clear: setPrivateKey(nil)
+            case .set(let key): setPrivateKey(key.isZero ? nil : key)
+            }
+            progress.isPrepared = true
+        }
+        if update.replacePeers { swap(&allowedIPs, &progress.allowedIPs) }
+        while progress.peer < update.peers.count, work > 0 {
+            apply(update.peers[progress.peer], &progress, &work, at: now, wall: wall)
+        }
+        let hasMore = progress.peer < update.peers.count
+        if hasMore, update.replacePeers { swap(&allowedIPs, &progress.allowedIPs) }
+        return hasMore
+    }
 
-        init(_ peer: Peer) {
-            (received, sent) = (peer.lastReceivedTimestamp, peer.lastSentTimestamp)
+    /// Removes some of the peers, and first the allowed IPs of all: a packet to a removed peer must not be sent to
+    /// another peer that has a shorter prefix.
+    private mutating func removePeers(_ progress: inout UpdateProgress, _ work: inout Int) {
+        if allowedIPs.count > 0 { allowedIPs = AllowedIPs() }
+        // Removing the last peer empties the table.
+        while work > 0, progress.slot < peers.count {
+            work -= 1
+            if let peer = peers[progress.slot] {
+                progress.keepTimestamps(of: peer)
+                removePeer(peer.publicKey)
+            }
+            progress.slot += 1
         }
     }
 
+    /// Applies some of the changes of a peer.
     private mutating func apply(
-        _ update: UAPIPeerUpdate, _ known: Timestamps?, at now: Instant, wall: WallTime
+        _ update: UAPIPeerUpdate, _ progress: inout UpdateProgress, _ work: inout Int, at now: Instant, wall: WallTime
     ) {
         let key = update.publicKey
-        guard !update.remove else {
-            removePeer(key)
-            return
+        if progress.step == .settings {
+            work -= 1
+            guard update.remove ? hasPeer(key) : applySettings(update, progress) else {
+                progress.nextPeer()
+                return
+            }
+            progress.step = update.remove || update.replaceAllowedIPs ? .removal : .changes
         }
-        if update.updateOnly, !hasPeer(key) { return }
+        if progress.step == .removal, let slot = slots[key] {
+            work -= allowedIPs.removeAll(of: slot, atMost: max(work, 0))
+            guard allowedIPs.count(of: slot) == 0 else { return }
+            guard !update.remove else {
+                removePeer(key)
+                progress.nextPeer()
+                return
+            }
+            progress.step = .changes
+        }
+        while progress.change < update.allowedIPs.count {
+            guard work > 0 else { return }
+            work -= 1
+            switch update.allowedIPs[progress.change] {
+            case .add(let prefix): addAllowedIP(prefix, to: key)
+            case .remove(let prefix): removeAllowedIP(prefix, from: key)
+            }
+            progress.change += 1
+        }
+        let initiations = statistics.initiationsSent
+        // Set this last, because it may send immediately and needs the endpoint.
+        if let seconds = update.persistentKeepalive {
+            setPersistentKeepalive(seconds, of: key, at: now, wall: wall)
+        }
+        sendWaiting(to: key, at: now, wall: wall)
+        if statistics.initiationsSent != initiations { work -= UpdateProgress.handshakeWork }
+        progress.nextPeer()
+    }
+
+    /// Adds a peer, unless it exists, and applies its settings other than allowed IPs and keepalive.
+    /// - Returns: `false` if the peer cannot be added, or must not be.
+    private mutating func applySettings(_ update: UAPIPeerUpdate, _ progress: borrowing UpdateProgress) -> Bool {
+        let key = update.publicKey
+        if update.updateOnly, !hasPeer(key) { return false }
         // Accept our own key as a peer and ignore it, as other implementations do.
-        guard addPeer(key) else { return }
-        if let known, let peer = peer(key) {
-            (peer.lastReceivedTimestamp, peer.lastSentTimestamp) = (
-                peer.lastReceivedTimestamp ?? known.received, peer.lastSentTimestamp ?? known.sent
-            )
-        }
+        guard addPeer(key) else { return false }
+        if let peer = peer(key) { progress.restoreTimestamps(of: peer) }
         switch update.presharedKey {
         case .unchanged: break
         case .clear: setPresharedKey(nil, of: key)
         case .set(let secret): setPresharedKey(secret, of: key)
         }
         if let endpoint = update.endpoint { setEndpoint(endpoint, of: key) }
-        if update.replaceAllowedIPs { removeAllAllowedIPs(of: key) }
-        for change in update.allowedIPs {
-            switch change {
-            case .add(let prefix): addAllowedIP(prefix, to: key)
-            case .remove(let prefix): removeAllowedIP(prefix, from: key)
-            }
-        }
-        // Set this last, because it may send immediately and needs the endpoint.
-        if let seconds = update.persistentKeepalive {
-            setPersistentKeepalive(seconds, of: key, at: now, wall: wall)
-        }
-        sendWaiting(to: key, at: now, wall: wall)
+        return true
     }
 
     /// The state of the device, without port and mark.

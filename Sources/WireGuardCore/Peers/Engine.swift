@@ -31,7 +31,8 @@ public struct Engine: ~Copyable, @unchecked Sendable {
     /// The time of the next search for the rate limiter's stale sources.
     var staleSourcesDue = Instant(nanoseconds: .min)
     var outbox = Outbox()
-    /// The peers whose staged packets can be sent now, because they have a session.
+    /// The peers whose staged packets can be sent now, because they have a session. The slot of a removed peer may still be
+    /// in it.
     var drainQueue: [Int32] = []
     var stagedBytes = 0
     var stagedPackets = 0

@@ -37,10 +37,12 @@ package struct AllowedIPs: ~Copyable, Sendable {
         }
     }
 
-    /// Removes all of a peer's entries in time proportional to their number.
-    package mutating func removeAll(of peer: Int32) {
-        v4.removeAll(of: peer)
-        v6.removeAll(of: peer)
+    /// Removes a peer's entries, oldest first, in time proportional to their number; at most `most`.
+    /// - Returns: The number of removed entries.
+    @discardableResult
+    package mutating func removeAll(of peer: Int32, atMost most: Int = .max) -> Int {
+        let removed = v4.removeAll(of: peer, atMost: most)
+        return removed + v6.removeAll(of: peer, atMost: most - removed)
     }
 
     // MARK: - Lookup

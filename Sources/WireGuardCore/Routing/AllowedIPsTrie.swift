@@ -190,13 +190,17 @@ struct AllowedIPsTrie<Key: FixedWidthInteger & UnsignedInteger & Sendable>: ~Cop
         return true
     }
 
-    /// Removes all prefixes of `peer`.
-    mutating func removeAll(of peer: Int32) {
-        guard peer >= 0, Int(peer) < peers.count, peers[Int(peer)].head >= 0 else { return }
-        while Int(peer) < peers.count, peers[Int(peer)].head >= 0 {
+    /// Removes the prefixes of `peer`, oldest first, at most `most`; returns their number.
+    @discardableResult
+    mutating func removeAll(of peer: Int32, atMost most: Int = .max) -> Int {
+        guard peer >= 0, Int(peer) < peers.count else { return 0 }
+        var removed = 0
+        while removed < most, peers[Int(peer)].head >= 0 {
             removeEntry(peers[Int(peer)].head)
+            removed += 1
         }
-        settleAfterRemoval()
+        if removed > 0 { settleAfterRemoval() }
+        return removed
     }
 
     private mutating func removeEntry(_ node: Int32) {

@@ -27,7 +27,7 @@ extension Engine {
         }
         var served = 0
         while plan.count < maximumMessages, bytes < maximumBytes, served < drainQueue.count {
-            guard let peer = peer(at: drainQueue[served]) else {
+            guard let peer = peer(at: drainQueue[served]), peer.isQueuedForDrain else {
                 served += 1
                 continue
             }

@@ -69,6 +69,8 @@ final class DeviceTransport: TunnelTransport {
     }
 
     func drain(into datagrams: PacketBatch) -> Bool {
+        // The lane asks after every batch, and there is rarely something.
+        guard hasPending else { return false }
         let steps = takeSteps()
         defer { giveBack(steps) }
         let plan = steps.drain

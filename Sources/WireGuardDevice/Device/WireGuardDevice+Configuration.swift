@@ -10,14 +10,27 @@ extension WireGuardDevice {
     /// Applies an update, completely or not at all.
     ///
     /// The parts that can fail, a new port or mark, are applied first. Sessions continue unless the update itself ends
-    /// them.
+    /// them. Packets flow while a long update is applied; after one that replaces the peers, they flow again when it is
+    /// complete. Other changes, and readers of the whole configuration, wait.
     /// - Throws: `.io` with the bind error if the port is not available, `.beyondBudget` if there would be more peers
     ///   or allowed IPs than the budget permits, `.closed` after ``close()``.
     public func apply(_ update: UAPIDeviceUpdate) throws(WireGuardDeviceError) {
+        try apply(update, betweenPieces: {})
+    }
+
+    /// The number of peers, and of changes of allowed IPs, that are checked or applied per lock of the engine, so that
+    /// traffic does not wait for all of them.
+    package static let updateWork = 128
+
+    /// - Parameter pause: Called after each piece of the update but the last, without the engine's lock.
+    func apply(_ update: UAPIDeviceUpdate, betweenPieces pause: () -> Void) throws(WireGuardDeviceError) {
         try operations.withLock { (state) throws(WireGuardDeviceError) in
             guard state.closeReason == nil else { throw WireGuardDeviceError(.closed) }
             do throws(EngineLimitError) {
-                try transport.withEngine { (engine) throws(EngineLimitError) in try engine.checkLimits(of: update) }
+                var check = LimitCheck()
+                while try transport.withEngine({ (engine) throws(EngineLimitError) in
+                    try engine.checkLimits(of: update, &check, work: Self.updateWork)
+                }) {}
             } catch {
                 throw WireGuardDeviceError(error)
             }
@@ -26,7 +39,13 @@ extension WireGuardDevice {
                 try adoptSockets(binding, isNamed: update.listenPort != nil || update.fwMark != nil, &state)
             }
             state.binding = binding
-            transport.withEngine { $0.apply(update, at: SystemTime.now(), wall: SystemTime.wall()) }
+            var progress = UpdateProgress()
+            while transport.withEngine({ engine in
+                engine.apply(
+                    update, &progress, work: Self.updateWork, at: SystemTime.now(), wall: SystemTime.wall())
+            }) {
+                pause()
+            }
             if state.linkIsUp {
                 // The start may have failed because of its port, and may succeed with the new one.
                 transport.withEngine { $0.setUp(true, at: SystemTime.now(), wall: SystemTime.wall()) }

@@ -19,6 +19,8 @@ struct PeerWatch: Sendable {
     }
 
     private var entries: [PublicKey: Entry] = [:]
+    /// Whether the last update found a new peer, or bytes that were sent or received since the update before.
+    private(set) var hasTraffic = true
 
     /// The size of a keepalive's datagram. Keepalives are not answered, so they are not counted.
     private static let keepaliveBytes: UInt64 = 32
@@ -28,7 +30,13 @@ struct PeerWatch: Sendable {
     mutating func update(with peers: [DataPlanePeer], now: Duration, keepaliveInterval interval: (PublicKey) -> UInt16)
     {
         var next: [PublicKey: Entry] = [:]
+        hasTraffic = false
         for peer in peers {
+            if let old = entries[peer.publicKey] {
+                if peer.sentBytes != old.sent || peer.receivedBytes != old.received { hasTraffic = true }
+            } else {
+                hasTraffic = true
+            }
             var entry =
                 entries[peer.publicKey]
                 ?? Entry(sent: peer.sentBytes, received: peer.receivedBytes, lookedAt: now)

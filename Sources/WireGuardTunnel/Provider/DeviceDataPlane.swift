@@ -119,6 +119,8 @@ final class DeviceDataPlane: DataPlane {
 
     func setFilter(_ filter: (@Sendable ([UInt8]) -> Bool)?) { interface.setFilter(filter) }
 
+    func onNextPacket(_ handler: (@Sendable () -> Void)?) { interface.onNextPacket(handler) }
+
     var hasDelivered: Bool { interface.hasDelivered }
 
     func forgetPackets() { interface.forgetPackets() }

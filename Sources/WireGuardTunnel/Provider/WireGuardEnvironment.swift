@@ -8,7 +8,7 @@ public import WireGuardDevice
 /// The parts of the system that a provider uses. A test or an app can replace each.
 public struct WireGuardEnvironment: Sendable {
     /// The source of UDP sockets.
-    public var network: any DatagramNetwork = SystemDatagramNetwork()
+    public var network: any DatagramNetwork
     /// The resolver of host names.
     public var resolver: any EndpointResolver = SystemEndpointResolver()
     /// The memory budget that determines all sizes; `nil` for a server with ample memory.
@@ -21,6 +21,6 @@ public struct WireGuardEnvironment: Sendable {
     /// Makes the generator for keys, indices, nonces and jitter; it must be cryptographically secure outside of tests.
     public var random: @Sendable () -> any RandomNumberGenerator = { SystemRandomNumberGenerator() }
 
-    /// Makes the system's environment.
-    public init() {}
+    /// Makes the system's environment, or one with another source of UDP sockets.
+    public init(network: any DatagramNetwork = SystemDatagramNetwork()) { self.network = network }
 }

@@ -50,6 +50,8 @@ struct WireGuardLifecycle: Hashable, Sendable {
         case started(handshakeTimeout: Duration?, isOffline: Bool)
         /// The time of ``WireGuardLifecycle/nextCheck`` has passed.
         case checked
+        /// A program has sent a packet since the tunnel became quiet.
+        case packetSent
         /// The result of ``Action/restart``, with an observation that was made after it.
         case restarted
         case sleep
@@ -69,6 +71,8 @@ struct WireGuardLifecycle: Hashable, Sendable {
         var all: ConnectivityMonitor.Observation
         /// The peers with an endpoint that have owed an answer for too long.
         var silentPeers: [PublicKey] = []
+        /// Whether a peer has sent or received bytes since the observation before.
+        var hasTraffic = true
     }
 
     enum Action: Hashable, Sendable {
@@ -103,6 +107,8 @@ struct WireGuardLifecycle: Hashable, Sendable {
     static let firstListeningInterval = Duration.milliseconds(250)
     private static let longestListeningInterval = Duration.seconds(5)
     private static let handshakeCheckInterval = Duration.milliseconds(20)
+    /// The time between checks of an idle tunnel, whose next packet is reported.
+    static let restInterval = Duration.seconds(60)
     private static let pauseActions = [Action.cancelTasks, .setKeepalives(false)]
 
     private(set) var stage = Stage.new
@@ -113,6 +119,8 @@ struct WireGuardLifecycle: Hashable, Sendable {
     private(set) var monitor: ConnectivityMonitor
     /// The time of the last ``Action/retry``.
     private var lastRetry: Duration?
+    /// The number of consecutive checks that found no traffic and nothing to wait for; at most 2.
+    private var quietChecks = 0
 
     /// A run that has not been started.
     init(_ options: ConnectivityOptions, hasEndpoints: Bool) {
@@ -149,6 +157,13 @@ struct WireGuardLifecycle: Hashable, Sendable {
         }
     }
 
+    /// Whether the provider must pass in ``Event/packetSent`` after the next packet of a program.
+    var awaitsPacket: Bool { quietChecks > 0 && nextCheck != nil }
+
+    /// Whether the tunnel is idle, so that checks are rare until a program sends a packet. One check is not enough: a packet
+    /// that was read before the provider awaited one may be counted after it.
+    private var isResting: Bool { quietChecks > 1 }
+
     /// The time from one check to the next, or `nil` if there is nothing to check.
     var nextCheck: Duration? {
         if case .awaitingHandshake = stage { return Self.handshakeCheckInterval }
@@ -161,7 +176,7 @@ struct WireGuardLifecycle: Hashable, Sendable {
             guard hasEndpoints, monitor.phase != .ended, monitor.options.isEnabled || monitor.isReasserting else {
                 return nil
             }
-            return monitor.nextInterval
+            return isResting ? max(Self.restInterval, monitor.nextInterval) : monitor.nextInterval
         }
     }
 
@@ -198,6 +213,7 @@ struct WireGuardLifecycle: Hashable, Sendable {
         switch event {
         case .started(let timeout, let isOffline): return start(timeout, isOffline, observation)
         case .checked: return check(observation)
+        case .packetSent: return endRest(observation)
         case .restarted: return restart(observation)
         case .sleep: return begin(.asleep)
         case .wake: return pause.contains(.asleep) ? end(.asleep) : []
@@ -283,6 +299,7 @@ struct WireGuardLifecycle: Hashable, Sendable {
 
     /// Restarts the search for proof from this observation.
     private mutating func restart(_ observation: Observation) -> [Action] {
+        quietChecks = 0
         switch stage {
         case .new, .awaitingHandshake, .ended: return []
         case .listening(let bytes, _):
@@ -313,6 +330,7 @@ struct WireGuardLifecycle: Hashable, Sendable {
             }
             return []
         }
+        if isResting { monitor.skip(Self.restInterval - monitor.nextInterval) }
         var actions: [Action] = []
         for action in monitor.tick(observation.all) {
             switch action {
@@ -323,7 +341,25 @@ struct WireGuardLifecycle: Hashable, Sendable {
             }
         }
         if stage == .connecting, !monitor.isReasserting { stage = .watching }
+        quietChecks = isQuiet(observation) ? min(quietChecks + 1, 2) : 0
         return actions + retry(observation)
+    }
+
+    /// Whether nothing was sent or received since the last check, and nothing is awaited or due.
+    private func isQuiet(_ observation: Observation) -> Bool {
+        stage == .watching && monitor.phase == .watching(flat: 0) && !monitor.isReasserting
+            && monitor.options.pingAddress == nil && !observation.hasTraffic && !observation.all.isOwed
+            && observation.silentPeers.isEmpty
+    }
+
+    /// Returns to checks at the usual interval, beginning now.
+    private mutating func endRest(_ observation: Observation) -> [Action] {
+        guard awaitsPacket else { return [] }
+        let wasResting = isResting
+        quietChecks = 0
+        guard wasResting else { return [] }
+        monitor.skip(min(monitor.age(at: observation.all.now), Self.restInterval))
+        return [.startChecks]
     }
 
     private mutating func checkStart(

@@ -46,11 +46,31 @@ extension WireGuardTunnelProvider {
     }
 
     private func drive() async {
-        while !Task.isCancelled, let run, let delay = run.lifecycle.nextCheck {
+        while !Task.isCancelled, let run, let delay = awaitPacket() {
             do { try await run.context.clock.sleep(for: delay) } catch { return }
             if Task.isCancelled { return }
             handle(.checked)
             if let addresses = self.run?.newAddresses, !addresses.isEmpty { await announce(addresses) }
+        }
+    }
+
+    /// Has the plane report the next packet if the lifecycle needs it.
+    /// - Returns: the time until the next check, or `nil` if there is nothing to check.
+    private func awaitPacket() -> Duration? {
+        guard let run, let delay = run.lifecycle.nextCheck else { return nil }
+        guard run.lifecycle.awaitsPacket else {
+            run.plane.onNextPacket(nil)
+            return delay
+        }
+        let packets = run.packets.continuation
+        run.plane.onNextPacket { packets.yield() }
+        return delay
+    }
+
+    /// Passes reports of packets to the lifecycle of a run, until the run ends.
+    func followPackets(of run: Run) {
+        Task {
+            for await _ in run.packets.stream where current(run)?.lifecycle.awaitsPacket == true { handle(.packetSent) }
         }
     }
 
@@ -123,7 +143,8 @@ extension WireGuardTunnelProvider.Run {
         all.isGatewaySilent = silent.contains { $0.isGateway }
         all.isOwed = watch.isOwed
         all.pingReplied = prober.takeReply()
-        return WireGuardLifecycle.Observation(all: all, silentPeers: silent.map(\.publicKey))
+        return WireGuardLifecycle.Observation(
+            all: all, silentPeers: silent.map(\.publicKey), hasTraffic: watch.hasTraffic)
     }
 
     /// The time for which a peer may owe an answer before it counts as silent. It equals the time for which a tunnel

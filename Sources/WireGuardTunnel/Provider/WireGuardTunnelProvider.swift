@@ -47,6 +47,8 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
         /// Addresses of peers that are not yet in `checkedAddresses`.
         var newAddresses: Set<IPAddress> = []
 
+        /// Reports of packets that programs have sent.
+        let packets = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         /// The keepalives that were turned off for a pause.
         var pausedKeepalives: [PublicKey: UInt16] = [:]
     }
@@ -122,6 +124,7 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
             path: context.path, candidates: candidates, servers: servers, checkedAddresses: servers)
         self.run = run
         adoptProber()
+        followPackets(of: run)
         let timeout = waits ? Duration.seconds(configuration.handshakeTimeout) : nil
         handle(.started(handshakeTimeout: timeout, isOffline: isOffline))
         guard let timeout else { return }
@@ -145,6 +148,7 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
     private func endRun() {
         cancelTasks()
         handle(.stop)
+        run?.packets.continuation.finish()
         run = nil
     }
 

@@ -15,12 +15,13 @@ struct StatusCommand: ParsableCommand {
         try carryOut(options) { tool throws(CommandFailure) in
             let status = try tool.client.send(ManagementRoutes.status)
             guard case .object(let members) = status, !options.json else { return tool.show(status) }
-            tool.show(.object(members.filter { $0.name != "pools" }))
+            tool.show(.object(members.filter { !["pools", "warnings"].contains($0.name) }))
             for pool in status["pools"]?.list ?? [] {
                 tool.console.line(
                     "pool \(pool["network"]?.cell ?? "-"): \(pool["inUse"]?.cell ?? "-") in use, \(pool["resting"]?.cell ?? "-") resting, capacity \(pool["capacity"]?.cell ?? "-")"
                 )
             }
+            for warning in status["warnings"]?.list ?? [] { tool.console.line("warning: \(warning.cell)") }
         }
     }
 }

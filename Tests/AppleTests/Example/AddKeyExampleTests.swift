@@ -269,7 +269,7 @@ extension OneNetworkTests {
                 "token": PIAServer.token, "use_ip": true, "cn": "server401", "customDNSServers": ["9.9.9.9"],
                 "ping": "10.0.0.1", "packetSize": 1420,
             ]
-            guard case .adopt(let profile, let secrets) = try AddKeyMigration.readFormerTunnel(former) else {
+            guard case .adopt(let profile, let secrets) = try readPIAConfiguration(former) else {
                 Issue.record("the configuration is not adopted")
                 return
             }
@@ -279,7 +279,7 @@ extension OneNetworkTests {
             #expect(configuration.servers.map(\.name) == ["server401"] && configuration.packetSize == 1420)
             #expect(!String(decoding: try JSONEncoder().encode(profile), as: UTF8.self).contains("to+ken"))
             former.providerConfiguration["token"] = nil
-            guard case .leave = try AddKeyMigration.readFormerTunnel(former) else {
+            guard case .leave = try readPIAConfiguration(former) else {
                 Issue.record("another configuration is changed")
                 return
             }

@@ -24,6 +24,7 @@ import WireGuardCore
         private let failsSaves = Mutex(false)
         /// Problems that are none of a profile's: orphans, and second configurations.
         let problems = Mutex<[TunnelError]>([])
+        let adoptionErrors = Mutex<[TunnelError]>([])
         let tidyings = Mutex(0)
         let saved = Mutex<[TunnelProfile]>([])
 
@@ -34,7 +35,8 @@ import WireGuardCore
         func loadAll() async throws(TunnelError) -> LoadedProfiles {
             var loaded = try await memory.loadAll()
             if !isListed.withLock({ $0 }) { loaded.profiles = [] }
-            loaded.errors = problems.withLock { $0 }
+            loaded.adoptionErrors = adoptionErrors.withLock { $0 }
+            loaded.errors = problems.withLock { $0 } + loaded.adoptionErrors
             guard isLocked.withLock({ $0 }) else { return loaded }
             let error = TunnelError(.storage, "the device is locked")
             loaded.unreadable = loaded.profiles.map { UnreadableProfile(id: $0.id, name: $0.name, error: error) }
@@ -214,6 +216,56 @@ import WireGuardCore
         #expect(model.unreadable.isEmpty && model.screen == .welcome)
     }
 
+    @Test("The addKey page stops and removes a profile that cannot be read, and then installs another profile")
+    func removeUnreadableAddKey() async throws {
+        let (profile, channel) = (try Self.profile(), TappedChannel())
+        let store = LockableStore([profile])
+        store.setLocked(true)
+        try await channel.start(TunnelStartRequest(configuration: []))
+        let model = AddKeyModel(manager(store, channel))
+        await model.load()
+        #expect(model.isUnreadable && model.profile == nil && model.alert?.title == "The tunnel cannot be read")
+        func install() async {
+            model.details.serverAddress = "192.0.2.1"
+            model.details.commonName = "server401"
+            model.details.authority = "-----BEGIN CERTIFICATE-----"
+            model.details.token = "token"
+            await model.install()
+        }
+        await install()
+        #expect(model.alert?.title == "The tunnel was not installed" && store.saved.withLock { $0.isEmpty })
+        model.isAlerting = false
+
+        let unreadable = try #require(model.unreadable.first)
+        await model.stop(unreadable)
+        #expect(channel.status.status == .disconnected)
+        await model.remove(unreadable)
+        #expect(!model.isUnreadable && model.unreadable.isEmpty && model.alert == nil)
+        await install()
+        #expect(model.profile?.serverAddress == "192.0.2.1" && model.alert == nil)
+    }
+
+    @Test("No page installs a tunnel while a former configuration cannot be adopted")
+    func notAdopted() async throws {
+        let store = LockableStore([])
+        let error = TunnelError(.configurationInvalid, "the former configuration cannot be read")
+        store.adoptionErrors.withLock { $0 = [error] }
+        let (model, login) = (TunnelModel(manager(store, TappedChannel())), LoginModel(manager(store, TappedChannel())))
+        let addKey = AddKeyModel(manager(store, TappedChannel()))
+        await model.load()
+        await login.load()
+        await addKey.load()
+        #expect(model.screen == .unreadable && login.isUnreadable && addKey.isUnreadable)
+        for alert in [model.alert, login.alert, addKey.alert] {
+            #expect(alert?.message.contains("the former configuration cannot be read") == true)
+        }
+        store.adoptionErrors.withLock { $0 = [] }
+        await model.load()
+        await login.load()
+        await addKey.load()
+        #expect(model.screen == .welcome && !login.isUnreadable && !addKey.isUnreadable)
+    }
+
     @Test("While no profile can be read, the app shows no welcome and adds no profile")
     func unreadable() async throws {
         let store = LockableStore([try Self.profile()])
@@ -227,6 +279,9 @@ import WireGuardCore
         let login = LoginModel(manager(store, TappedChannel()))
         await login.load()
         #expect(login.isUnreadable && login.profile == nil)
+        let addKey = AddKeyModel(manager(store, TappedChannel()))
+        await addKey.load()
+        #expect(addKey.isUnreadable && addKey.unreadable.map(\.name) == ["Home"])
         login.details.server = "192.0.2.1:4000"
         login.details.password = "123456"
         await login.install()

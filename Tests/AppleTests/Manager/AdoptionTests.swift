@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CredentialTunnel
+import Foundation
 import HostConformance
 import NetworkAddresses
 import NetworkExtension
@@ -33,7 +35,7 @@ struct AdoptionTests {
     }
 
     /// A configuration as another library saves it.
-    private func configuration(
+    func configuration(
         of bundle: String, values: [String: Any] = ["token": token, "use_ip": true]
     ) -> NETunnelProviderProtocol {
         let configuration = NETunnelProviderProtocol()
@@ -45,7 +47,7 @@ struct AdoptionTests {
     }
 
     @discardableResult
-    private func save(_ configuration: NETunnelProviderProtocol, name: String = "My VPN") async throws
+    func save(_ configuration: NETunnelProviderProtocol, name: String = "My VPN") async throws
         -> NETunnelProviderManager
     {
         let manager = NETunnelProviderManager()
@@ -61,7 +63,7 @@ struct AdoptionTests {
     }
 
     /// The configurations that the system now has of an extension.
-    private func saved(_ bundle: String) async throws -> [NETunnelProviderProtocol] {
+    func saved(_ bundle: String) async throws -> [NETunnelProviderProtocol] {
         try await SystemConfiguration.loadAll().compactMap {
             $0.manager.protocolConfiguration as? NETunnelProviderProtocol
         }.filter { $0.providerBundleIdentifier == bundle }
@@ -135,10 +137,26 @@ struct AdoptionTests {
         let errors = try await scene.manager.load()
         #expect(errors.map(\.code) == [.configurationInvalid])
         #expect(errors.first?.message.contains("My VPN") == true)
+        #expect(await scene.manager.adoptionErrors == errors)
         #expect(try await saved(scene.bundle).first?.providerConfiguration?.keys.sorted() == ["token", "use_ip"])
         isRepaired.signal()
         #expect(try await scene.manager.load() == [])
+        #expect(await scene.manager.adoptionErrors.isEmpty)
         #expect(await scene.manager.profiles.count == 1)
+    }
+
+    @Test("Keychain items that outlived their app are an error of the load, and do not forbid a new profile")
+    func outlivedItems() async throws {
+        let scene = ManagerScene { $0.adoptConfiguration = Self.read }
+        try await scene.manager.create(scene.profile())
+        StandInPreferences.removeAll(of: scene.bundle)
+        try await StandInPreferences.listing.withValue(.empty) { () async throws in
+            let app = TunnelManager.networkExtension(scene.options)
+            #expect(try await app.load().map(\.code) == [.storage])
+            #expect(await app.adoptionErrors.isEmpty)
+            try await app.create(scene.profile("Work"))
+            #expect(await app.profiles.map(\.name) == ["Work"])
+        }
     }
 
     @Test("A keychain that refuses leaves the configuration unchanged and no secret behind")
@@ -219,8 +237,13 @@ struct AdoptionTests {
         let errors = try await scene.manager.load()
         #expect(errors.map(\.code) == [.configurationInvalid] && errors.first?.message.contains(profile.id) == true)
         #expect(await scene.manager.profiles == [profile])
-        #expect(try await scene.secrets.read("token", of: profile.id).bytes == Array("1".utf8))
         #expect(try await saved(scene.bundle).count == 2)
+        // The system lists them in any order.
+        let second = try await SystemConfiguration.loadAll().first {
+            $0.bundleIdentifier == scene.bundle && $0.profileID == nil
+        }
+        let first = second?.manager.localizedDescription == "1" ? "2" : "1"
+        #expect(try await scene.secrets.read("token", of: profile.id).bytes == Array(first.utf8))
     }
 
     @Test("The keychain item of a former configuration can be read, and the new configuration refers to another")
@@ -247,7 +270,7 @@ struct AdoptionTests {
 
     @Test("The reader of the guide for WireGuardKit adopts a tunnel of WireGuard's app, and its keys become secrets")
     func wireGuardKit() async throws {
-        let scene = ManagerScene { $0.adoptConfiguration = WireGuardKitMigration.readFormerTunnel }
+        let scene = ManagerScene { $0.adoptConfiguration = WireGuardKitMigration.Tunnels.readFormerTunnel }
         let text = """
             [Interface]
             PrivateKey = yAnz5TF+lXXJte14tji3zlMNq+hd2rYUIgJBgB3fBmk=
@@ -272,10 +295,47 @@ struct AdoptionTests {
         #expect(StandInPreferences.count(of: scene.bundle) == 1)
     }
 
+    @Test(
+        "The reader of the guide for BestVPN adopts the server, the user's name and the password, if it exists"
+    )
+    func bestVPN() async throws {
+        let scene = ManagerScene { $0.adoptConfiguration = readBestVPNConfiguration }
+        let items = KeychainItems(service: "com.example.\(UUID().uuidString)", accessGroup: "group.com.example.vpn")
+        let former = configuration(of: scene.bundle, values: [:])
+        (former.serverAddress, former.username) = ("vpn.example:9999", "kean")
+        former.passwordReference = Data(try items.write(Array("123456".utf8), "kean", label: "kean"))
+        try await save(former, name: "BestVPN")
+        #expect(try await scene.manager.load() == [])
+        let profile = try #require(await scene.manager.profiles.first)
+        #expect(profile.name == "BestVPN" && profile.userName == "kean" && profile.serverAddress == "vpn.example:9999")
+        let adopted: CredentialTunnelConfiguration = try profile.configuration.decode()
+        #expect(adopted.validate().isEmpty && adopted.serverKey == VPNServer.key && adopted.login == "kean")
+        #expect(try await scene.secrets.read(adopted.passwordName, of: profile.id).bytes == Array("123456".utf8))
+        #expect(
+            try await scene.secrets.read(adopted.presharedKeyName, of: profile.id).bytes
+                == Array(VPNServer.presharedKey.utf8))
+        #expect(StandInPreferences.count(of: scene.bundle) == 1)
+
+        // The user enters a password whose item is lost. A configuration without a user's name is not BestVPN's.
+        try items.remove("kean")
+        var lost = ExistingConfiguration()
+        (lost.serverAddress, lost.username, lost.passwordReference) = ("vpn.example:9999", "kean", [0])
+        guard case .adopt(_, let secrets) = try readBestVPNConfiguration(lost) else {
+            Issue.record("the configuration is not adopted")
+            return
+        }
+        #expect(secrets.keys.sorted() == [adopted.presharedKeyName])
+        lost.username = nil
+        guard case .leave = try readBestVPNConfiguration(lost) else {
+            Issue.record("another configuration is changed")
+            return
+        }
+    }
+
     @Test("The reader of the guide for TunnelMonitorKit leaves neither of its values in the configuration")
     func tunnelMonitorKit() async throws {
-        let scene = ManagerScene { $0.adoptConfiguration = TunnelMonitorKitMigration.readFormerTunnel }
-        let user = #"{"server":"vpn.example","address":"10.0.0.2","token":"secret-token"}"#
+        let scene = ManagerScene { $0.adoptConfiguration = TunnelMonitorKitMigration.Tunnels.readFormerTunnel }
+        let user = #"{"server":"vpn.example","token":"secret-token"}"#
         let values = ["TMUserConfiguration": Data(user.utf8), "TMNetworkSettingsConfiguration": Data("{}".utf8)]
         try await save(configuration(of: scene.bundle, values: values))
         #expect(try await scene.manager.load() == [])
@@ -283,12 +343,6 @@ struct AdoptionTests {
         #expect(try await scene.secrets.read("token", of: profile.id).bytes == Array(Self.token.utf8))
         #expect(
             try await saved(scene.bundle).first?.providerConfiguration?.keys.sorted() == [NetworkExtensionStart.idKey])
-        // The manager of the guide runs in memory too.
-        let manager = TunnelMonitorKitMigration.makeManager(isSimulator: true)
-        try await manager.create(profile, secrets: ["token": SecretBytes(Array(Self.token.utf8))])
-        try await TunnelMonitorKitMigration.use(manager, profile.id)
-        #expect(await manager.status(profile.id).status == .connected)
-        try await manager.stop(profile.id)
     }
 
     @Test("An extension starts on demand with a former configuration before the updated app has run")

@@ -9,10 +9,25 @@ import ProvisioningApple
 import WireGuardTunnel
 
 // docs/migrating-from-pia.md
-enum AddKeyMigration {
-    /// The text of PIA.pem.
-    static let authority = "-----BEGIN CERTIFICATE-----"
+/// The text of PIA.pem.
+let authority = "-----BEGIN CERTIFICATE-----"
 
+@Sendable func readPIAConfiguration(_ former: ExistingConfiguration) throws -> ConfigurationAdoption {
+    guard former.providerConfiguration["token"] is String else { return .leave }
+    var (configuration, token) = try AddKeyConfiguration.fromProviderConfiguration(
+        former.providerConfiguration, serverAddress: former.serverAddress,
+        trust: .authorities(authority, acceptsCommonName: true))
+    configuration.allowsLocalNetwork = former.allowsLocalNetwork
+    var profile = try TunnelProfile(
+        name: former.name, provider: "add-key", serverAddress: former.serverAddress, encoding: configuration)
+    profile.onDemand = former.onDemand
+    profile.isOnDemandEnabled = former.isOnDemandEnabled
+    profile.leakPolicy = former.leakPolicy
+    profile.userName = former.username
+    return .adopt(profile, secrets: [configuration.tokenName: token])
+}
+
+enum AddKeyMigration {
     struct VersionRequest: TunnelMessage {
         struct Reply: Codable, Sendable { var version: String }
         static let name = "example.version"
@@ -21,7 +36,7 @@ enum AddKeyMigration {
     final class Tunnel: AddKeyTunnelHost, @unchecked Sendable {
         override var options: NetworkExtensionOptions {
             var options = NetworkExtensionOptions.infoPlist()
-            options.adoptConfiguration = readFormerTunnel
+            options.adoptConfiguration = readPIAConfiguration
             return options
         }
 
@@ -32,26 +47,10 @@ enum AddKeyMigration {
         }
     }
 
-    @Sendable static func readFormerTunnel(_ former: ExistingConfiguration) throws -> ConfigurationAdoption {
-        guard former.providerConfiguration["token"] is String else { return .leave }
-        let (settings, token) = try AddKeyConfiguration.fromProviderConfiguration(
-            former.providerConfiguration, serverAddress: former.serverAddress,
-            trust: .authorities(authority, acceptsCommonName: true))
-        var configuration = settings
-        configuration.allowsLocalNetwork = former.allowsLocalNetwork
-        var profile = try TunnelProfile(
-            name: former.name, provider: "add-key", serverAddress: former.serverAddress, encoding: configuration)
-        profile.onDemand = former.onDemand
-        profile.isOnDemandEnabled = former.isOnDemandEnabled
-        profile.leakPolicy = former.leakPolicy
-        profile.userName = former.username
-        return .adopt(profile, secrets: [configuration.tokenName: token])
-    }
-
     static func connect(_ values: [String: Any], address: String, pem: String, group: String) async throws {
         var options = NetworkExtensionManagerOptions(
             providerBundleIdentifier: "com.example.app.WG-Tunnel", accessGroup: group)
-        options.adoptConfiguration = readFormerTunnel
+        options.adoptConfiguration = readPIAConfiguration
         let manager = TunnelManager.networkExtension(options)
         try await manager.load()
 
@@ -61,6 +60,23 @@ enum AddKeyMigration {
             name: "PIA", provider: "add-key", serverAddress: address, encoding: configuration)
         try await manager.create(profile, secrets: [configuration.tokenName: token])  // The system asks the user, once.
         try await manager.start(profile.id)  // Returns when a handshake with the server has succeeded.
+    }
+
+    static func change(
+        _ manager: TunnelManager, _ id: String, to address: String, _ configuration: AddKeyConfiguration,
+        _ token: SecretBytes
+    ) async throws {
+        var profile = try await manager.profile(id)
+        profile.serverAddress = address
+        profile.configuration = try JSONValue(encoding: configuration)
+        try await manager.update(profile, secrets: [configuration.tokenName: token])
+    }
+
+    static func disconnect(_ manager: TunnelManager, _ id: String) async throws {
+        var profile = try await manager.profile(id)
+        profile.isOnDemandEnabled = false
+        try await manager.update(profile)
+        try await manager.stop(id)
     }
 
     struct Server {

@@ -25,6 +25,35 @@ private func connect(serverKey: String, presharedKey: String, password: String) 
     try await manager.start(profile.id)  // Returns when the server has accepted the login.
 }
 
+/// The values of the new server, which are not in a configuration of BestVPN.
+enum VPNServer {
+    static let key = "xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg="
+    static let presharedKey = "FpCyhws9cxwWoV4xELtfJvjJN+zQVRPISllRWgeopVE="
+}
+
+@Sendable func readBestVPNConfiguration(_ former: ExistingConfiguration) throws -> ConfigurationAdoption {
+    guard let login = former.username else { return .leave }
+    let configuration = CredentialTunnelConfiguration(
+        server: former.serverAddress, serverKey: VPNServer.key, login: login)
+    var profile = try TunnelProfile(
+        name: former.name, provider: "credential", serverAddress: former.serverAddress, encoding: configuration)
+    profile.userName = login
+    profile.onDemand = former.onDemand
+    profile.isOnDemandEnabled = former.isOnDemandEnabled
+    var secrets = [configuration.presharedKeyName: SecretBytes(VPNServer.presharedKey.utf8)]
+    secrets[configuration.passwordName] = try former.password()  // Without it, the user enters the password again.
+    return .adopt(profile, secrets: secrets)
+}
+
+private func change(_ manager: TunnelManager, _ id: String, login: String, password: String) async throws {
+    var profile = try await manager.profile(id)
+    var configuration: CredentialTunnelConfiguration = try profile.configuration.decode()
+    configuration.login = login
+    profile.userName = login
+    profile.configuration = try JSONValue(encoding: configuration)
+    try await manager.update(profile, secrets: [configuration.passwordName: SecretBytes(password.utf8)])
+}
+
 private func loopback() async throws -> CredentialTunnelConfiguration {
     let server = try MemoryLoginServer(users: ["kean": "123456"])
     let configuration = try server.configuration(login: "kean")

@@ -174,6 +174,18 @@ struct ServerLoadTests {
         #expect(world.server.tableCounts == (1, 1))
     }
 
+    @Test("No handshake of a crowd is replaced before the crowd logs in")
+    func crowd() {
+        var limits = ServerLimits()
+        // Each login that waits with a ticket was such a handshake before.
+        #expect(limits.pending >= limits.resumptions)
+        limits.helloBurst = 10_000
+        let world = World(limits: limits)
+        let hello = hello(1)
+        for number in 0..<1100 { world.serverReceives(hello, from: source(number)) }
+        #expect(world.server.waitingCount == 1100 && world.server.statistics.evicted == 0)
+    }
+
     @Test("A repeated hello gets the same response and no second place")
     func repeatedHello() {
         let world = World()

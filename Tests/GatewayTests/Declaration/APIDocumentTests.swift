@@ -37,11 +37,12 @@ import TunnelSystem
     /// Members that the earlier document did not have.
     private static let added = [
         "User.properties.addresses", "UserDraft.properties.addresses", "UserUpdate.properties.addresses",
-        "Status.properties.servesWireGuard", "Status.properties.aead", "Grant.properties.pins",
+        "Status.properties.servesWireGuard", "Status.properties.warnings", "Status.properties.aead",
+        "Grant.properties.pins",
     ].map { "components.schemas.\($0)." }
 
     /// Required members that the earlier document did not have, in schemas in which all members are required.
-    private static let required = ["User": ["addresses"], "Status": ["servesWireGuard", "aead"]]
+    private static let required = ["User": ["addresses"], "Status": ["servesWireGuard", "aead", "warnings"]]
 
     /// Actions of the audit log that the earlier document did not have.
     private static let addedActions: [JSON] = ["backupKeyActivated"]

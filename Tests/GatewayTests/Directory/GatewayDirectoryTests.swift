@@ -179,6 +179,30 @@ import X509
         }
     }
 
+    @Test("The text of a key is zero after it was read, in both forms of PEM and with either line ending")
+    func wipedKey() throws {
+        let key = P256.Signing.PrivateKey()
+        let text = key.pemRepresentation
+        // RFC 5915: the private key, the curve's OID, and the public key.
+        let fields: [UInt8] =
+            [0x02, 1, 1, 0x04, 32] + key.rawRepresentation + [0xa0, 10, 0x06, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7]
+            + [0xa1, 68, 0x03, 66, 0] + key.publicKey.x963Representation
+        let older = Data([0x30, UInt8(fields.count)] + fields).base64EncodedString()
+        for pem in [
+            text, text + "\n", text.replacing("\n", with: "\r\n"), "Made for vpn.example.com\n" + text,
+            "-----BEGIN EC PRIVATE KEY-----\n\(older)\n-----END EC PRIVATE KEY-----\n",
+        ] {
+            var bytes = Array(pem.utf8)
+            #expect(GatewayDirectory.key(wiping: &bytes)?.rawRepresentation == key.rawRepresentation, "\(pem.count)")
+            #expect(bytes == Array(repeating: 0, count: pem.utf8.count))
+        }
+        for pem in ["", "-----BEGIN PRIVATE KEY-----", key.publicKey.pemRepresentation, String(text.prefix(90))] {
+            var bytes = Array(pem.utf8)
+            #expect(GatewayDirectory.key(wiping: &bytes) == nil)
+            #expect(bytes.allSatisfy { $0 == 0 })
+        }
+    }
+
     @Test("An interrupted activation of the backup key leaves a usable folder, and can be repeated", arguments: 0...3)
     func interruptedActivation(written: Int) async throws {
         try await TestFolder.use { folder in

@@ -133,10 +133,12 @@ struct LoginRestartTests {
             before = try #require(await Crowd(few, password, scene).run(for: .seconds(60)))
         }
         #expect(scene.comparisons == few.count)
-        var notified = 0
+        var (notified, rounds): (Int, Int) = (0, 0)
+        var drops: [String: UInt64] = [:]
         try await scene.run { (runtime) async throws in
             let crowd = Crowd(members, password, scene)
             after = try #require(await crowd.run(for: .seconds(60)))
+            (rounds, drops) = (runtime.figures.rounds, runtime.figures.login?.drops.counted ?? [:])
             let stopping = Task { await runtime.stop() }
             notified = await crowd.endings(.shutdown, within: .seconds(20))
             await stopping.value
@@ -146,8 +148,11 @@ struct LoginRestartTests {
         let all = before / few.count * count
         print(
             "login restart: \(count) clients: \(all) with passwords (\(few.count) took \(before)), \(after) with tickets; "
-                + "\(notified) were notified of the shutdown")
+                + "\(rounds) rounds; dropped: \(drops); \(notified) were notified of the shutdown")
         #expect(after < .seconds(15))
+        // A client whose handshake or login was dropped begins again only after twelve seconds.
+        #expect(drops["evicted"] == nil && drops["verifications full"] == nil, "\(drops)")
+        #expect(rounds < count / 2, "\(rounds)")
     }
 
     /// Adds a user with a device and a ticket, as after a login.

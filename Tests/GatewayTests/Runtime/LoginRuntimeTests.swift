@@ -35,6 +35,34 @@ import WireGuardCore
         #expect(logins.busy == [two, one])
     }
 
+    @Test("The lists of sessions by device and by age are right after any number of beginnings and ends")
+    mutating func lists() {
+        var logins = RuntimeLogins<Int>()
+        let devices = (0..<4).map { _ in DeviceID(using: &generator) }
+        // The sessions in the order of their beginnings.
+        var model: [(id: Int, device: DeviceID, isLeaving: Bool)] = []
+        for id in 0..<500 {
+            let device = devices[Int.random(in: 0..<4, using: &generator)]
+            if Bool.random(using: &generator) {
+                let former = model.filter { $0.device == device }.map(\.id)
+                #expect(Set(logins.begin(id, device, password, ticketNumber: UInt64(id))) == Set(former))
+                for index in model.indices where model[index].device == device { model[index].isLeaving = true }
+                model.append((id, device, false))
+            } else if let index = model.indices.randomElement(using: &generator) {
+                let ended = model.remove(at: index)
+                #expect(logins.end(ended.id)?.device == ended.device)
+                #expect(logins.end(ended.id) == nil)
+            }
+            let current = model.filter { !$0.isLeaving }
+            #expect(logins.busy == current.map(\.device) && logins.count == current.count)
+            #expect(Set(logins.sessions.keys) == Set(model.map(\.id)))
+            for session in model {
+                #expect(logins.isCurrent(UInt64(session.id), of: session.device) == !session.isLeaving)
+            }
+        }
+        #expect(!logins.isCurrent(0, of: DeviceID(using: &generator)))
+    }
+
     @Test("Sessions that have lasted long enough are found, except for those that end already")
     mutating func lifetime() {
         var logins = RuntimeLogins<Int>()

@@ -3,6 +3,7 @@
 
 import FoundationEssentials
 import NetworkAddresses
+import PacketTunnelLinux
 import PacketTunnelTesting
 import Provisioning
 import Testing
@@ -27,10 +28,25 @@ private struct RefusingNetwork: PeerNetwork {
 
     func stop() async {}
 
-    var condition: NetworkState { NetworkState() }
+    var condition: NetworkState {
+        var state = NetworkState()
+        state.warnings = ["clients may begin any number of flows"]
+        state.problems = [NetworkProblem(what: "the firewall: nft is not installed", since: 5)]
+        return state
+    }
 }
 
 @Suite struct DeviceServiceTests {
+    @Test("The status lists the warnings and problems of the network")
+    func warnings() async throws {
+        let fixture = try ServiceFixture()
+        #expect(try await fixture.service.status(fixture.admin).warnings.isEmpty)
+        fixture.service.useNetwork(RefusingNetwork(refused: try IPPrefix("192.168.9.0/24")))
+        let status = try await fixture.service.status(fixture.admin)
+        #expect(
+            status.warnings == ["clients may begin any number of flows", "the firewall: nft is not installed"])
+    }
+
     // MARK: - Subnets
 
     @Test(

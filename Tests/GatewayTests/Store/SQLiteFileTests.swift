@@ -74,6 +74,37 @@ import WireGuardCore
         }
     }
 
+    @Test(
+        "If the write-ahead log is removed, its changes move into the database, and further writes fail"
+    )
+    func removedLog() async throws {
+        try await TestFolder.use { folder in
+            let path = "\(folder)/gateway.db"
+            let store = try GatewayStore(path: path)
+            let fixture = StoreFixture(store)
+            let user = try await fixture.user("anna")
+            try FileManager.default.removeItem(atPath: path + "-wal")
+            for _ in 1...2 {
+                let error = await #expect(throws: StoreError.self) { _ = try await fixture.user("ben") }
+                guard case .unavailable(let reason) = error else { throw TestFailure("\(String(describing: error))") }
+                #expect(reason.contains("gateway.db-wal' was removed or replaced"), "\(reason)")
+                #expect(reason.contains("nothing is lost") && reason.contains("restart the gateway"), "\(reason)")
+            }
+            #expect(try await store.user(user.id)?.login == "anna")
+            // A process that is killed now loses nothing: the database alone has the change.
+            let copy = "\(folder)/copy.db"
+            try FileManager.default.copyItem(atPath: path, toPath: copy)
+            let next = try GatewayStore(path: copy)
+            #expect(try await next.user(user.id)?.login == "anna")
+            try next.close()
+            try store.close()
+            // The next start accepts writes again.
+            let restarted = try GatewayStore(path: path)
+            _ = try await StoreFixture(restarted).user("ben")
+            try restarted.close()
+        }
+    }
+
     @Test("The error of a copy on a full disk names the cause")
     func fullDisk() {
         let error = DatabaseError(resultCode: .SQLITE_FULL, message: "not an error")

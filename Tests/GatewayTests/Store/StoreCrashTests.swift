@@ -91,6 +91,75 @@ import TunnelSystem
         }
     }
 
+    // MARK: - Logins
+
+    private static let leaseCount = 400
+    private static let leaseVariable = "CULVERT_GATEWAY_LEASE_CRASH"
+
+    /// The same logins in both processes, each of another user.
+    private static func leases(_ fixture: StoreFixture) throws -> [LoginLease] {
+        let limits = try fixture.limits(["10.66.0.1/16", "fd66::1/64"])
+        return try (0..<leaseCount).map { number in
+            LoginLease(
+                userID: fixture.id(), password: StoredPassword(text: "of user\(number)"), busy: [],
+                deviceID: fixture.id(), sessionsPerUser: 5, limits: limits, now: fixture.start,
+                source: try Endpoint("192.0.2.7:4000"))
+        }
+    }
+
+    @Test(
+        "The child process leases addresses for 32 logins at a time, and reports each one",
+        .enabled(if: ProcessInfo.processInfo.environment[leaseVariable] != nil, "is started by another test"))
+    func leasingChild() async throws {
+        let path = try #require(ProcessInfo.processInfo.environment[Self.leaseVariable])
+        let store = try GatewayStore(path: path)
+        let leases = try Self.leases(StoreFixture(store, seed: 43))
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for start in 0..<32 {
+                group.addTask {
+                    for number in stride(from: start, to: Self.leaseCount, by: 32) {
+                        guard case .given = try await store.lease(leases[number]) else { continue }
+                        SystemCall.writeAll(1, Array("\nmade \(number)\n".utf8))
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+    }
+
+    @Test("A process that is killed during 400 logins loses none that it has acknowledged", .timeLimit(.minutes(3)))
+    func killedDuringLogins() async throws {
+        try await TestFolder.use { folder in
+            let path = "\(folder)/gateway.db"
+            var store = try GatewayStore(path: path)
+            let fixture = StoreFixture(store, seed: 43)
+            let leases = try Self.leases(fixture)
+            for (number, lease) in leases.enumerated() {
+                let user = User(
+                    id: lease.userID, login: "user\(number)", password: lease.password, createdAt: fixture.start)
+                _ = try await store.add(user, nil, fixture.audit())
+            }
+            try store.close()
+
+            let (reported, signal) = try await Self.killChild(path, after: 100, "leasingChild", Self.leaseVariable)
+            #expect(signal == SIGKILL)
+            #expect(reported.count >= 100 && reported.count < Self.leaseCount)
+            store = try GatewayStore(path: path)
+            try await store.check()
+            for number in reported {
+                let found = try #require(try await store.device(leases[number].deviceID), "login \(number) was lost")
+                #expect(found.device.addresses.count == 2 && found.user.id == leases[number].userID)
+            }
+            // A login whose answer was lost has its device too, with the change and the audit entry.
+            let devices = try await Self.all { try await store.devices(of: nil, $0) }
+            let entries = try await Self.all { try await store.audit(AuditFilter(action: .loginAccepted), $0) }
+            #expect(Set(entries.map(\.record.subject)) == Set(devices.map { "device:\($0.id)" }))
+            #expect(entries.count == devices.count && devices.count >= reported.count)
+            #expect(Set(devices.flatMap(\.addresses)).count == 2 * devices.count)
+            try store.close()
+        }
+    }
+
     private static func all<Item>(_ part: (PageRequest) async throws -> Page<Item>) async throws -> [Item] {
         var items: [Item] = []
         var page = PageRequest(limit: PageRequest.most)
@@ -102,8 +171,10 @@ import TunnelSystem
         return items
     }
 
-    /// Starts the process, kills it after this number of enrolments, and returns the numbers that it reported.
-    private static func killChild(_ path: String, after count: Int) async throws -> (made: Set<Int>, signal: Int32) {
+    /// Starts the process, kills it after this number of reports, and returns the numbers that it reported.
+    private static func killChild(
+        _ path: String, after count: Int, _ test: String = "child", _ variable: String = variable
+    ) async throws -> (made: Set<Int>, signal: Int32) {
         let output = try DescriptorPipe()
         let setup = SpawnSetup(.ownGroup)
         setup.openNull(0, forWriting: false)
@@ -113,7 +184,7 @@ import TunnelSystem
         environment[variable] = path
         let child = try setup.start(
             "/proc/self/exe",
-            arguments: ["tests", "--testing-library", "swift-testing", "--filter", "StoreCrashTests/child"],
+            arguments: ["tests", "--testing-library", "swift-testing", "--filter", "StoreCrashTests/\(test)"],
             environment: environment.map { "\($0)=\($1)" })
         output.writer.close()
         // Wait on a separate thread, because waiting blocks.

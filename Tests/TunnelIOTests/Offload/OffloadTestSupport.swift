@@ -121,6 +121,28 @@ func split(_ header: VirtioHeader, _ frame: [UInt8]) -> [[UInt8]]? {
 /// The packets that a superframe stands for; `nil` if it is refused.
 func split(_ frame: (header: VirtioHeader, bytes: [UInt8])) -> [[UInt8]]? { split(frame.header, frame.bytes) }
 
+/// The packets as splitting their superframe returns them: a push flag of any of them is the last one's.
+func movingPush(_ packets: [[UInt8]]) -> [[UInt8]] {
+    let push: UInt8 = 0x08
+    guard let first = packets.first, first[first[0] >> 4 == 6 ? 6 : 9] == 6 else { return packets }
+    let transport = first[0] >> 4 == 6 ? 40 : 20
+    let pushes = packets.contains { $0[transport + 13] & push != 0 }
+    return packets.indices.map { index in
+        var packet = packets[index]
+        let old = packet[transport + 13]
+        let new = index == packets.count - 1 && pushes ? old | push : old & ~push
+        guard new != old else { return packet }
+        packet[transport + 13] = new
+        // The checksum is the complement of the sum, so it changes by as much in the other direction (RFC 1624).
+        var checksum = Int(packet[transport + 16]) << 8 + Int(packet[transport + 17]) + Int(old) - Int(new)
+        if checksum < 0 { checksum += 0xffff }
+        if checksum >= 0xffff { checksum -= 0xffff }
+        packet[transport + 16] = UInt8(checksum >> 8)
+        packet[transport + 17] = UInt8(checksum & 0xff)
+        return packet
+    }
+}
+
 /// A superframe as the kernel hands it over: lengths of the whole, and the pseudo-header's sum in the checksum field.
 func superframe(
     _ flow: FlowBuilder, payload: [UInt8], size: UInt16, flags: UInt8 = 0x10

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import NetworkAddresses
+import Synchronization
 import Testing
 
 @testable import TunnelIO
@@ -109,5 +110,29 @@ struct TapTunTests {
         #expect(tap.hasDelivered)
         tap.forgetPackets()
         #expect(!tap.hasDelivered)
+    }
+
+    @Test("The next packet of a program is reported once, from any queue")
+    func nextPacket() throws {
+        let memory = try MemoryTun()
+        let tap = TapTun(memory, filter: true)
+        let reports = Mutex(0)
+        let batch = try Self.batch()
+        func send() throws -> Int {
+            #expect(memory.inject(Self.ping))
+            batch.removeAll()
+            return try tap.receive(into: batch)
+        }
+        #expect(try send() == 1)
+        tap.onNextPacket { reports.withLock { $0 += 1 } }
+        batch.removeAll()
+        _ = try? tap.receive(into: batch)
+        #expect(reports.withLock { $0 } == 0)
+        for _ in 0..<2 { #expect(try send() == 1) }
+        #expect(reports.withLock { $0 } == 1)
+        tap.onNextPacket { reports.withLock { $0 += 1 } }
+        tap.onNextPacket(nil)
+        #expect(try send() == 1)
+        #expect(reports.withLock { $0 } == 1)
     }
 }

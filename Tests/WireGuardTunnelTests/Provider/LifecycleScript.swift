@@ -16,6 +16,8 @@ struct LifecycleScript {
     var receivedBytes: UInt64 = 0
     var handshakeAt: Duration?
     var silentPeers: [PublicKey] = []
+    var hasTraffic = true
+    var isOwed = true
 
     init(_ options: ConnectivityOptions = ConnectivityOptions(), hasEndpoints: Bool = true) {
         lifecycle = WireGuardLifecycle(options, hasEndpoints: hasEndpoints)
@@ -23,8 +25,9 @@ struct LifecycleScript {
 
     private var observation: WireGuardLifecycle.Observation {
         WireGuardLifecycle.Observation(
-            all: .init(now: now, receivedBytes: receivedBytes, handshakeAge: handshakeAt.map { now - $0 }),
-            silentPeers: silentPeers)
+            all: .init(
+                now: now, receivedBytes: receivedBytes, handshakeAge: handshakeAt.map { now - $0 }, isOwed: isOwed),
+            silentPeers: silentPeers, hasTraffic: hasTraffic)
     }
 
     /// Hands in an event, and after each `restart` the event that responds to it.

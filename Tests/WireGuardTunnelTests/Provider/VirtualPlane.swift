@@ -31,6 +31,7 @@ final class VirtualPlane: DataPlane {
         var rebinds = 0
         var handshakes = 0
         var handshakesWith: [PublicKey: Int] = [:]
+        var awaiting: (@Sendable () -> Void)?
         var hasDelivered = false
         var isClosed = false
     }
@@ -52,14 +53,19 @@ final class VirtualPlane: DataPlane {
 
     /// Sends data to a peer, which answers if it can.
     func exchange(with key: PublicKey) {
-        state.withLock { state in
-            guard let index = state.peers.firstIndex(where: { $0.publicKey == key }) else { return }
+        let report = state.withLock { state -> (@Sendable () -> Void)? in
+            guard let index = state.peers.firstIndex(where: { $0.publicKey == key }) else { return nil }
+            defer { state.awaiting = nil }
             state.peers[index].sentBytes += 128
-            guard state.isReachable, !state.silent.contains(key) else { return }
+            guard state.isReachable, !state.silent.contains(key) else { return state.awaiting }
             state.peers[index].receivedBytes += 128
             state.hasDelivered = true
+            return state.awaiting
         }
+        report?()
     }
+
+    func onNextPacket(_ handler: (@Sendable () -> Void)?) { state.withLock { $0.awaiting = handler } }
 
     func setReachable(_ isReachable: Bool) { state.withLock { $0.isReachable = isReachable } }
 

@@ -264,6 +264,47 @@ struct WireGuardLifecycleTests {
         }
     }
 
+    @Test("An idle tunnel is checked once a minute, and as usual from its next packet on")
+    func rests() {
+        var script = Situation.connected.script
+        (script.hasTraffic, script.isOwed) = (false, false)
+        var (begun, checks) = (script.now, 0)
+        while script.now - begun < .seconds(3600), let delay = script.lifecycle.nextCheck {
+            script.now += delay
+            #expect(script.hand(.checked).isEmpty)
+            checks += 1
+        }
+        #expect(checks <= 62, "\(checks) checks")
+        #expect(script.lifecycle.awaitsPacket)
+        // A packet that is not answered.
+        script.now += .seconds(59)
+        script.isOwed = true
+        #expect(script.hand(.packetSent) == [.startChecks])
+        #expect(!script.lifecycle.awaitsPacket)
+        #expect(script.hand(.packetSent).isEmpty)
+        begun = script.now
+        while !script.lifecycle.isReasserting, script.now - begun < .seconds(600),
+            let delay = script.lifecycle.nextCheck
+        {
+            script.now += delay
+            _ = script.hand(.checked)
+        }
+        #expect(script.now - begun >= .seconds(60))
+        #expect(script.now - begun <= ConnectivityOptions().timeToNotice)
+    }
+
+    @Test("An idle tunnel that wakes late after its check was due has slept, and is probed")
+    func sleepsAtRest() {
+        var script = Situation.connected.script
+        (script.hasTraffic, script.isOwed) = (false, false)
+        for _ in 0..<3 {
+            script.now += script.lifecycle.nextCheck ?? .zero
+            #expect(script.hand(.checked).isEmpty)
+        }
+        script.now += .seconds(600)
+        #expect(script.hand(.checked) == [Self.doubted, .probe])
+    }
+
     @Test("The checks for a peer become rarer, and start from the first interval after a pause")
     func listensWithPatience() {
         var script = Situation.listening.script

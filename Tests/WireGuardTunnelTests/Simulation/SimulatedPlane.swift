@@ -136,6 +136,8 @@ final class SimulatedPlane: DataPlane, @unchecked Sendable {
         return engine.submit(packet, to: destination, at: world.phoneNow, wall: world.phoneWall)
     }
 
+    func onNextPacket(_ handler: (@Sendable () -> Void)?) { interface.onNextPacket(handler) }
+
     var hasDelivered: Bool { interface.hasDelivered }
 
     func forgetPackets() { interface.forgetPackets() }

@@ -10,6 +10,8 @@ final class NamespacePair {
     /// A name for one TUN device in each, which no other pair has.
     let interfaces: [String]
 
+    /// The name of the wire's device, in both.
+    static let wire = "under"
     /// The addresses of the wire's two ends.
     static let outside = ["192.0.2.1", "192.0.2.2"]
     /// The addresses of the tunnel's two ends.
@@ -27,12 +29,13 @@ final class NamespacePair {
             try Shell.run(["ip", "-n", name, "link", "set", "lo", "up"])
         }
         try Shell.run([
-            "ip", "link", "add", "name", "under", "netns", names[0], "type", "veth", "peer", "name", "under", "netns",
+            "ip", "link", "add", "name", Self.wire, "netns", names[0], "type", "veth", "peer", "name", Self.wire,
+            "netns",
             names[1],
         ])
         for side in 0...1 {
-            try ip(side, "address", "add", "\(Self.outside[side])/24", "dev", "under")
-            try ip(side, "link", "set", "under", "up")
+            try ip(side, "address", "add", "\(Self.outside[side])/24", "dev", Self.wire)
+            try ip(side, "link", "set", Self.wire, "up")
         }
     }
 

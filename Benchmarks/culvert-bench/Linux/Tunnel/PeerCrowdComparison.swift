@@ -43,7 +43,9 @@ enum PeerCrowdComparison {
             // First all peers get sessions. Then all send for a while.
             usleep(1_000_000)
             let (before, began) = (try end.receivedBytes(), nanoseconds())
+            let usedBefore = ProcessFigures.processorTime(of: end.daemon)
             usleep(UInt32(plan.seconds) * 1_000_000)
+            let used = ProcessFigures.processorTime(of: end.daemon) - usedBefore
             let (after, ended) = (try end.receivedBytes(), nanoseconds())
             let time = Double(ended - began) / 1e9
             let rates = after.map { key, bytes in (bytes - (before[key] ?? 0)) * 8 / time / 1e6 }.sorted()
@@ -56,6 +58,8 @@ enum PeerCrowdComparison {
             table.add(.spreadMedian, name, (rates[(rates.count - 1) / 2] + rates[rates.count / 2]) / 2)
             table.add(.spreadGreatest, name, rates[rates.count - 1])
             table.add(.spreadTotal, name, sum / 1000)
+            // The sum is in Mbit/s.
+            table.add(.spreadCost, name, used / (sum * time / 8 / 1000))
             let squares = rates.reduce(0) { $0 + $1 * $1 }
             table.add(.spreadIndex, name, sum * sum / (Double(rates.count) * squares))
         }

@@ -18,8 +18,11 @@ enum TunnelComparison {
           --aead NAME        culvert-wg with this implementation of ChaCha20-Poly1305, such as ipsec-mb, as a separate contender;
                              may be repeated; culvert-wg itself then has boringssl
           --beside PROGRAM   another daemon with wireguard-go's command line; may be repeated (wireguard-go); "none" for none
+          --lanes LAYOUTS    culvert-wg beside itself in up to four layouts of threads, the first of which the others are compared
+                             with: 1,2,2+0,4; without other daemons, unless --beside names some
           --baseline PROGRAM the C program of Benchmarks/Baseline; not measured when it is not given
-          --only PARTS       some of: transfer, delay, start, handshakes, spread; with commas between
+          --culvert PROGRAM  culvert, for its start beside wg-quick's (the file next to CULVERT_WG)
+          --only PARTS       some of: transfer, delay, start, up, handshakes, spread; with commas between
           --save FILE        writes the samples to FILE as JSON
           --json             JSON in place of the table
 
@@ -28,7 +31,7 @@ enum TunnelComparison {
         """
 
     static func run(_ arguments: [String]) throws {
-        guard let plan = try TunnelPlan(arguments) else {
+        guard let plan = try TunnelPlan(arguments, for: .comparison) else {
             print(usage)
             return
         }
@@ -40,6 +43,7 @@ enum TunnelComparison {
         if plan.wants(.transfer) || plan.wants(.delay) { try measureTunnels(plan, cleaner, &table) }
         let daemons = plan.contenders.filter { $0.kind == .wireGuard }
         if plan.wants(.start) { try StartUp.measure(daemons, rounds: plan.rounds, cleaner, &table) }
+        if plan.wants(.up) { try BringUp.measure(plan, cleaner, &table) }
         if plan.wants(.handshakes) { try PeerCrowdComparison.handshakes(daemons, plan, cleaner, &table) }
         if plan.wants(.spread) { try PeerCrowdComparison.spread(daemons, plan, cleaner, &table) }
 
@@ -98,7 +102,7 @@ enum TunnelComparison {
             // A copy is one process, which is both ends.
             case .tcpOne where contender.kind == .copy: [.tcpOne, .costDaemons, .costMachine]
             case .tcpOne: [.tcpOne, .costSender, .costReceiver, .costDaemons, .costMachine]
-            case .tcpFour: [.tcpFour]
+            case .tcpFour: [.tcpFour, .reordered, .resent]
             case .bothWays: [.tcpBothWays]
             case .udp: [.udp, .udpLost]
             case .smallPackets: [.smallPackets, .smallPacketsLost]
@@ -151,7 +155,8 @@ enum TunnelComparison {
                 .costReceiver: transfer.ends.last ?? .nan,
             ]
         case .tcpFour:
-            return [.tcpFour: try tunnel.transfer(.tcp(streams: 4), seconds: seconds).received]
+            let transfer = try tunnel.transfer(.tcp(streams: 4), seconds: seconds)
+            return [.tcpFour: transfer.received, .reordered: transfer.reordered, .resent: transfer.resent]
         case .bothWays:
             return [.tcpBothWays: try tunnel.transfer(.bothWays, seconds: seconds).received]
         case .udp:

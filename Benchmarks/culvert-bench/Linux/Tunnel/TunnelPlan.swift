@@ -2,23 +2,40 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import Foundation
+import TunnelIO
 
-/// The arguments of `culvert-bench tunnel`.
+/// The arguments of `culvert-bench tunnel` and `culvert-bench where`.
 struct TunnelPlan {
     enum Part: String, CaseIterable {
-        case transfer, delay, start, handshakes, spread
+        case transfer, delay, start, up, handshakes, spread
     }
 
-    private(set) var rounds = 5
-    private(set) var seconds = 5
+    /// The most daemons, for which there are names of namespaces.
+    static let mostDaemons = 4
+
+    /// The command that measures tunnels.
+    enum Command {
+        /// Compares throughput, delay and other figures.
+        case comparison
+        /// Divides processor time by kind of work; without parts, pings, or the copy between TUN devices.
+        case profile
+    }
+
+    let command: Command
+    private(set) var rounds: Int
+    private(set) var seconds: Int
     private(set) var pings = 1000
     private(set) var beside: [String] = []
+    /// The layouts of threads in which culvert-wg is compared with itself; empty for its default alone.
+    private(set) var lanes: [String] = []
     /// Other implementations of ChaCha20-Poly1305 with which `culvert-wg` is measured as a separate contender.
     private(set) var aeads: [String] = []
     private(set) var baseline: String?
     private(set) var isJSON = false
     private(set) var saveTo: String?
     private(set) var daemon = ""
+    /// The path of culvert; `nil` if there is none next to the daemon.
+    private(set) var culvert: String?
     private var parts = Set(Part.allCases)
     /// The measured contenders; the others are compared with the first.
     private(set) var contenders: [Contender] = []
@@ -26,9 +43,11 @@ struct TunnelPlan {
     func wants(_ part: Part) -> Bool { parts.contains(part) }
 
     /// - Returns: `nil` if help was requested.
-    init?(_ arguments: [String]) throws {
+    init?(_ arguments: [String], for command: Command) throws {
+        self.command = command
+        (rounds, seconds) = command == .profile ? (3, 10) : (5, 5)
         var rest = arguments[...]
-        var takesDefault = true
+        var takesDefault = command == .comparison
         func text(_ name: String) throws -> String {
             guard let value = rest.popFirst() else { throw UsageError(message: "\(name) needs a value") }
             return value
@@ -45,11 +64,15 @@ struct TunnelPlan {
             case "--quick": (rounds, seconds, pings) = (1, 1, 100)
             case "--rounds": rounds = try number(argument, upTo: 100)
             case "--seconds": seconds = try number(argument, upTo: 60)
-            case "--pings": pings = try number(argument, upTo: 100_000)
+            case "--pings" where command == .comparison: pings = try number(argument, upTo: 100_000)
             case "--json": isJSON = true
             case "--save": saveTo = try text(argument)
-            case "--only": parts = try Self.parts(try text(argument))
+            case "--only" where command == .comparison: parts = try Self.parts(try text(argument))
+            case "--culvert": culvert = URL(fileURLWithPath: try text(argument)).path
             case "--baseline": baseline = URL(fileURLWithPath: try text(argument)).path
+            case "--lanes":
+                takesDefault = false
+                lanes = try Self.layouts(try text(argument))
             case "--aead": aeads.append(try text(argument))
             case "--beside":
                 takesDefault = false
@@ -63,12 +86,25 @@ struct TunnelPlan {
             }
         }
         guard !daemon.isEmpty else { throw UsageError(message: "the path of culvert-wg is missing") }
+        if culvert == nil {
+            let sibling = URL(fileURLWithPath: daemon).deletingLastPathComponent().appendingPathComponent("culvert")
+                .path
+            if FileManager.default.isExecutableFile(atPath: sibling) { culvert = sibling }
+        }
         if takesDefault { beside = ["wireguard-go"] }
-        guard beside.count <= 3 else { throw UsageError(message: "at most three other daemons") }
-        guard aeads.isEmpty || aeads.count + beside.count <= 3 else {
-            throw UsageError(message: "at most three of --aead and --beside together")
+        guard beside.count + max(lanes.count, 1) + aeads.count <= Self.mostDaemons else {
+            throw UsageError(
+                message: "at most \(Self.mostDaemons) daemons, layouts and implementations of culvert-wg included")
         }
         contenders = listContenders()
+    }
+
+    /// Layouts as `CULVERT_LANES` takes them.
+    private static func layouts(_ text: String) throws -> [String] {
+        try text.split(separator: ",").map { word in
+            guard LaneLayout(String(word)) != nil else { throw UsageError(message: "no layout of lanes '\(word)'") }
+            return String(word)
+        }
     }
 
     private static func parts(_ text: String) throws -> Set<Part> {
@@ -82,14 +118,20 @@ struct TunnelPlan {
 
     /// Other daemons are distinguished by their versions, which a figure needs.
     private func listContenders() -> [Contender] {
-        // With several implementations in one run, the first contender has the one that each machine has.
-        let own = aeads.isEmpty ? [] : ["CULVERT_AEAD=boringssl"]
-        var list = [Contender(name: ContenderName.culvert, kind: .wireGuard, program: daemon, environment: own)]
-        for aead in aeads {
-            list.append(
-                Contender(
-                    name: "\(ContenderName.culvert), \(aead)", kind: .wireGuard, program: daemon,
-                    environment: ["CULVERT_AEAD=\(aead)"]))
+        var list = lanes.map { layout in
+            Contender(
+                name: "\(ContenderName.culvert), lanes \(layout)", kind: .wireGuard, program: daemon,
+                environment: ["CULVERT_LANES=\(layout)"])
+        }
+        if list.isEmpty {
+            // With several implementations in one run, the first contender has the one that each machine has.
+            let own = aeads.isEmpty ? [] : ["CULVERT_AEAD=boringssl"]
+            list = [Contender(name: ContenderName.culvert, kind: .wireGuard, program: daemon, environment: own)]
+        }
+        list += aeads.map { aead in
+            Contender(
+                name: "\(ContenderName.culvert), \(aead)", kind: .wireGuard, program: daemon,
+                environment: ["CULVERT_AEAD=\(aead)"])
         }
         for (index, program) in beside.enumerated() {
             let version = Self.version(of: program).split(separator: " ").dropFirst().first
@@ -100,7 +142,10 @@ struct TunnelPlan {
                 Contender(name: isTaken ? "\(name) (\(index + 1))" : name, kind: .wireGuard, program: program))
         }
         if let baseline { list.append(Contender(name: ContenderName.baseline, kind: .baseline, program: baseline)) }
-        list.append(Contender(name: ContenderName.copy, kind: .copy, program: Program.path))
+        // It has no lanes.
+        if command == .comparison, lanes.isEmpty {
+            list.append(Contender(name: ContenderName.copy, kind: .copy, program: Program.path))
+        }
         return list
     }
 
@@ -111,7 +156,8 @@ struct TunnelPlan {
     }
 
     var description: String {
-        "\(rounds) \(rounds == 1 ? "round" : "rounds") in turns, transfers of \(seconds) s, \(pings) pings"
+        "\(rounds) \(rounds == 1 ? "round" : "rounds") in turns, transfers of \(seconds) s"
+            + (command == .comparison ? ", \(pings) pings" : "")
     }
 
     /// The versions of the programs, as they say themselves.

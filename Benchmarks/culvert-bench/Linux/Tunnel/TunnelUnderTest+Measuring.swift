@@ -33,25 +33,48 @@ extension TunnelUnderTest {
         var ends: [Double]
         /// CPU time of the whole machine for a gigabyte that arrived, in seconds.
         var machine: Double
+        /// TCP segments for a gigabyte that arrived: those that the receiver had to keep until an earlier one arrived, and
+        /// those that the sender sent again.
+        var reordered: Double
+        var resent: Double
+        /// The data that arrived, in GB.
+        var gigabytes: Double
     }
 
-    func transfer(_ traffic: Traffic, seconds: Int) throws -> Transfer {
-        let words = pair.enter(0) + ["iperf3", "-c", NamespacePair.inside[1], "-t", String(seconds), "-J"]
+    /// - Parameter recorder: the words of a command that runs the load as its own last words.
+    func transfer(_ traffic: Traffic, seconds: Int, under recorder: [String] = []) throws -> Transfer {
+        let words =
+            recorder + pair.enter(0) + ["iperf3", "-c", NamespacePair.inside[1], "-t", String(seconds), "-J"]
+        let queuedBefore = segmentsOutOfOrder
         let before = daemons.map { ProcessFigures.processorTime(of: $0) }
         let machineBefore = ProcessFigures.machineTime
         let text = try Shell.run(words + traffic.words, timeout: Double(seconds) + 15)
         let used = zip(daemons, before).map { ProcessFigures.processorTime(of: $0) - $1 }
         let machine = ProcessFigures.machineTime - machineBefore
+        let queued = segmentsOutOfOrder - queuedBefore
         let result = try Self.read(text)
         let gigabytes = result.received * result.seconds / 8
         return Transfer(
             received: result.received, lost: result.lost,
             ends: used.map { gigabytes > 0 ? $0 / gigabytes : .nan },
-            machine: gigabytes > 0 ? machine / gigabytes : .nan)
+            machine: gigabytes > 0 ? machine / gigabytes : .nan,
+            reordered: gigabytes > 0 ? queued / gigabytes : .nan,
+            resent: gigabytes > 0 ? result.resent / gigabytes : .nan, gigabytes: gigabytes)
     }
 
-    /// Reads iperf3's result: received Gbit/s, seconds, and the lost share of UDP.
-    static func read(_ text: String) throws -> (received: Double, seconds: Double, lost: Double) {
+    /// The TCP segments that side 1 has kept so far until an earlier one arrived; not a number if the kernel does not count
+    /// them.
+    private var segmentsOutOfOrder: Double {
+        guard let text = try? Shell.run(pair.enter(1) + ["cat", "/proc/net/netstat"]) else { return .nan }
+        // One line with the names, and one with the values.
+        let lines = text.split(separator: "\n").filter { $0.hasPrefix("TcpExt:") }.map { $0.split(separator: " ") }
+        guard lines.count == 2, let place = lines[0].firstIndex(of: "TCPOFOQueue"), lines[1].indices.contains(place)
+        else { return .nan }
+        return Double(lines[1][place]) ?? .nan
+    }
+
+    /// Reads iperf3's result: received Gbit/s, seconds, the lost share of UDP, and the segments of TCP that were sent again.
+    static func read(_ text: String) throws -> (received: Double, seconds: Double, lost: Double, resent: Double) {
         guard let document = try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any],
             let end = document["end"] as? [String: Any]
         else { throw BenchmarkError("iperf3 gave no result") }
@@ -66,7 +89,7 @@ extension TunnelUnderTest {
         let lost = number("sum", "lost_percent") ?? 0
         let forward = name == "sum" ? rate * (1 - lost / 100) : rate
         let back = number("sum_received_bidir_reverse", "bits_per_second") ?? 0
-        return ((forward + back) / 1e9, seconds, lost)
+        return ((forward + back) / 1e9, seconds, lost, number("sum_sent", "retransmits") ?? .nan)
     }
 
     /// Datagrams of `byteCount` bytes per second that arrive from a sender that does not wait, in millions; and the part

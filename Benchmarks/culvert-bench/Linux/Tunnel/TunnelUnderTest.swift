@@ -17,7 +17,7 @@ struct Contender {
     var name: String
     var kind: Kind
     var program: String
-    /// Variables for the program, each as `NAME=VALUE`.
+    /// Variables of a daemon's environment, as `NAME=VALUE`.
     var environment: [String] = []
 }
 
@@ -26,7 +26,8 @@ final class TunnelUnderTest {
     let contender: Contender
     let pair: NamespacePair
     private(set) var daemons: [Process] = []
-    private var server: Process?
+    /// iperf3's server.
+    private(set) var server: Process?
 
     var name: String { contender.name }
 

@@ -4,7 +4,7 @@
 import Foundation
 import WireGuardCore
 
-/// A WireGuard daemon's configuration, for `wg setconf`.
+/// A WireGuard daemon's configuration, for `wg setconf`; with an address, for wg-quick.
 struct WireGuardSetting {
     struct Peer {
         var key: PublicKey
@@ -14,11 +14,13 @@ struct WireGuardSetting {
 
     var privateKey: PrivateKey
     var peers: [Peer]
+    var address: String?
 
     static let port = 51_820
 
     private var text: String {
         var lines = ["[Interface]", "PrivateKey = \(privateKey.exportedBase64)", "ListenPort = \(Self.port)"]
+        if let address { lines.append("Address = \(address)") }
         for peer in peers {
             lines += ["[Peer]", "PublicKey = \(peer.key.base64)", "AllowedIPs = \(peer.allowedIPs)"]
             if let endpoint = peer.endpoint { lines.append("Endpoint = \(endpoint)") }
@@ -29,12 +31,17 @@ struct WireGuardSetting {
     /// Writes the configuration to a file that only this user can read, for as long as `body` runs.
     func withFile(_ body: (String) throws -> Void) throws {
         let file = FileManager.default.temporaryDirectory.appendingPathComponent("culvert-bench-\(UUID()).conf")
-        guard
-            FileManager.default.createFile(
-                atPath: file.path, contents: Data(text.utf8), attributes: [.posixPermissions: 0o600])
-        else { throw BenchmarkError("cannot write \(file.path)") }
+        try write(to: file.path)
         defer { try? FileManager.default.removeItem(at: file) }
         try body(file.path)
+    }
+
+    /// Writes the configuration to a file that only this user can read.
+    func write(to path: String) throws {
+        guard
+            FileManager.default.createFile(
+                atPath: path, contents: Data(text.utf8), attributes: [.posixPermissions: 0o600])
+        else { throw BenchmarkError("cannot write \(path)") }
     }
 
     /// Hands the configuration to the daemon of one side.
@@ -62,9 +69,8 @@ enum WireGuardDaemon {
     static func start(_ contender: Contender, side: Int, of pair: NamespacePair) throws -> Process {
         // Both stay in the foreground when asked so, wireguard-go with the variable only.
         try Shell.start(
-            pair.enter(side) + [
-                "env", "WG_PROCESS_FOREGROUND=1", "LOG_LEVEL=error",
-            ] + contender.environment + [contender.program, "-f", pair.interfaces[side]],
+            pair.enter(side) + ["env", "WG_PROCESS_FOREGROUND=1", "LOG_LEVEL=error"] + contender.environment
+                + [contender.program, "-f", pair.interfaces[side]],
             errors: FileHandle.standardError)
     }
 

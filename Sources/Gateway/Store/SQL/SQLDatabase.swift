@@ -10,8 +10,9 @@ protocol SQLDatabase: Sendable {
     func read<Result: Sendable>(
         _ body: @escaping @Sendable (any SQLSession) throws -> Result
     ) async throws(StoreError) -> Result
-    /// Runs `body` in one transaction, which is durable when this returns, and has no effect if it throws. Only one
-    /// writer runs at a time, so that no other writer changes the rows that `body` has read.
+    /// Runs `body` atomically. Its changes are durable when this returns; if it throws, it has no effect. Only one writer
+    /// runs at a time, so that no other writer changes the rows that `body` has read. `body` may run twice, so it must
+    /// have no other effects.
     func write<Result: Sendable>(
         _ body: @escaping @Sendable (any SQLSession) throws -> Result
     ) async throws(StoreError) -> Result

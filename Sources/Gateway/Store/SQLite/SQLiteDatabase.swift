@@ -15,8 +15,19 @@ import TunnelSystem
 /// program has migrated is refused.
 final class SQLiteDatabase: SQLDatabase {
     let connections: any DatabaseWriter
-    /// The file that is open; `nil` for a database in memory.
-    private let file: (path: String, identity: FileIdentity?)?
+    let writes = GroupCommit()
+    /// The database and its write-ahead log, which are open; `nil` for a database in memory.
+    private let files: (database: OpenFile, log: OpenFile)?
+
+    private struct OpenFile {
+        let path: String
+        private let identity: FileIdentity?
+
+        init(_ path: String) { (self.path, identity) = (path, FileIdentity(of: path)) }
+
+        /// Whether the path still leads to the file that was opened.
+        var isPresent: Bool { FileIdentity(of: path) == identity }
+    }
 
     /// Opens the file, or makes it if it does not exist.
     /// - Parameter path: An absolute path in a folder that only its owner can access, or `nil` for an in-memory
@@ -32,7 +43,8 @@ final class SQLiteDatabase: SQLDatabase {
             try Self.migrate(connections, path, migrator)
             // The pool sets NORMAL, which may lose a commit when the machine fails.
             try connections.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = FULL") }
-            file = path.map { ($0, FileIdentity(of: $0)) }
+            // The pool has written, so the log exists.
+            files = path.map { (OpenFile($0), OpenFile($0 + "-wal")) }
         } catch {
             throw Self.problem(error)
         }
@@ -175,17 +187,29 @@ final class SQLiteDatabase: SQLDatabase {
     func write<Result: Sendable>(
         _ body: @escaping @Sendable (any SQLSession) throws -> Result
     ) async throws(StoreError) -> Result {
-        try checkPresence()
-        do { return try await connections.write { try body(SQLiteSession(connection: $0)) } } catch {
-            throw Self.problem(error)
-        }
+        try await checkPresence()
+        do { return try await writes.write(to: connections, body) } catch { throw Self.problem(error) }
     }
 
-    /// - Throws: `.unavailable` if another process has removed or replaced the file. SQLite would succeed, but the next
-    ///   start would not find the change.
-    private func checkPresence() throws(StoreError) {
-        guard let file, FileIdentity(of: file.path) != file.identity else { return }
-        throw .unavailable("'\(file.path)' was removed or replaced while it was in use")
+    /// - Throws: `.unavailable` if another process has removed or replaced the database or its log. SQLite would succeed,
+    ///   but the next start would not find the change.
+    private func checkPresence() async throws(StoreError) {
+        guard let files else { return }
+        guard files.database.isPresent else {
+            throw .unavailable("'\(files.database.path)' was removed or replaced while it was in use")
+        }
+        guard !files.log.isPresent else { return }
+        let what = "'\(files.log.path)' was removed or replaced while it was in use"
+        do {
+            // Its content can still be read: move it into the database.
+            _ = try await connections.writeWithoutTransaction { try $0.checkpoint(.truncate) }
+        } catch {
+            throw .unavailable(
+                "\(what); a restart loses the changes that are not in '\(files.database.path)', which cannot be moved there: "
+                    + "\(Self.problem(error))")
+        }
+        throw .unavailable(
+            "\(what); nothing is lost, since all changes are in '\(files.database.path)' now; restart the gateway")
     }
 
     static func problem(_ error: any Error) -> StoreError {

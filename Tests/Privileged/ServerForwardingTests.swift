@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import Foundation
+    import Logging
+    import NetworkAddresses
+    import PacketTunnel
+    import PacketTunnelTesting
+    import Testing
+    import TunnelIO
+
+    @testable import PacketTunnelLinux
+    @testable import TunnelServer
+
+    @Suite(
+        "The forwarding of a server's host", .enabled(if: Privileged.isAvailable), .serialized, .timeLimit(.minutes(5)))
+    struct ServerForwardingTests {
+        @Test("Forwarding applies to clients only, and everything is restored at the end")
+        func forwardsNothingElse() async throws {
+            let scene = try TunnelServerScene()
+            #expect(try !scene.pings("203.0.113.7", from: scene.neighbour))
+            let (before, kernel) = (try scene.world.snapshot(), try scene.kernelSettings())
+            try await scene.start(scene.settings())
+            #expect(try scene.pings("203.0.113.7", patience: 9))
+            for address in ["203.0.113.7", "2001:db8:7::7"] {
+                #expect(try !scene.pings(address, from: scene.neighbour), "\(address)")
+            }
+            await scene.stop()
+            try scene.world.expectUnchanged(since: before)
+            #expect(try scene.kernelSettings() == kernel)
+            // On a host that forwarded before, forwarding continues.
+            try scene.world.host.run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
+            try await scene.start(scene.settings())
+            #expect(try scene.pings("203.0.113.7", from: scene.neighbour, patience: 9))
+            #expect(try scene.pings("2001:db8:7::7", from: scene.neighbour, patience: 9))
+            await scene.stop()
+            #expect(try scene.pings("203.0.113.7", from: scene.neighbour, patience: 9))
+        }
+
+        @Test(
+            "Two servers forward for their clients only, until the last one ends, with one folder of journals or two",
+            arguments: [true, false])
+        func twoServers(sharesFolder: Bool) async throws {
+            let scene = try TunnelServerScene()
+            let kernel = try scene.kernelSettings()
+            let folder = try TemporaryFolder()
+            try await scene.start(scene.settings())
+            let second = try await scene.addServer(journalFolder: sharesFolder ? nil : folder.path)
+            // A client of each server, and a machine that is not a client.
+            func expectForwarding(_ first: Bool, _ other: Bool, _ comment: Comment) throws {
+                if first { #expect(try scene.pings("203.0.113.7", patience: 9), comment) }
+                #expect(try scene.pings("203.0.113.7", from: second.client, patience: other ? 9 : 1) == other, comment)
+                for address in ["203.0.113.7", "2001:db8:7::7"] {
+                    #expect(try !scene.pings(address, from: scene.neighbour), comment)
+                }
+            }
+            try expectForwarding(true, true, "both run")
+            await scene.stop()
+            try expectForwarding(false, true, "the first has ended")
+            try await second.stop()
+            try expectForwarding(false, false, "both have ended")
+            #expect(try scene.kernelSettings() == kernel)
+        }
+
+        @Test("A server without an interface that forwards reports it, and its end")
+        func cannotForward() async throws {
+            let scene = try TunnelServerScene()
+            try await scene.start(scene.settings())
+            let network = try #require(scene.network)
+            let links = ["eth0", "eth1"]
+            func set(_ value: Int) throws {
+                for link in links {
+                    try scene.world.host.run("sysctl", "-qw", "net.ipv4.conf.\(link).forwarding=\(value)")
+                }
+            }
+            try set(0)
+            try eventually("the problem is reported", within: .seconds(20)) {
+                network.state.problems.contains { $0.what.contains("forwarding of IPv4") }
+            }
+            try set(1)
+            try eventually("the problem is solved", within: .seconds(20)) { network.state.problems.isEmpty }
+            await scene.stop()
+        }
+
+        @Test("A host that forwards one family already continues to, and the other is forwarded for clients only")
+        func forwardsOneFamily() async throws {
+            let scene = try TunnelServerScene()
+            for (is4, is6) in [(1, 0), (0, 1)] {
+                try scene.world.host.run(
+                    "sysctl", "-qw", "net.ipv4.ip_forward=\(is4)", "net.ipv6.conf.all.forwarding=\(is6)")
+                let (forwarded, other) = is4 == 1 ? ("203.0.113.7", "2001:db8:7::7") : ("2001:db8:7::7", "203.0.113.7")
+                #expect(try scene.pings(forwarded, from: scene.neighbour, patience: 9))
+                let kernel = try scene.kernelSettings()
+                try await scene.start(scene.settings())
+                for address in [forwarded, other] { #expect(try scene.pings(address, patience: 9), "\(address)") }
+                #expect(try scene.pings(forwarded, from: scene.neighbour, patience: 9), "\(forwarded)")
+                #expect(try !scene.pings(other, from: scene.neighbour), "\(other)")
+                await scene.stop()
+                #expect(try scene.kernelSettings() == kernel)
+                #expect(try scene.pings(forwarded, from: scene.neighbour, patience: 9), "\(forwarded)")
+            }
+        }
+
+        /// Makes a bridge in the server's namespace, as the start of a container does.
+        private func makeBridge(_ scene: TunnelServerScene) throws {
+            try scene.world.host.run("ip", "link", "add", "docker9", "type", "bridge")
+            try scene.world.host.run("ip", "address", "add", "172.17.0.1/16", "dev", "docker9")
+            try scene.world.host.run("ip", "link", "set", "docker9", "up")
+        }
+
+        private func forwarding(_ scene: TunnelServerScene) throws -> [String] {
+            try scene.world.host.run(
+                "cat", "/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding",
+                "/proc/sys/net/ipv6/conf/eth0/accept_ra"
+            ).output.split(separator: "\n").map(String.init)
+        }
+
+        @Test("A container's network that began after the server keeps its forwarding, and the log names it")
+        func containers() async throws {
+            let scene = try TunnelServerScene()
+            #expect(try forwarding(scene) == ["0", "0", "1"])
+            let log = RecordedLog()
+            try await scene.start(
+                scene.settings(), logger: Logger(label: "server") { RedactingLogHandler(label: $0, sinks: [log]) })
+            try makeBridge(scene)
+            await scene.stop()
+            // Without the value 2 the host would lose its own IPv6 address.
+            #expect(try forwarding(scene) == ["1", "1", "2"])
+            let warnings = log.records.messages.map(\.message).filter { $0.contains("stays 1") }
+            #expect(warnings.count == 2, "\(warnings)")
+            #expect(
+                warnings.allSatisfy { $0.contains("docker9") && $0.contains("\"Containers on the gateway\"") },
+                "\(warnings)")
+            // The next server finds a host that forwards, and does not block its packets.
+            try await scene.start(scene.settings())
+            #expect(try scene.pings("203.0.113.7", from: scene.neighbour, patience: 9))
+            await scene.stop()
+            #expect(try forwarding(scene) == ["1", "1", "2"])
+        }
+
+        @Test(
+            "A killed server's forwarding is undone at the next start, unless a container's network began since",
+            arguments: [false, true])
+        func killedWithContainers(hasContainers: Bool) async throws {
+            let scene = try TunnelServerScene()
+            try scene.world.host.perform {
+                let killed = try ChangeLedger(
+                    name: TunnelServerScene.name, directory: JournalDirectory(path: scene.world.folder),
+                    system: LinuxNetwork(), owner: LinuxHostWorld.dead)
+                try killed.apply(HostForwarding.paths.map { .setting(path: $0, value: "1") })
+            }
+            if hasContainers { try makeBridge(scene) }
+            try await scene.start(scene.settings())
+            #expect(
+                try scene.pings("203.0.113.7", from: scene.neighbour, patience: hasContainers ? 9 : 1) == hasContainers)
+            await scene.stop()
+            #expect(try forwarding(scene).prefix(2) == (hasContainers ? ["1", "1"] : ["0", "0"]))
+        }
+
+        @Test(
+            "A killed server's forwarding is undone even if its journal was deleted, unless a container needs it",
+            arguments: [false, true])
+        func killedWithoutJournal(hasContainers: Bool) async throws {
+            let scene = try TunnelServerScene()
+            let settings = try scene.settings()
+            try scene.world.host.perform {
+                let network = try LinuxNetwork()
+                let killed = try ChangeLedger(
+                    name: TunnelServerScene.name, directory: JournalDirectory(path: settings.journalFolder),
+                    system: network, owner: LinuxHostWorld.dead)
+                let marks = try HostForwarding.forServers(settings, network, others: [])
+                try killed.apply(
+                    [.firewall(ServerFirewall(settings, forwardedForClients: marks).table)]
+                        + HostForwarding.paths.map { .setting(path: $0, value: "1") })
+            }
+            try FileManager.default.removeItem(atPath: settings.journalFolder)
+            if hasContainers { try makeBridge(scene) }
+            try await scene.start(settings)
+            #expect(
+                try scene.pings("203.0.113.7", from: scene.neighbour, patience: hasContainers ? 9 : 1) == hasContainers)
+            await scene.stop()
+            #expect(try forwarding(scene).prefix(2) == (hasContainers ? ["1", "1"] : ["0", "0"]))
+        }
+
+        @Test(
+            "The last of two servers undoes forwarding, unless a container's network began after the first",
+            arguments: [false, true])
+        func twoServersWithContainers(hasContainers: Bool) async throws {
+            let scene = try TunnelServerScene()
+            try await scene.start(scene.settings())
+            if hasContainers { try makeBridge(scene) }
+            var settings = try scene.settings()
+            settings.name = "srv1"
+            settings.addresses = [try InterfaceAddress("10.67.0.1/24"), try InterfaceAddress("fd67::1/64")]
+            let wanted = settings
+            let second = try scene.world.host.perform { try ServerNetwork(wanted) }
+            _ = try await second.start(isMultiQueue: false)
+            await scene.stop()
+            #expect(try forwarding(scene).prefix(2) == ["1", "1"])
+            await second.stop()
+            #expect(try forwarding(scene) == (hasContainers ? ["1", "1", "2"] : ["0", "0", "1"]))
+        }
+    }
+#endif
