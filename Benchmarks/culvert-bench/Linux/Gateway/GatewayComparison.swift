@@ -170,7 +170,8 @@ private final class GatewayPath {
     }
 
     private func startDaemon(_ side: Int, _ key: Int, of other: Int, allowed: String) throws {
-        let process = try WireGuardDaemon.start(daemon, side: side, of: pair)
+        let contender = Contender(name: name, kind: .wireGuard, program: daemon)
+        let process = try WireGuardDaemon.start(contender, side: side, of: pair)
         processes.append(process)
         try WireGuardDaemon.wait(for: process, name, side: side, of: pair)
         let peer = WireGuardSetting.Peer(

@@ -73,7 +73,8 @@ enum BringUp {
 
         func start() throws {
             try pair.make()
-            let process = try WireGuardDaemon.start(daemon, side: 1, of: pair)
+            let contender = Contender(name: ContenderName.culvert, kind: .wireGuard, program: daemon)
+            let process = try WireGuardDaemon.start(contender, side: 1, of: pair)
             processes.append(process)
             try WireGuardDaemon.wait(for: process, ContenderName.culvert, side: 1, of: pair)
             try other.apply(to: 1, of: pair)
