@@ -23,12 +23,23 @@
             ]
             let output = Pipe()
             process.standardOutput = output
-            try process.run()
+            try Self.unblocked(SIGTERM) { try process.run() }
             let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
             process.waitUntilExit()
             #expect(process.terminationStatus == status && process.terminationReason == .exit)
             let last = text.split(separator: "\n").last ?? ""
             #expect(last.hasPrefix(line) && last.contains("(one "), "\(text)")
+        }
+
+        /// Runs `body` on this thread with `signal` unblocked. A child inherits the mask of the thread that starts it, and the
+        /// threads of a test block signals.
+        private static func unblocked(_ signal: Int32, _ body: () throws -> Void) rethrows {
+            var (signals, former) = (sigset_t(), sigset_t())
+            unsafe sigemptyset(&signals)
+            unsafe sigaddset(&signals, signal)
+            unsafe pthread_sigmask(SIG_UNBLOCK, &signals, &former)
+            defer { unsafe pthread_sigmask(SIG_SETMASK, &former, nil) }
+            try body()
         }
     }
 #endif
