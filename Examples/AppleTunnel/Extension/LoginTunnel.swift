@@ -10,7 +10,7 @@ public import PacketTunnelApple
 
 /// The principal class of the other extension: the tunnel with a login.
 public final class LoginTunnel: NetworkExtensionHost<CredentialTunnelProvider>, @unchecked Sendable {
-    /// Like those of the other extension.
+    /// The keychain, the log, and the reader of a former configuration.
     public override var options: NetworkExtensionOptions {
         var options = NetworkExtensionOptions.infoPlist()
         options.adoptConfiguration = FormerConfiguration.readBestVPN

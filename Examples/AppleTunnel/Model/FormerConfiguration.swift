@@ -24,12 +24,19 @@ public enum FormerConfiguration {
     ) throws -> ConfigurationAdoption {
         guard former.passwordReference != nil else { return .leave }
         guard let text = try former.password() else {
+            #if os(macOS)
+                // It is usually in the login keychain, which `password` does not search.
+                let fix = "read it from the login keychain, by step 4 of docs/migrating-from-wireguardkit.md"
+            #else
+                let fix = "remove the VPN in the system's settings, and add the tunnel again"
+            #endif
             throw TunnelError(
-                .secretUnavailable, "the keychain item of '\(former.name)' was not found",
-                fix: "remove the VPN in the system's settings, and add the tunnel again")
+                .secretUnavailable, "the keychain item of '\(former.name)' was not found", fix: fix)
         }
         let parts = try WireGuardTunnelConfiguration.split(wgQuick: String(decoding: text.bytes, as: UTF8.self))
-        let profile = try profile(former, "wireguard", fallback: "WireGuard tunnel", encoding: parts.configuration)
+        var configuration = parts.configuration
+        configuration.allowsLocalNetwork = former.allowsLocalNetwork
+        let profile = try profile(former, "wireguard", fallback: "WireGuard tunnel", encoding: configuration)
         return .adopt(profile, secrets: parts.secrets)
     }
 
@@ -38,7 +45,7 @@ public enum FormerConfiguration {
     @Sendable public static func readBestVPN(_ former: ExistingConfiguration) throws -> ConfigurationAdoption {
         guard let login = former.username else { return .leave }
         let configuration = CredentialTunnelConfiguration(
-            server: former.serverAddress, serverKey: "", login: login)
+            server: former.serverAddress, serverKey: "", login: login, allowsLocalNetwork: former.allowsLocalNetwork)
         let profile = try profile(former, "credential", fallback: "Login tunnel", encoding: configuration)
         guard let password = try former.password() else { return .adopt(profile) }
         return .adopt(profile, secrets: [configuration.passwordName: password])

@@ -107,6 +107,12 @@ public final class LoginModel: TunnelPage {
         if isSaved, reconnects { await reconnect() }
     }
 
+    /// Starts the tunnel, or stops it when it is up. A new password that is saved later does not start it.
+    public override func toggle() async {
+        awaitsPassword = false
+        await super.toggle()
+    }
+
     private func reconnect() async {
         await perform("The changes are saved, but the tunnel did not start") {
             guard let profile else { return }
@@ -127,7 +133,7 @@ public final class LoginModel: TunnelPage {
         await refresh()
     }
 
-    /// A secret does not stay in memory after it was saved, or was not.
+    /// Removes the secrets from the form, even if the save failed.
     private func forgetSecrets() { (details.password, details.presharedKey) = ("", "") }
 
     /// The tunnel's statistics, or `nil` while it is down.

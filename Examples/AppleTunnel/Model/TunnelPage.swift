@@ -15,8 +15,8 @@ public class TunnelPage {
     public var alert: AlertText?
     /// Whether profiles have been read.
     public private(set) var isLoaded = false
-    /// Whether a profile is stored that cannot be read: then the form would install a second one.
-    public private(set) var isUnreadable = false
+    /// Whether no profile is shown and a stored or former one could not be read. The form would then install a second one.
+    public var isUnreadable: Bool { profile == nil && (loadFailed || !unreadable.isEmpty) }
     /// The stored profiles that cannot be read: they can be stopped and removed.
     public private(set) var unreadable: [UnreadableProfile] = []
     /// Whether an operation is in progress, which the spinner shows.
@@ -24,6 +24,8 @@ public class TunnelPage {
     /// Whether the app asks the user to confirm the removal of the profile.
     public var isConfirmingRemoval = false
 
+    /// Whether the last load failed, or could not adopt a former configuration.
+    private var loadFailed = false
     let manager: TunnelManager
     private let taps: SwitchTaps
     private var follower: Task<Void, Never>?
@@ -45,10 +47,10 @@ public class TunnelPage {
     /// Loads the saved profile and follows its changes.
     public func load() async {
         let isRead = await perform("The tunnel cannot be read") { try await manager.loadAndTidy() }
-        unreadable = await manager.unreadableProfiles
+        let unreadable = await manager.unreadableProfiles
         if isRead, let error = unreadable.first?.error { alert = AlertText("The tunnel cannot be read", error) }
         await refresh()
-        isUnreadable = (!isRead || !unreadable.isEmpty) && profile == nil
+        (self.unreadable, loadFailed) = (unreadable, !isRead)
         isLoaded = true
     }
 
@@ -57,7 +59,7 @@ public class TunnelPage {
         await perform("The tunnel was not stopped") { try await manager.stop(unreadable.id) }
     }
 
-    /// Removes a profile that cannot be read, and its secrets, which the user has confirmed.
+    /// Removes a profile that cannot be read, and its secrets, after the user has confirmed it.
     public func remove(_ unreadable: UnreadableProfile) async {
         if await perform("The tunnel was not removed", { try await manager.remove(unreadable.id) }) { await load() }
     }
@@ -76,6 +78,7 @@ public class TunnelPage {
     public func remove() async {
         isConfirmingRemoval = false
         await perform("The tunnel was not removed") { if let profile { try await manager.remove(profile.id) } }
+        unreadable = await manager.unreadableProfiles
         await refresh()
     }
 

@@ -59,7 +59,8 @@ public actor TunnelManager {
     private var entries: [String: Entry] = [:]
     private let list = Broadcast<[TunnelProfile]>([])
     /// The errors of configurations that another library saved and that the last load could not adopt. Such a configuration
-    /// is unchanged, so a new profile would be a second entry in the system's settings.
+    /// is unchanged, so a new profile would be a second entry in the system's settings. An app without these, without profiles
+    /// and without ``unreadableProfiles`` can create one, even if ``load()`` returns other errors.
     public private(set) var adoptionErrors: [TunnelError] = []
     /// The number of changes under way, by profile.
     private var changing: [String: Int] = [:]

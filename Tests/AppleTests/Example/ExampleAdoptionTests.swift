@@ -74,6 +74,7 @@ import WireGuardTunnel
         let reference = try items.write(Array(text.utf8), "Home", label: "WireGuard Tunnel: Home")
         try await check("extension", [:]) {
             $0.passwordReference = Data(reference)
+            ($0.includeAllNetworks, $0.excludeLocalNetworks) = (true, true)
         } adopt: {
             await model.load()
             #expect(model.screen == .profiles && model.alert == nil)
@@ -84,6 +85,7 @@ import WireGuardTunnel
             try adoptedByExtension(AppleTunnelExtension.Tunnel(), reference, "vpn.example")?.provider == "wireguard")
         let configuration: WireGuardTunnelConfiguration = try profile.configuration.decode()
         #expect(configuration.peers.map { $0.endpoint?.description } == ["vpn.example:51820"])
+        #expect(!profile.leakPolicy.leavesDecisionToRoutes && configuration.allowsLocalNetwork)
         model.removal = profile
         await model.remove()
         #expect(StandInPreferences.count(of: Self.identifier("extension")) == 0)
@@ -96,6 +98,7 @@ import WireGuardTunnel
         try await check("login", [:]) {
             $0.serverAddress = "vpn.example:9999"
             $0.passwordReference = Data(reference)
+            ($0.includeAllNetworks, $0.excludeLocalNetworks) = (true, true)
         } adopt: {
             await model.load()
             #expect(model.alert == nil && model.details.server == "vpn.example:9999" && model.details.login == "kean")
@@ -105,6 +108,8 @@ import WireGuardTunnel
         #expect(try adoptedByExtension(LoginTunnel(), reference, "vpn.example:9999")?.provider == "credential")
         let name = CredentialTunnelConfiguration.defaultPasswordName
         #expect(try await KeychainSecretStore().read(name, of: profile.id).bytes == Array("123456".utf8))
+        let adopted: CredentialTunnelConfiguration = try profile.configuration.decode()
+        #expect(!profile.leakPolicy.leavesDecisionToRoutes && adopted.allowsLocalNetwork)
         // The user adds the values that BestVPN did not have.
         model.details.serverKey = "xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg="
         model.details.presharedKey = "FpCyhws9cxwWoV4xELtfJvjJN+zQVRPISllRWgeopVE="
@@ -125,7 +130,14 @@ import WireGuardTunnel
             let incomplete = AddKeyModel(AddKeyModel.makeManager(authority: nil))
             await incomplete.load()
             #expect(incomplete.isUnreadable && incomplete.alert?.message.contains("authority.pem") == true)
-            #expect(try await former.saved(bundle).first?.providerConfiguration?["token"] as? String == token)
+            incomplete.details.serverAddress = "192.0.2.1"
+            incomplete.details.commonName = "server401"
+            incomplete.details.authority = "-----BEGIN CERTIFICATE-----"
+            incomplete.details.token = token
+            await incomplete.install()
+            #expect(incomplete.profile == nil && incomplete.alert?.title == "The tunnel was not installed")
+            let saved = try await former.saved(bundle)
+            #expect(saved.map { $0.providerConfiguration?["token"] as? String } == [token])
             await model.load()
             #expect(model.alert == nil && !model.isUnreadable)
             return try #require(model.profile)

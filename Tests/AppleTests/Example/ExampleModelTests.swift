@@ -22,6 +22,7 @@ import WireGuardCore
         private let isLocked = Mutex(false)
         private let isListed = Mutex(true)
         private let failsSaves = Mutex(false)
+        private let unreadable = Mutex<UnreadableProfile?>(nil)
         /// Problems that are none of a profile's: orphans, and second configurations.
         let problems = Mutex<[TunnelError]>([])
         let adoptionErrors = Mutex<[TunnelError]>([])
@@ -37,6 +38,10 @@ import WireGuardCore
             if !isListed.withLock({ $0 }) { loaded.profiles = [] }
             loaded.adoptionErrors = adoptionErrors.withLock { $0 }
             loaded.errors = problems.withLock { $0 } + loaded.adoptionErrors
+            if let profile = unreadable.withLock({ $0 }) {
+                loaded.unreadable = [profile]
+                loaded.errors.append(profile.error)
+            }
             guard isLocked.withLock({ $0 }) else { return loaded }
             let error = TunnelError(.storage, "the device is locked")
             loaded.unreadable = loaded.profiles.map { UnreadableProfile(id: $0.id, name: $0.name, error: error) }
@@ -47,6 +52,9 @@ import WireGuardCore
 
         /// Whether a load returns the profiles; otherwise it returns none, and no error.
         func setListed(_ isOn: Bool) { isListed.withLock { $0 = isOn } }
+
+        /// Adds a profile that cannot be read.
+        func setUnreadable(_ profile: UnreadableProfile) { unreadable.withLock { $0 = profile } }
 
         func setFailsSaves(_ isOn: Bool) { failsSaves.withLock { $0 = isOn } }
 
@@ -225,14 +233,8 @@ import WireGuardCore
         let model = AddKeyModel(manager(store, channel))
         await model.load()
         #expect(model.isUnreadable && model.profile == nil && model.alert?.title == "The tunnel cannot be read")
-        func install() async {
-            model.details.serverAddress = "192.0.2.1"
-            model.details.commonName = "server401"
-            model.details.authority = "-----BEGIN CERTIFICATE-----"
-            model.details.token = "token"
-            await model.install()
-        }
-        await install()
+        fill(model)
+        await model.install()
         #expect(model.alert?.title == "The tunnel was not installed" && store.saved.withLock { $0.isEmpty })
         model.isAlerting = false
 
@@ -241,8 +243,68 @@ import WireGuardCore
         #expect(channel.status.status == .disconnected)
         await model.remove(unreadable)
         #expect(!model.isUnreadable && model.unreadable.isEmpty && model.alert == nil)
-        await install()
+        fill(model)
+        await model.install()
         #expect(model.profile?.serverAddress == "192.0.2.1" && model.alert == nil)
+    }
+
+    /// Fills the form with which an addKey page installs a profile.
+    private func fill(_ model: AddKeyModel) {
+        model.details.serverAddress = "192.0.2.1"
+        model.details.commonName = "server401"
+        model.details.authority = "-----BEGIN CERTIFICATE-----"
+        model.details.token = "token"
+    }
+
+    @Test("After the removal of its profile, a page installs no second one while another profile cannot be read")
+    func removeReadable() async throws {
+        let (profile, channel) = (try Self.profile(), TappedChannel())
+        let store = LockableStore([profile])
+        let other = UnreadableProfile(id: "other", name: "Other", error: TunnelError(.storage, "the item is damaged"))
+        store.setUnreadable(other)
+        let model = AddKeyModel(manager(store, channel))
+        await model.load()
+        #expect(model.profile == profile && !model.isUnreadable)
+        #expect(model.alert?.message.contains("the item is damaged") == true)
+        model.isAlerting = false
+        await model.remove()
+        #expect(model.profile == nil && model.isUnreadable && model.unreadable.map(\.name) == ["Other"])
+        fill(model)
+        await model.install()
+        #expect(model.alert?.title == "The tunnel was not installed" && store.saved.withLock { $0.isEmpty })
+    }
+
+    @Test("After the removal of its profile, a page installs no second one while a former configuration is not adopted")
+    func removeAdopted() async throws {
+        let profile = try Self.profile()
+        let store = LockableStore([profile])
+        store.adoptionErrors.withLock {
+            $0 = [TunnelError(.configurationInvalid, "the former configuration is damaged")]
+        }
+        let model = AddKeyModel(manager(store, TappedChannel()))
+        await model.load()
+        #expect(model.profile == profile && !model.isUnreadable)
+        await model.remove()
+        #expect(model.profile == nil && model.isUnreadable)
+        fill(model)
+        await model.install()
+        #expect(model.alert?.title == "The tunnel was not installed" && store.saved.withLock { $0.isEmpty })
+    }
+
+    @Test("A page removes a profile that can no longer be read, and then installs another")
+    func removeKnown() async throws {
+        let profile = try Self.profile()
+        let store = LockableStore([profile])
+        let model = AddKeyModel(manager(store, TappedChannel()))
+        await model.load()
+        store.setLocked(true)
+        await model.load()
+        #expect(model.profile == profile && model.unreadable.map(\.id) == [profile.id] && !model.isUnreadable)
+        await model.remove()
+        #expect(model.profile == nil && model.unreadable.isEmpty && !model.isUnreadable)
+        fill(model)
+        await model.install()
+        #expect(model.profile?.serverAddress == "192.0.2.1")
     }
 
     @Test("No page installs a tunnel while a former configuration cannot be adopted")
@@ -259,11 +321,41 @@ import WireGuardCore
         for alert in [model.alert, login.alert, addKey.alert] {
             #expect(alert?.message.contains("the former configuration cannot be read") == true)
         }
+        #expect(store.tidyings.withLock { $0 } == 3, "keychain items of removed profiles are removed all the same")
+        let text = """
+            [Interface]
+            PrivateKey = yAnz5TF+lXXJte14tji3zlMNq+hd2rYUIgJBgB3fBmk=
+            Address = 10.0.0.2/32
+            [Peer]
+            PublicKey = xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=
+            Endpoint = vpn.example:51820
+            AllowedIPs = 0.0.0.0/0
+            """
+        func install() async {
+            await model.add(wgQuick: text, name: "Office")
+            login.details.server = "192.0.2.1:4000"
+            login.details.serverKey = "xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg="
+            (login.details.login, login.details.password) = ("kean", "123456")
+            login.details.presharedKey = "FpCyhws9cxwWoV4xELtfJvjJN+zQVRPISllRWgeopVE="
+            await login.install()
+            fill(addKey)
+            await addKey.install()
+        }
+        await install()
+        #expect(model.alert?.title == "The tunnel was not added")
+        #expect(login.alert?.title == "The tunnel was not installed")
+        #expect(addKey.alert?.title == "The tunnel was not installed")
+        #expect(store.saved.withLock { $0.isEmpty })
+
+        (model.alert, login.alert, addKey.alert) = (nil, nil, nil)
         store.adoptionErrors.withLock { $0 = [] }
         await model.load()
         await login.load()
         await addKey.load()
         #expect(model.screen == .welcome && !login.isUnreadable && !addKey.isUnreadable)
+        await install()
+        #expect(model.alert == nil && login.alert == nil && addKey.alert == nil)
+        #expect(store.saved.withLock { $0.map(\.provider) } == ["wireguard", "credential", "add-key"])
     }
 
     @Test("While no profile can be read, the app shows no welcome and adds no profile")

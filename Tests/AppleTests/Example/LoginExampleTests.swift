@@ -165,6 +165,33 @@ extension OneNetworkTests {
             await server.stop()
         }
 
+        @Test("After a tap of the switch, a new password does not start a tunnel that the server ended")
+        func tappedBeforePassword() async throws {
+            await model.load()
+            try await install(password: "123456")
+            await model.toggle()
+            #expect(await reaches { $0.status.status == .connected })
+            server.setPassword("654321", of: "kean")
+            #expect(await reaches { $0.alert?.title == "The tunnel has ended" })
+            #expect(await reaches { $0.status.status == .disconnected })
+            model.isAlerting = false
+            // It starts with the old password, which the server refuses.
+            await model.toggle()
+            #expect(model.alert?.title == "That did not work")
+            model.isAlerting = false
+            #expect(await reaches { $0.status.status == .disconnected })
+
+            model.details.password = "654321"
+            await model.save()
+            #expect(model.alert == nil && model.status.status == .disconnected)
+            #expect(server.acceptedLogins == 1)
+            await model.toggle()
+            #expect(await reaches { $0.status.status == .connected })
+            #expect(server.acceptedLogins == 2)
+            await model.remove()
+            await server.stop()
+        }
+
         @Test("A disabled tunnel is stopped and cannot be started until it is enabled")
         func enabling() async throws {
             await model.load()

@@ -284,19 +284,21 @@ struct AdoptionTests {
         let configuration = configuration(of: scene.bundle, values: [:])
         configuration.passwordReference = Data(
             try items.write(Array(text.utf8), "Home", label: "WireGuard Tunnel: Home"))
+        (configuration.includeAllNetworks, configuration.excludeLocalNetworks) = (true, true)
         try await save(configuration, name: "Home")
         #expect(try await scene.manager.load() == [])
         let profile = try #require(await scene.manager.profiles.first)
         #expect(profile.name == "Home" && profile.isOnDemandEnabled)
         let adopted: WireGuardTunnelConfiguration = try profile.configuration.decode()
         #expect(adopted.peers.map(\.endpoint?.host) == ["vpn.example"])
+        #expect(!profile.leakPolicy.leavesDecisionToRoutes && adopted.allowsLocalNetwork)
         #expect(String(decoding: try profile.configuration.text(), as: UTF8.self).contains("yAnz5TF") == false)
         #expect(try await scene.secrets.read(adopted.privateKeyName, of: profile.id).bytes.count == 32)
         #expect(StandInPreferences.count(of: scene.bundle) == 1)
     }
 
     @Test(
-        "The reader of the guide for BestVPN adopts the server, the user's name and the password, if it exists"
+        "The reader of the guide for BestVPN adopts the user's name and the password, if it exists, with the new server"
     )
     func bestVPN() async throws {
         let scene = ManagerScene { $0.adoptConfiguration = readBestVPNConfiguration }
@@ -307,8 +309,9 @@ struct AdoptionTests {
         try await save(former, name: "BestVPN")
         #expect(try await scene.manager.load() == [])
         let profile = try #require(await scene.manager.profiles.first)
-        #expect(profile.name == "BestVPN" && profile.userName == "kean" && profile.serverAddress == "vpn.example:9999")
+        #expect(profile.name == "BestVPN" && profile.userName == "kean" && profile.serverAddress == VPNServer.address)
         let adopted: CredentialTunnelConfiguration = try profile.configuration.decode()
+        #expect(adopted.server == VPNServer.address, "the gateway has another port than vpn-server")
         #expect(adopted.validate().isEmpty && adopted.serverKey == VPNServer.key && adopted.login == "kean")
         #expect(try await scene.secrets.read(adopted.passwordName, of: profile.id).bytes == Array("123456".utf8))
         #expect(
@@ -343,6 +346,21 @@ struct AdoptionTests {
         #expect(try await scene.secrets.read("token", of: profile.id).bytes == Array(Self.token.utf8))
         #expect(
             try await saved(scene.bundle).first?.providerConfiguration?.keys.sorted() == [NetworkExtensionStart.idKey])
+    }
+
+    @Test(
+        "The load of the guide for TunnelMonitorKit creates no second configuration if the former one cannot be adopted"
+    )
+    func tunnelMonitorKitFails() async throws {
+        let scene = ManagerScene { $0.adoptConfiguration = TunnelMonitorKitMigration.Tunnels.readFormerTunnel }
+        try await save(configuration(of: scene.bundle, values: ["TMUserConfiguration": Data("{}".utf8)]))
+        let user = TunnelMonitorKitMigration.UserConfiguration(server: "vpn.example", token: Self.token)
+        for _ in 0..<2 {
+            await #expect(throws: TunnelError.self) {
+                try await TunnelMonitorKitMigration.Tunnels.load(scene.manager, user)
+            }
+        }
+        #expect(await scene.manager.profiles.isEmpty && StandInPreferences.count(of: scene.bundle) == 1)
     }
 
     @Test("An extension starts on demand with a former configuration before the updated app has run")

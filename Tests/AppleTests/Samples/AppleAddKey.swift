@@ -54,6 +54,9 @@ enum AddKeyMigration {
         let manager = TunnelManager.networkExtension(options)
         try await manager.load()
 
+        guard await manager.profiles.isEmpty, await manager.unreadableProfiles.isEmpty,
+            await manager.adoptionErrors.isEmpty
+        else { return }
         let (configuration, token) = try AddKeyConfiguration.fromProviderConfiguration(
             values, serverAddress: address, trust: .authorities(pem, acceptsCommonName: true))
         let profile = try TunnelProfile(

@@ -28,9 +28,10 @@ enum WireGuardKitMigration {
                 throw TunnelError(.secretUnavailable, "the keychain item of '\(former.name)' was not found")
             }
             let parts = try WireGuardTunnelConfiguration.split(wgQuick: String(decoding: text.bytes, as: UTF8.self))
+            var configuration = parts.configuration
+            configuration.allowsLocalNetwork = former.allowsLocalNetwork
             var profile = try TunnelProfile(
-                name: former.name, provider: "wireguard", serverAddress: former.serverAddress,
-                encoding: parts.configuration)
+                name: former.name, provider: "wireguard", serverAddress: former.serverAddress, encoding: configuration)
             profile.onDemand = former.onDemand
             profile.isOnDemandEnabled = former.isOnDemandEnabled
             profile.leakPolicy = former.leakPolicy
@@ -187,6 +188,8 @@ enum TunnelMonitorKitMigration {
                 try await manager.update(profile, secrets: secrets)
                 return profile
             }
+            if let error = await manager.adoptionErrors.first { throw error }
+            if let error = await manager.unreadableProfiles.first?.error { throw error }
             let profile = try TunnelProfile(
                 name: "Example", provider: "example", serverAddress: "192.0.2.10",
                 encoding: configuration(user.server))

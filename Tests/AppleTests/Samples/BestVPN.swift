@@ -7,11 +7,15 @@ import PacketTunnelApple
 
 // docs/migrating-from-bestvpn.md
 private func connect(serverKey: String, presharedKey: String, password: String) async throws {
-    let options = NetworkExtensionManagerOptions(
+    var options = NetworkExtensionManagerOptions(
         providerBundleIdentifier: "com.example.app.tunnel", accessGroup: "TEAMID.com.example.tunnel")
+    options.adoptConfiguration = readBestVPNConfiguration  // Step 7.
     let manager = TunnelManager.default(options) { CredentialTunnelProvider() }
     try await manager.load()
 
+    guard await manager.profiles.isEmpty, await manager.unreadableProfiles.isEmpty,
+        await manager.adoptionErrors.isEmpty
+    else { return }
     let configuration = CredentialTunnelConfiguration(
         server: "vpn.example:4500", serverKey: serverKey, login: "kean")
     var profile = try TunnelProfile(
@@ -27,6 +31,7 @@ private func connect(serverKey: String, presharedKey: String, password: String) 
 
 /// The values of the new server, which are not in a configuration of BestVPN.
 enum VPNServer {
+    static let address = "vpn.example:4500"
     static let key = "xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg="
     static let presharedKey = "FpCyhws9cxwWoV4xELtfJvjJN+zQVRPISllRWgeopVE="
 }
@@ -34,9 +39,9 @@ enum VPNServer {
 @Sendable func readBestVPNConfiguration(_ former: ExistingConfiguration) throws -> ConfigurationAdoption {
     guard let login = former.username else { return .leave }
     let configuration = CredentialTunnelConfiguration(
-        server: former.serverAddress, serverKey: VPNServer.key, login: login)
+        server: VPNServer.address, serverKey: VPNServer.key, login: login)
     var profile = try TunnelProfile(
-        name: former.name, provider: "credential", serverAddress: former.serverAddress, encoding: configuration)
+        name: former.name, provider: "credential", serverAddress: VPNServer.address, encoding: configuration)
     profile.userName = login
     profile.onDemand = former.onDemand
     profile.isOnDemandEnabled = former.isOnDemandEnabled
