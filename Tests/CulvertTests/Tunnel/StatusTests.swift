@@ -124,7 +124,7 @@ struct StatusTests {
             "listenPort", "endpoint", "login", "addresses", "routes", "excludedRoutes", "dnsServers", "searchDomains",
             "leakPolicy",
             "allowsLocalNetwork", "allowedNetworks", "heldPolicy", "repairs", "lastRepair", "problems", "memoryBytes",
-            "receivedBytes", "sentBytes",
+            "aead", "receivedBytes", "sentBytes",
             "receivedBitsPerSecond",
             "sentBitsPerSecond", "lastHandshakeSeconds", "drops", "peers", "device",
         ]
