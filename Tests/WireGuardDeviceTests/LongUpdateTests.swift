@@ -72,12 +72,54 @@ struct LongUpdateTests {
         }
         #expect(isAnswered(0))
         var (pauses, answered): (UInt16, Int) = (0, 0)
-        try a.device.apply(try addition(500, seed: 3)) {
+        try a.device.apply(try addition(1_000, seed: 3)) {
             pauses += 1
             if isAnswered(pauses) { answered += 1 }
         }
-        #expect(pauses >= 7 && answered == Int(pauses))
+        #expect(pauses >= 15 && answered == Int(pauses))
         #expect(a.device.engineStatistics.handshakesCompleted == 1)
+    }
+
+    @Test("A replacement of ordinary size never releases the engine")
+    func small() throws {
+        let host = try host(0)
+        defer { host.device.close() }
+        var update = try addition(300, seed: 8)
+        update.replacePeers = true
+        var pauses = 0
+        for _ in 0..<3 { try host.device.apply(update) { pauses += 1 } }
+        #expect(pauses == 0 && host.device.peers.map(\.publicKey) == update.peers.map(\.publicKey))
+    }
+
+    @Test("Another thread gets the engine between the parts of a long update")
+    func fair() throws {
+        let host = try host(0)
+        defer { host.device.close() }
+        let device = host.device
+        let update = try addition(2_000, seed: 9)
+        var removal = UAPIDeviceUpdate()
+        removal.replacePeers = true
+        let started = Latch(count: 1)
+        let isDone = Mutex(false)
+        let parts = Mutex(0)
+        let observer = try LoopThread(name: "observer") {
+            started.countDown()
+            while !isDone.withLock({ $0 }) {
+                let count = device.transport.withEngine { $0.peerCount }
+                if (1..<2_000).contains(count) { parts.withLock { $0 += 1 } }
+            }
+        }
+        defer {
+            isDone.withLock { $0 = true }
+            observer.join()
+        }
+        #expect(started.wait(timeout: patience))
+        // On a busy machine, the observer may not run at all during one update.
+        for _ in 0..<100 where parts.withLock({ $0 }) == 0 {
+            try device.apply(update)
+            try device.apply(removal)
+        }
+        #expect(parts.withLock { $0 } > 0)
     }
 
     @Test("A second update waits for the first one's last part, and so does a reader of all peers")

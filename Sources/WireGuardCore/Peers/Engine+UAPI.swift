@@ -12,17 +12,26 @@ extension Engine {
     /// Applies some of an update, so that the engine's owner does not block other threads for the time that all of it
     /// needs. The owner must prevent other changes of the configuration until the update is complete.
     ///
-    /// Between the calls each peer has its old or its new settings, except that some of its allowed IPs may still be
-    /// missing. An update that replaces the peers first removes all allowed IPs, and routes packets again when it is
-    /// complete: a part of the new table could assign a packet to the wrong peer.
+    /// A small update is complete after one call, unless it sends many handshakes; see ``UpdateProgress``. Between the
+    /// calls for a larger one, an address has the peer that it had before or the one that it gets, except in the last two
+    /// of these cases:
+    ///
+    /// - Each peer has its old or its new settings. An exception is the peer in progress: some of its added allowed IPs
+    ///   may still be missing, or, if the update removes the peer, some of its allowed IPs are already removed.
+    /// - One call replaces all allowed IPs of a peer, even if they are more than `work`. Otherwise, another peer with a
+    ///   wider network would get packets of this peer between the removal and the addition.
+    /// - An allowed IP moves from its owner to another peer in one step, unless the update has removed it from the owner
+    ///   before. Then the next wider network has its packets until the other peer's turn.
+    /// - An update that replaces the peers first removes all allowed IPs, and routes packets again when it is complete.
     /// - Parameters:
     ///   - progress: The position. Each update needs a new one.
-    ///   - work: The most peers, and changes of allowed IPs, of this call.
+    ///   - work: The most peers, and changes of allowed IPs, of this call, with the exceptions above.
     /// - Returns: Whether a part of the update is left.
     package mutating func apply(
         _ update: UAPIDeviceUpdate, _ progress: inout UpdateProgress, work: Int, at now: Instant, wall: WallTime
     ) -> Bool {
         var work = work
+        if progress.isAtStart, let all = self.work(of: update, atMost: progress.mostWhole) { work = max(work, all) }
         if !progress.isPrepared {
             if update.replacePeers {
                 removePeers(&progress, &work)
@@ -42,6 +51,19 @@ extension Engine {
         let hasMore = progress.peer < update.peers.count
         if hasMore, update.replacePeers { swap(&allowedIPs, &progress.allowedIPs) }
         return hasMore
+    }
+
+    /// The work of a small update without its handshakes: peers and changes of allowed IPs. The result is `nil` if it is
+    /// more than `most`.
+    private func work(of update: UAPIDeviceUpdate, atMost most: Int) -> Int? {
+        var work = update.replacePeers ? peers.count : 0
+        for peer in update.peers {
+            guard work <= most else { return nil }
+            work += 1 + peer.allowedIPs.count
+            guard !update.replacePeers, peer.remove || peer.replaceAllowedIPs else { continue }
+            work += slots[peer.publicKey].map { allowedIPs.count(of: $0) } ?? 0
+        }
+        return work <= most ? work : nil
     }
 
     /// Removes some of the peers, and first the allowed IPs of all: a packet to a removed peer must not be sent to
@@ -71,6 +93,11 @@ extension Engine {
                 return
             }
             progress.step = update.remove || update.replaceAllowedIPs ? .removal : .changes
+            if !update.remove, let slot = slots[key] {
+                let removed = update.replaceAllowedIPs ? allowedIPs.count(of: slot) : 0
+                // The lock must not be released between a removal and an addition.
+                if removed > 0 || update.removesAllowedIPs { work = max(work, removed + update.allowedIPs.count) }
+            }
         }
         if progress.step == .removal, let slot = slots[key] {
             work -= allowedIPs.removeAll(of: slot, atMost: max(work, 0))
@@ -125,6 +152,18 @@ extension Engine {
         state.peers.reserveCapacity(peerCount)
         forEachPeer { state.peers.append(UAPIPeerState($0)) }
         return state
+    }
+}
+
+extension UAPIPeerUpdate {
+    /// Whether the peer loses single allowed IPs.
+    fileprivate var removesAllowedIPs: Bool {
+        allowedIPs.contains {
+            switch $0 {
+            case .add: false
+            case .remove: true
+            }
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CTunnelSystem
 import Synchronization
 public import TunnelIO
 public import WireGuardCore
@@ -10,8 +11,9 @@ extension WireGuardDevice {
     /// Applies an update, completely or not at all.
     ///
     /// The parts that can fail, a new port or mark, are applied first. Sessions continue unless the update itself ends
-    /// them. Packets flow while a long update is applied; after one that replaces the peers, they flow again when it is
-    /// complete. Other changes, and readers of the whole configuration, wait.
+    /// them. Packets wait while an update of up to 1,000 peers and allowed IPs, together, is applied, about a
+    /// millisecond. They flow while a larger one is applied; but while a larger one replaces the peers, they are
+    /// dropped. Other changes, and readers of the whole configuration, wait.
     /// - Throws: `.io` with the bind error if the port is not available, `.beyondBudget` if there would be more peers
     ///   or allowed IPs than the budget permits, `.closed` after ``close()``.
     public func apply(_ update: UAPIDeviceUpdate) throws(WireGuardDeviceError) {
@@ -19,8 +21,13 @@ extension WireGuardDevice {
     }
 
     /// The number of peers, and of changes of allowed IPs, that are checked or applied per lock of the engine, so that
-    /// traffic does not wait for all of them.
+    /// traffic does not wait for all of them. Small updates, and peers that lose and get allowed IPs, are applied as a
+    /// whole.
     package static let updateWork = 128
+
+    /// Lets the threads that wait for the engine's lock run. Where locks are unfair, as on Apple's systems, a thread that
+    /// takes the lock again immediately after its release can prevent all other threads from taking it.
+    private static func letOthersLock() { sched_yield() }
 
     /// - Parameter pause: Called after each piece of the update but the last, without the engine's lock.
     func apply(_ update: UAPIDeviceUpdate, betweenPieces pause: () -> Void) throws(WireGuardDeviceError) {
@@ -30,7 +37,7 @@ extension WireGuardDevice {
                 var check = LimitCheck()
                 while try transport.withEngine({ (engine) throws(EngineLimitError) in
                     try engine.checkLimits(of: update, &check, work: Self.updateWork)
-                }) {}
+                }) { Self.letOthersLock() }
             } catch {
                 throw WireGuardDeviceError(error)
             }
@@ -44,6 +51,7 @@ extension WireGuardDevice {
                 engine.apply(
                     update, &progress, work: Self.updateWork, at: SystemTime.now(), wall: SystemTime.wall())
             }) {
+                Self.letOthersLock()
                 pause()
             }
             if state.linkIsUp {
@@ -124,6 +132,7 @@ extension WireGuardDevice {
             let piece = transport.withEngine { $0.snapshots(from: start, work: Self.snapshotWork) }
             for peer in piece.peers { body(peer) }
             place = piece.next
+            if place != nil { Self.letOthersLock() }
         }
     }
 

@@ -31,8 +31,9 @@ struct UpdateInPiecesTests {
 
         func owner(of address: UInt32) -> PublicKey? { engine.peer(routing: IPAddress.v4(address)) }
 
-        func apply(_ update: UAPIDeviceUpdate, work: Int, between: () -> Void = {}) {
-            var progress = UpdateProgress()
+        /// Applies an update in pieces, or as a whole if its work is at most `mostWhole`.
+        func apply(_ update: UAPIDeviceUpdate, work: Int, mostWhole: Int = 0, between: () -> Void = {}) {
+            var progress = UpdateProgress(mostWhole: mostWhole)
             while engine.apply(update, &progress, work: work, at: now, wall: wall) { between() }
         }
 
@@ -137,7 +138,7 @@ struct UpdateInPiecesTests {
         #expect(holder.networkCount == 20_000)
     }
 
-    @Test("The networks of one peer are removed, replaced and added in pieces", arguments: [false, true])
+    @Test("The networks of one peer are removed and added in pieces, and replaced in one", arguments: [false, true])
     func manyNetworks(isRemoval: Bool) throws {
         let holder = Holder()
         var update = try addition(2, seed: 3)
@@ -154,10 +155,110 @@ struct UpdateInPiecesTests {
         update.peers[0].replaceAllowedIPs = true
         update.peers[0].allowedIPs = [.add(try network(0x0c00_0000))]
         (pieces, last) = (0, holder.networkCount)
-        holder.apply(update, work: 100) { check() }
-        #expect(pieces >= 49)
+        if isRemoval {
+            holder.apply(update, work: 100) { check() }
+            #expect(pieces >= 49)
+        } else {
+            holder.apply(update, work: 100) {
+                pieces += 1
+                #expect(holder.networkCount == 3)
+            }
+            #expect(pieces == 1)
+        }
         #expect(holder.peerCount == (isRemoval ? 1 : 2))
         #expect(holder.networkCount == (isRemoval ? 2 : 3))
+    }
+
+    /// The first peer of the update gets everything that no other peer gets.
+    private func giveRest(_ update: inout UAPIDeviceUpdate) throws {
+        update.peers[0].allowedIPs = [.add(try network(0, length: 0))]
+    }
+
+    @Test(
+        "Between the pieces of new lists of networks, each address has its old or its new peer, never a wider network's",
+        arguments: [1, 2, 3, 5, 128], [false, true])
+    func peersReplaceNetworks(work: Int, isReplacement: Bool) throws {
+        let holder = Holder()
+        let (count, base) = (200, UInt32(0x0a00_0000))
+        var update = try addition(count, seed: 7)
+        try giveRest(&update)
+        holder.apply(update, work: .max)
+        let keys = update.peers.map(\.publicKey)
+        // Each peer keeps its second network and gets the first one of the peer after it.
+        for number in 1..<count {
+            let first = 0x0a00_0000 + 2 * number
+            update.peers[number].replaceAllowedIPs = isReplacement
+            update.peers[number].allowedIPs = [
+                .add(try network(first + 2)), .add(try network(first + 1)),
+            ]
+            if !isReplacement {
+                // The peer loses its second network and gets it back.
+                update.peers[number].allowedIPs.insert(.remove(try network(first + 1)), at: 0)
+            }
+        }
+        var (pieces, others) = (0, 0)
+        holder.apply(update, work: work) {
+            pieces += 1
+            for number in 2..<count {
+                let address = base + 2 * UInt32(number)
+                let owner = holder.owner(of: address)
+                if owner != keys[number], owner != keys[number - 1] { others += 1 }
+                if holder.owner(of: address + 1) != keys[number] { others += 1 }
+            }
+        }
+        #expect(others == 0 && pieces >= 3)
+        for number in 2..<count {
+            #expect(holder.owner(of: base + 2 * UInt32(number)) == keys[number - 1])
+            #expect(holder.owner(of: base + 2 * UInt32(number) + 1) == keys[number])
+        }
+        #expect(holder.owner(of: base + 2 * UInt32(count)) == keys[count - 1])
+    }
+
+    @Test("A network that an update gives to another peer moves in one step", arguments: [1, 2, 3, 128])
+    func moves(work: Int) throws {
+        let holder = Holder()
+        let count = 200
+        var update = try addition(count, seed: 8)
+        try giveRest(&update)
+        holder.apply(update, work: .max)
+        let keys = update.peers.map(\.publicKey)
+        // The lists of the last and of the first peer are exchanged, and so on.
+        let lists = update.peers[1...].map(\.allowedIPs)
+        for number in 1..<count { update.peers[number].allowedIPs = lists[count - 1 - number] }
+        var (pieces, others) = (0, 0)
+        holder.apply(update, work: work) {
+            pieces += 1
+            for number in 1..<count {
+                let owner = holder.owner(of: 0x0a00_0000 + 2 * UInt32(number))
+                if owner != keys[number], owner != keys[count - number] { others += 1 }
+            }
+        }
+        #expect(others == 0 && pieces >= 4)
+        for number in 1..<count {
+            #expect(holder.owner(of: 0x0a00_0000 + 2 * UInt32(number)) == keys[count - number])
+        }
+    }
+
+    @Test("A replacement of ordinary size is one piece, and so is another update of that size")
+    func small() throws {
+        let holder = Holder()
+        var pauses = 0
+        var update = try addition(100, seed: 9)
+        update.replacePeers = true
+        for _ in 0..<3 { holder.apply(update, work: 10, mostWhole: 400) { pauses += 1 } }
+        update.replacePeers = false
+        for number in 0..<100 { update.peers[number].replaceAllowedIPs = true }
+        holder.apply(update, work: 10, mostWhole: 500) { pauses += 1 }
+        for number in 0..<100 { update.peers[number].remove = true }
+        holder.apply(update, work: 10, mostWhole: 500) { pauses += 1 }
+        #expect(pauses == 0 && holder.peerCount == 0 && holder.networkCount == 0)
+
+        var progress = UpdateProgress()
+        let mostWhole = progress.mostWhole
+        #expect(mostWhole == 1_000)
+        update = try addition(334, seed: 10)
+        let hasMore = holder.engine.apply(update, &progress, work: 10, at: Self.now, wall: Self.wall)
+        #expect(hasMore && holder.peerCount < 10)
     }
 
     @Test("A replacement routes no packet by a part of its table, and all packets once it is complete")
@@ -165,8 +266,7 @@ struct UpdateInPiecesTests {
         let holder = Holder()
         var update = try addition(200, seed: 4)
         update.replacePeers = true
-        // The first peer gets everything that no other peer gets.
-        update.peers[0].allowedIPs = [.add(try network(0, length: 0))]
+        try giveRest(&update)
         holder.apply(update, work: .max)
         let keys = update.peers.map(\.publicKey)
         #expect(holder.owner(of: 0x0a00_0000 + 2 * 199) == keys[199])
@@ -184,7 +284,7 @@ struct UpdateInPiecesTests {
         let world = EngineWorld()
         world.establish()
         let update = try addition(100, seed: 5, firstNetwork: 0x0b00_0000)
-        var progress = UpdateProgress()
+        var progress = UpdateProgress(mostWhole: 0)
         var sent = 0
         while world[0].engine.apply(update, &progress, work: 30, at: world.now(0), wall: world.wall(0)) {
             world.send(0, to: 1)
@@ -204,7 +304,7 @@ struct UpdateInPiecesTests {
         var update = try addition(20, seed: 6)
         update.replacePeers = true
         update.peers.append(UAPIPeerUpdate(publicKey: world[0].publicKey))
-        var progress = UpdateProgress()
+        var progress = UpdateProgress(mostWhole: 0)
         while world[1].engine.apply(update, &progress, work: 1, at: world.now(1), wall: world.wall(1)) {
             world.arrive(initiation)
         }
