@@ -49,10 +49,34 @@ end_stage() {
     stage_name=
 }
 
+# descendants PID: the children of a process, with theirs.
+descendants() {
+    local child
+    for child in $(pgrep -P "$1" || true); do
+        printf '%s\n' "$child"
+        descendants "$child"
+    done
+}
+
+# stop STATUS: ends this script and the programs that it runs.
+stop() {
+    # Some of these processes have already ended, such as the one that lists them.
+    # shellcheck disable=SC2046
+    kill -TERM $(descendants $$) 2>/dev/null || true
+    exit "$1"
+}
+
 # Without these, a shell that a signal ends runs its EXIT trap with the status of its last command, which may be 0.
-trap 'exit 129' HUP
-trap 'exit 130' INT
-trap 'exit 143' TERM
+trap 'stop 129' HUP
+trap 'stop 130' INT
+trap 'stop 143' TERM
+
+# attend COMMAND...: runs a long command. If a signal ends this script alone, the command ends too. Bash would delay the trap
+# until a command in the foreground has ended.
+attend() {
+    "$@" &
+    wait "$!"
+}
 
 # Meant for an EXIT trap: what ran, how it ended and how long it took, on one line.
 print_summary() {
@@ -72,7 +96,7 @@ print_summary() {
 build_quietly() {
     local log status=0
     log=$(mktemp)
-    swift build "$@" </dev/null >"$log" 2>&1 || status=$?
+    attend swift build "$@" </dev/null >"$log" 2>&1 || status=$?
     if ((status == 0)); then
         tail -n 1 "$log"
     else

@@ -9,10 +9,15 @@
     @Suite("The summary line of a script", .timeLimit(.minutes(1)))
     struct StageSummaryTests {
         @Test(
-            "The line names the result: a script that SIGTERM ends was stopped, and has not passed",
+            "The line names the result: a script that SIGTERM ends was stopped with its programs, and has not passed",
             arguments: [
                 ("true", 0, "demo: passed in"), ("exit 3", 3, "demo: FAILED with status 3"),
                 ("kill -TERM $$", 143, "demo: STOPPED with status 143"),
+                ("attend bash -c 'exit 3'", 3, "demo: FAILED with status 3"),
+                // The programs have the pipe of the output, which this test reads until they have ended.
+                (
+                    "attend bash -c 'sleep 300 & kill -TERM $PPID; wait'", 143, "demo: STOPPED with status 143"
+                ),
             ])
         func summary(command: String, status: Int32, line: String) throws {
             let process = Process()

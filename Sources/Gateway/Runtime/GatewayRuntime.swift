@@ -54,7 +54,7 @@ package actor GatewayRuntime {
     /// The address families that the network has configured: `true` for IPv6, `false` for IPv4.
     private var families: Set<Bool> = []
     /// The rounds that follow the store. Each returns whether it has applied all changes.
-    private let rounds = SharedRuns<Bool>()
+    nonisolated let rounds = SharedRuns<Bool>()
     /// The reads of the store.
     private let reading = SerialOperations()
     private var traffic = TrafficLedger()

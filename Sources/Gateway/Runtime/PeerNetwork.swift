@@ -29,6 +29,13 @@ package protocol PeerNetwork: Sendable {
     func stop() async
     /// The state of the network. Safe to read from any thread.
     var condition: NetworkState { get }
+    /// The warnings for the operator: those of ``condition``, and those that are read only on request. Safe to read from any
+    /// thread.
+    var warnings: [String] { get }
+}
+
+extension PeerNetwork {
+    package var warnings: [String] { condition.warnings }
 }
 
 /// The TUN devices that a network provides for the tunnels.
@@ -54,11 +61,9 @@ extension ServerNetwork: PeerNetwork {
         return PeerNetworkDevices(device, login: further.first, addresses: settings.addresses)
     }
 
-    package var condition: NetworkState {
-        var state = state
-        if let warning = TrackedConnections.warning { state.warnings.append(warning) }
-        return state
-    }
+    package var condition: NetworkState { state }
+
+    package var warnings: [String] { state.warnings + [TrackedConnections.warning].compactMap(\.self) }
 }
 
 /// A network in memory. Packets go to the other side of the device, and no rule is enforced.

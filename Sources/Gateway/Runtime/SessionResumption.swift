@@ -22,12 +22,17 @@ struct SessionResumption: Sendable {
     /// Selects the devices that may still have a session, which lasts for 180 s (WireGuard paper, section 6.1). If the gateway
     /// was killed, the store may lack what happened within one interval between flushes.
     ///
-    /// A time in the future counts as now: the clock was wrong then, and the real time is not known.
+    /// A time in the future counts as now: the clock was wrong then, and the real time is not known. If more than half of the
+    /// times are in the future, the clock is wrong now: the second latest time replaces it, because the latest one may be
+    /// wrong too.
     init(_ former: [PublicKey: FormerEndpoint], at now: Date, flushInterval: Duration) {
         let longest: Duration = .nanoseconds(TimerConstants.rejectAfterTime) + flushInterval
+        let times = former.values.map(\.seenAt).sorted(by: >)
+        let isBehind = 2 * times.count(where: { $0 > now }) > times.count
+        let reference = isBehind ? times.prefix(2).last ?? now : now
         devices =
             former
-            .filter { now.timeIntervalSince($0.value.seenAt) <= longest / .seconds(1) }
+            .filter { reference.timeIntervalSince($0.value.seenAt) <= longest / .seconds(1) }
             .sorted { $0.value.seenAt > $1.value.seenAt }
             .map { ($0.key, $0.value.endpoint) }
     }

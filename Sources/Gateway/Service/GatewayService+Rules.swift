@@ -74,8 +74,9 @@ extension GatewayService {
     }
 
     private var warnings: [String] {
-        let condition = network.withLock { $0 }?.condition ?? NetworkState()
-        let problems = condition.warnings + condition.problems.map(\.what) + unsaved.map(\.what)
+        let network = network.withLock { $0 }
+        let problems =
+            (network?.warnings ?? []) + (network?.condition.problems ?? []).map(\.what) + unsaved.map(\.what)
         return Array(problems.prefix(GatewayStatus.mostWarnings))
     }
 

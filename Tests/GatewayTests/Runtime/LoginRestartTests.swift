@@ -152,7 +152,6 @@ struct LoginRestartTests {
         #expect(after < .seconds(15))
         // A client whose handshake or login was dropped begins again only after twelve seconds.
         #expect(drops["evicted"] == nil && drops["verifications full"] == nil, "\(drops)")
-        #expect(rounds < count / 2, "\(rounds)")
     }
 
     /// Adds a user with a device and a ticket, as after a login.

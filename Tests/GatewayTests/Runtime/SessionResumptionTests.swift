@@ -38,6 +38,30 @@ struct SessionResumptionTests {
         #expect(resumption.devices.map(\.endpoint.port) == [7, 6, 5, 2, 3, 1])
     }
 
+    @Test(
+        "If the clock is behind, the second latest device replaces it: one wrong time excludes no device, and includes none"
+    )
+    mutating func clockIsBehind() {
+        // The last device was seen 3 s ago, and one has a time that is a year in the future.
+        let ages: [Double] = [3, 60, 212, 214, -31_536_000] + (1...1000).map { 3600 * Double($0) }
+        let former = former(ages)
+        let booted = Date(timeIntervalSince1970: 60)
+        let resumption = SessionResumption(former, at: booted, flushInterval: .seconds(30))
+        #expect(resumption.devices.map(\.endpoint.port) == [4, 0, 1, 2])
+        // The same devices with the right clock.
+        let right = SessionResumption(former, at: Self.now, flushInterval: .seconds(30))
+        #expect(right.devices.map(\.endpoint.port) == [4, 0, 1])
+    }
+
+    @Test("If the clock is behind, a single device gets a handshake, and no device is not an error")
+    mutating func fewDevices() {
+        let booted = Date(timeIntervalSince1970: 60)
+        let single = SessionResumption(former([3]), at: booted, flushInterval: .zero)
+        #expect(single.devices.map(\.endpoint.port) == [0])
+        let none = SessionResumption([:], at: booted, flushInterval: .zero)
+        #expect(none.devices.isEmpty)
+    }
+
     @Test("At most twenty handshakes start in 20 ms, and cancelling ends them")
     mutating func pacing() async throws {
         let resumption = SessionResumption(

@@ -34,17 +34,22 @@ private struct RefusingNetwork: PeerNetwork {
         state.problems = [NetworkProblem(what: "the firewall: nft is not installed", since: 5)]
         return state
     }
+
+    var warnings: [String] { condition.warnings + ["the host tracks 100 connections of at most 100"] }
 }
 
 @Suite struct DeviceServiceTests {
-    @Test("The status lists the warnings and problems of the network")
+    @Test("The status lists the warnings and problems of the network, and warnings that only the status reads")
     func warnings() async throws {
         let fixture = try ServiceFixture()
         #expect(try await fixture.service.status(fixture.admin).warnings.isEmpty)
         fixture.service.useNetwork(RefusingNetwork(refused: try IPPrefix("192.168.9.0/24")))
         let status = try await fixture.service.status(fixture.admin)
         #expect(
-            status.warnings == ["clients may begin any number of flows", "the firewall: nft is not installed"])
+            status.warnings == [
+                "clients may begin any number of flows", "the host tracks 100 connections of at most 100",
+                "the firewall: nft is not installed",
+            ])
     }
 
     // MARK: - Subnets

@@ -50,11 +50,11 @@ struct GroupCommitTests {
         return results
     }
 
-    /// Counts the commits from now on.
-    private func countCommits(_ store: GatewayStore) async throws -> @Sendable () -> Int {
+    /// Counts the statements that begin with this word, from now on, even if they fail.
+    private func countStatements(_ word: String, _ store: GatewayStore) async throws -> @Sendable () -> Int {
         let counter = Counter()
         try await store.connections.writeWithoutTransaction { db in
-            db.trace { event in if "\(event)".hasPrefix("COMMIT") { counter.increment() } }
+            db.trace { event in if "\(event)".hasPrefix(word) { counter.increment() } }
         }
         return { counter.count }
     }
@@ -97,7 +97,7 @@ struct GroupCommitTests {
             let (store, count) = (fixture.store, GroupCommit.mostWrites + 6)
             let before = try await store.counts(at: fixture.start).sequence
             let users = (0..<count).map { adding("user\($0)", fixture) }
-            let commits = try await countCommits(store)
+            let commits = try await countStatements("COMMIT", store)
             let results = try await together(store, users.map(\.operation))
             #expect(try results.map { try $0.get() } == users.map(\.id))
             #expect(commits() == 2)
@@ -111,7 +111,7 @@ struct GroupCommitTests {
         try await kind.run { fixture in
             let store = fixture.store
             let (one, two, twoAgain) = (adding("one", fixture), adding("two", fixture), adding("two", fixture))
-            let commits = try await countCommits(store)
+            let commits = try await countStatements("COMMIT", store)
             let results = try await together(
                 store, [one.operation, failing(fixture, "SELECT 1"), two.operation, twoAgain.operation])
             #expect(try results[0].get() == one.id && results[2].get() == two.id)
@@ -135,20 +135,71 @@ struct GroupCommitTests {
         }
     }
 
-    @Test("If the database refuses the transaction of a group, each write fails, and later writes succeed")
+    @Test("If COMMIT fails because of one write, that write fails, and the other writes of the group succeed")
+    func failedCommit() async throws {
+        try await StoreKind.file.run { fixture in
+            let store = fixture.store
+            try await store.connections.write { db in
+                try db.execute(
+                    sql: "CREATE TABLE notes (user_id TEXT REFERENCES users (id) DEFERRABLE INITIALLY DEFERRED)")
+            }
+            let (one, two) = (adding("one", fixture), adding("two", fixture))
+            let commits = try await countStatements("COMMIT", store)
+            let violating: Operation = {
+                try await store.database.write { db -> UserID in
+                    try db.execute("INSERT INTO notes VALUES ('missing')")
+                    return one.id
+                }
+            }
+            let results = try await together(store, [one.operation, violating, two.operation])
+            #expect(try results[0].get() == one.id && results[2].get() == two.id)
+            #expect(error(results[1]) == .notFound)
+            // The commits of the group, and of each write.
+            #expect(commits() == 4)
+            for id in [one.id, two.id] { #expect(try await store.user(id) != nil) }
+        }
+    }
+
+    @Test(
+        "If the database refuses the transaction of a group, each write fails after one attempt; later writes succeed")
     func refusedGroup() async throws {
         try await StoreKind.file.run { fixture in
             let users = (0..<3).map { adding("user\($0)", fixture) }
+            let begins = try await countStatements("BEGIN", fixture.store)
             let results = try await together(
                 fixture.store, users.map(\.operation), after: "PRAGMA query_only = ON")
-            for result in results {
-                guard case .unavailable = error(result) else {
-                    Issue.record("\(result)")
-                    continue
-                }
-            }
+            #expect(begins() == 1)
+            expectUnavailable(results)
             try await fixture.store.refuseWrites(false)
             #expect(try await users[0].operation() == users[0].id)
+        }
+    }
+
+    @Test("While another connection locks the database, a group waits once, and all of its writes fail")
+    func lockedDatabase() async throws {
+        try await StoreKind.file.run { fixture in
+            let users = (0..<3).map { adding("user\($0)", fixture) }
+            var configuration = Configuration()
+            configuration.allowsUnsafeTransactions = true
+            let other = try DatabaseQueue(path: fixture.store.connections.path, configuration: configuration)
+            try await other.writeWithoutTransaction { try $0.execute(sql: "BEGIN EXCLUSIVE") }
+            let begins = try await countStatements("BEGIN", fixture.store)
+            let results = try await together(
+                fixture.store, users.map(\.operation), after: "PRAGMA busy_timeout = 100")
+            #expect(begins() == 1)
+            expectUnavailable(results)
+            try await other.writeWithoutTransaction { try $0.execute(sql: "ROLLBACK") }
+            try other.close()
+            #expect(try await users[0].operation() == users[0].id)
+        }
+    }
+
+    private func expectUnavailable(_ results: [Result<UserID, any Error>]) {
+        for result in results {
+            guard case .unavailable = error(result) else {
+                Issue.record("\(result)")
+                continue
+            }
         }
     }
 

@@ -105,6 +105,75 @@ import WireGuardCore
         }
     }
 
+    @Test(
+        "If the write-ahead log is replaced, its changes move into the database, and the error says to remove the new log"
+    )
+    func replacedLog() async throws {
+        try await TestFolder.use { folder in
+            let path = "\(folder)/gateway.db"
+            let store = try GatewayStore(path: path)
+            let fixture = StoreFixture(store)
+            // The log of an earlier time is valid: the next start would apply it.
+            try FileManager.default.copyItem(atPath: path + "-wal", toPath: "\(folder)/earlier")
+            let user = try await fixture.user("anna")
+            try FileManager.default.removeItem(atPath: path + "-wal")
+            try FileManager.default.moveItem(atPath: "\(folder)/earlier", toPath: path + "-wal")
+            let error = await #expect(throws: StoreError.self) { _ = try await fixture.user("ben") }
+            guard case .unavailable(let reason) = error else { throw TestFailure("\(String(describing: error))") }
+            #expect(reason.contains("gateway.db-wal' was removed or replaced"), "\(reason)")
+            #expect(reason.contains("stop the gateway normally, or remove '\(path)-wal'"), "\(reason)")
+            #expect(!reason.contains("nothing is lost"), "\(reason)")
+            // The database alone has the change.
+            let copy = "\(folder)/copy.db"
+            try FileManager.default.copyItem(atPath: path, toPath: copy)
+            let next = try GatewayStore(path: copy)
+            #expect(try await next.user(user.id)?.login == "anna")
+            try next.close()
+            // A normal end removes the new log.
+            try store.close()
+            #expect(!FileManager.default.fileExists(atPath: path + "-wal"))
+            let restarted = try GatewayStore(path: path)
+            #expect(try await restarted.user(user.id)?.login == "anna")
+            try restarted.close()
+        }
+    }
+
+    @Test("If the write-ahead log is removed during a write, the write succeeds, and the database alone has its change")
+    func logRemovedDuringWrite() async throws {
+        try await TestFolder.use { folder in
+            let path = "\(folder)/gateway.db"
+            let store = try GatewayStore(path: path)
+            try await store.database.write { db in
+                try FileManager.default.removeItem(atPath: path + "-wal")
+                try db.execute("UPDATE totals SET value = 7 WHERE name = 'sent'")
+            }
+            // A process that is killed now loses nothing.
+            let copy = "\(folder)/copy.db"
+            try FileManager.default.copyItem(atPath: path, toPath: copy)
+            let next = try GatewayStore(path: copy)
+            let sent = try await next.database.read { db -> Int in
+                try db.figures("SELECT value FROM totals WHERE name = 'sent'")["value"]
+            }
+            #expect(sent == 7)
+            try next.close()
+            try store.close()
+        }
+    }
+
+    @Test("A write after the database was closed fails, and so does a second one")
+    func closed() async throws {
+        try await TestFolder.use { folder in
+            let store = try GatewayStore(path: "\(folder)/gateway.db")
+            let fixture = StoreFixture(store)
+            try store.close()
+            for _ in 1...2 {
+                let error = await #expect(throws: StoreError.self) { _ = try await fixture.user("ben") }
+                guard case .unavailable(let reason) = error else { throw TestFailure("\(String(describing: error))") }
+                #expect(reason.contains("closed"), "\(reason)")
+            }
+        }
+    }
+
     @Test("The error of a copy on a full disk names the cause")
     func fullDisk() {
         let error = DatabaseError(resultCode: .SQLITE_FULL, message: "not an error")

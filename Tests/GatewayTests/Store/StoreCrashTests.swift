@@ -15,6 +15,9 @@ import TunnelSystem
     private static let count = 1000
     private static let variable = "CULVERT_GATEWAY_CRASH"
 
+    /// Waits until the parent kills this process, or has ended: on a slow machine, the parent may be late.
+    private static func waitForEnd() { _ = SystemCall.readAll(0, limit: 1) }
+
     /// The same enrolments in both processes, from one seed.
     private static func plan(
         _ store: GatewayStore
@@ -32,7 +35,7 @@ import TunnelSystem
     }
 
     @Test(
-        "The child process enrols eight devices at a time, and reports each one",
+        "The child process enrols eight devices at a time, reports each one, and waits before the last eight",
         .enabled(if: ProcessInfo.processInfo.environment[variable] != nil, "is started by another test"))
     func child() async throws {
         let path = try #require(ProcessInfo.processInfo.environment[Self.variable])
@@ -41,7 +44,7 @@ import TunnelSystem
         try await withThrowingTaskGroup(of: Void.self) { group in
             for start in 0..<8 {
                 group.addTask {
-                    for number in stride(from: start, to: Self.count, by: 8) {
+                    for number in stride(from: start, to: Self.count - 8, by: 8) {
                         guard case .made = try await store.enrol(enrolments[number]) else { continue }
                         SystemCall.writeAll(1, Array("\nmade \(number)\n".utf8))
                     }
@@ -49,6 +52,7 @@ import TunnelSystem
             }
             try await group.waitForAll()
         }
+        Self.waitForEnd()
     }
 
     @Test(
@@ -108,7 +112,7 @@ import TunnelSystem
     }
 
     @Test(
-        "The child process leases addresses for 32 logins at a time, and reports each one",
+        "The child process leases addresses for 32 logins at a time, reports each one, and waits before the last 32",
         .enabled(if: ProcessInfo.processInfo.environment[leaseVariable] != nil, "is started by another test"))
     func leasingChild() async throws {
         let path = try #require(ProcessInfo.processInfo.environment[Self.leaseVariable])
@@ -117,7 +121,7 @@ import TunnelSystem
         try await withThrowingTaskGroup(of: Void.self) { group in
             for start in 0..<32 {
                 group.addTask {
-                    for number in stride(from: start, to: Self.leaseCount, by: 32) {
+                    for number in stride(from: start, to: Self.leaseCount - 32, by: 32) {
                         guard case .given = try await store.lease(leases[number]) else { continue }
                         SystemCall.writeAll(1, Array("\nmade \(number)\n".utf8))
                     }
@@ -125,6 +129,7 @@ import TunnelSystem
             }
             try await group.waitForAll()
         }
+        Self.waitForEnd()
     }
 
     @Test("A process that is killed during 400 logins loses none that it has acknowledged", .timeLimit(.minutes(3)))
@@ -175,9 +180,9 @@ import TunnelSystem
     private static func killChild(
         _ path: String, after count: Int, _ test: String = "child", _ variable: String = variable
     ) async throws -> (made: Set<Int>, signal: Int32) {
-        let output = try DescriptorPipe()
+        let (input, output) = (try DescriptorPipe(), try DescriptorPipe())
         let setup = SpawnSetup(.ownGroup)
-        setup.openNull(0, forWriting: false)
+        setup.pass(input.reader.number, as: 0)
         setup.pass(output.writer.number, as: 1)
         setup.openNull(2, forWriting: true)
         var environment = ProcessInfo.processInfo.environment
@@ -187,6 +192,7 @@ import TunnelSystem
             arguments: ["tests", "--testing-library", "swift-testing", "--filter", "StoreCrashTests/\(test)"],
             environment: environment.map { "\($0)=\($1)" })
         output.writer.close()
+        input.reader.close()
         // Wait on a separate thread, because waiting blocks.
         return await withCheckedContinuation { continuation in
             Thread.detachNewThread {
@@ -194,6 +200,7 @@ import TunnelSystem
                 var status: Int32 = 0
                 unsafe waitpid(child, &status, 0)
                 output.reader.close()
+                input.writer.close()
                 continuation.resume(returning: (reported, status & 0x7f))
             }
         }

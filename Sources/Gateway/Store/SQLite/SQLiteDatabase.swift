@@ -6,6 +6,7 @@ import FoundationEssentials
 import GRDB
 import NetworkAddresses
 import Provisioning
+import Synchronization
 import TunnelSystem
 
 /// An SQLite database: a file in the gateway's folder, or memory.
@@ -18,6 +19,8 @@ final class SQLiteDatabase: SQLDatabase {
     let writes = GroupCommit()
     /// The database and its write-ahead log, which are open; `nil` for a database in memory.
     private let files: (database: OpenFile, log: OpenFile)?
+    /// Whether ``close()`` has begun, and not failed. It removes the log.
+    private let isClosed = Atomic(false)
 
     private struct OpenFile {
         let path: String
@@ -67,7 +70,11 @@ final class SQLiteDatabase: SQLDatabase {
     /// - Throws: ``StoreError/unavailable(_:)`` if a statement is still in use. The database then stays open.
     func close() throws(StoreError) {
         (connections as? DatabasePool)?.invalidateReadOnlyConnections()
-        do { try connections.close() } catch { throw Self.problem(error) }
+        let wasClosed = isClosed.exchange(true, ordering: .sequentiallyConsistent)
+        do { try connections.close() } catch {
+            isClosed.store(wasClosed, ordering: .sequentiallyConsistent)
+            throw Self.problem(error)
+        }
     }
 
     // MARK: - The file
@@ -188,28 +195,44 @@ final class SQLiteDatabase: SQLDatabase {
         _ body: @escaping @Sendable (any SQLSession) throws -> Result
     ) async throws(StoreError) -> Result {
         try await checkPresence()
-        do { return try await writes.write(to: connections, body) } catch { throw Self.problem(error) }
+        let result: Result
+        do { result = try await writes.write(to: connections, body) } catch { throw Self.problem(error) }
+        // The log may have been removed after the first check. This write is committed, and its caller must not repeat it.
+        try? await checkPresence()
+        return result
     }
 
-    /// - Throws: `.unavailable` if another process has removed or replaced the database or its log. SQLite would succeed,
-    ///   but the next start would not find the change.
+    /// Checks that the paths still lead to the open files. Without its log, the database gets the log's content, as far as it
+    /// can still be read.
+    /// - Throws: `.unavailable` if the database is closed, or if another process has removed or replaced the database or its
+    ///   log. SQLite would succeed, but the next start would not find the change.
     private func checkPresence() async throws(StoreError) {
         guard let files else { return }
+        guard !isClosed.load(ordering: .sequentiallyConsistent) else { throw .unavailable("the database is closed") }
         guard files.database.isPresent else {
             throw .unavailable("'\(files.database.path)' was removed or replaced while it was in use")
         }
         guard !files.log.isPresent else { return }
         let what = "'\(files.log.path)' was removed or replaced while it was in use"
         do {
-            // Its content can still be read: move it into the database.
-            _ = try await connections.writeWithoutTransaction { try $0.checkpoint(.truncate) }
+            _ = try await connections.writeWithoutTransaction { db in
+                // This throws if the connection was closed after the check above. SQLite's checkpoint would crash.
+                try db.execute(sql: "SELECT 1")
+                return try db.checkpoint(.truncate)
+            }
         } catch {
             throw .unavailable(
                 "\(what); a restart loses the changes that are not in '\(files.database.path)', which cannot be moved there: "
                     + "\(Self.problem(error))")
         }
-        throw .unavailable(
-            "\(what); nothing is lost, since all changes are in '\(files.database.path)' now; restart the gateway")
+        let moved = "\(what); all changes are in '\(files.database.path)' now"
+        // SQLite applies a log that it finds at its start, even that of another database. At a normal end it removes the log.
+        guard FileIdentity(of: files.log.path) == nil else {
+            throw .unavailable(
+                "\(moved); stop the gateway normally, or remove '\(files.log.path)' before the next start, which would apply it"
+            )
+        }
+        throw .unavailable("\(moved), so that nothing is lost; restart the gateway")
     }
 
     static func problem(_ error: any Error) -> StoreError {
