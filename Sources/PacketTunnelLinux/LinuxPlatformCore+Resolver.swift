@@ -58,8 +58,8 @@ extension LinuxPlatformCore {
         }
         if parts.contains(.resolver) {
             isResolverChanged = true
-            lookForCover()
         }
+        if parts.contains(.resolver) || pollsResolver { lookForCover() }
         guard !isCovered(step, plan, record) else { return }
         guard !isRestoring(step, plan, record) else { return }
         let hasChanged = isResolverChanged

@@ -51,7 +51,7 @@ package final class NetworkWatch: Sendable {
         /// the system refuses it.
         let mounts: SharedDescriptor?
         var followsMounts = false
-        /// Checks which file is at resolv.conf while there is none, or if mounts are not followed.
+        /// Checks which file is at resolv.conf if mounts are not followed, or if inotify does not report every change of it.
         var mountTimer: EventLoop.Timer?
         var resolverIdentity: FileIdentity?
         /// Called with deleted policy rules; with `nil` if notices were lost.
@@ -164,7 +164,7 @@ package final class NetworkWatch: Sendable {
                 }
                 if files == nil || files?.contains(FolderNotices.resolver) == true {
                     Self.schedule(.resolver, after: Self.settling, shared, loop)
-                    if let resolver { Self.compare(resolver, shared, loop) }
+                    if let resolver { Self.compare(resolver, after: Self.settling, shared, loop) }
                 }
                 if files == nil || files?.contains(where: { JournalDirectory.tunnel(ofMark: $0) == tunnel }) == true {
                     Self.schedule(.heldPolicy, after: 0, shared, loop)
@@ -184,7 +184,7 @@ package final class NetworkWatch: Sendable {
             let registration = try? loop.register(
                 mounts.number, for: .end,
                 handler: { [weak loop] _ in
-                    if let loop { Self.compare(resolver, shared, loop) }
+                    if let loop { Self.compare(resolver, after: 0, shared, loop) }
                 })
         {
             shared.registrations.append(registration)
@@ -192,21 +192,22 @@ package final class NetworkWatch: Sendable {
         }
         shared.resolverIdentity = FileStatus(of: resolver)?.identity
         shared.mountTimer = loop.makeTimer { [weak loop] in
-            if let loop { Self.compare(resolver, shared, loop) }
+            if let loop { Self.compare(resolver, after: 0, shared, loop) }
         }
-        Self.compare(resolver, shared, loop)
+        Self.compare(resolver, after: 0, shared, loop)
     }
 
-    /// Requests a check if another file is at resolv.conf than before. Compares again after a second if mounts are not
-    /// followed, or if there is no file, whose folder could not be watched.
-    private static func compare(_ resolver: String, _ shared: OnLoop, _ loop: EventLoop) {
+    /// Requests a check, after a delay in nanoseconds, if another file is at resolv.conf than before. Compares again after a
+    /// second if mounts are not followed, or if inotify does not report every change of the file.
+    private static func compare(_ resolver: String, after delay: Int64, _ shared: OnLoop, _ loop: EventLoop) {
         let identity = FileStatus(of: resolver)?.identity
         if identity != shared.resolverIdentity {
             shared.resolverIdentity = identity
             shared.notices?.watchResolver()
-            schedule(.resolver, after: 0, shared, loop)
+            schedule(.resolver, after: delay, shared, loop)
         }
-        guard !shared.followsMounts || identity == nil, let timer = shared.mountTimer else { return }
+        if shared.followsMounts, let notices = shared.notices, notices.isResolverComplete { return }
+        guard let timer = shared.mountTimer else { return }
         loop.set(timer, deadline: LaneClock.now() + LaneClock.nanosecondsPerSecond)
     }
 

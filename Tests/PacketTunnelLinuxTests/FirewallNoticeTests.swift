@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CTunnelSystem
 import Foundation
 import PacketTunnel
 import Testing
@@ -131,5 +132,71 @@ struct FolderNoticesTests {
         #expect(try changes("echo > other; mv other another; rm another") == [])
         try FileManager.default.moveItem(atPath: "\(path)/etc/resolv.conf", toPath: "\(path)/journals/a.guard")
         #expect(notices.changed().map(Set.init) == [FolderNotices.resolver, "a.guard"])
+    }
+
+    /// The folders `etc`, `run`, `static` and `journals`, and resolv.conf in `etc`.
+    private func resolverFolder() throws -> (JournalFolder, path: String) {
+        let folder = try JournalFolder()
+        try folder.directory.prepare()
+        let path = ResolverControl.target(folder.directory.path) ?? folder.directory.path
+        for name in ["etc", "static", "run", "journals"] {
+            try FileManager.default.createDirectory(atPath: "\(path)/\(name)", withIntermediateDirectories: true)
+        }
+        return (folder, path)
+    }
+
+    @Test("The watches are complete unless a second link, or a missing file, is on the way to resolv.conf")
+    func complete() throws {
+        let (folder, path) = try resolverFolder()
+        defer { withExtendedLifetime(folder) {} }
+        let notices = try #require(FolderNotices("\(path)/journals", resolver: "\(path)/etc/resolv.conf"))
+        #expect(!notices.isResolverComplete, "the file is missing")
+        func set(_ script: String) throws {
+            _ = try SystemProgram.required("sh").check(["-ec", "cd \(path)/etc; rm -f resolv.conf; \(script)"])
+            notices.watchResolver()
+        }
+        for script in [
+            "echo > resolv.conf", "echo > ../run/a; ln -s ../run/a resolv.conf", "ln -s \(path)/run/a resolv.conf",
+        ] {
+            try set(script)
+            #expect(notices.isResolverComplete, "\(script)")
+        }
+        for script in [
+            "ln -s ../run/a ../static/b; ln -s ../static/b resolv.conf",
+            "ln -s run ../c; ln -s \(path)/c/a resolv.conf",
+            "ln -s ../run/missing resolv.conf",
+        ] {
+            try set(script)
+            #expect(!notices.isResolverComplete, "\(script)")
+        }
+    }
+
+    @Test("The watches are not complete if the system refuses one of them")
+    func refused() throws {
+        let (folder, path) = try resolverFolder()
+        defer { withExtendedLifetime(folder) {} }
+        _ = try SystemProgram.required("sh").check(
+            ["-ec", "cd \(path)/etc; echo > ../run/a; ln -s ../run/a resolv.conf"])
+        for refused in ["etc", "run/a", "run"] {
+            let notices = try #require(
+                FolderNotices("\(path)/journals", resolver: "\(path)/etc/resolv.conf") { descriptor, file, events in
+                    guard file != "\(path)/\(refused)" else { return -1 }
+                    return unsafe inotify_add_watch(descriptor, file, events)
+                })
+            #expect(!notices.isResolverComplete, "\(refused)")
+        }
+    }
+
+    @Test("A new name of a folder above resolv.conf, or above the file that it links to, is reported")
+    func renamed() throws {
+        let (folder, path) = try resolverFolder()
+        defer { withExtendedLifetime(folder) {} }
+        _ = try SystemProgram.required("sh").check(
+            ["-ec", "cd \(path)/etc; mkdir ../run/d; echo > ../run/d/a; ln -s ../run/d/a resolv.conf"])
+        let notices = try #require(FolderNotices("\(path)/journals", resolver: "\(path)/etc/resolv.conf"))
+        for (old, new) in [("run/d", "run/e"), ("run/e", "run/d"), ("run", "walk"), ("walk", "run"), ("etc", "ect")] {
+            _ = try SystemProgram.required("mv").check(["\(path)/\(old)", "\(path)/\(new)"])
+            #expect(notices.changed().map(Set.init) == [FolderNotices.resolver], "\(old)")
+        }
     }
 }

@@ -60,7 +60,8 @@ public struct ConnectivityOptions: Hashable, Sendable {
 
     /// The longest time from the last proof that the tunnel works, or from wake-up, until the tunnel is no longer reported as
     /// connected. It applies to the whole tunnel, and to each peer with a default route, while an answer is owed: it counts
-    /// from the first unanswered packet. An idle tunnel is not checked unless it has a ``pingAddress``.
+    /// from the first unanswered packet. An idle tunnel is not checked unless it has a ``pingAddress``. A message that
+    /// the protocol itself sends in an idle tunnel without keepalives may count from up to a minute later.
     public var timeToNotice: Duration {
         // The last proof may have arrived right after a check, and a check may be one ping interval late.
         .seconds(connectivityInterval * Double(2 * maxConnectionAttempts + 1) + 2 * pingInterval)

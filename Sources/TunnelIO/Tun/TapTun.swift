@@ -67,8 +67,8 @@ package final class TapTun: ForwardingTun {
 
     package func forgetPackets() { shared.flags.bitwiseAnd(~Flag.hasDelivered, ordering: .relaxed) }
 
-    /// Has `handler` called once, after the next packet that programs send into the tunnel, on a thread of the device. `nil`
-    /// ends the wait.
+    /// Has `handler` called once, when the next packet passes through the tunnel in either direction, on a thread of the
+    /// device. `nil` ends the wait.
     package func onNextPacket(_ handler: (@Sendable () -> Void)?) {
         let old = shared.awaiting.withLock { present -> (@Sendable () -> Void)? in
             defer { present = handler }
@@ -121,6 +121,7 @@ package final class TapTun: ForwardingTun {
         if flags & Flag.hasDelivered == 0, batch.count > 0 {
             shared.flags.bitwiseOr(Flag.hasDelivered, ordering: .relaxed)
         }
+        if flags & Flag.isAwaited != 0, batch.count > 0 { reportPacket() }
         if flags & Flag.isFiltering != 0 { removeReplies(from: batch) }
         return try device.send(batch)
     }

@@ -50,8 +50,8 @@ struct WireGuardLifecycle: Hashable, Sendable {
         case started(handshakeTimeout: Duration?, isOffline: Bool)
         /// The time of ``WireGuardLifecycle/nextCheck`` has passed.
         case checked
-        /// A program has sent a packet since the tunnel became quiet.
-        case packetSent
+        /// A packet has passed through the tunnel, in either direction, since it became quiet.
+        case packetPassed
         /// The result of ``Action/restart``, with an observation that was made after it.
         case restarted
         case sleep
@@ -73,6 +73,11 @@ struct WireGuardLifecycle: Hashable, Sendable {
         var silentPeers: [PublicKey] = []
         /// Whether a peer has sent or received bytes since the observation before.
         var hasTraffic = true
+        /// Whether the tunnel may be checked rarely while it is idle: no peer sends keepalives, which wake the machine anyway,
+        /// and no new address of a peer needs other routes.
+        var mayRest = true
+        /// The time since the start for which the machine slept, as far as its clocks show it.
+        var asleep = Duration.zero
     }
 
     enum Action: Hashable, Sendable {
@@ -107,7 +112,7 @@ struct WireGuardLifecycle: Hashable, Sendable {
     static let firstListeningInterval = Duration.milliseconds(250)
     private static let longestListeningInterval = Duration.seconds(5)
     private static let handshakeCheckInterval = Duration.milliseconds(20)
-    /// The time between checks of an idle tunnel, whose next packet is reported.
+    /// The time between checks of an idle tunnel. Its next packet is reported.
     static let restInterval = Duration.seconds(60)
     private static let pauseActions = [Action.cancelTasks, .setKeepalives(false)]
 
@@ -121,6 +126,10 @@ struct WireGuardLifecycle: Hashable, Sendable {
     private var lastRetry: Duration?
     /// The number of consecutive checks that found no traffic and nothing to wait for; at most 2.
     private var quietChecks = 0
+    /// Whether a peer has sent or received bytes since the last check.
+    private var hadTraffic = false
+    /// ``Observation/asleep`` at the last check.
+    private var asleepAtCheck = Duration.zero
 
     /// A run that has not been started.
     init(_ options: ConnectivityOptions, hasEndpoints: Bool) {
@@ -157,11 +166,11 @@ struct WireGuardLifecycle: Hashable, Sendable {
         }
     }
 
-    /// Whether the provider must pass in ``Event/packetSent`` after the next packet of a program.
+    /// Whether the provider must pass in ``Event/packetPassed`` after the next packet.
     var awaitsPacket: Bool { quietChecks > 0 && nextCheck != nil }
 
-    /// Whether the tunnel is idle, so that checks are rare until a program sends a packet. One check is not enough: a packet
-    /// that was read before the provider awaited one may be counted after it.
+    /// Whether the tunnel is idle, so that checks are rare until its next packet. One check is not enough: a packet
+    /// that passed before the provider awaited one may be counted after it.
     private var isResting: Bool { quietChecks > 1 }
 
     /// The time from one check to the next, or `nil` if there is nothing to check.
@@ -203,6 +212,7 @@ struct WireGuardLifecycle: Hashable, Sendable {
     /// Handles an event and returns the actions to perform, in this order.
     mutating func handle(_ event: Event, _ observation: Observation) -> [Action] {
         guard stage != .ended else { return [] }
+        if observation.hasTraffic { hadTraffic = true }
         let wasReasserting = isReasserting
         let actions = respond(to: event, observation)
         guard stage != .ended, isReasserting != wasReasserting else { return actions }
@@ -213,7 +223,7 @@ struct WireGuardLifecycle: Hashable, Sendable {
         switch event {
         case .started(let timeout, let isOffline): return start(timeout, isOffline, observation)
         case .checked: return check(observation)
-        case .packetSent: return endRest(observation)
+        case .packetPassed: return endRest(observation)
         case .restarted: return restart(observation)
         case .sleep: return begin(.asleep)
         case .wake: return pause.contains(.asleep) ? end(.asleep) : []
@@ -299,7 +309,7 @@ struct WireGuardLifecycle: Hashable, Sendable {
 
     /// Restarts the search for proof from this observation.
     private mutating func restart(_ observation: Observation) -> [Action] {
-        quietChecks = 0
+        (quietChecks, asleepAtCheck) = (0, observation.asleep)
         switch stage {
         case .new, .awaitingHandshake, .ended: return []
         case .listening(let bytes, _):
@@ -314,6 +324,7 @@ struct WireGuardLifecycle: Hashable, Sendable {
     // MARK: - Checks
 
     private mutating func check(_ observation: Observation) -> [Action] {
+        defer { (hadTraffic, asleepAtCheck) = (false, observation.asleep) }
         if case .awaitingHandshake(let since, let limit, let attempt) = stage {
             return checkStart(observation, since: since, limit: limit, attempt: attempt)
         }
@@ -330,7 +341,11 @@ struct WireGuardLifecycle: Hashable, Sendable {
             }
             return []
         }
-        if isResting { monitor.skip(Self.restInterval - monitor.nextInterval) }
+        if isResting {
+            let (usual, rest) = (monitor.nextInterval, Self.restInterval - monitor.nextInterval)
+            // WireGuard itself may have sent since the first second of the rest, and the peer may owe the answer since then.
+            skip(hadTraffic ? min(usual, rest) : rest, observation)
+        }
         var actions: [Action] = []
         for action in monitor.tick(observation.all) {
             switch action {
@@ -348,8 +363,13 @@ struct WireGuardLifecycle: Hashable, Sendable {
     /// Whether nothing was sent or received since the last check, and nothing is awaited or due.
     private func isQuiet(_ observation: Observation) -> Bool {
         stage == .watching && monitor.phase == .watching(flat: 0) && !monitor.isReasserting
-            && monitor.options.pingAddress == nil && !observation.hasTraffic && !observation.all.isOwed
+            && monitor.options.pingAddress == nil && observation.mayRest && !hadTraffic && !observation.all.isOwed
             && observation.silentPeers.isEmpty
+    }
+
+    /// Excludes the time of a rest from the time without proof, but not the machine's sleep, which the host may not report.
+    private mutating func skip(_ time: Duration, _ observation: Observation) {
+        monitor.skip(time - (observation.asleep - asleepAtCheck))
     }
 
     /// Returns to checks at the usual interval, beginning now.
@@ -358,7 +378,7 @@ struct WireGuardLifecycle: Hashable, Sendable {
         let wasResting = isResting
         quietChecks = 0
         guard wasResting else { return [] }
-        monitor.skip(min(monitor.age(at: observation.all.now), Self.restInterval))
+        skip(min(monitor.age(at: observation.all.now), Self.restInterval), observation)
         return [.startChecks]
     }
 

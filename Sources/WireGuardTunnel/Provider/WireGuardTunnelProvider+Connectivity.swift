@@ -70,7 +70,9 @@ extension WireGuardTunnelProvider {
     /// Passes reports of packets to the lifecycle of a run, until the run ends.
     func followPackets(of run: Run) {
         Task {
-            for await _ in run.packets.stream where current(run)?.lifecycle.awaitsPacket == true { handle(.packetSent) }
+            for await _ in run.packets.stream where current(run)?.lifecycle.awaitsPacket == true {
+                handle(.packetPassed)
+            }
         }
     }
 
@@ -144,7 +146,15 @@ extension WireGuardTunnelProvider.Run {
         all.isOwed = watch.isOwed
         all.pingReplied = prober.takeReply()
         return WireGuardLifecycle.Observation(
-            all: all, silentPeers: silent.map(\.publicKey), hasTraffic: watch.hasTraffic)
+            all: all, silentPeers: silent.map(\.publicKey), hasTraffic: watch.hasTraffic,
+            mayRest: keepalives.values.allSatisfy { $0 == 0 } && !mayRoamInside, asleep: elapsed.asleep)
+    }
+
+    /// Whether a peer's new address may be in a network that is routed into the tunnel, so that the host must learn it soon
+    /// (``WireGuardTunnelProvider/announce(_:)``). The device does not report a new address.
+    private var mayRoamInside: Bool {
+        guard context.socketMark != nil else { return false }
+        return configuration.settings(leakPolicy: context.leakPolicy).effectiveRoutes.contains { $0.length > 1 }
     }
 
     /// The time for which a peer may owe an answer before it counts as silent. It equals the time for which a tunnel

@@ -47,7 +47,7 @@ public actor WireGuardTunnelProvider: PacketTunnelProvider {
         /// Addresses of peers that are not yet in `checkedAddresses`.
         var newAddresses: Set<IPAddress> = []
 
-        /// Reports of packets that programs have sent.
+        /// Reports of packets that have passed through the tunnel.
         let packets = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         /// The keepalives that were turned off for a pause.
         var pausedKeepalives: [PublicKey: UInt16] = [:]

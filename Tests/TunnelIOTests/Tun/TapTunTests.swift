@@ -112,7 +112,7 @@ struct TapTunTests {
         #expect(!tap.hasDelivered)
     }
 
-    @Test("The next packet of a program is reported once, from any queue")
+    @Test("The next packet is reported once, in either direction")
     func nextPacket() throws {
         let memory = try MemoryTun()
         let tap = TapTun(memory, filter: true)
@@ -134,5 +134,8 @@ struct TapTunTests {
         tap.onNextPacket(nil)
         #expect(try send() == 1)
         #expect(reports.withLock { $0 } == 1)
+        tap.onNextPacket { reports.withLock { $0 += 1 } }
+        for _ in 0..<2 { #expect(try tap.send(Self.batch([Self.ping])).sent == 1) }
+        #expect(reports.withLock { $0 } == 2)
     }
 }

@@ -18,6 +18,8 @@ struct LifecycleScript {
     var silentPeers: [PublicKey] = []
     var hasTraffic = true
     var isOwed = true
+    var mayRest = true
+    var asleep: Duration = .zero
 
     init(_ options: ConnectivityOptions = ConnectivityOptions(), hasEndpoints: Bool = true) {
         lifecycle = WireGuardLifecycle(options, hasEndpoints: hasEndpoints)
@@ -27,7 +29,7 @@ struct LifecycleScript {
         WireGuardLifecycle.Observation(
             all: .init(
                 now: now, receivedBytes: receivedBytes, handshakeAge: handshakeAt.map { now - $0 }, isOwed: isOwed),
-            silentPeers: silentPeers, hasTraffic: hasTraffic)
+            silentPeers: silentPeers, hasTraffic: hasTraffic, mayRest: mayRest, asleep: asleep)
     }
 
     /// Hands in an event, and after each `restart` the event that responds to it.

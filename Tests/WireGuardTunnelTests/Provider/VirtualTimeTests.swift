@@ -72,6 +72,29 @@ struct VirtualTimeTests {
         await scene.host.stop(.userInitiated)
     }
 
+    @Test(
+        "A tunnel with keepalives, or whose peer may roam into a routed network, is checked as usual while it is idle")
+    func neverRests() async throws {
+        let routes = try ["200.0.0.0/5", "10.0.0.0/8"].map { try IPPrefix($0) }
+        for hasKeepalives in [true, false] {
+            let scene = VirtualScene {
+                $0.connectivity.pingAddress = nil
+                if hasKeepalives {
+                    $0.peers[0].persistentKeepalive = 25
+                } else {
+                    $0.peers[0].allowedIPs = routes
+                }
+            }
+            scene.host.platform.setSocketMark(51_820)
+            try await scene.start()
+            for _ in 0..<10 { await scene.look() }
+            let begun = scene.clock.now.offset
+            for _ in 0..<6 { await scene.look() }
+            #expect(scene.clock.now.offset - begun == .seconds(60), "keepalives: \(hasKeepalives)")
+            await scene.host.stop(.userInitiated)
+        }
+    }
+
     @Test("If a tunnel only waits for other peers to connect, checks become rarer")
     func listensWithPatience() async throws {
         let scene = VirtualScene { $0.peers[0].endpoint = nil }

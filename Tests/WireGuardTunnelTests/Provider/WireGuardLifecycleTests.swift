@@ -279,9 +279,9 @@ struct WireGuardLifecycleTests {
         // A packet that is not answered.
         script.now += .seconds(59)
         script.isOwed = true
-        #expect(script.hand(.packetSent) == [.startChecks])
+        #expect(script.hand(.packetPassed) == [.startChecks])
         #expect(!script.lifecycle.awaitsPacket)
-        #expect(script.hand(.packetSent).isEmpty)
+        #expect(script.hand(.packetPassed).isEmpty)
         begun = script.now
         while !script.lifecycle.isReasserting, script.now - begun < .seconds(600),
             let delay = script.lifecycle.nextCheck
@@ -303,6 +303,73 @@ struct WireGuardLifecycleTests {
         }
         script.now += .seconds(600)
         #expect(script.hand(.checked) == [Self.doubted, .probe])
+    }
+
+    /// A connected tunnel after this number of checks without traffic; it rests from the second one on.
+    private static func idle(checks: Int = 3) -> LifecycleScript {
+        var script = Situation.connected.script
+        (script.hasTraffic, script.isOwed) = (false, false)
+        for _ in 0..<checks {
+            script.now += script.lifecycle.nextCheck ?? .zero
+            #expect(script.hand(.checked).isEmpty)
+        }
+        return script
+    }
+
+    @Test("A tunnel that must not rest is checked as usual")
+    func neverRests() {
+        var script = Self.idle(checks: 2)
+        #expect(script.lifecycle.nextCheck == .seconds(60))
+        script = Self.idle(checks: 0)
+        script.mayRest = false
+        for _ in 0..<10 {
+            #expect(script.lifecycle.nextCheck == .seconds(10))
+            #expect(!script.lifecycle.awaitsPacket)
+            script.now += .seconds(10)
+            #expect(script.hand(.checked).isEmpty)
+        }
+    }
+
+    @Test(
+        "Packets that WireGuard itself sends during a rest are noticed in time if they get no answer",
+        arguments: [false, true])
+    func sendsAtRest(_ isSeenEarly: Bool) {
+        var script = Self.idle()
+        let begun = script.now
+        script.hasTraffic = true
+        if isSeenEarly {
+            // Another event observes the traffic before the check does.
+            script.now += .seconds(1)
+            #expect(script.hand(.path(.same)).isEmpty)
+            script.hasTraffic = false
+        }
+        script.isOwed = true
+        script.now = begun + .seconds(60)
+        #expect(script.hand(.checked) == [.probe])
+        while !script.lifecycle.isReasserting, script.now - begun < .seconds(600),
+            let delay = script.lifecycle.nextCheck
+        {
+            script.now += delay
+            _ = script.hand(.checked)
+        }
+        #expect(script.now - begun <= ConnectivityOptions().timeToNotice)
+    }
+
+    @Test("Sleep during a rest is not excluded, so the tunnel is probed although no event reported the sleep")
+    func sleepsWithinRest() {
+        for (asleep, expected): (Duration, [Action]) in [(.zero, []), (.seconds(15), []), (.seconds(40), [.probe])] {
+            var script = Self.idle()
+            script.now += .seconds(60)
+            script.asleep += asleep
+            #expect(script.hand(.checked) == expected, "\(asleep)")
+        }
+        // A packet ends the rest after the sleep.
+        var script = Self.idle()
+        script.now += .seconds(50)
+        script.asleep += .seconds(40)
+        #expect(script.hand(.packetPassed) == [.startChecks])
+        script.now += .seconds(10)
+        #expect(script.hand(.checked) == [.probe])
     }
 
     @Test("The checks for a peer become rarer, and start from the first interval after a pause")
