@@ -100,7 +100,7 @@ import WireGuardCore
             try store.close()
             // The next start accepts writes again.
             let restarted = try GatewayStore(path: path)
-            _ = try await StoreFixture(restarted).user("ben")
+            _ = try await StoreFixture(restarted, seed: 2).user("ben")
             try restarted.close()
         }
     }
