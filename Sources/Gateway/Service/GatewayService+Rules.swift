@@ -75,8 +75,8 @@ extension GatewayService {
 
     private var warnings: [String] {
         let condition = network.withLock { $0 }?.condition ?? NetworkState()
-        let problems = condition.warnings + condition.problems.map(\.what) + unsaved.map(\.what)
-        return Array(problems.prefix(GatewayStatus.mostWarnings))
+        let problems = condition.problems + unsaved + listenerProblems
+        return Array((condition.warnings + problems.map(\.what)).prefix(GatewayStatus.mostWarnings))
     }
 
     /// Returns a page of the audit log, the latest entries first.
