@@ -153,7 +153,10 @@ package struct GatewayDirectory: Sendable {
         }
         for name in try files.names() where Name.isCopy(name) { try? files.remove(name) }
         let store: GatewayStore
-        do throws(StoreError) { store = try GatewayStore(path: database) } catch { throw GatewayDirectoryError(error) }
+        do throws(StoreError) { store = try GatewayStore(path: database) } catch {
+            throw GatewayDirectoryError(
+                error, folder: path, isReadOnly: unsafe access(path, W_OK) != 0 && errno == EROFS)
+        }
         // A full disk must not stop the gateway; the next start tries again.
         if !isMarked { try? write(text: "This folder has the database \(Name.database).", Name.databaseMark) }
         return store

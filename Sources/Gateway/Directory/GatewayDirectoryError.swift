@@ -47,5 +47,14 @@ package struct GatewayDirectoryError: Error, Hashable, Sendable, CustomStringCon
         }
     }
 
+    /// The error of a database that cannot be opened.
+    /// - Parameter isReadOnly: Whether the folder's file system is mounted read-only.
+    init(_ error: StoreError, folder: String, isReadOnly: Bool) {
+        self.init(error)
+        if isReadOnly {
+            fix = "the file system of \(folder) is read-only: repair the disk, and mount it writable"
+        }
+    }
+
     package var description: String { fix.isEmpty ? reason : "\(reason): \(fix)" }
 }

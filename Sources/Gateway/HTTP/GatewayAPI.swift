@@ -5,6 +5,7 @@ import CTunnelSystem
 package import Logging
 package import NIOSSL
 import NetworkAddresses
+package import PacketTunnelLinux
 import Provisioning
 import ServiceLifecycle
 import Synchronization
@@ -136,6 +137,9 @@ package final class GatewayAPI: Service, Sendable {
                 .init(Double($0.value), labels: [.init("listener", $0.key.rawValue)])
             })
     }
+
+    /// The listeners that accept no connections.
+    package var problems: [NetworkProblem] { entries.compactMap(\.listener.problem) }
 
     /// Binds all listeners. Requests wait until ``run()``.
     package func open() async throws(ListenerError) {

@@ -85,9 +85,11 @@ package final class GatewayProcess: Sendable {
             parts.readiness = {
                 var readiness = runtime?.readiness ?? Readiness()
                 readiness.unsaved = service.unsaved
+                readiness.listeners = service.listenerProblems
                 return readiness
             }
             let api = try GatewayAPI(service, parts, logger: logger)
+            service.useListeners { [weak api] in api?.problems ?? [] }
             shown.connections.withLock { $0 = { [weak api] in api?.connections ?? Shown.none } }
             (self.store, self.service, self.runtime, self.api) = (store, service, runtime, api)
         } catch let error as GatewayDirectoryError {

@@ -71,6 +71,10 @@ package actor GatewayRuntime {
     private var appliedSequence: Int64 = 0
     /// Whether WireGuard's private key may differ from the gateway's current key.
     private var isKeyPending = true
+    /// Whether ``run()`` has started the handshakes with all devices that were online before the gateway's start.
+    private var isRunning = false
+    /// The latest start of handshakes with devices whose access returned.
+    private var readmission: Task<Void, Never>?
     /// The errors of the last attempts: to read the store, to update WireGuard and to update the network.
     private var errors = RoundErrors()
     private var problems = NetworkProblems()
@@ -210,8 +214,9 @@ package actor GatewayRuntime {
             Task {
                 while (try? await Task.sleep(for: options.flushInterval)) != nil { arrivals.yield(.flush) }
             },
-            resumeSessions(),
+            resumeSessions(peers.formerEndpoints, "were online before the start"),
         ]
+        isRunning = true
         var resumption: Task<Void, Never>?
         var end: GatewayRuntimeError?
         await withTaskCancellationHandler {
@@ -232,21 +237,25 @@ package actor GatewayRuntime {
         }
         for source in sources { source.cancel() }
         resumption?.cancel()
+        isRunning = false
+        readmission?.cancel()
         await follower.value
         // Use a separate task, because this one may be cancelled, and a cancelled task would not store the counters.
         await Task { await stop() }.value
         if let end, end != .ended(.requested) { throw end }
     }
 
-    /// Starts handshakes with the devices that were online shortly before the gateway started.
-    private func resumeSessions() -> Task<Void, Never> {
+    /// Starts handshakes with those of these devices that were online recently: after the gateway's start, and after their
+    /// access returned.
+    /// - Parameter words: The cause for the log, such as "were online before the start".
+    private func resumeSessions(_ former: [PublicKey: FormerEndpoint], _ words: String) -> Task<Void, Never> {
         let (device, logger) = (device, logger)
-        let resumption = SessionResumption(peers.formerEndpoints, at: clock.now(), flushInterval: options.flushInterval)
+        let resumption = SessionResumption(former, at: clock.now(), flushInterval: options.flushInterval)
         return Task {
             let count = await resumption.run { key, endpoint in
                 device?.requestHandshake(with: key, atFormer: endpoint, attempts: SessionResumption.attempts) == true
             }
-            if count > 0 { logger.info("started handshakes with \(count) devices that were online before the start") }
+            if count > 0 { logger.info("started handshakes with \(count) devices that \(words)") }
         }
     }
 
@@ -449,14 +458,17 @@ package actor GatewayRuntime {
         for key in removed { traffic.forget(.key(key)) }
         var refused: [PublicKey: String] = [:]
         var part: [UAPIPeerUpdate] = []
+        var former: [PublicKey: FormerEndpoint] = [:]
         for (key, peer) in update.changes {
             guard let peer else { continue }
+            if isRunning, device.peer(key) == nil { former[key] = peers.formerEndpoint(of: key) }
             part.append(UAPIPeerUpdate(key, peer))
             guard part.count == Self.updateSize else { continue }
             try add(part, to: device, &refused)
             part.removeAll(keepingCapacity: true)
         }
         if !part.isEmpty { try add(part, to: device, &refused) }
+        if !former.isEmpty { readmission = resumeSessions(former, "have access again") }
         return refused
     }
 

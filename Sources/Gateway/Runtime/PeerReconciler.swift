@@ -220,6 +220,9 @@ struct PeerReconciler: Sendable {
         devices.compactMapValues { peers[$0]?.formerEndpoint }
     }
 
+    /// The endpoint at which the store has recorded a peer, as of the last time that it was read.
+    func formerEndpoint(of key: PublicKey) -> FormerEndpoint? { devices[key].flatMap { peers[$0]?.formerEndpoint } }
+
     // MARK: - Applied
 
     /// Whether WireGuard and the network have all devices, except for those that are excluded.

@@ -53,6 +53,8 @@ package struct Readiness: Hashable, Sendable {
     /// The ends of access that are in effect but not saved, and the failure of a database that refuses writes. Devices
     /// are served.
     package var unsaved: [NetworkProblem] = []
+    /// The listeners of the API that accept no connections. Devices are served.
+    package var listeners: [NetworkProblem] = []
 
     package init(isReady: Bool = true, problems: [NetworkProblem] = [], exclusions: [NetworkProblem] = []) {
         (self.isReady, self.problems, self.exclusions) = (isReady, problems, exclusions)

@@ -5,11 +5,12 @@ import FoundationEssentials
 import NetworkAddresses
 import WireGuardCore
 
-/// The handshakes that a gateway starts after its own start, and after its interface came up again.
+/// The handshakes that a gateway starts after its own start, after its interface came up again, and with devices whose
+/// access returns.
 ///
-/// The sessions of WireGuard end with the gateway's process, and when its interface is set down, but a device continues to
-/// use its session until a packet has had no answer for 15 s. A handshake that the gateway starts gives both ends a new
-/// session immediately. Only endpoints of authenticated devices get an initiation.
+/// The sessions of WireGuard end with the gateway's process, when its interface is set down, and with a device's access.
+/// But the device continues to use its session until a packet has had no answer for 15 s. A handshake that the gateway
+/// starts gives both ends a new session immediately. Only endpoints of authenticated devices get an initiation.
 struct SessionResumption: Sendable {
     /// The number of initiations to an endpoint that does not answer.
     static let attempts = 3

@@ -75,9 +75,8 @@ extension GatewayService {
 
     private var warnings: [String] {
         let network = network.withLock { $0 }
-        let problems =
-            (network?.warnings ?? []) + (network?.condition.problems ?? []).map(\.what) + unsaved.map(\.what)
-        return Array(problems.prefix(GatewayStatus.mostWarnings))
+        let problems = (network?.condition.problems ?? []) + unsaved + listenerProblems
+        return Array(((network?.warnings ?? []) + problems.map(\.what)).prefix(GatewayStatus.mostWarnings))
     }
 
     /// Returns a page of the audit log, the latest entries first.

@@ -4,6 +4,7 @@
 import FoundationEssentials
 package import Logging
 import NetworkAddresses
+package import PacketTunnelLinux
 package import PasswordHashing
 package import Provisioning
 import Synchronization
@@ -112,6 +113,16 @@ package final class GatewayService: Sendable {
 
     /// Has a network check the subnets of devices from now on.
     package func useNetwork(_ network: any PeerNetwork) { self.network.withLock { $0 = network } }
+
+    private let listenerSource = Mutex<@Sendable () -> [NetworkProblem]>({ [] })
+
+    /// Has the status name the listeners of the API that accept no connections.
+    package func useListeners(_ problems: @escaping @Sendable () -> [NetworkProblem]) {
+        listenerSource.withLock { $0 = problems }
+    }
+
+    /// The listeners of the API that accept no connections.
+    package var listenerProblems: [NetworkProblem] { listenerSource.withLock { $0 }() }
 
     // MARK: - Time
 

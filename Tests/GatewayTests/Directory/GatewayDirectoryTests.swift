@@ -105,6 +105,15 @@ import X509
         }
     }
 
+    @Test("The error of a database on a read-only file system names the folder and the remedy")
+    func readOnlyFileSystem() {
+        let failure = StoreError.unavailable("cannot open '/var/lib/gateway/gateway.db': Read-only file system")
+        let error = GatewayDirectoryError(failure, folder: "/var/lib/gateway", isReadOnly: true)
+        #expect(error.description.contains("gateway.db': Read-only file system: the file system of /var/lib/gateway"))
+        #expect(error.fix.hasSuffix("mount it writable"))
+        #expect(GatewayDirectoryError(failure, folder: "/var/lib/gateway", isReadOnly: false).fix.isEmpty)
+    }
+
     @Test("The copies of a killed backup or migration are removed, and kept copies stay")
     func abandonedCopies() async throws {
         try await TestFolder.use { folder in

@@ -192,8 +192,22 @@ struct APIRequestTests {
             unsaved.unsaved = [failed]
             let served = try await ask(unsaved)
             #expect(served.status == 200 && served.json["problems"]?.list?.first?["what"]?.text == failed.what)
+            var closed = Readiness()
+            closed.listeners = [failed]
+            let open = try await ask(closed)
+            #expect(open.status == 200 && open.json["problems"]?.list?.first?["what"]?.text == failed.what)
             let many = (0..<1000).map { NetworkProblem(what: "device \($0)", since: 0) }
             #expect(try await ask(Readiness(exclusions: many)).json["problems"]?.list?.count == 100)
+        }
+    }
+
+    @Test("The status warns of listeners that accept no connections")
+    func closedListeners() async throws {
+        try await APIBench.use { bench in
+            let problem = NetworkProblem(what: "the device API has stopped listening", since: 0)
+            bench.service.useListeners { [problem] }
+            let status = try await bench.ask("GET", "/v1/status", bearer: try await bench.token(.admin))
+            #expect(status.json["warnings"]?.list?.contains(.string(problem.what)) == true)
         }
     }
 

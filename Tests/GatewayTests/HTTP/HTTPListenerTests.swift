@@ -9,6 +9,7 @@ import HummingbirdCore
 import Logging
 import NIOCore
 import NIOSSL
+import PacketTunnelLinux
 import Provisioning
 import Synchronization
 import Testing
@@ -185,8 +186,81 @@ struct HTTPListenerTests {
         }
     }
 
-    @Test("A socket reports the user of the calling process")
-    func socket() async throws {
+    @Test("Without descriptors or memory, a listener waits before it accepts again", arguments: [EMFILE, ENOMEM])
+    func exhausted(_ number: Int32) async throws {
+        var limits = HTTPLimits()
+        limits.recovery = .seconds(2)
+        let log = CapturedLog()
+        try await Listening.with(limits, logger: log.logger) { listening in
+            let channel = try #require(listening.listener.channel)
+            for _ in 0..<2 {
+                // NIO reports a failed accept this way. The socket must not be read again before a timer ends.
+                let isReading = try await channel.eventLoop.flatSubmit {
+                    channel.pipeline.fireErrorCaught(IOError(errnoCode: number, reason: "accept"))
+                    return channel.getOption(ChannelOptions.autoRead)
+                }.get()
+                #expect(!isReading)
+            }
+            #expect(
+                listening.listener.problem?.what == "the test accepts no connections: \(SystemError.words(number))")
+            let client = try await RawClient.connect(listening.port)
+            client.send("GET /x HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            #expect(try await client.rest().contains("/x from"))
+            try await listening.wait { $0.problem == nil }
+        }
+        #expect(log.text.components("warning the test accepts no connections") == 1)
+        #expect(log.text.components("info the test accepts connections again") == 1)
+    }
+
+    @Test("A connection that ends before it is accepted does not pause a listener")
+    func aborted() async throws {
+        try await Listening.with { listening in
+            let channel = try #require(listening.listener.channel)
+            let isReading = try await channel.eventLoop.flatSubmit {
+                channel.pipeline.fireErrorCaught(IOError(errnoCode: ECONNABORTED, reason: "accept"))
+                return channel.getOption(ChannelOptions.autoRead)
+            }.get()
+            #expect(isReading && listening.listener.problem == nil)
+        }
+    }
+
+    @Test("The delay between attempts to accept doubles from 100 ms to 1 s")
+    func delays() {
+        let trouble = ListenerTrouble(name: "test", quiet: .seconds(5), logger: Logger(label: "test"))
+        #expect((0..<6).map { _ in trouble.nextDelay() } == [100, 200, 400, 800, 1000, 1000].map { .milliseconds($0) })
+    }
+
+    @Test("A listener whose socket fails listens again at the same port, and its connections continue")
+    func failedSocket() async throws {
+        let log = CapturedLog()
+        try await Listening.with(logger: log.logger) { listening in
+            let old = try await RawClient.connect(listening.port)
+            old.send("GET /a HTTP/1.1\r\nHost: x\r\n\r\n")
+            try await listening.wait { _ in listening.answering.count == 1 }
+            try await listening.failSocket()
+            #expect(listening.listener.problem != nil)
+            try await listening.wait { $0.channel?.isActive == true }
+            let new = try await RawClient.connect(listening.port)
+            new.send("GET /b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            #expect(try await new.rest().contains("/b from"))
+            old.send("GET /c HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            #expect(try await old.rest().contains("/c from"))
+        }
+        #expect(log.text.components("error the test has stopped listening: \(SystemError.words(EBADF))") == 1)
+    }
+
+    @Test("A listener that is stopped while its socket is closed does not listen again")
+    func stoppedWhileClosed() async throws {
+        let port = Mutex(0)
+        try await Listening.with { listening in
+            port.withLock { $0 = listening.port }
+            try await listening.failSocket()
+        }
+        await #expect(throws: (any Error).self) { try await RawClient.connect(port.withLock { $0 }) }
+    }
+
+    @Test("A socket reports the user of the calling process, even after it has failed", arguments: [false, true])
+    func socket(hasFailed: Bool) async throws {
         let folder = "/tmp/culvert-gw-\(UInt64.random(in: 0..<UInt64.max))"
         defer { unsafe _ = rmdir(folder) }
         let path = "\(folder)/admin.sock"
@@ -196,6 +270,11 @@ struct HTTPListenerTests {
             name: "socket", place: .unix(unix), tls: nil, responder: Answering(), logger: Logger(label: "test"))
         try await listener.open()
         let serving = Task { await listener.run() }
+        if hasFailed {
+            let listening = Listening(listener: listener, answering: Answering(), port: 0)
+            try await listening.failSocket()
+            try await listening.wait { $0.channel?.isActive == true }
+        }
         let reply = try await Task.detached {
             let socket = try UnixSocket.connect(to: path, isBlocking: true)
             _ = SystemCall.writeAll(
@@ -240,12 +319,13 @@ private struct Listening {
     var port: Int
 
     static func with(
-        _ limits: HTTPLimits = HTTPLimits(), tls: TLSConfiguration? = nil, _ body: (Listening) async throws -> Void
+        _ limits: HTTPLimits = HTTPLimits(), tls: TLSConfiguration? = nil,
+        logger: Logger = Logger(label: "test"), _ body: (Listening) async throws -> Void
     ) async throws {
         let answering = Answering()
         let listener = HTTPListener(
             name: "test", place: .address("127.0.0.1", port: 0), tls: tls, limits: limits, responder: answering,
-            logger: Logger(label: "test"))
+            logger: logger)
         let port = try await listener.open()
         let serving = Task { await listener.run() }
         do { try await body(Listening(listener: listener, answering: answering, port: port)) } catch {
@@ -254,6 +334,15 @@ private struct Listening {
         }
         await listener.stop(within: .zero)
         await serving.value
+    }
+
+    /// Closes the listening socket as NIO does after a fatal error of `accept`.
+    func failSocket() async throws {
+        let channel = try #require(listener.channel)
+        try await channel.eventLoop.flatSubmit {
+            channel.pipeline.fireErrorCaught(IOError(errnoCode: EBADF, reason: "accept"))
+            return channel.close()
+        }.get()
     }
 
     func wait(_ condition: (HTTPListener) -> Bool) async throws {

@@ -135,4 +135,39 @@ struct SessionResumptionTests {
         #expect(datagrams.map(\.destinationPort) == [3, 4])
         #expect(datagrams.allSatisfy { $0.destination == Self.client && $0.bytes.first == 1 && $0.bytes.count == 148 })
     }
+
+    @Test("A gateway sends an initiation to a device that is enabled again, at its last endpoint")
+    func enabledAgain() async throws {
+        let (fixture, internet) = (try ServiceFixture(), MemoryInternet())
+        let user = try await fixture.user()
+        let draft = DeviceDraft(userID: user.id, name: "phone", publicKey: fixture.key().publicKey)
+        let id = try await fixture.service.addDevice(draft, fixture.admin).item.device.id
+        let activity = DeviceActivity(
+            deviceID: id, traffic: .init(received: 1), lastSeenAt: fixture.gatewayClock.now(),
+            endpoint: Endpoint(address: Self.client, port: 3))
+        try await fixture.service.record([activity], .gateway)
+        var update = DeviceUpdate()
+        update.isEnabled = false
+        _ = try await fixture.service.updateDevice(id, update, fixture.admin)
+
+        let changes = Changes()
+        let ports = Mutex<[UInt16]>([])
+        internet.setFilter { datagram in
+            ports.withLock { $0.append(datagram.destinationPort) }
+            changes.notify()
+            return true
+        }
+        let runtime = GatewayRuntime(
+            service: fixture.service, network: MemoryPeerNetwork(),
+            datagrams: internet.attach([Self.server]), clock: fixture.gatewayClock,
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        try await runtime.start()
+        let running = Task { try await runtime.run() }
+        #expect(ports.withLock { $0.isEmpty })
+        update.isEnabled = true
+        _ = try await fixture.service.updateDevice(id, update, fixture.admin)
+        #expect(await changes.wait(within: .seconds(20)) { ports.withLock { $0.first } == 3 })
+        running.cancel()
+        _ = await running.result
+    }
 }

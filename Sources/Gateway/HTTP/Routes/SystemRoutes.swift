@@ -62,7 +62,7 @@ extension ReplyFormat where Reply == Readiness {
             isRequired: false,
             note: """
                 The parts of the gateway that are not in effect, a database that refuses writes, revocations that are in effect but \
-                not saved, and the devices that are excluded
+                not saved, listeners that accept no connections, and the devices that are excluded
                 """)
         return ReplyFormat([
             .init(
@@ -75,8 +75,8 @@ extension ReplyFormat where Reply == Readiness {
     }
 
     private static func reply(_ readiness: Readiness) -> APIReply {
-        let problems = (readiness.problems + readiness.unsaved + readiness.exclusions).prefix(mostProblems).map {
-            problem in
+        let found = readiness.problems + readiness.unsaved + readiness.listeners + readiness.exclusions
+        let problems = found.prefix(mostProblems).map { problem in
             JSON.object([
                 "what": .string(problem.what), "since": .time(Date(timeIntervalSince1970: problem.since)),
             ])

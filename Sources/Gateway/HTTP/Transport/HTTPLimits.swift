@@ -24,6 +24,8 @@ package struct HTTPLimits: Hashable, Sendable {
     package var download = Duration.seconds(30)
     /// The time for which a connection stays open after its last response, so that the client can receive it.
     package var lingering = Duration.seconds(2)
+    /// The time without a failure to accept connections after which a listener is in order again.
+    package var recovery = Duration.seconds(5)
 
     package init() {}
 
