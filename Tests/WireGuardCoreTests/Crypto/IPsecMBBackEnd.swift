@@ -15,7 +15,7 @@
             loadResult == CInt(CTUNNEL_IPSEC_MB_LOADED.rawValue)
             ? unsafe TransportLibrary(seal: ctunnel_ipsec_mb_seal, open: ctunnel_ipsec_mb_open) : nil
 
-        /// Whether this platform and this processor can run the library.
+        /// True if this platform and this processor can run the library.
         static let isSupported = loadResult != CInt(CTUNNEL_IPSEC_MB_NO_PROCESSOR.rawValue)
 
         static func seal(
