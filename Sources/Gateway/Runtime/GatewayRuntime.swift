@@ -423,11 +423,13 @@ package actor GatewayRuntime {
             return
         }
         let leaving = peers.leaving
+        // Their former endpoints are read after the update, which has exclusive access to `peers`.
+        var admitted: [PublicKey] = []
         do throws(WireGuardDeviceError) {
             if isKeyPending { try device.setPrivateKey(service.serverKeys.current) }
             isKeyPending = false
             try peers.engine.update { (update) throws(WireGuardDeviceError) in
-                try apply(update, to: device, leaving)
+                try apply(update, to: device, leaving, &admitted)
             }
         } catch {
             errors.engine = "\(error)"
@@ -435,17 +437,22 @@ package actor GatewayRuntime {
         }
         errors.engine = nil
         peers.recordLeft()
+        guard isRunning else { return }
+        let former = admitted.reduce(into: [:]) { $0[$1] = peers.formerEndpoint(of: $1) }
+        if !former.isEmpty { readmission = resumeSessions(former, "have access again") }
     }
 
     /// The largest number of peers in one update. It limits the time for which an update delays packets. After a round with
     /// more changes, the heap is trimmed.
     private static let updateSize = 128
 
-    /// - Parameter leaving: The devices of the keys to remove, whose traffic is counted before the removal.
+    /// - Parameters:
+    ///   - leaving: The devices of the keys to remove, whose traffic is counted before the removal.
+    ///   - admitted: Receives the keys that the device did not have.
     /// - Returns: The peers that WireGuard has no memory for, each with the reason.
     private func apply(
         _ update: Reconciler<PublicKey, PeerReconciler.EnginePeer>.Update, to device: WireGuardDevice,
-        _ leaving: [PublicKey: DeviceID]
+        _ leaving: [PublicKey: DeviceID], _ admitted: inout [PublicKey]
     ) throws(WireGuardDeviceError) -> [PublicKey: String] {
         var removed = update.changes.keys.filter { update.changes[$0] == .some(nil) }
         if update.isComplete { removed += device.peers.map(\.publicKey).filter { update.changes[$0] == nil } }
@@ -458,17 +465,15 @@ package actor GatewayRuntime {
         for key in removed { traffic.forget(.key(key)) }
         var refused: [PublicKey: String] = [:]
         var part: [UAPIPeerUpdate] = []
-        var former: [PublicKey: FormerEndpoint] = [:]
         for (key, peer) in update.changes {
             guard let peer else { continue }
-            if isRunning, device.peer(key) == nil { former[key] = peers.formerEndpoint(of: key) }
+            if device.peer(key) == nil { admitted.append(key) }
             part.append(UAPIPeerUpdate(key, peer))
             guard part.count == Self.updateSize else { continue }
             try add(part, to: device, &refused)
             part.removeAll(keepingCapacity: true)
         }
         if !part.isEmpty { try add(part, to: device, &refused) }
-        if !former.isEmpty { readmission = resumeSessions(former, "have access again") }
         return refused
     }
 
