@@ -275,7 +275,9 @@ struct GatewayRuntimeTests {
             made.network.proceed()
             try await made.wait("the others are in") { made.isReady && made.runtime.figures.peers == 2 }
             let prefixes = one.addresses.map { IPPrefix(host: $0) }
-            #expect(made.network.state.withLock { state in prefixes.allSatisfy { state.present[$0] == nil } })
+            try await made.wait("the removed device has left the network") {
+                made.network.state.withLock { state in prefixes.allSatisfy { state.present[$0] == nil } }
+            }
         }
     }
 
