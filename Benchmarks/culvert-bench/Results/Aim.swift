@@ -58,7 +58,10 @@ struct Aim: Sendable {
             $0.row(GatewayFigure.suite, GatewayFigure.change)?.median
         },
         Aim(title: "culvert up to the first answered ping, to wg-quick with culvert-wg", bound: .atMost(0.5)) {
-            $0.row(Figure.bringUp.title, "\(ContenderName.culvertUp) / \(ContenderName.wgQuickUp)")?.median
+            guard let culvert = $0.row(Figure.bringUp.title, ContenderName.culvertUp),
+                let wgQuick = $0.row(Figure.bringUp.title, ContenderName.wgQuickUp)
+            else { return nil }
+            return culvert.median / wgQuick.median
         },
         Aim(title: "Allocations per packet, most of all stages", bound: .atMost(0), value: allocations),
         ratio("Round trip when idle, to the baseline", .idleMedian, ContenderName.baseline, .atMost(1.6)),
