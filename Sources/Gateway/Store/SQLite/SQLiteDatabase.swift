@@ -19,7 +19,7 @@ final class SQLiteDatabase: SQLDatabase {
     let writes = GroupCommit()
     /// The database and its write-ahead log, which are open; `nil` for a database in memory.
     private let files: (database: OpenFile, log: OpenFile)?
-    /// Whether ``close()`` has begun, and not failed. It removes the log.
+    /// True from the start of ``close()``, which removes the log, unless it fails.
     private let isClosed = Atomic(false)
 
     private struct OpenFile {
