@@ -18,8 +18,10 @@ enum DatagramPairing {
         case joining
     }
 
-    /// Binds a port several times, each as ``bind(_:open:)`` does.
+    /// Binds a port up to `count` times, each as ``bind(_:open:)`` does. There are fewer pairs if a socket cannot share the
+    /// port, since one pair suffices.
     /// - Parameter open: Binds a socket of one family. Its binding has the port that was picked.
+    /// - Throws: the error of the first pair.
     static func bind(
         _ binding: DatagramBinding, count: Int,
         open: (_ isIPv6: Bool, _ binding: DatagramBinding, _ sharing: Sharing) throws(TunnelIOError)
@@ -30,17 +32,16 @@ enum DatagramPairing {
         }
         let binding = binding.with(port: first.port)
         var bound = [first]
-        do throws(TunnelIOError) {
-            while bound.count < count {
-                var next = DatagramSockets(v4: nil, v6: nil, port: first.port)
+        while bound.count < count {
+            var next = DatagramSockets(v4: nil, v6: nil, port: first.port)
+            do throws(TunnelIOError) {
                 if first.v4 != nil { next.v4 = try open(false, binding, .joining) }
-                bound.append(next)
-                // The pair is already in `bound`, so its IPv4 socket is closed if this call fails.
-                if first.v6 != nil { bound[bound.count - 1].v6 = try open(true, binding, .joining) }
+                if first.v6 != nil { next.v6 = try open(true, binding, .joining) }
+            } catch {
+                next.close()
+                break
             }
-        } catch {
-            for sockets in bound { sockets.close() }
-            throw error
+            bound.append(next)
         }
         return bound
     }

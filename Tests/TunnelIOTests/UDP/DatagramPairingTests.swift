@@ -100,4 +100,24 @@ struct DatagramPairingTests {
             try Host().bind(port: 80) { isIPv6, _, _ in isIPv6 ? EACCES : 0 }
         }
     }
+
+    @Test(
+        "A port that cannot be shared, or with too few sockets, has the pairs that could be bound, each complete",
+        arguments: [(false, 1), (true, 1), (true, 2)])
+    func fewerPairs(_ isIPv6Refused: Bool, _ pairs: Int) throws {
+        let network = MemoryInternet().attach([.v4(1), .v6(0, 1)])
+        var joined = 0
+        let bound = try DatagramPairing.bind(DatagramBinding(port: 7), count: 16) {
+            (isIPv6, binding, sharing) throws(TunnelIOError) in
+            if sharing == .joining {
+                if isIPv6 == isIPv6Refused, joined >= pairs - 1 {
+                    throw TunnelIOError(.bind(port: 7, operation: "setting SO_REUSEPORT"), errno: ENOPROTOOPT)
+                }
+                if isIPv6 { joined += 1 }
+            }
+            return MemoryUDPSocket(host: network, isIPv6: isIPv6, port: 7, mark: 0, signal: try WakeSignal())
+        }
+        #expect(bound.count == pairs)
+        #expect(bound.allSatisfy { $0.v4 != nil && $0.v6 != nil && $0.port == 7 })
+    }
 }

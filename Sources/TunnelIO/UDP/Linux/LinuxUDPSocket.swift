@@ -69,8 +69,9 @@
                 self.port = try unsafe SocketSetup.bindSocket(descriptor, isIPv6: isIPv6, to: binding) {
                     unsafe UDPSocketAddress.write($0, to: $1)
                 }
-                // After `bind`, so that the socket does not join another program's shared port.
-                if sharing == .first { try Self.sharePort(descriptor, port) }
+                // After `bind`, so that the socket does not join another program's shared port. If it fails, the port has
+                // one socket, since no other can join.
+                if sharing == .first { try? Self.sharePort(descriptor, port) }
             } catch {
                 closeDescriptor(descriptor)
                 throw error
