@@ -167,6 +167,7 @@ package final class ServerNetwork: Sendable {
     package var state: NetworkState { shared.state.withLock { $0 } }
 
     /// Sets up the network, without clients.
+    /// - Parameter isMultiQueue: Whether the devices should have several queues. An existing interface keeps its kind.
     /// - Returns: the device and the devices of the further tunnels, which ``stop()`` closes, and the settings in effect:
     ///   without IPv6 if the host has it disabled.
     package func start(

@@ -130,13 +130,13 @@ final class ServerNetworkCore {
         let device: LinuxTun
         var further: [LinuxTun] = []
         do throws(TunnelIOError) {
-            device = try LinuxTun(name: settings.name, mtu: settings.mtu, isMultiQueue: isMultiQueue)
+            device = try LinuxTun.make(name: settings.name, mtu: settings.mtu, prefersQueues: isMultiQueue)
         } catch {
             throw .interface(error)
         }
         do throws(TunnelIOError) {
             for name in settings.furtherTunnels {
-                further.append(try LinuxTun(name: name, mtu: settings.mtu, isMultiQueue: isMultiQueue))
+                further.append(try LinuxTun.make(name: name, mtu: settings.mtu, prefersQueues: isMultiQueue))
             }
         } catch {
             for device in [device] + further { device.close() }

@@ -127,8 +127,8 @@ struct DaemonOptions: Equatable {
           WG_TUN_FD               use this descriptor as the TUN device
           WG_UAPI_FD              use this descriptor as the listening management socket
           WG_TUN_NAME_FILE        where to write the name the system chose (macOS, for the name "utun")
-          CULVERT_LANES           threads: auto (the default), 1, 2 (one for each direction), 3 to 64 lanes, or lanes
-                                  and workers as in 4+2
+          CULVERT_LANES           threads: auto (the default), server (a lane for each core, for many peers), 1, 2 (one
+                                  for each direction), or 3 to 64 lanes
           CULVERT_MEMORY          most memory: extension (8 MiB), client (24 MiB), gateway:PEERS, or MIB:PEERS; without
                                   it, tables grow with the configuration
           CULVERT_AEAD            the same as --aead, which has precedence
@@ -203,7 +203,7 @@ struct DaemonOptions: Equatable {
             }
             options.aead = choice
         }
-        options.layout = try layout(environment)
+        options.layout = try layout(environment, &options.warnings)
         options.budget = try budget(environment, for: options.layout)
         options.tunDescriptor = try descriptor(.tunDescriptor, environment)
         options.uapiDescriptor = try descriptor(.uapiDescriptor, environment)
@@ -217,20 +217,27 @@ struct DaemonOptions: Equatable {
     ) throws(UsageError) -> MemoryBudget? {
         guard let text = environment(.memory), !text.isEmpty else { return nil }
         do throws(MemoryBudgetTextError) {
-            return try MemoryBudget(text: text, lanes: layout.memoryShares)
+            return try MemoryBudget(text: text, lanes: layout.queueCount)
         } catch {
             throw UsageError(message: "\(Variable.memory.rawValue) is \(error)")
         }
     }
 
-    private static func layout(_ environment: (Variable) -> String?) throws(UsageError) -> LaneLayout {
+    private static func layout(
+        _ environment: (Variable) -> String?, _ warnings: inout [String]
+    ) throws(UsageError) -> LaneLayout {
         guard let text = environment(.layout), !text.isEmpty else { return .automatic }
         guard let layout = LaneLayout(text) else {
             throw UsageError(
                 message: """
-                    \(Variable.layout.rawValue) is '\(text)'; it must be auto, 1, 2, a number of lanes up to \
-                    \(LaneLayout.mostLanes), or lanes and workers such as 4+2
+                    \(Variable.layout.rawValue) is '\(text)'; it must be auto, server, 1, 2, or a number of lanes up to \
+                    \(LaneLayout.mostLanes)
                     """)
+        }
+        let parts = text.split(separator: "+")
+        if parts.count == 2, parts[1] != "0" {
+            warnings.append(
+                "\(Variable.layout.rawValue) is '\(text)', but workers no longer exist; ignoring '+\(parts[1])'")
         }
         return layout
     }

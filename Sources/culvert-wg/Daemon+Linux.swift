@@ -5,9 +5,9 @@
     import TunnelIO
 
     extension Daemon {
-        /// Makes the interface, with several queues if the layout of lanes needs them.
+        /// Makes the interface, with several queues if the layout of lanes needs them and the system permits it.
         static func makeTun(_ options: DaemonOptions) throws(TunnelIOError) -> SystemTun {
-            try SystemTun(name: options.interfaceName, mtu: 1420, isMultiQueue: options.layout.needsQueues)
+            try SystemTun.make(name: options.interfaceName, mtu: 1420, prefersQueues: options.layout.needsQueues)
         }
     }
 #endif

@@ -131,10 +131,10 @@
         init(in namespace: Namespace, key: PrivateKey, client: PublicKey) throws {
             try namespace.run("sysctl", "-qw", "net.ipv4.ip_forward=1")
             device = try namespace.perform {
-                let tun = try LinuxTun(
-                    name: "bare0", mtu: 1400, isMultiQueue: LaneLayout.automatic.needsQueues)
+                let options = WireGuardDevice.Options(dataPath: DataPathOptions(layout: .server))
+                let tun = try LinuxTun(name: "bare0", mtu: 1400, isMultiQueue: options.layout.needsQueues)
                 try tun.setUp(true)
-                let device = try WireGuardDevice(tun: tun, network: SystemDatagramNetwork())
+                let device = try WireGuardDevice(tun: tun, network: SystemDatagramNetwork(), options: options)
                 var update = UAPIDeviceUpdate()
                 update.privateKey = .set(key)
                 update.listenPort = 51_820

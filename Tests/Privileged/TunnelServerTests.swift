@@ -7,8 +7,10 @@
     import NetworkAddresses
     import PacketTunnelTesting
     import PacketTunnel
+    import Synchronization
     import Testing
     import TunnelIO
+    import WireGuardDevice
 
     @testable import PacketTunnelLinux
     @testable import TunnelServer
@@ -133,6 +135,28 @@
             _ = try await other.start(isMultiQueue: false)
             #expect(try rules().contains("culvert_\(second.name)"))
             await other.stop()
+        }
+
+        @Test("A server with many lanes starts on an administrator's interface with one queue, and logs it once")
+        func oneQueue() async throws {
+            let scene = try TunnelServerScene()
+            let (host, settings) = (scene.world.host, try scene.settings())
+            try host.run("ip", "tuntap", "add", "dev", settings.name, "mode", "tun")
+            let network = try host.perform { try ServerNetwork(settings) }
+            let (tun, _, _) = try await network.start(isMultiQueue: true)
+            #expect(throws: TunnelIOError.self) { try tun.cloneQueue() }
+            let lines = Mutex<[String]>([])
+            var options = WireGuardDevice.Options(dataPath: DataPathOptions(layout: .many(lanes: 8)))
+            options.log = { level, text in if level == .error { lines.withLock { $0.append(text) } } }
+            let device = try host.perform {
+                try WireGuardDevice(tun: tun, network: SystemDatagramNetwork(), options: options)
+            }
+            try device.start()
+            #expect(device.layout == .single || device.layout == .perDirection)
+            let logged = lines.withLock { $0 }
+            #expect(logged.count == 1 && logged[0].hasPrefix("using 1 instead of 8 lanes"), "\(logged)")
+            device.close()
+            await network.stop()
         }
 
         @Test("Flushed rules are loaded again within a second, with all clients")

@@ -63,7 +63,7 @@ private final class Star: Sendable {
 
     init(_ layout: LaneLayout, seed: UInt64) throws {
         hub = try Site(internet, outer: Self.hubOuter, inner: Self.hubInner, seed: seed * 10, layout)
-        let layouts: [LaneLayout] = [.single, .perDirection, .many(lanes: 1, workers: 1)]
+        let layouts: [LaneLayout] = [.single, .perDirection, .automatic]
         var spokes: [Site] = []
         for number in 0..<Self.spokeCount {
             spokes.append(
@@ -126,8 +126,7 @@ private final class FlowLog: Sendable {
 @Suite("Lanes of a device", .timeLimit(.minutes(5)))
 struct LaneOrderTests {
     static let layouts: [LaneLayout] = [
-        .single, .perDirection, .many(lanes: 2, workers: 0), .many(lanes: 4, workers: 0), .many(lanes: 1, workers: 2),
-        .many(lanes: 3, workers: 2),
+        .single, .perDirection, .many(lanes: 2), .many(lanes: 4), .many(lanes: LaneLayout.mostServerLanes),
     ]
 
     private static let flows = 5

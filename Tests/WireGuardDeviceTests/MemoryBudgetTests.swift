@@ -3,6 +3,7 @@
 
 import NetworkAddresses
 import PacketTunnelTesting
+import Synchronization
 import Testing
 import WireGuardCore
 
@@ -123,6 +124,25 @@ struct MemoryBudgetTests {
         options.limits.peers = 3
         #expect(options.limits.peers == 3 && options.budget == .extension)
         #expect(WireGuardDevice.Options().limits == EngineLimits())
+    }
+
+    @Test("The budget limits the lanes of a device, which logs it once", arguments: [1, 2])
+    func lanes(_ lanes: Int) throws {
+        let lines = Mutex<[String]>([])
+        var options = WireGuardDevice.Options(
+            budget: .gateway(peers: 10, lanes: lanes), dataPath: DataPathOptions(layout: .many(lanes: 16)))
+        options.log = { level, text in if level == .error { lines.withLock { $0.append(text) } } }
+        let device = try WireGuardDevice(
+            tun: MemoryTun(), network: MemoryInternet().attach([.v4(1)]), options: options)
+        defer { device.close() }
+        #expect(device.layout == (lanes == 1 ? LaneLayout.automatic.resolved() : .many(lanes: lanes)))
+        #expect(
+            lines.withLock { $0 } == ["using \(lanes) instead of 16 lanes: the memory budget has no room for more"])
+    }
+
+    @Test("A busy lane without a budget uses at most 6 MiB")
+    func laneMemory() {
+        #expect(MemoryCost.lane(LaneConfiguration()) <= 6 << 20)
     }
 
     // MARK: Refusing

@@ -108,6 +108,8 @@ package final class CredentialServerDevice: Sendable {
     package var sessions: [ServerSession] { transport.withEnd { end, now in end.sessions(at: now) } }
     package var statistics: ServerDeviceStatistics { transport.withEnd { end, _ in end.statistics } }
     package var laneStatistics: LaneStatistics { lanes.statistics }
+    /// Warnings for the log: fewer lanes, or fewer lanes that receive, than the layout requests.
+    package var laneWarnings: [String] { lanes.warnings }
     /// The numbers of dropped packets and datagrams, by cause.
     package var drops: DropCounters { Self.drops(statistics, lanes.statistics, lanes.socketDrops) }
 

@@ -129,6 +129,13 @@ final class EndLanes: Sendable {
     /// The bound port, or `nil` if none is bound.
     var boundPort: UInt16? { state.withLock { $0.sockets.first?.port } }
 
+    /// Warnings for the log: fewer lanes, or fewer lanes that receive, than the layout requests.
+    var warnings: [String] {
+        state.withLock { state in
+            [state.lanes?.queueWarning, state.lanes?.socketWarning(state.sockets.count)].compactMap(\.self)
+        }
+    }
+
     /// The traffic and drops.
     var statistics: LaneStatistics {
         state.withLock { state in

@@ -63,10 +63,6 @@ final class LaneTransport<End: TunnelEnd>: TunnelTransport {
         }
     }
 
-    func makeSteps() -> (any TransportSteps)? {
-        SeparateSteps(transport: self, plan: BatchPlan(capacity: batchCapacity))
-    }
-
     func drain(into datagrams: PacketBatch) -> Bool {
         end.withLock { end in
             while let byteCount = end.outbox.firstByteCount {
@@ -92,17 +88,17 @@ final class LaneTransport<End: TunnelEnd>: TunnelTransport {
 
     // MARK: Steps
 
-    fileprivate func planSeal(_ packets: PacketBatch, _ plan: BatchPlan) {
+    private func planSeal(_ packets: PacketBatch, _ plan: BatchPlan) {
         plan.begin(packets)
         withEnd { $0.planSeal(plan, at: $1) }
     }
 
-    fileprivate func planOpen(_ datagrams: PacketBatch, _ plan: BatchPlan) {
+    private func planOpen(_ datagrams: PacketBatch, _ plan: BatchPlan) {
         plan.begin(datagrams)
         withEnd { $0.planOpen(plan, of: datagrams, at: $1) }
     }
 
-    fileprivate func commitOpen(_ datagrams: PacketBatch, _ plan: BatchPlan) {
+    private func commitOpen(_ datagrams: PacketBatch, _ plan: BatchPlan) {
         if plan.hasOpened { withEnd { $0.commitOpen(plan, of: datagrams, at: $1) } }
         plan.narrow(datagrams)
     }
@@ -112,25 +108,4 @@ final class LaneTransport<End: TunnelEnd>: TunnelTransport {
         body(plan)
         plans.withLock { $0.append(plan) }
     }
-}
-
-/// Runs the steps of a batch separately, so that worker threads can seal and open.
-private final class SeparateSteps<End: TunnelEnd>: TransportSteps {
-    private let transport: LaneTransport<End>
-    private let plan: BatchPlan
-
-    init(transport: LaneTransport<End>, plan: BatchPlan) {
-        self.transport = transport
-        self.plan = plan
-    }
-
-    func planSeal(_ packets: PacketBatch) { transport.planSeal(packets, plan) }
-
-    func seal(_ packets: PacketBatch, into datagrams: PacketBatch) { plan.seal(into: datagrams) }
-
-    func planOpen(_ datagrams: PacketBatch, answer: () -> Void) { transport.planOpen(datagrams, plan) }
-
-    func open(_ datagrams: PacketBatch) { plan.open() }
-
-    func commitOpen(_ datagrams: PacketBatch) { transport.commitOpen(datagrams, plan) }
 }

@@ -19,7 +19,7 @@ package import WireGuardDevice
 /// failed round from the desired state. It stores WireGuard's counters at intervals and when it stops.
 package actor GatewayRuntime {
     package struct Options: Sendable {
-        package var device = WireGuardDevice.Options()
+        package var device = WireGuardDevice.Options(dataPath: DataPathOptions(layout: .server))
         /// The interval between checks for expired devices and for keys that are due to be switched.
         package var sweepInterval: Duration = .seconds(1)
         /// The interval between writes of the counters to the store.
@@ -155,6 +155,7 @@ package actor GatewayRuntime {
             await stop()
             throw .login(error)
         }
+        for warning in login?.laneWarnings ?? [] { logger.error("login tunnel: \(warning)") }
         let (device, login) = (device, login)
         shown.withLock { ($0.device, $0.login) = (device, login) }
         publish()

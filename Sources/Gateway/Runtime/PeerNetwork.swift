@@ -57,7 +57,7 @@ package struct PeerNetworkDevices: Sendable {
 /// The host: an interface, translation of addresses, and the firewall.
 extension ServerNetwork: PeerNetwork {
     package func start() async throws(TunnelServerError) -> PeerNetworkDevices {
-        let (device, further, settings) = try await start(isMultiQueue: LaneLayout.automatic.needsQueues)
+        let (device, further, settings) = try await start(isMultiQueue: LaneLayout.server.needsQueues)
         return PeerNetworkDevices(device, login: further.first, addresses: settings.addresses)
     }
 

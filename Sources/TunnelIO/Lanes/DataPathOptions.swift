@@ -6,7 +6,7 @@
 /// A provider's environment has one value and passes it to its device as a whole, so a new option for lanes needs a
 /// member here only.
 public struct DataPathOptions: Hashable, Sendable {
-    /// The distribution of the work over threads. A layout with more than one lane needs a device with several queues.
+    /// The distribution of the work over threads. More than one lane needs a device with several queues.
     public var layout: LaneLayout
     /// The batches and the limits of each lane; `nil` for those of the memory budget, or the defaults if there is no budget.
     public var lane: LaneConfiguration?

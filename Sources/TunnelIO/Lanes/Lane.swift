@@ -40,11 +40,11 @@ public final class Lane: Sendable {
     /// Creates one of the lanes of a group, without sockets.
     init(
         device: any TunDevice, transport: any TunnelTransport, configuration: LaneConfiguration, role: LaneRole,
-        duties: LaneDuties?, workers: BatchWorkers?, onFailure: @escaping @Sendable (TunnelIOError) -> Void
+        duties: LaneDuties?, onFailure: @escaping @Sendable (TunnelIOError) -> Void
     ) throws(TunnelIOError) {
         core = try LaneCore(
             device: device, sockets: nil, transport: transport, configuration: configuration, role: role,
-            duties: duties, workers: workers, onFailure: onFailure)
+            duties: duties, onFailure: onFailure)
     }
 
     deinit {

@@ -8,7 +8,6 @@ extension LaneCore {
     /// Reads, seals and sends batches until the device has no more or its turn is over.
     /// - Returns: the number of packets.
     func moveFromDevice() throws(TunnelIOError) -> Int {
-        if let pipeline = pipelines?.outbound { return try moveFromDevice(through: pipeline) }
         var moved = 0
         for _ in 0..<configuration.batchesPerTurn where !loop.isStopped {
             packets.removeAll()
@@ -42,7 +41,6 @@ extension LaneCore {
     /// - Returns: the number of datagrams.
     /// - Throws: errors of the socket. An error of the device ends the lane.
     func moveFromNetwork(_ socket: any DatagramSocket) throws(TunnelIOError) -> Int {
-        if let pipeline = pipelines?.inbound { return try moveFromNetwork(socket, through: pipeline) }
         var moved = 0
         for _ in 0..<configuration.batchesPerTurn where !loop.isStopped {
             incoming.removeAll()

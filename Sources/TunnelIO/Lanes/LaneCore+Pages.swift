@@ -21,14 +21,8 @@ extension LaneCore {
 
     /// Whether anything was used beyond the working set.
     private var isBeyondWorkingSet: Bool {
-        if packets.reach > Self.workingPacketBytes || outgoing.reach > Self.workingPacketBytes
+        packets.reach > Self.workingPacketBytes || outgoing.reach > Self.workingPacketBytes
             || incoming.reach > Self.workingDatagramBytes
-        {
-            return true
-        }
-        guard let pipelines else { return false }
-        return pipelines.outbound?.isBeyond(Self.workingPacketBytes) ?? false
-            || pipelines.inbound?.isBeyond(Self.workingDatagramBytes) ?? false
     }
 
     /// Makes the timer. Call it once, before the loop runs.
@@ -46,8 +40,6 @@ extension LaneCore {
         guard let timer = pageUse.timer else { return }
         pageUse.isTimerSet = true
         for batch in [packets, outgoing, incoming] { batch.forgetReach() }
-        pipelines?.outbound?.forgetReach()
-        pipelines?.inbound?.forgetReach()
         loop.set(timer, deadline: LaneClock.now() + configuration.pageReturnDelay.laneNanoseconds)
     }
 
@@ -57,9 +49,6 @@ extension LaneCore {
         packets.releasePages(beyond: Self.workingPacketBytes)
         outgoing.releasePages(beyond: Self.workingPacketBytes)
         incoming.releasePages(beyond: Self.workingDatagramBytes)
-        // Nothing is under way between rounds.
-        pipelines?.outbound?.releasePages(beyond: Self.workingPacketBytes)
-        pipelines?.inbound?.releasePages(beyond: Self.workingDatagramBytes)
         // Returns the heap memory of waiting packets, handshakes and configuration.
         PageAdvice.trimHeap()
         counts.pageReturns &+= 1

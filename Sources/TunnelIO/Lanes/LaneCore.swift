@@ -34,8 +34,6 @@ final class LaneCore: @unchecked Sendable {
     let packets: PacketBatch
     let outgoing: PacketBatch
     let incoming: PacketBatch
-    /// The batches that workers help to process; `nil` without workers, or if the transport has no steps.
-    let pipelines: Pipelines?
     /// The lane thread's own copy, published after each batch.
     var counts = LaneStatistics()
     /// The datagrams that replaced sockets dropped before they reached a batch.
@@ -69,7 +67,7 @@ final class LaneCore: @unchecked Sendable {
     init(
         device: any TunDevice, sockets: DatagramSockets?, transport: any TunnelTransport,
         configuration: LaneConfiguration, role: LaneRole = .all, duties: LaneDuties? = nil,
-        workers: BatchWorkers? = nil, onFailure: @escaping @Sendable (TunnelIOError) -> Void
+        onFailure: @escaping @Sendable (TunnelIOError) -> Void
     ) throws(TunnelIOError) {
         self.device = device
         self.role = role
@@ -82,12 +80,10 @@ final class LaneCore: @unchecked Sendable {
         configuration.limitQueues(of: sockets)
         loop = try EventLoop()
         self.duties = duties ?? LaneDuties(loop: loop)
-        pipelines =
-            if let workers { try Self.pipelines(workers, for: role, transport, configuration) } else { nil }
         // A region that a lane does not use has one page.
-        let reads = role.contains(.outbound) && pipelines == nil
+        let reads = role.contains(.outbound)
         let sends = reads || role.contains(.duties)
-        let receives = role.contains(.inbound) && pipelines == nil
+        let receives = role.contains(.inbound)
         packets = try PacketBatch(
             packetCapacity: reads ? configuration.packetCount : 1, byteCapacity: reads ? configuration.packetBytes : 1)
         outgoing = try PacketBatch(

@@ -7,66 +7,50 @@ import Synchronization
 ///
 /// It stops as a whole: when one lane fails, all end, and the failure is reported once.
 public final class LaneGroup: Sendable {
-    /// The layout in use; ``LaneLayout/automatic`` is replaced by its result.
+    /// The layout in use: ``LaneLayout/automatic`` and ``LaneLayout/server`` are replaced by their results, and there are
+    /// no more lanes than the device has queues.
     public let layout: LaneLayout
-    /// The number of socket pairs that ``replaceSockets(_:)`` can use.
-    public let socketCount: Int
+    /// The reason that ``layout`` has fewer lanes than requested, for the log; `nil` if it has all of them.
+    public let queueWarning: String?
 
-    private let lanes: [Lane]
+    let lanes: [Lane]
     /// The queues of the device that were created for lanes. The owner closes the device itself.
     private let queues: [any TunDevice]
     private let failure: LaneFailure
-    private let workers: BatchWorkers?
 
     /// Creates lanes that are not running, without sockets.
     ///
+    /// If the device does not have the queues that the layout needs, there are as many lanes as queues. With one queue,
+    /// the layout is ``LaneLayout/automatic``.
     /// - Parameters:
     ///   - device: the source and the destination of packets.
-    ///   - transport: seals and opens. It is called on the threads of lanes and workers.
+    ///   - transport: seals and opens. It is called on the threads of lanes.
     ///   - layout: the distribution of work over threads.
     ///   - configuration: batch sizes of each lane.
     ///   - onFailure: called at most once, on a lane's thread, if the device was removed or the system fails. All lanes then
     ///     stop themselves.
-    /// - Throws: `.outOfMemory` or `.eventLoop`; the errors of ``TunDevice/makeQueue()`` if the layout needs several queues.
+    /// - Throws: `.outOfMemory` or `.eventLoop`; `.deviceRemoved` or `.closed` if the layout needs several queues.
     public init(
         device: any TunDevice, transport: any TunnelTransport, layout: LaneLayout = .automatic,
         configuration: LaneConfiguration = LaneConfiguration(),
         onFailure: @escaping @Sendable (TunnelIOError) -> Void
     ) throws(TunnelIOError) {
-        let layout = layout.resolved(cores: ProcessorCount.forLanes())
-        self.layout = layout
-        socketCount = layout.socketCount
         let failure = LaneFailure(onFailure)
         self.failure = failure
-        var devices = [device]
-        var roles: [LaneRole] = [.all]
-        var workers: BatchWorkers?
-        switch layout {
-        case .automatic, .single: break
-        case .perDirection:
-            devices = [device, device]
-            roles = [[.outbound, .duties], .inbound]
-        case .many(let count, let workerCount):
-            roles += Array(repeating: [.outbound, .inbound], count: count - 1)
-            if workerCount > 0 {
-                // Each batch may be in the queue twice: once in progress, and once as an entry that its lane has already
-                // processed.
-                workers = BatchWorkers(count: workerCount, capacity: 4 * BatchPipeline.depth * count)
-            }
-        }
-        var queues: [any TunDevice] = []
+        let (queues, queueWarning) = try Self.makeQueues(of: device, for: layout)
+        let layout = layout.limited(to: 1 + queues.count).resolved()
+        self.layout = layout
+        self.queueWarning = queueWarning
+        var devices = [device] + queues
+        var roles = [LaneRole.all] + Array(repeating: [.outbound, .inbound], count: queues.count)
+        if layout == .perDirection { (devices, roles) = ([device, device], [[.outbound, .duties], .inbound]) }
         var lanes: [Lane] = []
         do throws(TunnelIOError) {
-            while devices.count < roles.count {
-                let queue = try device.makeQueue()
-                queues.append(queue)
-                devices.append(queue)
-            }
             for (device, role) in zip(devices, roles) {
                 lanes.append(
                     try Lane(
                         device: device, transport: transport, configuration: configuration, role: role,
-                        duties: lanes.first?.duties, workers: workers, onFailure: { failure.report($0) }))
+                        duties: lanes.first?.duties, onFailure: { failure.report($0) }))
             }
         } catch {
             for queue in queues { queue.close() }
@@ -74,8 +58,43 @@ public final class LaneGroup: Sendable {
         }
         self.queues = queues
         self.lanes = lanes
-        self.workers = workers
         failure.set(lanes)
+    }
+
+    /// Makes the device's further queues.
+    /// - Returns: The queues, and a warning if there are fewer than the layout needs.
+    private static func makeQueues(
+        of device: any TunDevice, for layout: LaneLayout
+    ) throws(TunnelIOError) -> (queues: [any TunDevice], warning: String?) {
+        let wanted = layout.queueCount
+        var queues: [any TunDevice] = []
+        while queues.count < wanted - 1 {
+            do throws(TunnelIOError) {
+                queues.append(try device.makeQueue())
+            } catch {
+                let cause: String
+                switch error.code {
+                case .deviceRemoved, .closed:
+                    for queue in queues { queue.close() }
+                    throw error
+                case .unsupported: cause = "the TUN device has one queue; for more, create it with IFF_MULTI_QUEUE"
+                default: cause = "\(error)"
+                }
+                return (queues, "using \(1 + queues.count) instead of \(wanted) lanes: \(cause)")
+            }
+        }
+        return (queues, nil)
+    }
+
+    /// The number of socket pairs that ``replaceSockets(_:)`` can use.
+    public var socketCount: Int { layout.queueCount }
+
+    /// A warning for the log if the system has bound fewer than ``socketCount`` pairs; otherwise `nil`.
+    /// - Parameter count: The number of pairs.
+    package func socketWarning(_ count: Int) -> String? {
+        guard count < socketCount else { return nil }
+        return
+            "\(count) instead of \(socketCount) lanes receive: the system does not let further sockets share the port"
     }
 
     deinit {
@@ -86,7 +105,6 @@ public final class LaneGroup: Sendable {
     /// - Throws: `.eventLoop` if a device or socket cannot be watched, `.closed` after ``stop()``. No lane runs then.
     public func start(name: String = "lane") throws(TunnelIOError) {
         do throws(TunnelIOError) {
-            try workers?.start(name: name)
             for (index, lane) in lanes.enumerated() {
                 try lane.start(name: lanes.count == 1 ? name : "\(name)-\(index)")
             }
@@ -100,12 +118,7 @@ public final class LaneGroup: Sendable {
     /// on the thread of a lane. You can call it more than once.
     public func stop() {
         for lane in lanes { lane.requestStop() }
-        // Lanes process the batches that workers have not started.
-        workers?.requestStop()
-        if !isOnLaneThread {
-            for lane in lanes { lane.stop() }
-            workers?.stop()
-        }
+        if !isOnLaneThread { for lane in lanes { lane.stop() } }
         for queue in queues { queue.close() }
     }
 

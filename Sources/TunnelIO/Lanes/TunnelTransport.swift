@@ -21,10 +21,6 @@ public protocol TunnelTransport: AnyObject, Sendable {
     /// should not wait for the work on the others.
     func open(_ datagrams: PacketBatch, answer: () -> Void)
 
-    /// Creates an object that seals and opens in steps, for lanes with workers; `nil` if the transport does not support it,
-    /// and lanes then do all the work. Each call creates another object.
-    func makeSteps() -> (any TransportSteps)?
-
     /// Appends datagrams that wait to be sent for other reasons (handshakes, keepalives, packets that waited for
     /// a session) to `datagrams`, which has room for at least one of 64 KiB. Only one lane calls it.
     /// - Returns: whether more are waiting; then the lane sends these and calls again.
@@ -45,29 +41,4 @@ public protocol TunnelTransport: AnyObject, Sendable {
     ///
     /// A lane reads it after each round. If a deadline moves forward meanwhile, call ``Lane/wake()``.
     var nextDeadline: Int64? { get }
-}
-
-/// The processing of one batch in steps, so that another thread can do the expensive step.
-///
-/// An object processes one batch at a time. The steps of a batch happen one after the other, on any threads; plan and commit
-/// happen in the order of the batches. The contracts of ``TunnelTransport/seal(_:into:)`` and
-/// ``TunnelTransport/open(_:answer:)`` apply to the steps together.
-public protocol TransportSteps: AnyObject, Sendable {
-    /// Decides which packets are sent, with which keys and counters. Called on the lane's thread, in the order of the
-    /// batches.
-    func planSeal(_ packets: PacketBatch)
-
-    /// Seals the planned packets. Called on any thread, in parallel with other batches.
-    func seal(_ packets: PacketBatch, into datagrams: PacketBatch)
-
-    /// Decides which keys open each datagram. Called on the lane's thread, in the order of the batches. `answer` is as
-    /// in ``TunnelTransport/open(_:answer:)``.
-    func planOpen(_ datagrams: PacketBatch, answer: () -> Void)
-
-    /// Opens in place. Called on any thread, at the same time as other batches.
-    func open(_ datagrams: PacketBatch)
-
-    /// Decides which packets may be delivered, and narrows the descriptors. Called on the lane's thread, in the order of the
-    /// batches.
-    func commitOpen(_ datagrams: PacketBatch)
 }

@@ -64,10 +64,6 @@ final class DeviceTransport: TunnelTransport {
         commitOpen(datagrams, steps)
     }
 
-    func makeSteps() -> (any TransportSteps)? {
-        SeparateSteps(transport: self, steps: DeviceSteps(capacity: batchCapacity))
-    }
-
     func drain(into datagrams: PacketBatch) -> Bool {
         // The lane asks after every batch, and there is rarely something.
         guard hasPending else { return false }
@@ -124,7 +120,7 @@ final class DeviceTransport: TunnelTransport {
 
     // MARK: Steps
 
-    fileprivate func planSeal(_ packets: PacketBatch, _ steps: DeviceSteps) {
+    private func planSeal(_ packets: PacketBatch, _ steps: DeviceSteps) {
         let views = unsafe steps.views(of: packets, slack: SendPlan.mostPadding)
         let now = SystemTime.now()
         let wall = SystemTime.wall()
@@ -142,7 +138,7 @@ final class DeviceTransport: TunnelTransport {
 
     /// Plans the opening of datagrams, and answers handshakes a few at a time. A handshake costs thousands of times as
     /// much as planning data, so neither established sessions nor earlier peers must wait for all of them.
-    fileprivate func planOpen(_ datagrams: PacketBatch, _ steps: DeviceSteps, answer: () -> Void) {
+    private func planOpen(_ datagrams: PacketBatch, _ steps: DeviceSteps, answer: () -> Void) {
         let views = unsafe steps.views(of: datagrams)
         var refused = steps.refuseHandshakes { filter.withLock { $0 } }
         var position = 0
@@ -161,7 +157,7 @@ final class DeviceTransport: TunnelTransport {
         }
     }
 
-    fileprivate func commitOpen(_ datagrams: PacketBatch, _ steps: DeviceSteps) {
+    private func commitOpen(_ datagrams: PacketBatch, _ steps: DeviceSteps) {
         let plan = steps.receive
         if !plan.isEmpty {
             let views = unsafe steps.views
@@ -188,27 +184,4 @@ final class DeviceTransport: TunnelTransport {
     private func giveBack(_ steps: DeviceSteps) {
         stepsPool.withLock { $0.append(steps) }
     }
-}
-
-/// The steps of batches for which workers help.
-private final class SeparateSteps: TransportSteps {
-    private let transport: DeviceTransport
-    private let steps: DeviceSteps
-
-    init(transport: DeviceTransport, steps: DeviceSteps) {
-        self.transport = transport
-        self.steps = steps
-    }
-
-    func planSeal(_ packets: PacketBatch) { transport.planSeal(packets, steps) }
-
-    func seal(_ packets: PacketBatch, into datagrams: PacketBatch) { steps.seal(packets, into: datagrams) }
-
-    func planOpen(_ datagrams: PacketBatch, answer: () -> Void) {
-        transport.planOpen(datagrams, steps, answer: answer)
-    }
-
-    func open(_ datagrams: PacketBatch) { steps.open(datagrams) }
-
-    func commitOpen(_ datagrams: PacketBatch) { transport.commitOpen(datagrams, steps) }
 }

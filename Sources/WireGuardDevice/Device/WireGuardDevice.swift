@@ -20,8 +20,7 @@ public final class WireGuardDevice: Sendable {
         public let budget: MemoryBudget?
         /// The limits of memory and of work for unknown hosts. By default they follow from the budget.
         public var limits: EngineLimits
-        /// The layout of the threads. More than one lane needs a device with several queues, and the budget limits
-        /// their number.
+        /// The layout of the threads. The budget and the queues of the device limit the number of lanes.
         public var layout: LaneLayout
         /// The batch sizes of each lane. By default they follow from the budget.
         public var lane: LaneConfiguration
@@ -117,13 +116,17 @@ public final class WireGuardDevice: Sendable {
                 engine: Engine(random: options.random(), limits: Self.limits(options)), mtu: mtu,
                 batchCapacity: options.lane.largestBatch)
             let relay = laneFailure
-            let layout = options.budget.map { options.layout.limited(to: $0.lanes) } ?? options.layout
-            if layout != options.layout { options.log(.error, "the budget has room for \(layout) only") }
+            let layout = options.layout.limited(to: options.budget?.lanes ?? LaneLayout.mostLanes)
+            let (count, wanted) = (layout.queueCount, options.layout.queueCount)
+            if count < wanted {
+                options.log(.error, "using \(count) instead of \(wanted) lanes: the memory budget has no room for more")
+            }
             lanes = try LaneGroup(
                 device: tun, transport: transport, layout: layout, configuration: options.lane
             ) { error in
                 relay.handler.withLock { $0 }?(error)
             }
+            if let warning = lanes.queueWarning { options.log(.error, warning) }
             control = try EventLoop()
         } catch {
             throw WireGuardDeviceError(error)
@@ -320,6 +323,7 @@ public final class WireGuardDevice: Sendable {
             closeSockets(&state)
             state.sockets = sockets
             log(.verbose, "UDP port \(sockets.first?.port ?? 0)")
+            if let warning = lanes.socketWarning(sockets.count) { log(.error, warning) }
         } catch {
             throw WireGuardDeviceError(error)
         }

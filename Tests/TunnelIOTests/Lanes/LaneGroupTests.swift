@@ -75,11 +75,34 @@ private final class GroupSite: Sendable {
     }
 }
 
+/// A device whose system refuses a further queue.
+private final class LimitedTun: ForwardingTun {
+    static let refusal = TunnelIOError(.device(name: "memory", operation: "add a queue"), errno: 7)
+
+    let device: any TunDevice
+    private let left: Mutex<Int>
+
+    init(_ device: any TunDevice, queues: Int) {
+        self.device = device
+        left = Mutex(queues - 1)
+    }
+
+    func check() throws(TunnelIOError) {}
+
+    func makeQueue() throws(TunnelIOError) -> any TunDevice {
+        let isRefused = left.withLock { left in
+            left -= 1
+            return left < 0
+        }
+        if isRefused { throw Self.refusal }
+        return try device.makeQueue()
+    }
+}
+
 @Suite("A group of lanes", .timeLimit(.minutes(2)))
 struct LaneGroupTests {
     static let layouts: [LaneLayout] = [
-        .automatic, .single, .perDirection, .many(lanes: 1, workers: 1), .many(lanes: 2, workers: 0),
-        .many(lanes: 4, workers: 3),
+        .automatic, .server, .single, .perDirection, .many(lanes: 2), .many(lanes: 4),
     ]
 
     private let flows = 7
@@ -135,7 +158,7 @@ struct LaneGroupTests {
         site.group.stop()
         #expect(GroupSite.isInOrder(delivered.withLock { $0 }.map { $0[...] }, flows: flows, count: count))
         #expect(site.group.statistics.toDevice.packets == total)
-        if case .many(let lanes, _) = layout, lanes > 1 {
+        if layout.needsQueues {
             #expect(site.group.laneStatistics.filter { $0.fromNetwork.packets > 0 }.count > 1)
         }
         for sockets in sockets { sockets.close() }
@@ -188,7 +211,7 @@ struct LaneGroupTests {
     }
 
     @Test(
-        "A lane group can be stopped, and its sockets replaced, on the threads of its lanes and workers",
+        "A lane group can be stopped, and its sockets replaced, on the threads of its lanes",
         arguments: layouts)
     func fromInside(_ layout: LaneLayout) throws {
         let site = try GroupSite(layout)
@@ -259,25 +282,58 @@ struct LaneGroupTests {
         site.group.stop()
     }
 
-    @Test("Many lanes take a device with several queues")
+    @Test("A device with one queue gets the layout for one, and a warning with the remedy")
     func oneQueue() throws {
         let device = try ScriptedTun()
         let transport = FramingTransport(remote: .unspecified)
-        let error = #expect(throws: TunnelIOError.self) {
-            try LaneGroup(device: device, transport: transport, layout: .many(lanes: 2, workers: 0)) { _ in }
+        let group = try LaneGroup(device: device, transport: transport, layout: .many(lanes: 16)) { _ in }
+        #expect(group.layout == LaneLayout.automatic.resolved() && group.socketCount == 1)
+        let warning = try #require(group.queueWarning)
+        #expect(warning.hasPrefix("using 1 instead of 16 lanes: "))
+        #expect(warning.contains("create it with IFF_MULTI_QUEUE"))
+        for layout in [LaneLayout.automatic, .single, .perDirection, .many(lanes: 1)] {
+            #expect(try LaneGroup(device: device, transport: transport, layout: layout) { _ in }.queueWarning == nil)
         }
-        guard case .unsupported = error?.code else {
-            Issue.record("\(String(describing: error))")
-            return
+    }
+
+    @Test("A device that refuses a further queue has as many lanes as queues, and they work")
+    func fewQueues() throws {
+        let memory = try MemoryTun()
+        let device = LimitedTun(memory, queues: 3)
+        let internet = MemoryInternet()
+        let peer = try internet.attach([GroupSite.remote]).bind(port: 8, mark: 0)
+        let transport = FramingTransport(remote: Endpoint(address: GroupSite.remote, port: 8))
+        let group = try LaneGroup(device: device, transport: transport, layout: .many(lanes: 8)) { _ in }
+        #expect(group.layout == .many(lanes: 3) && group.laneStatistics.count == 3)
+        let warning = try #require(group.queueWarning)
+        #expect(warning.hasPrefix("using 3 instead of 8 lanes: ") && warning.contains("\(LimitedTun.refusal)"))
+        let sockets = try internet.attach([GroupSite.local]).bind(DatagramBinding(port: 7), count: group.socketCount)
+        defer { for sockets in sockets + [peer] { sockets.close() } }
+        group.replaceSockets(sockets)
+        try group.start()
+        for flow in 0..<flows { #expect(memory.inject(GroupSite.packet(flow, 0))) }
+        #expect(try receive(flows, from: #require(peer.v4)).count == flows)
+        group.stop()
+    }
+
+    @Test("A removed device is an error, not a reason for fewer lanes")
+    func removedBefore() throws {
+        let device = try MemoryTun()
+        device.removeDevice()
+        #expect(throws: TunnelIOError(.deviceRemoved(name: "memory"))) {
+            try LaneGroup(
+                device: device, transport: FramingTransport(remote: .unspecified), layout: .many(lanes: 2)
+            ) { _ in }
         }
-        _ = try LaneGroup(device: device, transport: transport, layout: .many(lanes: 1, workers: 1)) { _ in }
     }
 
     @Test("Fewer sockets than lanes: the others send through the first")
     func fewSockets() throws {
-        let site = try GroupSite(.many(lanes: 4, workers: 0))
+        let site = try GroupSite(.many(lanes: 4))
         let sockets = try site.host.bind(port: 7, mark: 0)
         site.group.replaceSockets([sockets])
+        #expect(site.group.socketWarning(1)?.hasPrefix("1 instead of 4 lanes receive") == true)
+        #expect(site.group.socketWarning(4) == nil && site.group.queueWarning == nil)
         for sequence in 0..<count {
             for flow in 0..<flows { site.device.inject(GroupSite.packet(flow, sequence)) }
         }

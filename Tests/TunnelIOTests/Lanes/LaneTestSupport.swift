@@ -186,37 +186,4 @@ final class FramingTransport: TunnelTransport {
     var hasPending: Bool { state.withLock { !$0.pending.isEmpty } }
 
     func drainEnded() { state.withLock { $0.drainsEnded += 1 } }
-
-    func makeSteps() -> (any TransportSteps)? { Steps(self) }
-
-    /// Reports the planned packets, so that a step out of order is visible.
-    private final class Steps: TransportSteps {
-        let transport: FramingTransport
-        private let planned = Atomic<Int>(-1)
-
-        init(_ transport: FramingTransport) {
-            self.transport = transport
-        }
-
-        func planSeal(_ packets: PacketBatch) { planned.store(packets.count, ordering: .sequentiallyConsistent) }
-
-        func seal(_ packets: PacketBatch, into datagrams: PacketBatch) {
-            guard planned.exchange(-1, ordering: .sequentiallyConsistent) == packets.count else { return }
-            transport.seal(packets, into: datagrams)
-        }
-
-        func planOpen(_ datagrams: PacketBatch, answer: () -> Void) {
-            planned.store(datagrams.count, ordering: .sequentiallyConsistent)
-        }
-
-        func open(_ datagrams: PacketBatch) {
-            guard planned.load(ordering: .sequentiallyConsistent) == datagrams.count else { return }
-            transport.open(datagrams) {}
-        }
-
-        func commitOpen(_ datagrams: PacketBatch) {
-            guard planned.exchange(-1, ordering: .sequentiallyConsistent) != datagrams.count else { return }
-            for index in 0..<datagrams.count { datagrams[index].length = 0 }
-        }
-    }
 }

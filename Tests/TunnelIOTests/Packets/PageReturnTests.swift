@@ -85,5 +85,27 @@
             }
             #expect(isReturned)
         }
+
+        @Test("Idle lanes touch no memory for packets and set no timer")
+        func idleLanes() throws {
+            let host = MemoryInternet().attach([.v4(1)])
+            let count = LaneLayout.mostServerLanes
+            let sockets = try host.bind(DatagramBinding(port: 7), count: count)
+            let group = try LaneGroup(
+                device: MemoryTun(), transport: FramingTransport(remote: Endpoint.loopback(port: 9)),
+                layout: .many(lanes: count)
+            ) { _ in }
+            defer {
+                group.stop()
+                for sockets in sockets { sockets.close() }
+            }
+            try group.start()
+            // Each lane does this in a round, so it has started.
+            group.replaceSockets(sockets)
+            for core in group.lanes.map(\.core) {
+                #expect(try resident(core.packets) + resident(core.outgoing) + resident(core.incoming) == 0)
+                #expect(!core.pageUse.isTimerSet)
+            }
+        }
     }
 #endif

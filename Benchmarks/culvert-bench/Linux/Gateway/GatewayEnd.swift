@@ -29,7 +29,7 @@ enum GatewayEnd {
         }
         let network = try makeNetwork(name: words[0], folder: words[2])
         defer { try? Waiter.wait { await network.stop() } }
-        let (tun, _, _) = try Waiter.wait { try await network.start(isMultiQueue: LaneLayout.automatic.needsQueues) }
+        let (tun, _, _) = try Waiter.wait { try await network.start(isMultiQueue: LaneLayout.server.needsQueues) }
         let device = try makeDevice(tun, count)
         defer { device.close() }
         let client = IPPrefix(host: try IPAddress(NamespacePair.inside[0]))
@@ -60,7 +60,8 @@ enum GatewayEnd {
     }
 
     private static func makeDevice(_ tun: LinuxTun, _ count: Int) throws -> WireGuardDevice {
-        let device = try WireGuardDevice(tun: tun, network: SystemDatagramNetwork())
+        let options = WireGuardDevice.Options(dataPath: DataPathOptions(layout: .server))
+        let device = try WireGuardDevice(tun: tun, network: SystemDatagramNetwork(), options: options)
         var update = UAPIDeviceUpdate()
         update.privateKey = .set(PeerCrowd.key(serverKey))
         update.listenPort = UInt16(WireGuardSetting.port)

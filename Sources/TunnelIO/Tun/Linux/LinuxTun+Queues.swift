@@ -6,6 +6,21 @@
     import TunnelSystem
 
     extension LinuxTun {
+        /// Creates an interface, or attaches to a persistent one, as ``init(name:mtu:offload:isMultiQueue:)``.
+        ///
+        /// If the kernel refuses several queues, the device has one. A persistent interface keeps its kind.
+        /// - Parameter prefersQueues: whether ``cloneQueue()`` should be able to add queues.
+        package static func make(
+            name: String, mtu: Int, prefersQueues: Bool
+        ) throws(TunnelIOError) -> LinuxTun {
+            do throws(TunnelIOError) {
+                return try LinuxTun(name: name, mtu: mtu, isMultiQueue: prefersQueues)
+            } catch {
+                guard error.errno == EINVAL else { throw error }
+                return try LinuxTun(name: name, mtu: mtu, isMultiQueue: !prefersQueues)
+            }
+        }
+
         /// Another queue of this interface, a separate device for another thread.
         ///
         /// The kernel distributes packets over the queues so that those of one flow come from one queue: the queue that last
