@@ -15,8 +15,10 @@ final class ServerNetworkCore {
     private let logger: Logger
     private let network: LinuxNetwork
     private var running: Running?
-    /// Whether the interface was taken down because the rules could not be restored.
+    /// Whether forwarding is suspended because the rules were lost, or their state is not known.
     private(set) var isHeld = false
+    /// Whether the interfaces were taken down too, because the rules could not be restored at once.
+    private var areLinksDown = false
     private(set) var repairs = NetworkRepairs()
     /// The parts of the network that are not in effect.
     private(set) var problems = NetworkProblems()
@@ -185,7 +187,7 @@ final class ServerNetworkCore {
         for device in [running.device] + running.further { device.close() }
         stop(running.ledger)
         ends = ConnectionEnds()
-        isHeld = false
+        (isHeld, areLinksDown) = (false, false)
         (firewallProblem, unknownSince, clientProblem, routingProblems) = (nil, nil, nil, [])
         (problems, exclusions, warnings) = (NetworkProblems(), NetworkProblems(), [])
     }
@@ -380,7 +382,7 @@ final class ServerNetworkCore {
         guard !clients.isCurrent || retriesExclusions || isHeld else { return }
         if retriesExclusions || !hasExclusions { nextExclusions = now + Self.exclusionInterval }
         do throws(LinuxNetworkError) {
-            try clients.reconcile(retryingRefused: retriesExclusions, hasLinks: !isHeld) {
+            try clients.reconcile(retryingRefused: retriesExclusions, hasLinks: !areLinksDown) {
                 () throws(LinuxNetworkError) in
                 (firewallProblem, unknownSince) = (nil, nil)
                 try resumeForwarding(running)
@@ -408,6 +410,8 @@ final class ServerNetworkCore {
     /// - Parameter began: The time at which the attempt that failed began: nft may have taken long.
     private func reportFirewall(_ error: LinuxNetworkError, _ running: Running, since began: Int64) {
         firewallProblem = error
+        // What was not compared must be loaded again before packets are forwarded.
+        if isHeld { running.clients.invalidateFirewall() }
         if (try? network.lacksRules(running.firewall.tableName)) == true { return suspendForwarding(running) }
         // Without descriptors nft cannot be started. The firewall may be unchanged.
         guard !error.isOutOfDescriptors else { return }
@@ -448,6 +452,8 @@ final class ServerNetworkCore {
         // A firewall whose state is not known is loaded again below.
         let wasKnown = running.clients.isFirewallKnown
         let began = LaneClock.now()
+        // The kernel answers within microseconds. nft may take seconds, or hang.
+        if wasKnown, (try? network.lacksRules(running.firewall.tableName)) == true { holdForwarding(running) }
         if wasKnown, parts.contains(.firewall) || isHeld || firewallProblem != nil {
             do throws(LinuxNetworkError) {
                 isComplete = try lookAtFirewall(running, culprit.map { " (by \($0))" } ?? "")
@@ -475,8 +481,13 @@ final class ServerNetworkCore {
         // `resumeForwarding` restores the rest.
         guard !isHeld else { return }
         do throws(LinuxNetworkError) {
-            // Without its interface there is nothing to route; the owner of the descriptor is notified.
-            guard try isThere(running) else { return }
+            // Without its interface there is nothing to route. The owner of the descriptor is notified of a deletion, but not
+            // if the interface was renamed or moved.
+            if let missing = try missingInterface(running) {
+                let remedy = "if it was renamed or moved to another network namespace, restore it or restart the server"
+                routingProblems = [("interface \(missing)", "interface \(missing) is missing; \(remedy)")]
+                return
+            }
             // Without rules, packets must not be forwarded, or reach the server.
             let plan = running.plan.filter { firewallProblem == nil || !Self.isExposure($0) }
             let routes = running.clients.appliedRoutes.map { Change.route($0) }
@@ -497,11 +508,10 @@ final class ServerNetworkCore {
         }
     }
 
-    private func isThere(_ running: Running) throws(LinuxNetworkError) -> Bool {
-        for name in running.firewall.settings.tunnels {
-            guard try network.netlink.link(named: name) != nil else { return false }
-        }
-        return true
+    /// Returns the first of the tunnels' interfaces that this network namespace does not have.
+    private func missingInterface(_ running: Running) throws(LinuxNetworkError) -> String? {
+        for name in running.firewall.settings.tunnels where try network.netlink.link(named: name) == nil { return name }
+        return nil
     }
 
     /// The least time between two listings of the clients while only this process changes them: there may be many.
@@ -572,18 +582,26 @@ final class ServerNetworkCore {
         return isForwarding(step)
     }
 
-    /// Takes the interface down, so that nothing reaches the server through it, and resets forwarding to the host's own
-    /// setting: without rules the server would forward every packet.
-    private func suspendForwarding(_ running: Running) {
+    /// Resets forwarding to the host's own setting: without rules the server would forward every packet. Sessions continue.
+    private func holdForwarding(_ running: Running) {
         guard !isHeld else { return }
         isHeld = true
-        // The kernel removes the routes with the link.
-        running.clients.invalidateRoutes()
         do throws(LinuxNetworkError) {
             try running.ledger.suspend(running.plan.filter(Self.isForwarding))
         } catch {
             logger.error("\(error)")
         }
+    }
+
+    /// Stops forwarding, and takes the interfaces down, so that nothing reaches the server through them. The whole firewall is
+    /// loaded again before packets are forwarded.
+    private func suspendForwarding(_ running: Running) {
+        running.clients.invalidateFirewall()
+        holdForwarding(running)
+        guard !areLinksDown else { return }
+        areLinksDown = true
+        // The kernel removes the routes with the link.
+        running.clients.invalidateRoutes()
         // Each device separately: a missing device must not keep another one up.
         for device in [running.device] + running.further {
             do throws(TunnelIOError) { try device.setUp(false) } catch { logger.error("\(error)") }
@@ -591,12 +609,12 @@ final class ServerNetworkCore {
         logger.error("nothing is forwarded until the firewall is in effect again")
     }
 
-    /// Reverts ``suspendForwarding(_:)``: brings the interfaces up, and forwards packets again.
+    /// Reverts ``holdForwarding(_:)`` and ``suspendForwarding(_:)``: brings the interfaces up, and forwards packets again.
     private func resumeForwarding(_ running: Running) throws(LinuxNetworkError) {
         guard isHeld else { return }
-        // Without its interface there is nothing to route; the owner of the descriptor is notified.
-        if try isThere(running) { try running.ledger.restore(running.ledger.undone(of: running.plan)) }
-        isHeld = false
-        logger.notice("the firewall is in effect again, and packets are forwarded")
+        // ``lookAtRouting(_:)`` reports a missing interface.
+        if try missingInterface(running) == nil { try running.ledger.restore(running.ledger.undone(of: running.plan)) }
+        if areLinksDown { logger.notice("the firewall is in effect again, and packets are forwarded") }
+        (isHeld, areLinksDown) = (false, false)
     }
 }

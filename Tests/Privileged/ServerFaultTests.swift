@@ -153,6 +153,27 @@
             try await scene.stop()
         }
 
+        @Test("If the table is deleted while nft hangs, no packet is forwarded until nft has loaded all rules again")
+        func deletedWhileHanging() async throws {
+            let gateway = try await Served()
+            let (scene, runtime, anna) = (gateway.scene, gateway.runtime, gateway.anna)
+            let host = scene.world.host
+            let nft = try ReplacedProgram("nft", .hangs)
+            _ = try host.run(nft.original, "delete", "table", "inet", "culvert_gw0")
+            try eventually("nothing is forwarded", within: .seconds(5)) { try !anna.pings("203.0.113.7") }
+            // Longer than nft's time limit: the runtime applies its devices again meanwhile.
+            let end = ContinuousClock.now + .seconds(25)
+            try scene.source.set(key: gateway.ben.key.publicKey, addresses: ["10.66.0.3"])
+            while ContinuousClock.now < end {
+                let passes = try anna.pings("203.0.113.7")
+                try #require(!passes)
+            }
+            try nft.putBack()
+            try eventually("the gateway is ready", within: .seconds(15)) { runtime.readiness.isReady }
+            #expect(try anna.pings("203.0.113.7", patience: 9))
+            try await scene.stop()
+        }
+
         @Test("A rule that nft refuses excludes its device only, which is named and has no traffic")
         func refused() async throws {
             let gateway = try await Served()

@@ -236,6 +236,28 @@
             await scene.stop()
         }
 
+        @Test("A renamed interface is reported, and clients are served again once it has its name")
+        func renamedInterface() async throws {
+            let scene = try TunnelServerScene()
+            try await scene.start(scene.settings())
+            let network = try #require(scene.network)
+            #expect(try scene.pings("203.0.113.7", patience: 9))
+            let (host, name) = (scene.world.host, TunnelServerScene.name)
+            func rename(_ old: String, _ new: String) throws {
+                try host.run("ip", "link", "set", old, "down")
+                try host.run("ip", "link", "set", old, "name", new)
+                try host.run("ip", "link", "set", new, "up")
+            }
+            try rename(name, "other0")
+            try eventually("it is reported", within: .seconds(5)) {
+                network.state.problems.contains { $0.what.hasPrefix("interface \(name) is missing") }
+            }
+            try rename("other0", name)
+            try eventually("everything is in effect", within: .seconds(20)) { network.state.isCurrent }
+            #expect(try scene.pings("203.0.113.7", patience: 9))
+            await scene.stop()
+        }
+
         @Test(
             "A kernel that cannot count flows is a warning, and clients are served without the limit",
             .enabled(if: Privileged.isSandbox, "needs scripts/sandbox"))
