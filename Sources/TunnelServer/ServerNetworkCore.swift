@@ -17,7 +17,7 @@ final class ServerNetworkCore {
     private var running: Running?
     /// Whether forwarding is suspended because the rules were lost, or their state is not known.
     private(set) var isHeld = false
-    /// Whether the interfaces were taken down too, because the rules could not be restored at once.
+    /// Whether the interfaces were taken down too, because the rules were not restored.
     private var areLinksDown = false
     private(set) var repairs = NetworkRepairs()
     /// The parts of the network that are not in effect.
@@ -410,7 +410,7 @@ final class ServerNetworkCore {
     /// - Parameter began: The time at which the attempt that failed began: nft may have taken long.
     private func reportFirewall(_ error: LinuxNetworkError, _ running: Running, since began: Int64) {
         firewallProblem = error
-        // What was not compared must be loaded again before packets are forwarded.
+        // The rules were not compared: load them again before packets are forwarded.
         if isHeld { running.clients.invalidateFirewall() }
         if (try? network.lacksRules(running.firewall.tableName)) == true { return suspendForwarding(running) }
         // Without descriptors nft cannot be started. The firewall may be unchanged.

@@ -161,7 +161,7 @@
             let nft = try ReplacedProgram("nft", .hangs)
             _ = try host.run(nft.original, "delete", "table", "inet", "culvert_gw0")
             try eventually("nothing is forwarded", within: .seconds(5)) { try !anna.pings("203.0.113.7") }
-            // Longer than nft's time limit: the runtime applies its devices again meanwhile.
+            // Longer than nft's time limit. A change of the devices must not resume forwarding either.
             let end = ContinuousClock.now + .seconds(25)
             try scene.source.set(key: gateway.ben.key.publicKey, addresses: ["10.66.0.3"])
             while ContinuousClock.now < end {
