@@ -85,7 +85,8 @@ enum Program {
             let trust: (Bool) -> [Suite] = { _ in [] }
         #endif
         let suites = [
-            DataPath.suites, Handshakes.suites, EngineHold.suites, Routing.suites, PeerMemory.suites,
+            DataPath.suites, AEADThreads.suites, Handshakes.suites, EngineHold.suites, Routing.suites,
+            PeerMemory.suites,
             Scale.suites, ConfigurationText.suites, trust, MessageRoundTrip.suites, LoginTunnel.suites,
             PlatformCommands.suites,
         ].flatMap { $0(options.isQuick) }

@@ -9,6 +9,13 @@
 
 #include "ctunnel_ipsec_mb.h"
 
+bool ctunnel_ipsec_mb_is_sufficient(uint64_t features) {
+    // AVX-512 F, DQ, CD, BW and VL; SAFE_DATA; IFMA; a passed self-test. A library that was built without SAFE_DATA does not
+    // clear keys from registers and memory at the end of a job.
+    const uint64_t needed = UINT64_C(31) << 7 | UINT64_C(1) << 14 | UINT64_C(1) << 17 | UINT64_C(1) << 21;
+    return (features & needed) == needed;
+}
+
 #if !defined(__linux__) || !defined(__x86_64__)
 
 int ctunnel_ipsec_mb_load(void) { return CTUNNEL_IPSEC_MB_NO_PROCESSOR; }
@@ -33,7 +40,6 @@ int ctunnel_ipsec_mb_open(
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -96,9 +102,6 @@ _Static_assert(offsetof(struct manager, submit_job_nocheck) == 80, "an IMB_MGR o
 _Static_assert(offsetof(struct manager, earliest_job) == 1016, "an IMB_MGR of version 1.3");
 _Static_assert(offsetof(struct manager, jobs) == 1024 && sizeof(struct manager) == 52520, "an IMB_MGR of version 1.3");
 
-// Of the members `features`: AVX-512 F, DQ, CD, BW and VL, IFMA, and a passed self-test.
-static const uint64_t needed_features = 31ull << 7 | 1ull << 17 | 1ull << 21;
-
 // MARK: - The library
 
 static const char *const paths[] = {
@@ -142,7 +145,7 @@ static int prepare(void *library) {
     struct manager *first = allocate(0);
     if (!first) return CTUNNEL_IPSEC_MB_NOT_READY;
     start(first);
-    int is_ready = first->error == 0 && (first->features & needed_features) == needed_features && first->submit_job_nocheck;
+    bool is_ready = first->error == 0 && ctunnel_ipsec_mb_is_sufficient(first->features) && first->submit_job_nocheck;
     memcpy(prototype, first, sizeof(prototype));
     release(first);
     if (!is_ready || pthread_key_create(&thread_end, end_thread) != 0) return CTUNNEL_IPSEC_MB_NOT_READY;
@@ -152,8 +155,8 @@ static int prepare(void *library) {
 static void load(void) {
     __builtin_cpu_init();
     // The compiler's function also asks whether the system saves these registers.
-    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512bw") ||
-        !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512ifma")) {
+    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512cd") ||
+        !__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("avx512ifma")) {
         load_result = CTUNNEL_IPSEC_MB_NO_PROCESSOR;
         return;
     }
@@ -170,7 +173,7 @@ int ctunnel_ipsec_mb_load(void) {
 
 // MARK: - Jobs
 
-// Pages of the manager that are never written take no memory: two are.
+// Only the first page of the manager is written, with the prototype and the first job. The other pages take no memory.
 __attribute__((noinline)) static struct manager *make_own(void) {
     if (ctunnel_ipsec_mb_load() != CTUNNEL_IPSEC_MB_LOADED) return NULL;
     struct manager *made = mmap(NULL, sizeof(struct manager), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -27,7 +27,8 @@ enum Daemon {
                 if options.isForeground || options.aead == .ipsecMB { try TransportAEAD.select(options.aead) }
             } catch {
                 Output.error("culvert-wg: \(error)\n  fix: \(error.fix)")
-                exit(DaemonOptions.Status.failure.rawValue)
+                // As after wrong usage: a restart without a change cannot succeed.
+                exit(DaemonOptions.Status.usage.rawValue)
             }
             do throws(WireGuardDeviceError) {
                 try run(options)
@@ -108,7 +109,7 @@ enum Daemon {
             case .verbose: Output.error("(\(name)) \(message)")
             }
         }
-        let cipher = "(\(name)) ChaCha20-Poly1305 by \(TransportAEAD.name)"
+        let cipher = "(\(name)) \(TransportAEAD.summary)"
         if level == .verbose { Output.error(cipher) }
         let device = try WireGuardDevice(tun: tun, network: SystemDatagramNetwork(), options: deviceOptions)
         device.onClose { _ in Signals.raiseTermination() }

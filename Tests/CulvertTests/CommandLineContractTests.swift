@@ -56,6 +56,7 @@ struct CommandLineContractTests {
         full.heldPolicy = .everything
         full.report?.profile = "home"
         full.report?.lastRepair = "firewall table culvert_wg0"
+        full.report?.aeadRejection = "another version is installed"
         full.report?.problems = [.init(what: "the firewall: nft has not answered yet", since: 1_800_000_000)]
         full.report?.excludedRoutes = ["192.0.2.1/32"]
         full.report?.status.error = TunnelError(.connectivityLost, "gone", fix: "wait")

@@ -40,21 +40,4 @@ struct DaemonAEADTests {
         #expect(message(["wg0"], "aes") == "CULVERT_AEAD is 'aes'; \(rule)")
         #expect(message(["wg0", "--aead"]) == "--aead has no value")
     }
-
-    @Test("Each reason for which the library is not used has a remedy, and auto does without it")
-    func reasons() throws {
-        let reasons: [TransportAEADError] = [
-            .processor, .notInstalled, .notLoadable, .otherVersion, .notReady, .wrongAnswers,
-        ]
-        for reason in reasons { #expect(!reason.fix.isEmpty && !"\(reason)".isEmpty) }
-        #expect(TransportAEADError.notInstalled.fix == "apt install libipsec-mb1")
-        try TransportAEAD.select(.auto)
-        #expect(["boringssl", "ipsec-mb"].contains(TransportAEAD.name))
-        do throws(TransportAEADError) {
-            try TransportAEAD.select(.ipsecMB)
-            #expect(TransportAEAD.name == "ipsec-mb")
-        } catch {
-            #expect(TransportAEAD.name == "boringssl", "\(error)")
-        }
-    }
 }

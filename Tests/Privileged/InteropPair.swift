@@ -20,6 +20,8 @@
         var rightKnowsLeft = false
         /// Variables of both daemons, as `NAME=value`.
         var environment: [String] = []
+        /// Further variables of the left daemon, which have precedence.
+        var leftEnvironment: [String] = []
 
         var hasInnerIPv6: Bool { innerMTU >= 1280 }
     }
@@ -72,7 +74,7 @@
 
         init(_ left: DaemonProgram, _ right: DaemonProgram, _ options: PairOptions = PairOptions()) throws {
             self.options = options
-            self.left = try PairEnd(1, left, environment: options.environment)
+            self.left = try PairEnd(1, left, environment: options.environment + options.leftEnvironment)
             self.right = try PairEnd(2, right, environment: options.environment)
             var random = SystemRandomNumberGenerator()
             presharedKey = options.hasPresharedKey ? PresharedKey(using: &random).exportedBase64 : nil

@@ -55,29 +55,41 @@
         }
     }
 
-    /// The numbers of this process's resources of which each Linux host has one.
+    /// The numbers of this process's resources of which each Linux host has one. Hosts of other tests, which may run at
+    /// the same time, do not count.
     private struct HostResources: Equatable {
+        /// Threads of hosts in the world's namespace.
         var threads: Int
+        /// Descriptors that watch the folder of the world's journals.
         var inotifyInstances: Int
 
-        /// The number at present.
-        static func now() throws -> HostResources {
-            let files = FileManager.default
-            // A thread or descriptor may end before its name is read.
-            let threads = try files.contentsOfDirectory(atPath: "/proc/self/task")
-                .filter { thread in
-                    (try? String(contentsOfFile: "/proc/self/task/\(thread)/comm", encoding: .utf8)) == "culvert-net\n"
+        /// Counts the resources.
+        /// - Parameter folder: The inode of the folder of the world's journals.
+        init(in namespace: Int, watching folder: Int) throws {
+            let (files, process) = (FileManager.default, "/proc/self")
+            // A thread or descriptor may end before its file is read.
+            threads = try files.contentsOfDirectory(atPath: "\(process)/task")
+                .count { thread in
+                    let path = "\(process)/task/\(thread)"
+                    return (try? String(contentsOfFile: "\(path)/comm", encoding: .utf8)) == "culvert-net\n"
+                        && (try? files.destinationOfSymbolicLink(atPath: "\(path)/ns/net")) == "net:[\(namespace)]"
                 }
-            let descriptors = try files.contentsOfDirectory(atPath: "/proc/self/fd")
-                .filter { number in
-                    (try? files.destinationOfSymbolicLink(atPath: "/proc/self/fd/\(number)")) == "anon_inode:inotify"
+            let watch = " ino:\(String(folder, radix: 16)) "
+            inotifyInstances = try files.contentsOfDirectory(atPath: "\(process)/fdinfo")
+                .count { number in
+                    let text = try? String(contentsOfFile: "\(process)/fdinfo/\(number)", encoding: .utf8)
+                    return text?.split(separator: "\n").contains { $0.hasPrefix("inotify ") && $0.contains(watch) }
+                        == true
                 }
-            return HostResources(threads: threads.count, inotifyInstances: descriptors.count)
         }
 
-        /// The number with more hosts.
-        func adding(_ hosts: Int) -> HostResources {
-            HostResources(threads: threads + hosts, inotifyInstances: inotifyInstances + hosts)
+        /// The resources of this number of hosts.
+        init(ofHosts count: Int) { (threads, inotifyInstances) = (count, count) }
+
+        /// Returns the inode of a file.
+        static func inode(of path: String) throws -> Int {
+            let text = try PrivilegedTests.run(["stat", "-Lc", "%i", path]).output
+            return try #require(Int(text.trimmingCharacters(in: .whitespacesAndNewlines)))
         }
     }
 
@@ -129,19 +141,29 @@
             func releases() async throws {
                 let world = try LinuxHostWorld()
                 let script = Script()
-                let before = try HostResources.now()
+                let namespace = try HostResources.inode(of: "/run/netns/\(world.host.name)")
+                var folder = 0
+                // Waits until the process has the resources of this number of hosts. A thread sets its name after its start,
+                // and ends after its host.
+                func becomes(_ hosts: Int) async throws -> Bool {
+                    let end = ContinuousClock.now + Privileged.patience
+                    while try HostResources(in: namespace, watching: folder) != HostResources(ofHosts: hosts) {
+                        guard ContinuousClock.now < end else { return false }
+                        await Task.yield()
+                    }
+                    return true
+                }
                 do {
                     let subject = try LinuxHostUnderTest.$world.withValue(world) {
                         try LinuxHostUnderTest(clock: VirtualClock(), script: script, deadlines: TunnelDeadlines())
                     }
                     try await subject.host.start(TunnelStartRequest(configuration: Array(#"{"name":"x"}"#.utf8)))
-                    #expect(try HostResources.now() == before.adding(1))
+                    folder = try HostResources.inode(of: world.folder)
+                    #expect(try await becomes(1))
                     await subject.host.stop(.userInitiated)
                 }
                 #expect(script.context != nil)
-                let end = ContinuousClock.now + .seconds(60)
-                while try HostResources.now() != before, ContinuousClock.now < end { await Task.yield() }
-                #expect(try HostResources.now() == before)
+                #expect(try await becomes(0))
             }
 
             @Test(

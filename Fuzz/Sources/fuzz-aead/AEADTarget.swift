@@ -23,12 +23,15 @@ func fuzzAEAD(_ bytes: [UInt8]) {
         let text = (0..<byteCount).map { pattern.isEmpty ? 0 : pattern[$0 % pattern.count] }
         let linked = BoringSSLTransportCipher(key: key, library: nil)
         let other = BoringSSLTransportCipher(key: key, library: try? TransportAEAD.loadIPsecMB())
-        let expected = sealed(linked, counter, text, header)
 
         unsafe GuardedBytes.output.lend(byteCount + 16 + shift) { memory in
             guard let place = memory.baseAddress else { finding("no memory") }
             let message = unsafe UnsafeMutableRawBufferPointer(start: place, count: byteCount + 16)
             unsafe header.withUnsafeBytes { header in
+                unsafe message.copyBytes(from: text)
+                unsafe linked.seal(
+                    counter: counter, source: place, byteCount: byteCount, authenticating: header, destination: place)
+                let expected = unsafe Array(message)
                 unsafe message.copyBytes(from: text)
                 unsafe other.seal(
                     counter: counter, source: place, byteCount: byteCount, authenticating: header, destination: place)
@@ -48,19 +51,3 @@ func fuzzAEAD(_ bytes: [UInt8]) {
         }
     #endif
 }
-
-#if canImport(CCryptoBoringSSL)
-    private func sealed(
-        _ cipher: BoringSSLTransportCipher, _ counter: UInt64, _ text: [UInt8], _ header: [UInt8]
-    ) -> [UInt8] {
-        var out = text + [UInt8](repeating: 0, count: 16)
-        unsafe out.withUnsafeMutableBytes { out in
-            guard let place = out.baseAddress else { return }
-            unsafe header.withUnsafeBytes { header in
-                unsafe cipher.seal(
-                    counter: counter, source: place, byteCount: text.count, authenticating: header, destination: place)
-            }
-        }
-        return out
-    }
-#endif

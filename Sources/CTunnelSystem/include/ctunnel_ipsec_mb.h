@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 // ChaCha20-Poly1305 (RFC 8439) by Intel's multi-buffer library with AVX-512 and IFMA (libipsec-mb1 in Debian), which is loaded at
 // run time. The build does not need it.
@@ -20,12 +21,15 @@ enum ctunnel_ipsec_mb_result {
     CTUNNEL_IPSEC_MB_NOT_LOADABLE,
     /// The library is not version 1.3, whose structures this code knows.
     CTUNNEL_IPSEC_MB_OTHER_VERSION,
-    /// The library has failed its own test, or there is no memory.
+    /// The library has failed its own test or was built without SAFE_DATA, so that it does not wipe keys; or memory is short.
     CTUNNEL_IPSEC_MB_NOT_READY,
 };
 
 /// Loads the library from a folder of the system; `LD_LIBRARY_PATH` has no influence. Repeated calls return the result of the first.
 int ctunnel_ipsec_mb_load(void);
+
+/// Whether these features, as an `IMB_MGR` has them, suffice: the processor's, the build's, and a passed self-test.
+bool ctunnel_ipsec_mb_is_sufficient(uint64_t features);
 
 /// Seals `byte_count` bytes, and writes 16 bytes more. The key has 32 bytes, the nonce 12. `destination` must equal `source` or not
 /// overlap it. Any thread may call this after the library was loaded.

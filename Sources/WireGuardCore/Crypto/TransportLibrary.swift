@@ -31,25 +31,19 @@ package struct TransportLibrary: Sendable {
         unsafe self.open = open
     }
 
-    private static let installed = Mutex<TransportLibrary?>(nil)
+    private static let selected = Mutex<TransportLibrary?>(nil)
 
-    /// The library of sessions that begin from now on; `nil` for the implementation that this package links.
-    package static var current: TransportLibrary? { installed.withLock { $0 } }
-
-    /// Makes this the library of sessions that begin from now on, if it gives the known answers.
-    /// - Returns: Whether it does. If not, nothing changes. Also `false` on platforms whose sessions use CryptoKit.
-    package func install() -> Bool {
-        guard Self.isSupported, givesKnownAnswers() else { return false }
-        Self.installed.withLock { $0 = self }
-        return true
+    /// The library of sessions that begin from now on, which must give the known answers; `nil` for the implementation that
+    /// this package links. Sessions on CryptoKit do not use it.
+    package static var current: TransportLibrary? {
+        get { selected.withLock { $0 } }
+        set { selected.withLock { $0 = newValue } }
     }
 
     #if canImport(CCryptoBoringSSL)
-        private static let isSupported = true
         /// The name of the implementation that this package links.
         package static let linkedName = "boringssl"
     #else
-        private static let isSupported = false
         /// The name of the implementation that this package links.
         package static let linkedName = "cryptokit"
     #endif
@@ -58,8 +52,8 @@ package struct TransportLibrary: Sendable {
 // MARK: - The known answers
 
 extension TransportLibrary {
-    /// Whether the library gives the tag of RFC 8439, section 2.8.2, agrees with the linked implementation about
-    /// messages of many lengths, and refuses each of them with another tag.
+    /// Whether the library gives the tag of RFC 8439, section 2.8.2, and agrees with the linked implementation about
+    /// messages of many lengths. It must refuse each of them if the first or the last byte of its tag differs.
     package func givesKnownAnswers() -> Bool {
         let sunscreen = Array(
             ("Ladies and Gentlemen of the class of '99: If I could offer you only one tip for the future, "
@@ -83,7 +77,7 @@ extension TransportLibrary {
         }
     }
 
-    /// Seals and opens a message in place, and opens it with another tag.
+    /// Seals and opens a message in place, and opens it with two other tags.
     /// - Returns: The sealed message, or `nil` if the library and the linked implementation differ about it.
     private func agreed(_ key: Bytes32, _ nonce: [UInt8], _ text: [UInt8], _ header: [UInt8]) -> [UInt8]? {
         let tagByteCount = ChaChaPoly.tagByteCount
@@ -113,9 +107,11 @@ extension TransportLibrary {
                                 unsafe buffer.elementsEqual(expected), opened() == 1,
                                 unsafe buffer.prefix(text.count).elementsEqual(text)
                             else { return false }
-                            unsafe buffer.copyBytes(from: expected)
-                            unsafe buffer[text.count] ^= 1
-                            return unsafe opened() == 0 && buffer.prefix(text.count).allSatisfy { $0 == 0 }
+                            return [text.count, buffer.count - 1].allSatisfy { changed in
+                                unsafe buffer.copyBytes(from: expected)
+                                unsafe buffer[changed] ^= 1
+                                return unsafe opened() == 0 && buffer.prefix(text.count).allSatisfy { $0 == 0 }
+                            }
                         }
                     }
                 }

@@ -2,6 +2,7 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import CTunnelSystem
+import Synchronization
 package import WireGuardCore
 
 /// The implementation of ChaCha20-Poly1305 that seals and opens the packets of this process.
@@ -27,16 +28,52 @@ package enum TransportAEAD {
         TransportLibrary.current == nil ? TransportLibrary.linkedName : Choice.ipsecMB.rawValue
     }
 
+    private static let selectedRejection = Mutex<TransportAEADError?>(nil)
+
+    /// The reason for which `auto` does not use the library, although the library and a suitable processor exist; `nil` if
+    /// there is no such reason.
+    package static var rejection: TransportAEADError? { selectedRejection.withLock { $0 } }
+
+    /// The implementation of sessions that begin from now on, with the reason for which `auto` does not use the library.
+    package static var summary: String { summary(name, rejection?.description) }
+
+    /// Returns the text for people about an implementation, and the reason for which `auto` does not use the library.
+    package static func summary(_ name: String, _ rejection: String?) -> String {
+        "ChaCha20-Poly1305 by \(name)" + (rejection.map { " (\($0))" } ?? "")
+    }
+
+    /// The result of a choice.
+    package struct Selection: Sendable {
+        /// The loaded library, or `nil` for the implementation that this package links.
+        package var library: TransportLibrary?
+        /// The reason for which `auto` does not use the library.
+        package var rejection: TransportAEADError?
+    }
+
     /// Selects the implementation of sessions that begin from now on.
     ///
     /// `auto` and `ipsec-mb` load the library, so a program calls this before it gives up its rights to open files.
     /// - Throws: The reason for which `ipsec-mb` cannot be used, if that is the choice.
     package static func select(_ choice: Choice) throws(TransportAEADError) {
-        guard choice != .boringssl else { return }
+        let selected = try evaluate(choice)
+        TransportLibrary.current = selected.library
+        selectedRejection.withLock { $0 = selected.rejection }
+    }
+
+    /// Returns the result of a choice, and selects nothing.
+    /// - Parameter load: Loads Intel's library.
+    /// - Throws: The reason for which `ipsec-mb` cannot be used, if that is the choice.
+    package static func evaluate(
+        _ choice: Choice, load: () throws(TransportAEADError) -> TransportLibrary = loadIPsecMB
+    ) throws(TransportAEADError) -> Selection {
+        guard choice != .boringssl else { return Selection() }
         do throws(TransportAEADError) {
-            guard try loadIPsecMB().install() else { throw .wrongAnswers }
+            let library = try load()
+            guard library.givesKnownAnswers() else { throw .wrongAnswers }
+            return Selection(library: library)
         } catch {
-            if choice == .ipsecMB { throw error }
+            guard choice == .auto else { throw error }
+            return Selection(rejection: error.isExpected ? nil : error)
         }
     }
 
@@ -54,7 +91,7 @@ package enum TransportAEADError: Error, Hashable, CustomStringConvertible {
     case notInstalled
     case notLoadable
     case otherVersion
-    /// The library has failed its own test, or there is no memory for it.
+    /// The library has failed its own test or does not wipe keys, or there is no memory for it.
     case notReady
     /// The library does not give the known answers.
     case wrongAnswers
@@ -70,6 +107,9 @@ package enum TransportAEADError: Error, Hashable, CustomStringConvertible {
         }
     }
 
+    /// Whether the machine has no library, or no processor for it.
+    var isExpected: Bool { self == .processor || self == .notInstalled }
+
     package var description: String {
         switch self {
         case .processor:
@@ -77,7 +117,8 @@ package enum TransportAEADError: Error, Hashable, CustomStringConvertible {
         case .notInstalled: "ipsec-mb needs libIPSec_MB.so.1, which is not installed"
         case .notLoadable: "ipsec-mb needs libIPSec_MB.so.1, which cannot be loaded"
         case .otherVersion: "ipsec-mb needs version 1.3.0 of libIPSec_MB.so.1; another version is installed"
-        case .notReady: "libIPSec_MB.so.1 cannot be used: its self-test failed, or memory is short"
+        case .notReady:
+            "libIPSec_MB.so.1 cannot be used: its self-test failed, it does not wipe keys (SAFE_DATA), or memory is short"
         case .wrongAnswers: "libIPSec_MB.so.1 cannot be used: it seals or opens a test message wrongly"
         }
     }
@@ -85,9 +126,8 @@ package enum TransportAEADError: Error, Hashable, CustomStringConvertible {
     /// The remedy, in the imperative.
     package var fix: String {
         switch self {
-        case .notInstalled: "apt install libipsec-mb1"
-        case .notLoadable: "apt install --reinstall libipsec-mb1"
-        case .otherVersion: "install version 1.3 of libipsec-mb1, as in Debian 12; or use auto or boringssl"
+        case .notInstalled, .notLoadable, .otherVersion:
+            "install libipsec-mb1 1.3 (Debian 12), or use auto or boringssl"
         case .processor, .notReady, .wrongAnswers: "use auto or boringssl"
         }
     }

@@ -24,7 +24,8 @@
             do throws(CommandFailure) {
                 // Load the library while this process may still read the system's files.
                 do throws(TransportAEADError) { try TransportAEAD.select(aead) } catch {
-                    throw CommandFailure("\(error)", fix: error.fix)
+                    // As after wrong usage: a restart without a change cannot succeed.
+                    throw CommandFailure("\(error)", status: ExitStatus.usage, fix: error.fix)
                 }
                 // Change the user before any thread is started, because other threads would keep their user.
                 try become()
@@ -32,6 +33,7 @@
                 // is often 1,024.
                 let descriptors = ctunnel_raise_descriptor_limit(16_384)
                 let logger = Logger(label: "gateway") { RedactingLogHandler.standardError(label: $0) }
+                logger.notice("\(TransportAEAD.summary)")
                 let (folder, settings) = try open()
                 let tool = self
                 return SignalledRun.run(isImpatient: false) {

@@ -24,7 +24,7 @@
         private static func confined(_ command: UpCommand, _ report: StartReport?, _ console: Console) -> Int32 {
             // While this process may still read the system's libraries.
             do throws(CommandProblem) { try command.selectAEAD() } catch {
-                report?.send(.failed(TunnelError(.hostFailed, error.text)))
+                report?.send(.failed(TunnelError(.configurationInvalid, error.text)))
                 return error.report(to: console)
             }
             let programs: ProgramClient

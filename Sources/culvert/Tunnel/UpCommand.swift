@@ -124,7 +124,8 @@ extension UpCommand {
         // The command has been validated.
         let choice = TransportAEAD.Choice(rawValue: aead) ?? .standard
         do throws(TransportAEADError) { try TransportAEAD.select(choice) } catch {
-            throw CommandProblem(ExitStatus.failure, "\(error)\n  fix: \(error.fix)")
+            // As after wrong usage: a restart without a change cannot succeed.
+            throw CommandProblem(ExitStatus.usage, "\(error)\n  fix: \(error.fix)")
         }
     }
 

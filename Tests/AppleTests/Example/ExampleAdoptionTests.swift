@@ -61,17 +61,8 @@ import WireGuardTunnel
 
     @Test("The WireGuard page shows the tunnel of an app with WireGuardKit")
     func wireGuardKit() async throws {
-        let text = """
-            [Interface]
-            PrivateKey = yAnz5TF+lXXJte14tji3zlMNq+hd2rYUIgJBgB3fBmk=
-            Address = 10.0.0.2/32
-            [Peer]
-            PublicKey = xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=
-            Endpoint = vpn.example:51820
-            AllowedIPs = 0.0.0.0/0
-            """
         let model = TunnelModel(TunnelModel.makeManager())
-        let reference = try items.write(Array(text.utf8), "Home", label: "WireGuard Tunnel: Home")
+        let reference = try items.write(Array(Samples.wgQuickFile.utf8), "Home", label: "WireGuard Tunnel: Home")
         try await check("extension", [:]) {
             $0.passwordReference = Data(reference)
             ($0.includeAllNetworks, $0.excludeLocalNetworks) = (true, true)

@@ -322,17 +322,8 @@ import WireGuardCore
             #expect(alert?.message.contains("the former configuration cannot be read") == true)
         }
         #expect(store.tidyings.withLock { $0 } == 3, "keychain items of removed profiles are removed all the same")
-        let text = """
-            [Interface]
-            PrivateKey = yAnz5TF+lXXJte14tji3zlMNq+hd2rYUIgJBgB3fBmk=
-            Address = 10.0.0.2/32
-            [Peer]
-            PublicKey = xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=
-            Endpoint = vpn.example:51820
-            AllowedIPs = 0.0.0.0/0
-            """
         func install() async {
-            await model.add(wgQuick: text, name: "Office")
+            await model.add(wgQuick: Samples.wgQuickFile, name: "Office")
             login.details.server = "192.0.2.1:4000"
             login.details.serverKey = "xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg="
             (login.details.login, login.details.password) = ("kean", "123456")

@@ -271,19 +271,10 @@ struct AdoptionTests {
     @Test("The reader of the guide for WireGuardKit adopts a tunnel of WireGuard's app, and its keys become secrets")
     func wireGuardKit() async throws {
         let scene = ManagerScene { $0.adoptConfiguration = WireGuardKitMigration.Tunnels.readFormerTunnel }
-        let text = """
-            [Interface]
-            PrivateKey = yAnz5TF+lXXJte14tji3zlMNq+hd2rYUIgJBgB3fBmk=
-            Address = 10.0.0.2/32
-            [Peer]
-            PublicKey = xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=
-            Endpoint = vpn.example:51820
-            AllowedIPs = 0.0.0.0/0
-            """
         let items = KeychainItems(service: "com.example.\(UUID().uuidString)", accessGroup: "TEAM.example")
         let configuration = configuration(of: scene.bundle, values: [:])
         configuration.passwordReference = Data(
-            try items.write(Array(text.utf8), "Home", label: "WireGuard Tunnel: Home"))
+            try items.write(Array(Samples.wgQuickFile.utf8), "Home", label: "WireGuard Tunnel: Home"))
         (configuration.includeAllNetworks, configuration.excludeLocalNetworks) = (true, true)
         try await save(configuration, name: "Home")
         #expect(try await scene.manager.load() == [])

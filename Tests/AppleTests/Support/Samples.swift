@@ -12,6 +12,17 @@ enum Samples {
         (0..<4).reduce(URL(fileURLWithPath: #filePath)) { url, _ in url.deletingLastPathComponent() }
     }
 
+    /// A file for wg-quick, of a client whose default route is the tunnel.
+    static let wgQuickFile = """
+        [Interface]
+        PrivateKey = yAnz5TF+lXXJte14tji3zlMNq+hd2rYUIgJBgB3fBmk=
+        Address = 10.0.0.2/32
+        [Peer]
+        PublicKey = xTIBA5rboUvnH4htodjb6e697QjLERt1NAB4mZqp8Dg=
+        Endpoint = vpn.example:51820
+        AllowedIPs = 0.0.0.0/0
+        """
+
     /// A UDP datagram over IPv4 with a unique number.
     static func packet(_ number: Int, size: Int = 1) -> [UInt8] {
         PacketBuilder.udp(

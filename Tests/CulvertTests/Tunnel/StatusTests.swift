@@ -109,6 +109,12 @@ struct StatusTests {
             snapshot(repaired).json["problems"]
                 == .array([["what": "the firewall: nft is not installed", "since": .decimal(1000, places: 3)]]))
         #expect(text().detail(snapshot(nil, problem: "busy")).contains("  problem:       busy"))
+        #expect(text().detail(snapshot()).contains("  encryption:    ChaCha20-Poly1305 by boringssl"))
+        repaired.aeadRejection = "another version is installed"
+        #expect(
+            text().detail(snapshot(repaired)).contains(
+                "  encryption:    ChaCha20-Poly1305 by boringssl (another version is installed)"))
+        #expect(snapshot(repaired).json["aeadRejection"] == "another version is installed")
     }
 
     @Test("Colours are used only on a terminal")
@@ -124,7 +130,7 @@ struct StatusTests {
             "listenPort", "endpoint", "login", "addresses", "routes", "excludedRoutes", "dnsServers", "searchDomains",
             "leakPolicy",
             "allowsLocalNetwork", "allowedNetworks", "heldPolicy", "repairs", "lastRepair", "problems", "memoryBytes",
-            "aead", "receivedBytes", "sentBytes",
+            "aead", "aeadRejection", "receivedBytes", "sentBytes",
             "receivedBitsPerSecond",
             "sentBitsPerSecond", "lastHandshakeSeconds", "drops", "peers", "device",
         ]

@@ -87,6 +87,41 @@ struct SessionResumptionTests {
         #expect(await running.value == 40 && ports.withLock { $0.count } == 80)
     }
 
+    /// The datagrams on an internet.
+    private struct Sent: Sendable {
+        let changes = Changes()
+        private let seen = Eavesdropper<MemoryDatagram>()
+
+        init(on internet: MemoryInternet) {
+            internet.setFilter { [changes, seen] datagram in
+                seen.observe(datagram)
+                changes.notify()
+                return true
+            }
+        }
+
+        var datagrams: [MemoryDatagram] { seen.messages }
+    }
+
+    /// Runs the fixture's gateway on an internet until `body` returns.
+    /// - Returns: The datagrams on the internet.
+    private static func run(
+        _ fixture: ServiceFixture, on internet: MemoryInternet, until body: (Sent) async throws -> Void
+    ) async throws -> [MemoryDatagram] {
+        let sent = Sent(on: internet)
+        let runtime = GatewayRuntime(
+            service: fixture.service, network: MemoryPeerNetwork(),
+            datagrams: internet.attach([server]), clock: fixture.gatewayClock,
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        try await runtime.start()
+        let running = Task { try await runtime.run() }
+        defer { running.cancel() }
+        try await body(sent)
+        running.cancel()
+        _ = await running.result
+        return sent.datagrams
+    }
+
     @Test("A gateway that starts sends an initiation to each device that it recorded recently, and to no other")
     func start() async throws {
         let (fixture, internet) = (try ServiceFixture(), MemoryInternet())
@@ -115,23 +150,9 @@ struct SessionResumptionTests {
         update.isEnabled = false
         _ = try await fixture.service.updateDevice(disabled, update, fixture.admin)
 
-        let changes = Changes()
-        let sent = Mutex<[MemoryDatagram]>([])
-        internet.setFilter { datagram in
-            sent.withLock { $0.append(datagram) }
-            changes.notify()
-            return true
+        let datagrams = try await Self.run(fixture, on: internet) { sent in
+            #expect(await sent.changes.wait(within: .seconds(20)) { sent.datagrams.count >= 2 })
         }
-        let runtime = GatewayRuntime(
-            service: fixture.service, network: MemoryPeerNetwork(),
-            datagrams: internet.attach([Self.server]), clock: fixture.gatewayClock,
-            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
-        try await runtime.start()
-        let running = Task { try await runtime.run() }
-        #expect(await changes.wait(within: .seconds(20)) { sent.withLock { $0.count } >= 2 })
-        running.cancel()
-        _ = await running.result
-        let datagrams = sent.withLock { $0 }
         #expect(datagrams.map(\.destinationPort) == [3, 4])
         #expect(datagrams.allSatisfy { $0.destination == Self.client && $0.bytes.first == 1 && $0.bytes.count == 148 })
     }
@@ -150,24 +171,12 @@ struct SessionResumptionTests {
         update.isEnabled = false
         _ = try await fixture.service.updateDevice(id, update, fixture.admin)
 
-        let changes = Changes()
-        let ports = Mutex<[UInt16]>([])
-        internet.setFilter { datagram in
-            ports.withLock { $0.append(datagram.destinationPort) }
-            changes.notify()
-            return true
+        let datagrams = try await Self.run(fixture, on: internet) { sent in
+            #expect(sent.datagrams.isEmpty)
+            update.isEnabled = true
+            _ = try await fixture.service.updateDevice(id, update, fixture.admin)
+            #expect(await sent.changes.wait(within: .seconds(20)) { !sent.datagrams.isEmpty })
         }
-        let runtime = GatewayRuntime(
-            service: fixture.service, network: MemoryPeerNetwork(),
-            datagrams: internet.attach([Self.server]), clock: fixture.gatewayClock,
-            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
-        try await runtime.start()
-        let running = Task { try await runtime.run() }
-        #expect(ports.withLock { $0.isEmpty })
-        update.isEnabled = true
-        _ = try await fixture.service.updateDevice(id, update, fixture.admin)
-        #expect(await changes.wait(within: .seconds(20)) { ports.withLock { $0.first } == 3 })
-        running.cancel()
-        _ = await running.result
+        #expect(datagrams.first?.destinationPort == 3)
     }
 }

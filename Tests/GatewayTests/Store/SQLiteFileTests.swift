@@ -74,21 +74,32 @@ import WireGuardCore
         }
     }
 
+    /// A change of the write-ahead log by another process.
+    enum LogChange: CaseIterable, Sendable {
+        case removed, replaced
+    }
+
     @Test(
-        "If the write-ahead log is removed, its changes move into the database, and further writes fail"
-    )
-    func removedLog() async throws {
+        "If the write-ahead log is removed or replaced, its changes move into the database, and writes fail with the remedy",
+        arguments: LogChange.allCases)
+    func changedLog(_ change: LogChange) async throws {
         try await TestFolder.use { folder in
-            let path = "\(folder)/gateway.db"
+            let (path, earlier) = ("\(folder)/gateway.db", "\(folder)/earlier")
+            let log = path + "-wal"
             let store = try GatewayStore(path: path)
             let fixture = StoreFixture(store)
+            // The log of an earlier time is valid: the next start would apply it.
+            try FileManager.default.copyItem(atPath: log, toPath: earlier)
             let user = try await fixture.user("anna")
-            try FileManager.default.removeItem(atPath: path + "-wal")
+            try FileManager.default.removeItem(atPath: log)
+            if change == .replaced { try FileManager.default.moveItem(atPath: earlier, toPath: log) }
+            let remedy = change == .removed ? "restart the gateway" : "stop the gateway normally, or remove '\(log)'"
             for _ in 1...2 {
                 let error = await #expect(throws: StoreError.self) { _ = try await fixture.user("ben") }
                 guard case .unavailable(let reason) = error else { throw TestFailure("\(String(describing: error))") }
                 #expect(reason.contains("gateway.db-wal' was removed or replaced"), "\(reason)")
-                #expect(reason.contains("nothing is lost") && reason.contains("restart the gateway"), "\(reason)")
+                #expect(reason.contains("nothing is lost") == (change == .removed), "\(reason)")
+                #expect(reason.contains(remedy), "\(reason)")
             }
             #expect(try await store.user(user.id)?.login == "anna")
             // A process that is killed now loses nothing: the database alone has the change.
@@ -97,43 +108,12 @@ import WireGuardCore
             let next = try GatewayStore(path: copy)
             #expect(try await next.user(user.id)?.login == "anna")
             try next.close()
+            // A normal end removes a new log, and the next start accepts writes again.
             try store.close()
-            // The next start accepts writes again.
-            let restarted = try GatewayStore(path: path)
-            _ = try await StoreFixture(restarted, seed: 2).user("ben")
-            try restarted.close()
-        }
-    }
-
-    @Test(
-        "If the write-ahead log is replaced, its changes move into the database, and the error says to remove the new log"
-    )
-    func replacedLog() async throws {
-        try await TestFolder.use { folder in
-            let path = "\(folder)/gateway.db"
-            let store = try GatewayStore(path: path)
-            let fixture = StoreFixture(store)
-            // The log of an earlier time is valid: the next start would apply it.
-            try FileManager.default.copyItem(atPath: path + "-wal", toPath: "\(folder)/earlier")
-            let user = try await fixture.user("anna")
-            try FileManager.default.removeItem(atPath: path + "-wal")
-            try FileManager.default.moveItem(atPath: "\(folder)/earlier", toPath: path + "-wal")
-            let error = await #expect(throws: StoreError.self) { _ = try await fixture.user("ben") }
-            guard case .unavailable(let reason) = error else { throw TestFailure("\(String(describing: error))") }
-            #expect(reason.contains("gateway.db-wal' was removed or replaced"), "\(reason)")
-            #expect(reason.contains("stop the gateway normally, or remove '\(path)-wal'"), "\(reason)")
-            #expect(!reason.contains("nothing is lost"), "\(reason)")
-            // The database alone has the change.
-            let copy = "\(folder)/copy.db"
-            try FileManager.default.copyItem(atPath: path, toPath: copy)
-            let next = try GatewayStore(path: copy)
-            #expect(try await next.user(user.id)?.login == "anna")
-            try next.close()
-            // A normal end removes the new log.
-            try store.close()
-            #expect(!FileManager.default.fileExists(atPath: path + "-wal"))
+            #expect(!FileManager.default.fileExists(atPath: log))
             let restarted = try GatewayStore(path: path)
             #expect(try await restarted.user(user.id)?.login == "anna")
+            _ = try await StoreFixture(restarted, seed: 2).user("ben")
             try restarted.close()
         }
     }

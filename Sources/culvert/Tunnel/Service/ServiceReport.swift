@@ -59,6 +59,8 @@ struct ServiceReport: Codable, Hashable, Sendable {
     var lastRepair: String?
     /// The implementation of ChaCha20-Poly1305; `nil` from a service that does not report it.
     var aead: String?
+    /// The reason for which `auto` does not use libipsec-mb1, although the library and a suitable processor exist.
+    var aeadRejection: String?
     /// The parts of the tunnel's network that are not in effect; `nil` from a service that does not report them.
     var problems: [Problem]?
 

@@ -46,6 +46,7 @@
                 let logger = makeLogger(log, warnings)
                 for warning in tunnel.warnings { logger.warning("\(warning)") }
                 logger.notice("culvert \(programVersion): \(tunnel.name) from \(tunnel.source), process \(getpid())")
+                logger.info("\(TransportAEAD.summary)")
                 var process = self
                 process.log = log
                 // After the start's result the pipe has no reader.
@@ -343,7 +344,7 @@
             report.leakPolicy = max(report.leakPolicy, platform.leakPolicy)
             report.status = runner.status
             report.residentBytes = ProcessMemory.residentBytes
-            report.aead = TransportAEAD.name
+            (report.aead, report.aeadRejection) = (TransportAEAD.name, TransportAEAD.rejection?.description)
             return report.status.status.isRunning ? await report.updated(kind, from: runner) : report
         }
     }

@@ -4,6 +4,7 @@
 import CommandLineSupport
 import PacketTunnel
 import Provisioning
+import WireGuardDevice
 
 /// The status of tunnels as text for people.
 struct StatusText {
@@ -64,7 +65,7 @@ struct StatusText {
         add("source", report.source)
         add("process", "\(report.processID), for \(Self.age(tunnel.time - report.startedAt, ago: false))")
         add("memory", Figure.bytes(report.residentBytes))
-        add("encryption", report.aead.map { "ChaCha20-Poly1305 by \($0)" })
+        add("encryption", report.aead.map { TransportAEAD.summary($0, report.aeadRejection) })
         add("public key", report.publicKey)
         add("listening on", provider?.listenPort.map { "UDP port \($0)" })
         add("addresses", report.addresses.joined(separator: ", "))

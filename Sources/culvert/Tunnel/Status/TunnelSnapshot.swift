@@ -126,7 +126,7 @@ extension TunnelSnapshot {
                     ["what": .string($0.what), "since": .decimal($0.since, places: 3)]
                 }),
             "memoryBytes": report.map { .integer($0.residentBytes) } ?? .null,
-            "aead": string(report?.aead),
+            "aead": string(report?.aead), "aeadRejection": string(report?.aeadRejection),
             "receivedBytes": count(receivedBytes), "sentBytes": count(sentBytes),
             "receivedBitsPerSecond": number(rates?.received), "sentBitsPerSecond": number(rates?.sent),
             "lastHandshakeSeconds": number(handshakeAge),
