@@ -68,6 +68,8 @@ package struct CredentialClient: ~Copyable {
     private var giveUpAt: Instant?
     /// Whether a response arrived that cannot be opened.
     private var sawMismatch = false
+    /// Whether the handshake was repeated since the server no longer knew it.
+    private var hasRepeatedHandshake = false
 
     // State after the server's hello.
     var current: TunnelSession?
@@ -118,6 +120,10 @@ package struct CredentialClient: ~Copyable {
         } catch {
             return fail(.invalidLogin(error))
         }
+        return startHandshake(at: now)
+    }
+
+    private mutating func startHandshake(at now: Instant) -> [ClientAction] {
         helloIndex = randomIndex()
         var ephemeral = Bytes32(random: &random)
         defer { ephemeral.wipe() }
@@ -168,7 +174,6 @@ package struct CredentialClient: ~Copyable {
     /// case the server refuses the ticket. A login that has no room for a ticket is sent without it.
     private mutating func addTicket() {
         guard let current else { return }
-        defer { login = Body.ClientAuthRequest(login: "", password: "") }
         let body =
             if let ticket, ticket.login == user {
                 TicketedLogin(login, ticket: ticket.sealed, proof: ticket.proof(in: current))
@@ -201,6 +206,11 @@ package struct CredentialClient: ~Copyable {
         case (.keyMismatch, .hello) where index == helloIndex:
             sawMismatch = true
             return []
+        case (.unknownSession, .login) where index == current?.keys.remoteIndex && !hasRepeatedHandshake:
+            // The server was started again after its hello. Once only, since a notice is not authentic.
+            hasRepeatedHandshake = true
+            current = nil
+            return startHandshake(at: now)
         case (.unknownSession, .established) where index == current?.keys.remoteIndex:
             if let lastHint, now < lastHint + .seconds(5) { return [] }
             lastHint = now

@@ -265,11 +265,15 @@ public actor CredentialTunnelProvider: PacketTunnelProvider {
         scheduleRetry()
     }
 
+    /// The longest pause between two logins, each of which lasts 10 s if the server does not respond. It also limits the time
+    /// without a tunnel once a server responds again.
+    private static let longestPause = Duration.seconds(8)
+
     private func scheduleRetry() {
         guard let run else { return }
         self.run?.failures += 1
         suspectConnection()
-        logInAgain(after: .seconds(min(1 << min(run.failures, 5), 30)))
+        logInAgain(after: min(.seconds(1 << min(run.failures, 5)), Self.longestPause))
     }
 
     func logInAgain(after pause: Duration = .zero) {

@@ -55,6 +55,35 @@ struct LostSessionTests {
         #expect(world.carries())
     }
 
+    @Test("A server that restarts between its hello and the login costs one more handshake; so do forged notices")
+    func restartDuringLogin() throws {
+        let world = World()
+        world.start()
+        let hello = try #require(world.clientSent.first)
+        world.serverReceives(hello.bytes)
+        // The first server's hello arrives, but its successor gets the login.
+        world.server = CredentialServer(
+            privateKey: FixedKeys.privateKey(), presharedKey: FixedKeys.preshared(), limits: ServerLimits(),
+            random: SeededGenerator(seed: 7))
+        world.run(for: .milliseconds(500))
+        #expect(world.clientSaid == [.established(World.assignment)])
+
+        let other = World()
+        other.verdict = { _ in nil }
+        other.start()
+        other.run(for: .milliseconds(100))
+        for _ in 0..<3 {
+            let login = try #require(
+                other.clientSent.last { $0.bytes.first == PacketCode.clientAuthRequest.rawValue }
+            ).bytes
+            var notice = Notice.unknownSession.datagram(index: 0)
+            notice.replaceSubrange(4..<8, with: login[4..<8])
+            other.clientReceives(notice)
+            other.run(for: .milliseconds(100))
+        }
+        #expect(other.clientSent.count { $0.bytes.first == PacketCode.clientHello.rawValue } == 2)
+    }
+
     @Test("A server answers empty packets, so that packets in one direction cause no renewal and no doubt")
     func oneWay() throws {
         let world = World.loggedIn()
