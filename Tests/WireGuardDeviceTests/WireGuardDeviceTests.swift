@@ -136,6 +136,25 @@ struct WireGuardDeviceTests {
         try ping(a, b, count: 3)
     }
 
+    @Test("A device whose port is in use reports it, and works once the port is free")
+    func portInUseAtStart() throws {
+        let (a, b) = try pair()
+        defer {
+            a.device.close()
+            b.device.close()
+        }
+        var squatter: DatagramSockets? = try a.network.bind(port: 51_820, mark: 0)
+        try a.start()
+        try b.start()
+        try #require(waitUntil(timeout: patience, pollEvery: .milliseconds(2)) { a.device.listenFailure != nil })
+        #expect(a.device.listenFailure?.error.errno == EADDRINUSE && a.device.listenPort == nil)
+        squatter?.close()
+        squatter = nil
+        try #require(waitUntil(timeout: patience, pollEvery: .milliseconds(2)) { a.device.listenPort == 51_820 })
+        #expect(a.device.listenFailure == nil)
+        try ping(a, b, count: 3)
+    }
+
     @Test("Down ends sessions and sockets; up starts again")
     func downAndUp() throws {
         let (a, b) = try pair()

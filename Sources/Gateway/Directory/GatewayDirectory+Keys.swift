@@ -67,15 +67,35 @@ extension GatewayDirectory: ServerKeyStore {
         return keys
     }
 
+    /// Writes both keys into a folder that has none. A crash leaves the file of the new pre-shared key, so that the next start
+    /// knows that a missing key was not lost.
     func write(_ keys: LoginTunnelKeys) throws(GatewayDirectoryError) {
-        try write(text: keys.presharedKey.exportedBase64, Name.loginPresharedKey)
-        // This file is written last: without it, the folder has no login keys.
+        try write(text: keys.presharedKey.exportedBase64, Name.newLoginPresharedKey)
         try write(text: keys.privateKey.exportedBase64, Name.loginKey)
+        try write(text: keys.presharedKey.exportedBase64, Name.loginPresharedKey)
+        try files.remove(Name.newLoginPresharedKey)
     }
 
     /// The keys of the login tunnel; `nil` if none were made.
+    /// - Throws: ``GatewayDirectoryError`` of kind `.missing` if only one file exists. With new keys no client could connect.
     func storedLoginKeys() throws(GatewayDirectoryError) -> LoginTunnelKeys? {
-        guard try files.read(Name.loginKey) != nil else { return nil }
+        let isPresent = try (
+            key: files.read(Name.loginKey) != nil, shared: files.read(Name.loginPresharedKey) != nil
+        )
+        if try files.read(Name.newLoginPresharedKey) != nil {
+            guard isPresent.key, isPresent.shared else { return nil }
+            try files.remove(Name.newLoginPresharedKey)
+        }
+        guard isPresent.key || isPresent.shared else { return nil }
+        guard isPresent.key, isPresent.shared else {
+            let (gone, other) =
+                isPresent.shared ? (Name.loginKey, Name.loginPresharedKey) : (Name.loginPresharedKey, Name.loginKey)
+            throw GatewayDirectoryError(
+                "\(path)/\(gone) is missing", kind: .missing,
+                fix:
+                    "restore it from a backup, or delete \(path)/\(other) for new keys, which all login clients will need"
+            )
+        }
         let (key, shared) = (
             try text(Name.loginKey).split(separator: "\n"), try text(Name.loginPresharedKey).split(separator: "\n")
         )

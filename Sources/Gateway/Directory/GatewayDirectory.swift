@@ -34,6 +34,8 @@ package struct GatewayDirectory: Sendable {
         static let addKeyCertificate = "addkey.crt"
         static let loginKey = "login.key"
         static let loginPresharedKey = "login.preshared.key"
+        /// The pre-shared key while both keys are being written.
+        static let newLoginPresharedKey = "login.preshared.key.new"
         static let loginTicketKeys = "login.tickets.key"
         static let database = "gateway.db"
         /// The mark of a folder that has, or had, a database.

@@ -151,6 +151,10 @@ package actor GatewayRuntime {
             await stop()
             throw .tunnel(error)
         }
+        if let failure = device?.listenFailure {
+            await stop()
+            throw .tunnel(failure.error)
+        }
         do throws(TunnelIOError) { try login?.start() } catch {
             await stop()
             throw .login(error)
@@ -543,6 +547,10 @@ package actor GatewayRuntime {
         let (shown, condition) = (shown.withLock { $0 }, network.condition)
         var readiness = shown.readiness
         readiness.problems += condition.problems
+        if let failure = shown.device?.listenFailure {
+            readiness.problems.append(
+                NetworkProblem(what: "WireGuard: \(failure.error)", since: Double(failure.since.seconds)))
+        }
         if let round = shown.round, clock.nanoseconds() - round.nanoseconds > Self.longestRound {
             readiness.problems.append(
                 NetworkProblem(

@@ -81,6 +81,10 @@ public final class WireGuardDevice: Sendable {
         var binding = DatagramBinding()
         /// A pair of sockets for each receiving lane; empty if no sockets are bound.
         var sockets: [DatagramSockets] = []
+        /// The error of the last attempt to bind sockets, and the time of the first such error; `nil` after a success.
+        var bindFailure: (error: WireGuardDeviceError, since: WallTime)?
+        /// Binds sockets again. Set while the interface is up and has none.
+        var bindTimer: EventLoop.Timer?
         var linkIsUp = false
         var servers: [UAPIServer] = []
         /// The drops of sockets that are closed now.
@@ -161,6 +165,8 @@ public final class WireGuardDevice: Sendable {
                     if routes.drain() { self?.forgetEndpointSources() }
                 }
             }
+            let bindTimer = control.makeTimer { [weak self] in self?.bindAgain() }
+            operations.withLock { $0.bindTimer = bindTimer }
             // Read this before the watch reports changes. Changes that happen meanwhile are queued, and correct this
             // value in their order.
             let link = try tun.currentLinkState()
@@ -256,12 +262,7 @@ public final class WireGuardDevice: Sendable {
         switch event {
         case .up:
             log(.verbose, "interface up")
-            do throws(WireGuardDeviceError) {
-                try bringUp()
-                cameUp.withLock { $0 }?()
-            } catch {
-                log(.error, "cannot come up: \(error)")
-            }
+            comeUp()
         case .down:
             log(.verbose, "interface down")
             bringDown()
@@ -272,6 +273,33 @@ public final class WireGuardDevice: Sendable {
             log(.verbose, "interface removed")
             closeLater(.interfaceRemoved)
         }
+    }
+
+    /// The time in nanoseconds between two attempts to bind sockets.
+    private static let bindInterval = LaneClock.nanosecondsPerSecond
+
+    /// Binds sockets and starts to work. If the port is taken, tries again until the interface goes down.
+    private func comeUp() {
+        let known = operations.withLock { $0.bindFailure?.error }
+        do throws(WireGuardDeviceError) {
+            try bringUp()
+            cameUp.withLock { $0 }?()
+        } catch {
+            log(error == known ? .verbose : .error, "cannot come up, will retry: \(error)")
+            if let timer = operations.withLock({ $0.bindTimer }) {
+                control.set(timer, deadline: LaneClock.now() + Self.bindInterval)
+            }
+        }
+    }
+
+    private func bindAgain() {
+        if operations.withLock({ $0.closeReason == nil && $0.linkIsUp && $0.sockets.isEmpty }) { comeUp() }
+    }
+
+    /// The reason that the device has no sockets although its interface is up, and the time since which; `nil` if it has
+    /// sockets. The device tries to bind them once a second.
+    package var listenFailure: (error: WireGuardDeviceError, since: WallTime)? {
+        operations.withLock { $0.linkIsUp && $0.sockets.isEmpty ? $0.bindFailure : nil }
     }
 
     private func bringUp() throws(WireGuardDeviceError) {
@@ -322,10 +350,13 @@ public final class WireGuardDevice: Sendable {
             lanes.replaceSockets(sockets)
             closeSockets(&state)
             state.sockets = sockets
+            state.bindFailure = nil
             log(.verbose, "UDP port \(sockets.first?.port ?? 0)")
             if let warning = lanes.socketWarning(sockets.count) { log(.error, warning) }
         } catch {
-            throw WireGuardDeviceError(error)
+            let failure = WireGuardDeviceError(error)
+            state.bindFailure = (failure, state.bindFailure?.since ?? SystemTime.wall())
+            throw failure
         }
         forgetEndpointSources()
     }

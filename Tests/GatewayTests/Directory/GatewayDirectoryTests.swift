@@ -318,6 +318,43 @@ import X509
         }
     }
 
+    @Test(
+        "A lost key of the login tunnel is named and not replaced",
+        arguments: ["login.key", "login.preshared.key"])
+    func lostLoginKey(name: String) async throws {
+        try await TestFolder.use { folder in
+            let path = "\(folder)/gateway"
+            let directory = try GatewayDirectory.make(path, try Self.settings(), backupKey: "\(folder)/backup.pem")
+            let keys = try directory.loginKeys()
+            let text = try directory.text(name)
+            try FileManager.default.removeItem(atPath: "\(path)/\(name)")
+            let error = #expect(throws: GatewayDirectoryError.self) { _ = try directory.loginKeys() }
+            #expect(error?.kind == .missing)
+            #expect(error.map { "\($0)" }?.contains("\(path)/\(name) is missing") == true)
+            try directory.write(text: String(text.dropLast()), name)
+            #expect(try directory.loginKeys() == keys)
+        }
+    }
+
+    @Test("The login tunnel's keys are made again if a crash interrupted their creation at any file")
+    func interruptedLoginKeys() async throws {
+        for names in [[], ["login.key"], ["login.key", "login.preshared.key"]] {
+            try await TestFolder.use { folder in
+                let path = "\(folder)/gateway"
+                let directory = try GatewayDirectory.make(path, try Self.settings(), backupKey: "\(folder)/backup.pem")
+                let keys = try directory.loginKeys()
+                for name in ["login.key", "login.preshared.key"] where !names.contains(name) {
+                    try FileManager.default.removeItem(atPath: "\(path)/\(name)")
+                }
+                try directory.write(text: keys.presharedKey.exportedBase64, "login.preshared.key.new")
+                let made = try directory.loginKeys()
+                #expect((made == keys) == (names.count == 2))
+                #expect(try GatewayDirectory(existing: path).loginKeys() == made)
+                #expect(FileStatus(of: "\(path)/login.preshared.key.new") == nil)
+            }
+        }
+    }
+
     @Test("Invalid settings are refused with the field's name, in the file and when they are written")
     func settings() async throws {
         let good = try Self.settings()
