@@ -13,6 +13,10 @@
 
     /// Brings tunnels up.
     enum TunnelUp {
+        /// Runs the process that starts programs for a tunnel, if these are its arguments, until the tunnel has ended.
+        /// - Returns: the exit status; `nil` for other arguments.
+        static func servePrograms(_ arguments: [String]) -> Int32? { TunnelPrograms.serve(arguments) }
+
         static func run(_ command: UpCommand, console: Console) -> Int32 {
             if let place = command.runPrograms { return TunnelPrograms.serve(command, place: place) }
             guard command.foreground else { return SignalledRun.run { await launch(command, console) } }
@@ -34,15 +38,12 @@
                 report?.send(.failed(TunnelError(.hostFailed, "\(error)")))
                 return CommandProblem(ExitStatus.failure, "\(error)").report(to: console)
             }
-            // Makes the paths absolute, since the process may change its folder.
-            var command = command
-            if TunnelName.isFile(command.tunnel) { command.tunnel = TunnelLoader.absolute(command.tunnel) }
-            command.profiles.path = command.profiles.folder.path
+            let command = command.withAbsolutePaths
             // So that this process does not prevent a file system from being unmounted.
             if report != nil { unsafe _ = chdir("/") }
             let lacking = ProcessConfinement.enter(bindsLowPort: programs.scope.bindsLowPort)
             SystemProgram.runner.withLock { $0 = programs }
-            return SignalledRun.run(isImpatient: false) { [command] in
+            return SignalledRun.run(isImpatient: false) {
                 await serve(command, report, programs, lacking, console)
             }
         }
@@ -161,6 +162,14 @@
     }
 
     extension UpCommand {
+        /// The command with absolute paths, for a process that changes its folder.
+        var withAbsolutePaths: UpCommand {
+            var command = self
+            if TunnelName.isFile(tunnel) { command.tunnel = TunnelLoader.absolute(tunnel) }
+            command.profiles.path = profiles.folder.path
+            return command
+        }
+
         /// Returns a function that loads the tunnel again, even if the process is in another folder by then.
         fileprivate func reloading(_ tunnel: LoadedTunnel, by programs: ProgramClient) -> LoadedTunnel.Load {
             var again = self
