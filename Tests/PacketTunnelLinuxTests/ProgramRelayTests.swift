@@ -65,7 +65,9 @@
         /// Starts a client whose supervisor is a shell script. The script's first argument is the scope as text.
         private func client(_ script: String) throws -> ProgramClient {
             let text = String(decoding: try Self.scope.text(), as: UTF8.self)
-            return try ProgramClient(program: "/bin/sh", arguments: ["sh", "-c", script, "sh", text], environment: [])
+            return try ProgramClient(
+                SupervisorChannels.start(
+                    program: "/bin/sh", arguments: ["sh", "-c", script, "sh", text], environment: []))
         }
 
         @Test("A client has its scope once the supervisor has written it, before a server exists")
@@ -76,10 +78,10 @@
         }
 
         @Test(
-            "A supervisor that ends without a complete scope fails the start with its exit status",
-            arguments: ["exit 12", "printf '{' >&4; exit 12"])
-        func noScope(_ script: String) {
-            #expect(throws: SystemError("start the process for programs", errno: 12)) { try client(script) }
+            "A supervisor that fails, or ends without a complete scope, fails the start with an error number",
+            arguments: [("printf 12 >&4", 12), ("exit 12", ECHILD), ("printf '{' >&4", ECHILD)])
+        func noScope(_ script: String, _ errno: Int32) {
+            #expect(throws: SystemError("start the process for programs", errno: errno)) { try client(script) }
         }
 
         private func isServed(_ client: ProgramClient) -> Bool { client.file() != nil }

@@ -35,7 +35,7 @@ package final class ProgramSupervisor {
 
     /// The number of the supervisor's socket in its process.
     package static let controlNumber: Int32 = 3
-    /// The number of the pipe to which the supervisor writes the scope.
+    /// The number of the pipe to which the supervisor writes the scope, or the number of an error.
     package static let reportNumber: Int32 = 4
     /// The descriptor numbers of the scope and of the heartbeat socket in a server process.
     private static let scopeNumber: Int32 = 0
@@ -81,6 +81,11 @@ package final class ProgramSupervisor {
         defer { pipe.reader.close() }
         server = try makeServer(scope: pipe.reader.number)
         return pipe.writer
+    }
+
+    /// Reports to the other process that no server can be started.
+    package static func report(_ error: SystemError) {
+        _ = SystemCall.writeAll(reportNumber, Array("\(error.errno)".utf8))
     }
 
     /// Passes the scope to the other process and to the first server, and keeps a server running until the other process has

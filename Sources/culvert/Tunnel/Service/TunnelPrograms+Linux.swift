@@ -13,19 +13,20 @@
     ///
     /// The first process reads the file or profile itself, before any data arrives from a network. Then it only keeps
     /// the second process running, which starts programs, but only those that the first process named. The second process
-    /// starts while the first one reads the file.
+    /// starts while the first one reads the file. `culvert up` starts the first process together with the tunnel's process.
     enum TunnelPrograms {
-        /// Starts these processes. Call this before there are threads, and before privileges are dropped.
-        static func start(_ command: UpCommand, atRoot: Bool) throws(SystemError) -> ProgramClient {
+        /// Starts the first process. Call this before privileges are dropped.
+        /// - Parameter atRoot: whether it works in the root folder, for a tunnel's process in the background.
+        static func start(_ command: UpCommand, atRoot: Bool) throws(SystemError) -> SupervisorChannels {
             var arguments = Array(CommandLine.arguments.dropFirst())
             arguments.removeAll { $0 == "--foreground" }
-            if let index = arguments.firstIndex(of: "--report-descriptor") {
-                arguments.removeSubrange(index..<min(index + 2, arguments.count))
-            }
             let place = atRoot ? Place.root : .here
-            return try ProgramClient(
+            var command = command
+            (command.foreground, command.runPrograms) = (false, place.rawValue)
+            return try SupervisorChannels.start(
                 program: SpawnPlatform.ownProgram,
-                arguments: ["culvert"] + arguments + ["--run-programs", place.rawValue], environment: environment)
+                arguments: ["culvert"] + arguments + ["--run-programs", place.rawValue], environment: environment,
+                input: PassedUp(command).text)
         }
 
         /// The values of `--run-programs` of the first process, which is in the root folder or in that of the command.
@@ -69,8 +70,8 @@
                 try supervisor.run(scope(load(command), command), server)
                 return ExitStatus.success
             } catch {
-                // The tunnel's process reports it.
-                return error.errno
+                ProgramSupervisor.report(error)
+                return ExitStatus.failure
             }
         }
 
