@@ -5,7 +5,7 @@ import CTunnelSystem
 import PacketTunnel
 package import Synchronization
 import TunnelIO
-import TunnelSystem
+package import TunnelSystem
 
 /// A program of the system. It runs without a shell, from the system's folders, with a fixed environment and a time
 /// limit. Its arguments never contain secrets.
@@ -95,7 +95,7 @@ package struct SystemProgram: Hashable, Sendable {
     package static let runner = Mutex<ProgramClient?>(nil)
 
     /// Creates a file without a name that contains these bytes, to be read from its start.
-    static func memoryFile(_ bytes: [UInt8]) throws(SystemError) -> OwnedDescriptor {
+    package static func memoryFile(_ bytes: [UInt8]) throws(SystemError) -> OwnedDescriptor {
         let file = OwnedDescriptor(try SystemCall.check("memfd_create") { ctunnel_memory_file() })
         guard SystemCall.writeAll(file.number, bytes), lseek(file.number, 0, SEEK_SET) == 0 else {
             throw SystemError("write", errno: errno)

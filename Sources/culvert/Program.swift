@@ -15,6 +15,8 @@ enum Program {
     /// Parses and runs one command line.
     /// - Returns: the exit status.
     static func run(_ arguments: [String], console: Console) -> Int32 {
+        if let status = TunnelUp.servePrograms(arguments) { return status }
+        if let command = UpCommand.parsed(from: arguments) { return TunnelUp.run(command, console: console) }
         if let call = ProgramCall(arguments) { return call.replaceThisProgram(console) }
         if let problem = CredentialServerCommand.problem(arguments) { return problem.report(to: console) }
         if let script = CompletionScript.requested(by: arguments) {

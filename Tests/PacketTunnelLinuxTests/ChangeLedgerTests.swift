@@ -63,6 +63,40 @@ struct ChangeLedgerTests {
         #expect(network.state == before)
     }
 
+    @Test("Only the entry of the name servers is synced to the disk, before they are set")
+    func syncs() throws {
+        let network = FakeNetwork(before)
+        let ledger = try ledger(network)
+        var synced: [Bool] = []
+        ledger.journal.sync = { _ in
+            synced.append(network.state.resolver.isEmpty)
+            return true
+        }
+        try ledger.apply(plan.filter { !$0.isResolver })
+        try ledger.journal.record(LinuxSamples.dead, folder.directory.read("cvt0")?.pending ?? [])
+        #expect(synced.isEmpty, "the kernel loses these changes together with the entries")
+        try ledger.apply(plan)
+        #expect(synced == [true])
+        #expect(try folder.directory.read("cvt0")?.pending.contains(where: \.change.isResolver) == true)
+        try ledger.journal.record(LinuxSamples.dead, folder.directory.read("cvt0")?.pending ?? [])
+        #expect(synced.count == 2, "a rewritten journal is synced before it replaces the file")
+        try ledger.undoAll()
+        #expect(synced.count == 2)
+        #expect(network.state == before)
+    }
+
+    @Test("Name servers are not set if their entry cannot be synced to the disk")
+    func unsynced() throws {
+        let network = FakeNetwork(before)
+        let ledger = try ledger(network)
+        ledger.journal.sync = { _ in false }
+        #expect(throws: LinuxNetworkError.self) { try ledger.apply(plan) }
+        #expect(network.state.resolver.isEmpty)
+        #expect(network.state.rules.count == 3, "the other changes precede the name servers")
+        try ledger.undoAll()
+        #expect(network.state == before)
+    }
+
     @Test("Changes that another process undid are made again, once and in order, and all are undone at the end")
     func restore() throws {
         let network = FakeNetwork(before)

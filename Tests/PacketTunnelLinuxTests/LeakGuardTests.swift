@@ -150,6 +150,30 @@ struct LeakGuardTests {
         #expect(!body.contains("reject"))
     }
 
+    @Test("The first load of a table deletes nothing, and fails if the table exists")
+    func firstLoad() {
+        for form in [FirewallTable.Form.statements, .json] {
+            let table = FirewallTable(name: "culvert_cvt0", body: "", form: form)
+            #expect(table.firstScript.contains("create"))
+            #expect(!table.firstScript.contains("delete"))
+            #expect(table.script.contains("delete"))
+        }
+    }
+
+    @Test("The rules of a table without sets are counted; a table with sets must be listed")
+    func ruleCount() throws {
+        let spoofing = LeakGuard(
+            name: "cvt0", policy: .routeBased, mark: 7, settings: try settings(), routesByMark: true)
+        let table = try #require(spoofing.table)
+        let rules = table.body.split(separator: "\n").filter { $0.hasPrefix("    ") && !$0.contains("policy accept;") }
+        #expect(table.ruleCount == rules.count && rules.count >= 3)
+        let leaks = LeakGuard(
+            name: "cvt0", policy: .everything, mark: 7, settings: try settings(), routesByMark: true)
+        #expect(try #require(leaks.table).ruleCount == nil)
+        #expect(FirewallTable(name: "culvert_cvt0", body: "", form: .json).ruleCount == nil)
+        #expect(FirewallTable(name: "culvert_cvt0", body: "\tchain a {\n\t}\n").ruleCount == 0)
+    }
+
     @Test("Names of interfaces become names of tables")
     func tableName() {
         #expect(LeakGuard.tableName("wg0.a-b_c") == "culvert_wg0.a-b_c")

@@ -62,6 +62,28 @@
             }
         }
 
+        /// Starts a client whose supervisor is a shell script. The script's first argument is the scope as text.
+        private func client(_ script: String) throws -> ProgramClient {
+            let text = String(decoding: try Self.scope.text(), as: UTF8.self)
+            return try ProgramClient(
+                SupervisorChannels.start(
+                    program: "/bin/sh", arguments: ["sh", "-c", script, "sh", text], environment: []))
+        }
+
+        @Test("A client has its scope once the supervisor has written it, before a server exists")
+        func scope() throws {
+            let client = try client("printf %s \"$1\" >&\(ProgramSupervisor.reportNumber)")
+            #expect(client.scope == Self.scope)
+            #expect(!isServed(client), "the supervisor has ended")
+        }
+
+        @Test(
+            "A supervisor that fails, or ends without a complete scope, fails the start with an error number",
+            arguments: [("printf 12 >&4", 12), ("exit 12", ECHILD), ("printf '{' >&4", ECHILD)])
+        func noScope(_ script: String, _ errno: Int32) {
+            #expect(throws: SystemError("start the process for programs", errno: errno)) { try client(script) }
+        }
+
         private func isServed(_ client: ProgramClient) -> Bool { client.file() != nil }
 
         @Test("A request goes to the present server after any number of earlier ones have ended")

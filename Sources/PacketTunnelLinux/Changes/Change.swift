@@ -152,6 +152,10 @@ extension Change {
 
     var isResolver: Bool { if case .resolver = self { true } else { false } }
 
+    /// Whether the change stays in effect when the kernel ends without undoing it: managers of name servers write files.
+    /// Everything else is the kernel's own state, such as routes, tables and the settings under /proc/sys.
+    var outlivesKernel: Bool { isResolver }
+
     /// Whether several tunnels share this change. Then the last tunnel undoes it.
     func isShared(with other: Change) -> Bool {
         switch (self, other) {

@@ -211,7 +211,7 @@ package struct JournalDirectory: Hashable, Sendable {
     package func hold(_ held: HeldPolicy, _ name: String) throws(LinuxNetworkError) {
         try Self.validate(name)
         try prepare()
-        _ = try replace(mark(name), with: Array(held.text.utf8))
+        _ = try replace(mark(name), with: Array(held.text.utf8)) { fsync($0) == 0 }
     }
 
     /// Returns the tunnel of a policy file in this folder; `nil` for other files.
@@ -219,9 +219,12 @@ package struct JournalDirectory: Hashable, Sendable {
         file.hasSuffix(markEnding) ? String(file.dropLast(markEnding.count)) : nil
     }
 
-    /// Replaces a file of this folder atomically, and syncs it to the disk.
+    /// Replaces a file of this folder atomically.
+    /// - Parameter sync: Syncs the new file to the disk, if that is necessary.
     /// - Returns: The descriptor of the new file, at its end.
-    fileprivate func replace(_ file: String, with bytes: [UInt8]) throws(LinuxNetworkError) -> OwnedDescriptor {
+    fileprivate func replace(
+        _ file: String, with bytes: [UInt8], sync: (Int32) -> Bool
+    ) throws(LinuxNetworkError) -> OwnedDescriptor {
         let new = file + ".new"
         unsafe _ = unlink(new)
         let number = SystemCall.open(new, O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW)
@@ -229,7 +232,7 @@ package struct JournalDirectory: Hashable, Sendable {
             throw LinuxNetworkError(.journal(path: new, operation: "make it"), errno: errno)
         }
         let descriptor = OwnedDescriptor(number)
-        guard SystemCall.writeAll(number, bytes), fsync(number) == 0, unsafe rename(new, file) == 0 else {
+        guard SystemCall.writeAll(number, bytes), sync(number), unsafe rename(new, file) == 0 else {
             let error = errno
             unsafe _ = unlink(new)
             throw LinuxNetworkError(.journal(path: file, operation: "write it"), errno: error)
@@ -273,7 +276,12 @@ package struct HeldPolicy: Hashable, Sendable {
     var text: String { "\(policy.rawValue) \(isUntilReleased ? "until-release" : "until-down")\n" }
 }
 
-/// The journal of a running tunnel. Each change is written to it, and synced to the disk, before it is made.
+/// The journal of a running tunnel. Each change is written to it before it is made.
+///
+/// If the process is killed, the kernel keeps the bytes that it has written, so its changes can be undone. Bytes that are not
+/// synced to the disk are lost only when the kernel itself ends, for example at a loss of power. That also ends all changes of
+/// the kernel's network. So only an entry for a change of files is synced before the change is made
+/// (``Change/outlivesKernel``).
 package final class ChangeJournal {
     /// The folder of the journal.
     package let directory: JournalDirectory
@@ -288,6 +296,8 @@ package final class ChangeJournal {
     private var isTorn = false
     /// The `errno` of opening it for writing; 0 if it is writable.
     var refusal: Int32 = 0
+    /// Syncs the file of a descriptor to the disk. Returns `false` and sets `errno` if that fails. Tests replace it.
+    var sync: (Int32) -> Bool = { fsync($0) == 0 }
     /// Whether it still lists undone changes, because writing that they are undone failed.
     private var isBehind = false
 
@@ -333,7 +343,8 @@ package final class ChangeJournal {
     private func compact(_ pending: [ChangeEntry]) throws(LinuxNetworkError) {
         var bytes = try line(.owner(owner, version: Self.version))
         for entry in pending { bytes += try line(.entry(entry)) }
-        descriptor = try directory.replace(directory.file(name), with: bytes)
+        let isSynced = pending.contains(where: \.change.outlivesKernel)
+        descriptor = try directory.replace(directory.file(name), with: bytes) { !isSynced || sync($0) }
         lengths = (bytes.count, bytes.count)
         (isTorn, isBehind, refusal) = (false, false, 0)
     }
@@ -378,7 +389,7 @@ package final class ChangeJournal {
         lastID += changes.count
         var bytes: [UInt8] = []
         for entry in entries { bytes += try line(.entry(entry)) }
-        try write(bytes)
+        try write(bytes, isSynced: entries.contains(where: \.change.outlivesKernel))
         return entries
     }
 
@@ -401,7 +412,7 @@ package final class ChangeJournal {
     }
 
     private func append(_ record: JournalRecord) throws(LinuxNetworkError) {
-        try write(line(record))
+        try write(line(record), isSynced: false)
     }
 
     private func line(_ record: JournalRecord) throws(LinuxNetworkError) -> [UInt8] {
@@ -411,14 +422,15 @@ package final class ChangeJournal {
         return line
     }
 
-    private func write(_ bytes: [UInt8]) throws(LinuxNetworkError) {
+    private func write(_ bytes: [UInt8], isSynced: Bool) throws(LinuxNetworkError) {
         guard refusal == 0 else {
             throw LinuxNetworkError(.journal(path: directory.file(name), operation: "write it"), errno: refusal)
         }
         lengths.now += bytes.count
         let number = descriptor.number
         // End an entry that was written only in part, so that it is a separate line.
-        guard SystemCall.writeAll(number, isTorn ? [UInt8(ascii: "\n")] + bytes : bytes), fsync(number) == 0 else {
+        guard SystemCall.writeAll(number, isTorn ? [UInt8(ascii: "\n")] + bytes : bytes), !isSynced || sync(number)
+        else {
             isTorn = true
             throw LinuxNetworkError(.journal(path: directory.file(name), operation: "write it"), errno: errno)
         }

@@ -44,13 +44,37 @@ package struct FirewallTable: Hashable, Sendable {
         return !listing.isEmpty && count(listing) >= wanted
     }
 
+    /// The number of rules, if the table consists of chains of rules only; `nil` if it has sets or another form. The kernel's
+    /// list of rules then shows whether the table is complete.
+    var ruleCount: Int? {
+        guard form == .statements else { return nil }
+        var count = 0
+        for line in body.split(separator: "\n").map({ $0.drop { $0.isWhitespace } }) where !line.isEmpty {
+            if line.hasSuffix("{") {
+                guard line.hasPrefix("chain ") else { return nil }
+            } else if line != "}", !line.hasPrefix("type ") {
+                count += 1
+            }
+        }
+        return count
+    }
+
     /// The nft script, which replaces a table of that name in one transaction.
-    package var script: String {
+    package var script: String { script(after: ["add", "delete"]) }
+
+    /// The nft script for a table that does not exist. It fails if the table exists.
+    ///
+    /// A transaction that deletes a table, even an empty one, makes nft wait until no processor uses the table.
+    var firstScript: String { script(after: ["create"]) }
+
+    /// - Parameter verbs: The commands for the table before it is added with its contents.
+    private func script(after verbs: [String]) -> String {
         switch form {
-        case .statements: "add table inet \(name)\ndelete table inet \(name)\ntable inet \(name) {\n\(body)}\n"
+        case .statements:
+            verbs.map { "\($0) table inet \(name)\n" }.joined() + "table inet \(name) {\n\(body)}\n"
         case .json:
-            #"{"nftables":["# + ["add", "delete", "add"].map(command).joined(separator: ",")
-                + (body.isEmpty ? "" : ",") + body + "]}"
+            #"{"nftables":["# + (verbs + ["add"]).map(command).joined(separator: ",") + (body.isEmpty ? "" : ",") + body
+                + "]}"
         }
     }
 

@@ -12,6 +12,8 @@ package final class LinuxNetwork: NetworkSystem {
     let resolver: ResolverControl
     /// The listing of each table by nft, read immediately after the table was loaded.
     private var listings: [String: Listing] = [:]
+    /// The loaded tables that nft has not listed yet. The first comparison lists them.
+    private var unlisted: [String: Unlisted] = [:]
 
     /// The number of rules of each table, immediately after the table was loaded.
     private var ruleCounts: [String: Int] = [:]
@@ -30,6 +32,13 @@ package final class LinuxNetwork: NetworkSystem {
         var body: String
         /// The part of nft's listing that stays constant while the table exists.
         var text: [UInt8]
+    }
+
+    private struct Unlisted {
+        /// The loaded text.
+        var body: String
+        /// The handles of its rules, immediately after the table was loaded.
+        var handles: FirewallSocket.Handles
     }
 
     package convenience init() throws(LinuxNetworkError) {
@@ -152,21 +161,47 @@ package final class LinuxNetwork: NetworkSystem {
         // The new table may have fewer rules than the present one. While nft runs, a table with at least one rule
         // counts as present.
         if let count = ruleCounts[table.name] { ruleCounts[table.name] = min(count, 1) }
-        try SystemProgram.required("nft").check(table.options, input: table.script, meanwhile: whileWaiting)
+        try runScript(of: table)
+        (listings[table.name], unlisted[table.name]) = (nil, nil)
         let lost = LinuxNetworkError(.netlink(operation: "keep the firewall table \(table.name)"), errno: EBUSY)
         if let socket = try firewallSocket() {
-            guard let count = try socket.ruleCount(of: table.name) else { throw lost }
-            ruleCounts[table.name] = count
+            guard let handles = try socket.handles(of: table.name) else { throw lost }
+            ruleCounts[table.name] = handles.rules.count
+            // The kernel shows that the table is complete, so the start need not wait for nft to list it.
+            if let count = table.ruleCount, handles.rules.count >= count {
+                unlisted[table.name] = Unlisted(body: table.body, handles: handles)
+                return
+            }
         }
         let text = try listing(table.name, table.form)
         // Another process has already flushed the table, completely or in part: a complete table has all its chains.
-        guard table.isWhole(in: text) else {
-            listings[table.name] = nil
-            throw lost
-        }
+        guard table.isWhole(in: text) else { throw lost }
         // Another process may have deleted the table since nft listed it.
         if try lacksRules(table.name) { throw lost }
         listings[table.name] = Listing(body: table.body, text: Self.fixed(text, table.form))
+    }
+
+    private func runScript(of table: FirewallTable) throws(LinuxNetworkError) {
+        let nft = try SystemProgram.required("nft")
+        if try firewallSocket()?.tables().contains(table.name) == false {
+            let outcome = try nft.run(table.options, input: table.firstScript, meanwhile: whileWaiting)
+            // If it fails because another process has just created the table, the next run replaces that table. Otherwise
+            // the next run reports the error.
+            if outcome.status == 0 { return }
+        }
+        try nft.check(table.options, input: table.script, meanwhile: whileWaiting)
+    }
+
+    /// Lists a table that nft has not listed since it was loaded. Later comparisons use this listing.
+    /// - Returns: Whether its rules are still those that were loaded.
+    private func listFirst(_ table: FirewallTable, _ loaded: Unlisted) throws(LinuxNetworkError) -> Bool {
+        let text = try listing(table.name, table.form)
+        guard try firewallSocket()?.handles(of: table.name) == loaded.handles, table.isWhole(in: text) else {
+            return false
+        }
+        unlisted[table.name] = nil
+        listings[table.name] = Listing(body: loaded.body, text: Self.fixed(text, table.form))
+        return true
     }
 
     package func undo(_ change: Change, _ previous: PreviousState) throws(LinuxNetworkError) {
@@ -200,7 +235,7 @@ package final class LinuxNetwork: NetworkSystem {
         case (.firewall(let table), _):
             // This does not use nft, which may have been removed or may hang.
             try firewallSocket()?.delete(table.name)
-            (listings[table.name], ruleCounts[table.name]) = (nil, nil)
+            (listings[table.name], unlisted[table.name], ruleCounts[table.name]) = (nil, nil, nil)
         case (.resolver, .resolver(let record)):
             try askResolver { (resolver) throws(LinuxNetworkError) in try resolver.clear(record) }
         case (.setting, _), (.resolver, _): break
@@ -228,8 +263,8 @@ package final class LinuxNetwork: NetworkSystem {
             return nil
         }
         let table = FirewallTable(name: name, body: String(listing[listing.index(after: start)..<end]))
-        listings[name] = Listing(body: table.body, text: Array(listing.utf8))
-        ruleCounts[name] = try? firewallSocket()?.ruleCount(of: name)
+        (listings[name], unlisted[name]) = (Listing(body: table.body, text: Array(listing.utf8)), nil)
+        ruleCounts[name] = try? firewallSocket()?.handles(of: name)?.rules.count
         return table
     }
 
@@ -241,8 +276,8 @@ package final class LinuxNetwork: NetworkSystem {
     /// - Throws: The error of the kernel if it refuses to list the rules.
     package func lacksRules(_ name: String) throws(LinuxNetworkError) -> Bool {
         guard let wanted = ruleCounts[name] else { return false }
-        guard let count = try firewallSocket()?.ruleCount(of: name) else { return true }
-        return count < wanted
+        guard let handles = try firewallSocket()?.handles(of: name) else { return true }
+        return handles.rules.count < wanted
     }
 
     /// Whether the table exists and blocks packets in each of the chains for outgoing packets.
@@ -271,6 +306,10 @@ package final class LinuxNetwork: NetworkSystem {
     }
 
     private func isLoaded(_ table: FirewallTable) throws(LinuxNetworkError) -> Bool {
+        if let loaded = unlisted[table.name] {
+            guard loaded.body == table.body else { return false }
+            return try listFirst(table, loaded)
+        }
         // The elements of maps change without loading the table again.
         guard let loaded = listings[table.name], table.form == .json || loaded.body == table.body else { return false }
         return Self.fixed(try listing(table.name, table.form), table.form) == loaded.text

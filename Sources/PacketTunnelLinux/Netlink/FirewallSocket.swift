@@ -46,6 +46,9 @@ final class FirewallSocket {
     private static let nameAttribute: UInt16 = 1
     /// `NFTA_CHAIN_NAME`.
     private static let chainAttribute: UInt16 = 3
+    /// `NFTA_TABLE_HANDLE` and `NFTA_RULE_HANDLE`, whose values are big-endian.
+    private static let tableHandle: UInt16 = 4
+    private static let ruleHandle: UInt16 = 3
     /// `NFTA_GEN_ID`, whose value is big-endian.
     private static let generationAttribute: UInt16 = 1
     /// The errors of a kernel without nf_tables.
@@ -53,7 +56,11 @@ final class FirewallSocket {
 
     /// The names of the tables of the family `inet`.
     func tables() throws(LinuxNetworkError) -> [String] {
-        try names(Message.getTable, answer: Message.newTable, "list the firewall tables")
+        try listTables().compactMap { $0.text(Self.nameAttribute) }
+    }
+
+    private func listTables() throws(LinuxNetworkError) -> [NetlinkAttributes] {
+        try list(Message.getTable, answer: Message.newTable, "list the firewall tables")
     }
 
     /// The names of all chains in tables of the family `inet`, each with its table.
@@ -67,10 +74,20 @@ final class FirewallSocket {
         }
     }
 
-    /// Returns the number of rules in a table of the family `inet`; `nil` if the table does not exist.
-    func ruleCount(of table: String) throws(LinuxNetworkError) -> Int? {
-        guard try tables().contains(table) else { return nil }
-        return try names(Message.getRule, answer: Message.newRule, "list the firewall rules").count { $0 == table }
+    /// The kernel's numbers of a table and of its rules, in their order. A new table and a new rule get a new number, and a
+    /// rule cannot be changed. So if the handles are equal at two times, no rule was added, replaced or deleted in between.
+    struct Handles: Hashable {
+        var table: UInt64
+        var rules: [UInt64] = []
+    }
+
+    /// Returns the handles of a table of the family `inet`; `nil` if the table does not exist.
+    func handles(of table: String) throws(LinuxNetworkError) -> Handles? {
+        guard let present = try listTables().first(where: { $0.text(Self.nameAttribute) == table }) else { return nil }
+        let rules = try list(Message.getRule, answer: Message.newRule, "list the firewall rules")
+            .filter { $0.text(Self.nameAttribute) == table }
+        return Handles(
+            table: present.handle(Self.tableHandle), rules: rules.map { $0.handle(Self.ruleHandle) })
     }
 
     /// Returns the number of the last transaction of any process in any table; `nil` if the kernel does not report it.
@@ -106,10 +123,6 @@ final class FirewallSocket {
     /// The number of attempts to read a list that changes while it is read.
     private static let mostLists = 16
 
-    private func names(_ type: UInt16, answer: UInt16, _ operation: String) throws(LinuxNetworkError) -> [String] {
-        try list(type, answer: answer, operation).compactMap { $0.text(Self.nameAttribute) }
-    }
-
     private func list(
         _ type: UInt16, answer: UInt16, _ operation: String
     ) throws(LinuxNetworkError) -> [NetlinkAttributes] {
@@ -128,5 +141,13 @@ final class FirewallSocket {
             }
         }
         throw RouteSocket.failure("\(operation): they change all the time", EAGAIN)
+    }
+}
+
+extension NetlinkAttributes {
+    /// The big-endian 64-bit attribute of this kind; 0 if it is missing.
+    fileprivate func handle(_ kind: UInt16) -> UInt64 {
+        self[kind].flatMap { NetlinkReader(bytes: $0).number(at: 0, as: UInt64.self) }.map { UInt64(bigEndian: $0) }
+            ?? 0
     }
 }

@@ -26,35 +26,23 @@ package final class ProgramClient: Sendable {
     private let patience: Int
     /// The scope of the server, which is fixed at its start.
     package let scope: ProgramScope
-    /// The process ID of the supervisor.
-    package let process: Int32
 
     /// The numbers of the sockets in the server process.
     package static var socketNumbers: [Int32] { Purpose.allCases.map { Int32(3 + $0.rawValue) } }
 
-    /// Starts the supervisor process, which has its socket as ``ProgramSupervisor/controlNumber``, and waits until a
-    /// server sends its scope.
-    /// - Throws: ``SystemError`` if the supervisor cannot be started, or ends before that.
-    package init(program: String, arguments: [String], environment: [String]) throws(SystemError) {
-        let setup = SpawnSetup(.ownSession)
-        for number in [0, 1, 2] as [Int32] { setup.openNull(number, forWriting: number > 0) }
-        let (here, there) = try Self.pair()
-        setup.pass(there.number, as: ProgramSupervisor.controlNumber)
-        process = try setup.start(program, arguments: arguments, environment: environment)
-        there.close()
-        let relay = ProgramRelay(here)
-        let links = Purpose.allCases.map { ProgramLink(relay, $0) }
-        (self.relay, self.links) = (relay, links)
+    /// Creates a client of a supervisor, and waits until the supervisor sends the scope. The first server starts at the same
+    /// time, and the first request waits for it.
+    /// - Throws: ``SystemError`` with the supervisor's error, or `ECHILD` if the supervisor ends without one.
+    package init(_ channels: SupervisorChannels) throws(SystemError) {
+        let relay = ProgramRelay(channels.control)
+        (self.relay, links) = (relay, Purpose.allCases.map { ProgramLink(relay, $0) })
         patience = Self.standardPatience
         // The supervisor first reads the tunnel's file, so allow more time.
         let deadline = LaneClock.now() + Int64(Self.startSeconds) * LaneClock.nanosecondsPerSecond
-        guard relay.sockets(after: 0, until: deadline) != nil,
-            case .reply(.scope(let scope), _) = links[0].exchange(.scope, [], within: Self.startSeconds, patience: 0)
-        else {
-            // The supervisor's exit status is the error number, if there was an error.
-            let hasEnded = ChildProcess.wait(forEndOf: process, until: LaneClock.now() + LaneClock.nanosecondsPerSecond)
-            let status = hasEnded ? ChildProcess.reap(process) : 0
-            throw SystemError("start the process for programs", errno: (1..<128).contains(status) ? status : ECHILD)
+        let text = channels.readScope(until: deadline)
+        guard let scope = ProgramScope(text: text) else {
+            let error = Int32(String(decoding: text, as: UTF8.self)) ?? ECHILD
+            throw SystemError("start the process for programs", errno: error)
         }
         self.scope = scope
     }
@@ -63,7 +51,6 @@ package final class ProgramClient: Sendable {
     init(_ relay: ProgramRelay, scope: ProgramScope, patience: Int = standardPatience) {
         links = Purpose.allCases.map { ProgramLink(relay, $0) }
         (self.relay, self.scope, self.patience) = (relay, scope, patience)
-        process = 0
     }
 
     private static let standardPatience = 5
@@ -81,7 +68,6 @@ package final class ProgramClient: Sendable {
         relay = nil
         patience = Self.standardPatience
         self.scope = scope
-        process = 0
         let sockets = theirs
         do throws(TunnelIOError) {
             _ = try LoopThread(name: "culvert-run") { ProgramServer(scope).serve(sockets.map { dup($0.number) }) }
@@ -97,7 +83,6 @@ package final class ProgramClient: Sendable {
         relay = nil
         self.patience = patience
         self.scope = scope
-        process = 0
     }
 
     /// Returns two connected sockets with numbers above those that programs receive.

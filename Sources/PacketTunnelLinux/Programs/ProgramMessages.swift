@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright (c) 2026 The Culvert Authors
 
+import CTunnelSystem
 import FoundationEssentials
 import TunnelSystem
 
 /// A request from a process that may not start programs to the process that may. Other requests are refused.
 enum ProgramRequest: Codable, Sendable {
-    /// Return the scope. The first request on each socket.
-    case scope
     /// Run a program of the system with arguments of a known form. The bytes are its standard input.
     case system(SystemProgramCall)
     /// Run one of the commands in the scope, given by its position. The bytes are its standard input.
@@ -20,7 +19,7 @@ enum ProgramRequest: Codable, Sendable {
     /// Whether the request can be executed twice. A command of the user cannot.
     var isRepeatable: Bool {
         switch self {
-        case .scope, .system, .file: true
+        case .system, .file: true
         case .command, .cancel: false
         }
     }
@@ -28,7 +27,6 @@ enum ProgramRequest: Codable, Sendable {
 
 /// The result of a request. The bytes are the program's output or the file's contents.
 enum ProgramReply: Codable, Sendable {
-    case scope(ProgramScope)
     case ended(status: Int32)
     case timedOut
     case interrupted
@@ -66,6 +64,22 @@ package struct ProgramScope: Codable, Sendable, Equatable {
         self.commands = commands
         self.file = file
         self.bindsLowPort = bindsLowPort
+    }
+
+    /// The maximum length of its text in bytes.
+    static let mostBytes = 1 << 24
+
+    /// Decodes the text of a scope. Returns `nil` if it is incomplete.
+    init?(text: [UInt8]) {
+        guard let scope = try? JSONDecoder().decode(ProgramScope.self, from: Data(text)) else { return nil }
+        self = scope
+    }
+
+    /// The scope as text.
+    /// - Throws: `EINVAL` if a text in it is not valid.
+    func text() throws(SystemError) -> [UInt8] {
+        guard let text = try? JSONEncoder().encode(self) else { throw SystemError("encode", errno: EINVAL) }
+        return Array(text)
     }
 }
 

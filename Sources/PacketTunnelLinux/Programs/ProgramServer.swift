@@ -36,7 +36,6 @@ package struct ProgramServer: Sendable {
             case .cancel: continue
             // This process was stopped, and the client no longer waits.
             case _ where limit <= LaneClock.now(): reply = .timedOut
-            case .scope: reply = .scope(scope)
             case .file: reply = readFile(&output)
             case .system(let call): reply = run(call, input, until: limit, socket, &output)
             case .command(let index, let seconds, let outputLimit):

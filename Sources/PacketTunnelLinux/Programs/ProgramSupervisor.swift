@@ -2,7 +2,6 @@
 // Copyright (c) 2026 The Culvert Authors
 
 import CTunnelSystem
-import FoundationEssentials
 import TunnelIO
 package import TunnelSystem
 
@@ -36,6 +35,8 @@ package final class ProgramSupervisor {
 
     /// The number of the supervisor's socket in its process.
     package static let controlNumber: Int32 = 3
+    /// The number of the pipe to which the supervisor writes the scope, or the number of an error.
+    package static let reportNumber: Int32 = 4
     /// The descriptor numbers of the scope and of the heartbeat socket in a server process.
     private static let scopeNumber: Int32 = 0
     private static var heartNumber: Int32 { ProgramClient.socketNumbers.reduce(0, max) + 1 }
@@ -54,7 +55,8 @@ package final class ProgramSupervisor {
     /// The time limit for a server to end its programs after the other process has ended, in nanoseconds.
     private static let endPatience = 3 * LaneClock.nanosecondsPerSecond
 
-    private let scope: ProgramScope
+    /// The scope as text; empty until ``run(_:)``.
+    private var scope: [UInt8] = []
     private let program: String
     private let arguments: [String]
     private let environment: [String]
@@ -67,17 +69,38 @@ package final class ProgramSupervisor {
     /// - Parameters:
     ///   - program: The file of a program that calls ``serve()``.
     ///   - arguments: The arguments of the program, with its name first.
-    package init(_ scope: ProgramScope, program: String, arguments: [String], environment: [String]) {
-        (self.scope, self.program, self.arguments, self.environment) = (scope, program, arguments, environment)
+    package init(program: String, arguments: [String], environment: [String]) {
+        (self.program, self.arguments, self.environment) = (program, arguments, environment)
     }
 
-    /// Keeps a server running until the other process has ended.
-    /// - Throws: The reason if the first server cannot be started.
-    package func run() throws(SystemError) {
-        server = try makeServer()
+    /// Starts the first server, which waits for its scope.
+    /// - Returns: The pipe for the scope.
+    /// - Throws: The reason if the server cannot be started.
+    package func start() throws(SystemError) -> SharedDescriptor {
+        let pipe = try DescriptorPipe()
+        defer { pipe.reader.close() }
+        server = try makeServer(scope: pipe.reader.number)
+        return pipe.writer
+    }
+
+    /// Reports to the other process that no server can be started.
+    package static func report(_ error: SystemError) {
+        _ = SystemCall.writeAll(reportNumber, Array("\(error.errno)".utf8))
+    }
+
+    /// Passes the scope to the other process and to the first server, and keeps a server running until the other process has
+    /// ended.
+    /// - Parameter first: The pipe from ``start()``.
+    /// - Throws: The reason if the scope has no text.
+    package func run(_ scope: ProgramScope, _ first: SharedDescriptor) throws(SystemError) {
+        self.scope = try scope.text()
+        // A process that has ended does not read it, and the loop below notices that.
+        for number in [Self.reportNumber, first.number] { _ = SystemCall.writeAll(number, self.scope) }
+        SystemCall.close(Self.reportNumber)
+        first.close()
         askForBeat()
         while true {
-            if server == nil, LaneClock.now() >= due { start() }
+            if server == nil, LaneClock.now() >= due { replace() }
             let deadline = server.map { $0.limit ?? .max } ?? due
             let descriptors = [control, server?.end.number ?? -1, server?.heart.number ?? -1]
             let ready = ChildProcess.ready(descriptors, until: deadline) ?? [false, false, false]
@@ -137,20 +160,20 @@ package final class ProgramSupervisor {
 
     // MARK: - The server's process
 
-    private func start() {
+    private func replace() {
         do throws(SystemError) {
-            server = try makeServer()
+            let file = try SystemProgram.memoryFile(scope)
+            server = try makeServer(scope: file.number)
             askForBeat()
         } catch {
             delayNext()
         }
     }
 
-    private func makeServer() throws(SystemError) -> Server {
-        guard let text = try? JSONEncoder().encode(scope) else { throw SystemError("encode", errno: EINVAL) }
-        let file = try SystemProgram.memoryFile(Array(text))
+    /// - Parameter scope: A descriptor from which the server reads its scope to the end.
+    private func makeServer(scope: Int32) throws(SystemError) -> Server {
         let setup = SpawnSetup(.ownSession)
-        setup.pass(file.number, as: Self.scopeNumber)
+        setup.pass(scope, as: Self.scopeNumber)
         for number in [1, 2] as [Int32] { setup.openNull(number, forWriting: true) }
         var (ours, theirs): ([SharedDescriptor], [SharedDescriptor]) = ([], [])
         for number in ProgramClient.socketNumbers {
@@ -165,7 +188,6 @@ package final class ProgramSupervisor {
         // Close the copies here. They would keep a server running after the other process has ended.
         defer { for descriptor in ours + theirs + [theirHeart] { descriptor.close() } }
         let process = try setup.start(program, arguments: arguments, environment: environment)
-        withExtendedLifetime(file) {}
         do throws(SystemError) {
             let end = try ChildProcess.descriptor(of: process)
             let failure = unsafe ctunnel_send_descriptors(control, ours.map(\.number), Int32(ours.count))
@@ -219,8 +241,8 @@ package final class ProgramSupervisor {
     /// Serves the sockets that a supervisor has given this process, until their other ends are closed.
     /// - Returns: `false` if this process has none.
     package static func serve() -> Bool {
-        guard let text = SystemCall.readAll(scopeNumber, limit: 1 << 24),
-            let scope = try? JSONDecoder().decode(ProgramScope.self, from: Data(text))
+        guard let text = SystemCall.readAll(scopeNumber, limit: ProgramScope.mostBytes),
+            let scope = ProgramScope(text: text)
         else { return false }
         let heart = heartNumber
         do throws(TunnelIOError) {

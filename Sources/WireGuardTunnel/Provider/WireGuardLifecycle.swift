@@ -14,7 +14,8 @@ struct WireGuardLifecycle: Hashable, Sendable {
         /// The run has not been started.
         case new
         /// The start waits for a handshake until `limit` after `since`. `attempt` counts the moves to other endpoints.
-        case awaitingHandshake(since: Duration, limit: Duration, attempt: Int)
+        /// `interval` is the time until the next check.
+        case awaitingHandshake(since: Duration, limit: Duration, attempt: Int, interval: Duration)
         /// The start has returned, and nothing has proven the tunnel yet.
         case connecting
         /// No peer has an endpoint, and no peer has connected. `bytesBefore` is the number of bytes received when listening
@@ -111,7 +112,9 @@ struct WireGuardLifecycle: Hashable, Sendable {
 
     static let firstListeningInterval = Duration.milliseconds(250)
     private static let longestListeningInterval = Duration.seconds(5)
-    private static let handshakeCheckInterval = Duration.milliseconds(20)
+    /// The bounds of the time between two checks of a start. The device does not report the handshake, so a check finds it.
+    private static let firstHandshakeInterval = Duration.milliseconds(1)
+    private static let longestHandshakeInterval = Duration.milliseconds(20)
     /// The time between checks of an idle tunnel. Its next packet is reported.
     static let restInterval = Duration.seconds(60)
     private static let pauseActions = [Action.cancelTasks, .setKeepalives(false)]
@@ -175,7 +178,7 @@ struct WireGuardLifecycle: Hashable, Sendable {
 
     /// The time from one check to the next, or `nil` if there is nothing to check.
     var nextCheck: Duration? {
-        if case .awaitingHandshake = stage { return Self.handshakeCheckInterval }
+        if case .awaitingHandshake(_, _, _, let interval) = stage { return interval }
         guard !isPaused, !isReconfiguring else { return nil }
         switch stage {
         case .new, .awaitingHandshake, .ended: return nil
@@ -254,7 +257,8 @@ struct WireGuardLifecycle: Hashable, Sendable {
         if isOffline { pause = .offline }
         let actions: [Action]
         if let timeout {
-            stage = .awaitingHandshake(since: observation.all.now, limit: timeout, attempt: 0)
+            stage = .awaitingHandshake(
+                since: observation.all.now, limit: timeout, attempt: 0, interval: Self.firstHandshakeInterval)
             actions = [.requestHandshakes]
         } else if hasEndpoints {
             stage = .connecting
@@ -325,7 +329,7 @@ struct WireGuardLifecycle: Hashable, Sendable {
 
     private mutating func check(_ observation: Observation) -> [Action] {
         defer { (hadTraffic, asleepAtCheck) = (false, observation.asleep) }
-        if case .awaitingHandshake(let since, let limit, let attempt) = stage {
+        if case .awaitingHandshake(let since, let limit, let attempt, _) = stage {
             return checkStart(observation, since: since, limit: limit, attempt: attempt)
         }
         guard nextCheck != nil else { return [] }
@@ -397,9 +401,12 @@ struct WireGuardLifecycle: Hashable, Sendable {
             return []
         }
         // Two handshakes fit into a third of the usual time.
-        guard elapsed >= limit / 3 * (attempt + 1) else { return [] }
-        stage = .awaitingHandshake(since: since, limit: limit, attempt: attempt + 1)
-        return [.nextEndpoint(attempt: attempt + 1)]
+        let isNext = elapsed >= limit / 3 * (attempt + 1)
+        // A check then finds the answer late by at most a quarter of the time that the answer took.
+        let interval = min(max(elapsed / 4, Self.firstHandshakeInterval), Self.longestHandshakeInterval)
+        stage = .awaitingHandshake(
+            since: since, limit: limit, attempt: isNext ? attempt + 1 : attempt, interval: interval)
+        return isNext ? [.nextEndpoint(attempt: attempt + 1)] : []
     }
 
     /// Retries silent peers of a tunnel that otherwise works. It stays connected.

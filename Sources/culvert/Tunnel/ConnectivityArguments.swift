@@ -48,7 +48,7 @@ struct ConnectivityArguments: ParsableArguments {
 }
 
 /// The values of `--end-when-dead`: the time at which a dead tunnel ends.
-enum EndWhenDeadName: String, CaseIterable, ExpressibleByArgument, Sendable {
+enum EndWhenDeadName: String, CaseIterable, Codable, ExpressibleByArgument, Sendable {
     case never
     case afterHealing = "after-healing"
     case atOnce = "at-once"

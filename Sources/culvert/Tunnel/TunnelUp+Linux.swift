@@ -13,10 +13,16 @@
 
     /// Brings tunnels up.
     enum TunnelUp {
+        /// Runs the process that starts programs for a tunnel, if these are its arguments, until the tunnel has ended.
+        /// - Returns: the exit status; `nil` for other arguments.
+        static func servePrograms(_ arguments: [String]) -> Int32? { TunnelPrograms.serve(arguments) }
+
         static func run(_ command: UpCommand, console: Console) -> Int32 {
             if let place = command.runPrograms { return TunnelPrograms.serve(command, place: place) }
             guard command.foreground else { return SignalledRun.run { await launch(command, console) } }
-            let report = command.reportDescriptor.map { StartReport(descriptor: $0) }
+            let report = command.reportDescriptor.map { number in
+                StartReport(descriptor: number, highest: ServiceLauncher.scopeNumber)
+            }
             return confined(command, report, console)
         }
 
@@ -29,20 +35,18 @@
             }
             let programs: ProgramClient
             do throws(SystemError) {
-                programs = try TunnelPrograms.start(command, atRoot: report != nil)
+                programs = try ProgramClient(
+                    report == nil ? TunnelPrograms.start(command, atRoot: false) : ServiceLauncher.passedPrograms)
             } catch {
                 report?.send(.failed(TunnelError(.hostFailed, "\(error)")))
                 return CommandProblem(ExitStatus.failure, "\(error)").report(to: console)
             }
-            // Makes the paths absolute, since the process may change its folder.
-            var command = command
-            if TunnelName.isFile(command.tunnel) { command.tunnel = TunnelLoader.absolute(command.tunnel) }
-            command.profiles.path = command.profiles.folder.path
+            let command = command.withAbsolutePaths
             // So that this process does not prevent a file system from being unmounted.
             if report != nil { unsafe _ = chdir("/") }
             let lacking = ProcessConfinement.enter(bindsLowPort: programs.scope.bindsLowPort)
             SystemProgram.runner.withLock { $0 = programs }
-            return SignalledRun.run(isImpatient: false) { [command] in
+            return SignalledRun.run(isImpatient: false) {
                 await serve(command, report, programs, lacking, console)
             }
         }
@@ -98,7 +102,16 @@
                 for warning in tunnel.warnings { console.problem("warning: \(warning)") }
                 // A choice that can fail is checked here, for its own message and exit status.
                 if command.aead == TransportAEAD.Choice.ipsecMB.rawValue { try command.selectAEAD() }
-                try await start(tunnel, command, console)
+                let programs: SupervisorChannels
+                do throws(SystemError) {
+                    programs = try TunnelPrograms.start(command, atRoot: true)
+                } catch {
+                    throw CommandProblem(
+                        TunnelError(.hostFailed, "\(error)"), of: tunnel.name, isLogin: tunnel.kind.isLogin)
+                }
+                // Without a tunnel's process, the supervisor ends.
+                defer { programs.close() }
+                try await start(tunnel, command, programs, console)
                 return ExitStatus.success
             } catch {
                 return error.report(to: console)
@@ -106,7 +119,7 @@
         }
 
         private static func start(
-            _ tunnel: LoadedTunnel, _ command: UpCommand, _ console: Console
+            _ tunnel: LoadedTunnel, _ command: UpCommand, _ programs: SupervisorChannels, _ console: Console
         ) async throws(CommandProblem) {
             let name = tunnel.name
             let arguments = Array(CommandLine.arguments.dropFirst())
@@ -117,10 +130,12 @@
                     "tunnel '\(name)' is \(report.status.status.rawValue) already: process \(report.processID), from "
                         + "\(report.source)\n  fix: culvert down \(name)")
             }
+            var service = command
+            (service.foreground, service.reportDescriptor) = (true, ServiceLauncher.reportNumber)
             let launcher = ServiceLauncher(
                 arguments: ["culvert"] + arguments
                     + ["--foreground", "--report-descriptor", "\(ServiceLauncher.reportNumber)"],
-                limit: .seconds(2 * command.timeout + 150)
+                input: PassedUp(service).text, programs: programs, limit: .seconds(2 * command.timeout + 150)
             ) { event in
                 switch event {
                 case .step(let text): console.line("\(name): \(text)")
@@ -161,6 +176,14 @@
     }
 
     extension UpCommand {
+        /// The command with absolute paths, for a process that changes its folder.
+        var withAbsolutePaths: UpCommand {
+            var command = self
+            if TunnelName.isFile(tunnel) { command.tunnel = TunnelLoader.absolute(tunnel) }
+            command.profiles.path = profiles.folder.path
+            return command
+        }
+
         /// Returns a function that loads the tunnel again, even if the process is in another folder by then.
         fileprivate func reloading(_ tunnel: LoadedTunnel, by programs: ProgramClient) -> LoadedTunnel.Load {
             var again = self

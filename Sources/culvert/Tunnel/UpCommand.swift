@@ -119,6 +119,13 @@ struct UpCommand: ParsableCommand {
 }
 
 extension UpCommand {
+    /// Parses a command line of `up` without the descriptions of all other commands, which would delay the start of a tunnel.
+    /// - Returns: `nil` for other commands, requests for help, and mistakes.
+    static func parsed(from arguments: [String]) -> UpCommand? {
+        guard arguments.first == _commandName else { return nil }
+        return PassedUp(for: arguments)?.command ?? (try? parse(Array(arguments.dropFirst())))
+    }
+
     /// Selects the implementation of ChaCha20-Poly1305 of this process.
     func selectAEAD() throws(CommandProblem) {
         // The command has been validated.

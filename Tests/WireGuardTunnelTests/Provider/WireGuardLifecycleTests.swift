@@ -255,13 +255,30 @@ struct WireGuardLifecycleTests {
     @Test("The time to the next check follows from the state")
     func nextCheck() {
         let expected: [(Situation, Duration?)] = [
-            (.new, nil), (.waiting, .milliseconds(20)), (.connecting, .milliseconds(250)),
+            (.new, nil), (.waiting, .milliseconds(1)), (.connecting, .milliseconds(250)),
             (.listening, .milliseconds(250)), (.peerCame, nil), (.connected, .seconds(10)), (.asleep, nil),
             (.offline, nil), (.healing, .milliseconds(250)), (.reconfiguring, nil),
         ]
         for (situation, interval) in expected {
             #expect(situation.script.lifecycle.nextCheck == interval, "\(situation)")
         }
+    }
+
+    @Test("A start notices a handshake within a quarter of the time that it took, and checks at most 50 times a second")
+    func handshakeChecks() {
+        var script = Situation.waiting.script
+        let begun = script.now
+        var checks = 0
+        while let delay = script.lifecycle.nextCheck, script.now - begun < .seconds(1) {
+            let elapsed = script.now - begun
+            #expect(delay <= max(elapsed / 4, .milliseconds(1)), "\(elapsed)")
+            #expect(delay <= .milliseconds(20))
+            #expect(elapsed < .milliseconds(80) || delay == .milliseconds(20))
+            script.now += delay
+            #expect(script.hand(.checked).isEmpty)
+            checks += 1
+        }
+        #expect(checks < 70, "\(checks) checks in the first second")
     }
 
     @Test("An idle tunnel is checked once a minute, and as usual from its next packet on")

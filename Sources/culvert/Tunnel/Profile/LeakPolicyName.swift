@@ -4,7 +4,7 @@
 import PacketTunnel
 
 /// The names of the leak policies on the command line.
-enum LeakPolicyName: String, CaseIterable, Sendable {
+enum LeakPolicyName: String, CaseIterable, Codable, Sendable {
     case routeBased = "route-based"
     case enforced
     case everything

@@ -18,6 +18,10 @@
         var arguments: [String]
         /// Additional variables of the environment.
         var environment: [String] = []
+        /// The standard input of the program.
+        var input: [UInt8] = []
+        /// The supervisor that starts programs for the service. It is closed here once the service has it.
+        var programs: SupervisorChannels?
         /// The limit for a service that does not keep its own deadline.
         var limit: Duration
         /// Called with each event of the service's start.
@@ -25,6 +29,14 @@
 
         /// The number of the report's descriptor in the service.
         static let reportNumber: Int32 = 3
+        /// The numbers of ``programs`` in the service.
+        private static let controlNumber: Int32 = 4
+        static let scopeNumber: Int32 = 5
+
+        /// The supervisor that this process, a service, was given.
+        static var passedPrograms: SupervisorChannels {
+            SupervisorChannels(control: controlNumber, scope: scopeNumber)
+        }
 
         /// Starts the service and waits until its tunnel is up. If the task is cancelled or ``limit`` has passed, ends
         /// the service and waits for its end.
@@ -108,13 +120,20 @@
 
         private func spawn() throws(TunnelError) -> (child: pid_t, report: SharedDescriptor) {
             let setup = SpawnSetup(.ownSession)
-            setup.openNull(0, forWriting: false)
             for number in [1, 2] as [Int32] { setup.openNull(number, forWriting: true) }
             let kept = ProcessEnvironment.assignments(["PATH", "HOME", "LANG", "TZ", RuntimeDirectory.variable])
             do throws(SystemError) {
+                let file = try SystemProgram.memoryFile(input)
+                setup.pass(file.number, as: 0)
                 let pipe = try DescriptorPipe()
                 setup.pass(pipe.writer.number, as: Self.reportNumber)
+                if let programs {
+                    setup.pass(programs.control.number, as: Self.controlNumber)
+                    setup.pass(programs.scope.number, as: Self.scopeNumber)
+                }
+                defer { programs?.close() }
                 let child = try setup.start(program, arguments: arguments, environment: kept + environment)
+                withExtendedLifetime(file) {}
                 pipe.writer.close()
                 return (child, pipe.reader)
             } catch {

@@ -12,66 +12,80 @@
     /// The processes that start programs for a tunnel's process: nft and resolvconf, the file's commands, requests to a gateway.
     ///
     /// The first process reads the file or profile itself, before any data arrives from a network. Then it only keeps
-    /// the second process running, which starts programs, but only those that the first process named.
+    /// the second process running, which starts programs, but only those that the first process named. The second process
+    /// starts while the first one reads the file. `culvert up` starts the first process together with the tunnel's process.
     enum TunnelPrograms {
-        /// Starts these processes. Call this before there are threads, and before privileges are dropped.
-        static func start(_ command: UpCommand, atRoot: Bool) throws(SystemError) -> ProgramClient {
+        /// Starts the first process. Call this before privileges are dropped.
+        /// - Parameter atRoot: whether it works in the root folder, for a tunnel's process in the background.
+        static func start(_ command: UpCommand, atRoot: Bool) throws(SystemError) -> SupervisorChannels {
             var arguments = Array(CommandLine.arguments.dropFirst())
             arguments.removeAll { $0 == "--foreground" }
-            if let index = arguments.firstIndex(of: "--report-descriptor") {
-                arguments.removeSubrange(index..<min(index + 2, arguments.count))
-            }
             let place = atRoot ? Place.root : .here
-            return try ProgramClient(
+            var command = command
+            (command.foreground, command.runPrograms) = (false, place.rawValue)
+            return try SupervisorChannels.start(
                 program: SpawnPlatform.ownProgram,
-                arguments: ["culvert"] + arguments + ["--run-programs", place.rawValue], environment: environment)
+                arguments: ["culvert"] + arguments + ["--run-programs", place.rawValue], environment: environment,
+                input: PassedUp(command).text)
         }
 
-        /// The values of `--run-programs`.
+        /// The values of `--run-programs` of the first process, which is in the root folder or in that of the command.
         private enum Place: String {
-            /// The first process, in the root folder or in that of the command.
             case root, here
-            /// The second process.
-            case server
         }
+
+        /// The last arguments of the second process.
+        private static let serverArguments = ["--run-programs", "server"]
 
         private static var environment: [String] {
             ProcessEnvironment.assignments(["PATH", "HOME", "LANG", "TZ", RuntimeDirectory.variable])
         }
 
-        /// Runs one of these processes until the tunnel's process has ended.
-        static func serve(_ command: UpCommand, place: String) -> Int32 {
+        /// Runs the second process, if these are its arguments, until the tunnel's process has ended. It needs none of the
+        /// command's options, so it does not parse them.
+        /// - Returns: The exit status; `nil` for other arguments.
+        static func serve(_ arguments: [String]) -> Int32? {
+            guard arguments.starts(with: ["up"]), arguments.suffix(2) == serverArguments[...] else { return nil }
+            becomeHelper()
+            return ProgramSupervisor.serve() ? ExitStatus.success : ExitStatus.failure
+        }
+
+        private static func becomeHelper() {
             // A service manager tells all processes to end; this one is needed until the tunnel is down.
             for number in [SIGTERM, SIGINT, SIGHUP] { _ = signal(number, SIG_IGN) }
             _ = ctunnel_forbid_dumps()
+        }
+
+        /// Runs the first process until the tunnel's process has ended.
+        static func serve(_ command: UpCommand, place: String) -> Int32 {
+            becomeHelper()
             guard let place = Place(rawValue: place) else { return ExitStatus.usage }
-            guard place != .server else {
-                return ProgramSupervisor.serve() ? ExitStatus.success : ExitStatus.failure
+            let command = command.withAbsolutePaths
+            if place == .root { unsafe _ = chdir("/") }
+            do throws(SystemError) {
+                let supervisor = ProgramSupervisor(
+                    program: SpawnPlatform.ownProgram, arguments: ["culvert", "up", command.tunnel] + serverArguments,
+                    environment: environment)
+                let server = try supervisor.start()
+                try supervisor.run(scope(load(command), command), server)
+                return ExitStatus.success
+            } catch {
+                ProgramSupervisor.report(error)
+                return ExitStatus.failure
             }
+        }
+
+        /// Loads the tunnel. Returns `nil` if that fails: the tunnel's process reports the error.
+        private static func load(_ command: UpCommand) -> LoadedTunnel? {
             let loaded = Mutex<LoadedTunnel?>(nil)
-            let source = command
             _ = SignalledRun.run(isImpatient: false) {
-                // The tunnel's process reports the error.
-                let tunnel = try? await source.load()
+                let tunnel = try? await command.load()
                 loaded.withLock { $0 = tunnel }
                 return ExitStatus.success
             }
-            let tunnel = loaded.withLock { tunnel in
+            return loaded.withLock { tunnel in
                 defer { tunnel = nil }
                 return tunnel
-            }
-            let scope = scope(tunnel, command)
-            if place == .root { unsafe _ = chdir("/") }
-            do throws(SystemError) {
-                try ProgramSupervisor(
-                    scope, program: SpawnPlatform.ownProgram,
-                    arguments: ["culvert", "up", command.tunnel, "--run-programs", Place.server.rawValue],
-                    environment: environment
-                ).run()
-                return ExitStatus.success
-            } catch {
-                // The tunnel's process reports it.
-                return error.errno
             }
         }
 
