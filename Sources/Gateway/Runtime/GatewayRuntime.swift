@@ -73,8 +73,8 @@ package actor GatewayRuntime {
     private var isKeyPending = true
     /// Whether ``run()`` has started the handshakes with all devices that were online before the gateway's start.
     private var isRunning = false
-    /// The latest start of handshakes with devices whose access returned.
-    private var readmission: Task<Void, Never>?
+    /// The handshakes to start with devices whose access returned.
+    private nonisolated let (readmissions, readmitted) = AsyncStream.makeStream(of: SessionResumption.self)
     /// The errors of the last attempts: to read the store, to update WireGuard and to update the network.
     private var errors = RoundErrors()
     private var problems = NetworkProblems()
@@ -198,7 +198,8 @@ package actor GatewayRuntime {
         let arrivals = arrivals
         device?.onClose { arrivals.yield(.closed($0)) }
         device?.onUp { arrivals.yield(.up) }
-        let (service, options) = (service, options)
+        let (service, options, device) = (service, options, device)
+        let former = resumption(of: peers.formerEndpoints)
         // A stream keeps at most one signal, so a signal during a round causes a single further round.
         let follower = Task {
             for await _ in service.changeSignals() { await applyChanges() }
@@ -214,7 +215,12 @@ package actor GatewayRuntime {
             Task {
                 while (try? await Task.sleep(for: options.flushInterval)) != nil { arrivals.yield(.flush) }
             },
-            resumeSessions(peers.formerEndpoints, "were online before the start"),
+            Task { await resume(former, on: device, "were online before the start") },
+            Task {
+                await SessionResumption.run(readmissions) { resumption in
+                    await resume(resumption, on: device, "have access again")
+                }
+            },
         ]
         isRunning = true
         var resumption: Task<Void, Never>?
@@ -238,25 +244,26 @@ package actor GatewayRuntime {
         for source in sources { source.cancel() }
         resumption?.cancel()
         isRunning = false
-        readmission?.cancel()
         await follower.value
         // Use a separate task, because this one may be cancelled, and a cancelled task would not store the counters.
         await Task { await stop() }.value
         if let end, end != .ended(.requested) { throw end }
     }
 
-    /// Starts handshakes with those of these devices that were online recently: after the gateway's start, and after their
-    /// access returned.
+    /// The handshakes to start with those of these devices that were online recently.
+    private func resumption(of former: [PublicKey: FormerEndpoint]) -> SessionResumption {
+        SessionResumption(former, at: clock.now(), flushInterval: options.flushInterval)
+    }
+
+    /// Starts handshakes after the gateway's start, and after the access of devices returned.
     /// - Parameter words: The cause for the log, such as "were online before the start".
-    private func resumeSessions(_ former: [PublicKey: FormerEndpoint], _ words: String) -> Task<Void, Never> {
-        let (device, logger) = (device, logger)
-        let resumption = SessionResumption(former, at: clock.now(), flushInterval: options.flushInterval)
-        return Task {
-            let count = await resumption.run { key, endpoint in
-                device?.requestHandshake(with: key, atFormer: endpoint, attempts: SessionResumption.attempts) == true
-            }
-            if count > 0 { logger.info("started handshakes with \(count) devices that \(words)") }
+    private nonisolated func resume(
+        _ resumption: SessionResumption, on device: WireGuardDevice?, _ words: String
+    ) async {
+        let count = await resumption.run { key, endpoint in
+            device?.requestHandshake(with: key, atFormer: endpoint, attempts: SessionResumption.attempts) == true
         }
+        if count > 0 { logger.info("started handshakes with \(count) devices that \(words)") }
     }
 
     /// Starts handshakes with the devices whose sessions have ended because the interface was down.
@@ -422,42 +429,34 @@ package actor GatewayRuntime {
             isKeyPending = false
             return
         }
-        let leaving = peers.leaving
-        // Their former endpoints are read after the update, which has exclusive access to `peers`.
-        var admitted: [PublicKey] = []
         do throws(WireGuardDeviceError) {
             if isKeyPending { try device.setPrivateKey(service.serverKeys.current) }
             isKeyPending = false
-            try peers.engine.update { (update) throws(WireGuardDeviceError) in
-                try apply(update, to: device, leaving, &admitted)
-            }
+            let update = peers.engine.begin()
+            peers.engine.finish(update, refused: update.isEmpty ? [:] : try apply(update, to: device))
         } catch {
             errors.engine = "\(error)"
             throw .unavailable("\(error)")
         }
         errors.engine = nil
         peers.recordLeft()
-        guard isRunning else { return }
-        let former = admitted.reduce(into: [:]) { $0[$1] = peers.formerEndpoint(of: $1) }
-        if !former.isEmpty { readmission = resumeSessions(former, "have access again") }
+        let former = peers.takeAdmitted()
+        if isRunning, !former.isEmpty { readmitted.yield(resumption(of: former)) }
     }
 
     /// The largest number of peers in one update. It limits the time for which an update delays packets. After a round with
     /// more changes, the heap is trimmed.
     private static let updateSize = 128
 
-    /// - Parameters:
-    ///   - leaving: The devices of the keys to remove, whose traffic is counted before the removal.
-    ///   - admitted: Receives the keys that the device did not have.
+    /// Counts the traffic of the keys to remove, removes them, and adds the others.
     /// - Returns: The peers that WireGuard has no memory for, each with the reason.
     private func apply(
-        _ update: Reconciler<PublicKey, PeerReconciler.EnginePeer>.Update, to device: WireGuardDevice,
-        _ leaving: [PublicKey: DeviceID], _ admitted: inout [PublicKey]
+        _ update: Reconciler<PublicKey, PeerReconciler.EnginePeer>.Update, to device: WireGuardDevice
     ) throws(WireGuardDeviceError) -> [PublicKey: String] {
         var removed = update.changes.keys.filter { update.changes[$0] == .some(nil) }
         if update.isComplete { removed += device.peers.map(\.publicKey).filter { update.changes[$0] == nil } }
         for key in removed {
-            if let id = leaving[key], let peer = device.peer(key) {
+            if let id = peers.leaving[key], let peer = device.peer(key) {
                 traffic.record(TrafficLedger.Count(peer), of: .key(key), id, at: clock.now())
             }
         }
@@ -467,7 +466,7 @@ package actor GatewayRuntime {
         var part: [UAPIPeerUpdate] = []
         for (key, peer) in update.changes {
             guard let peer else { continue }
-            if device.peer(key) == nil { admitted.append(key) }
+            if device.peer(key) == nil { peers.recordAdmitted(key) }
             part.append(UAPIPeerUpdate(key, peer))
             guard part.count == Self.updateSize else { continue }
             try add(part, to: device, &refused)
