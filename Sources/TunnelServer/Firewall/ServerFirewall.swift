@@ -127,6 +127,14 @@ package struct ServerFirewall: Hashable, Sendable {
         return contents
     }
 
+    /// The names of the sets and maps of addresses, and of the sets of pairs of addresses, which change with clients.
+    var hostSets: Set<String> {
+        Set(
+            Self.families.flatMap { isIPv6 in
+                Self.maps.filter { !$0.isOfNetworks }.map { $0.name(isIPv6) } + [Self.pairSets(isIPv6)[0]]
+            })
+    }
+
     /// The names of the sets that do not change.
     var fixedSets: Set<String> { Set(addressSets.keys.map(\.name) + NFT.constantSets.map(\.name)) }
 
