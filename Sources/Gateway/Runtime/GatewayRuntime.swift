@@ -9,7 +9,7 @@ import PacketTunnelLinux
 import Synchronization
 package import TunnelIO
 import TunnelServer
-package import WireGuardCore
+import WireGuardCore
 package import WireGuardDevice
 
 /// Runs a gateway's WireGuard tunnel, its login tunnel, or both, and makes peers, firewall and routes match the store.
@@ -32,56 +32,56 @@ package actor GatewayRuntime {
         package init() {}
     }
 
-    private let service: any PeerSource
-    private let settings: GatewaySettings
-    private let network: any PeerNetwork
+    let service: any PeerSource
+    let settings: GatewaySettings
+    let network: any PeerNetwork
     private let datagrams: any DatagramNetwork
     private let options: Options
-    private let clock: GatewayClock
-    private let logger: Logger
+    let clock: GatewayClock
+    let logger: Logger
 
     private let loginKeys: LoginTunnelKeys?
-    private let tickets: LoginTickets?
+    let tickets: LoginTickets?
     private nonisolated let (events, arrivals) = AsyncStream.makeStream(of: Event.self)
 
-    private var device: WireGuardDevice?
-    private var login: CredentialServerDevice?
+    var device: WireGuardDevice?
+    var login: CredentialServerDevice?
     /// Whether the tunnels exist, even if they have not started yet.
     private var isMade = false
-    private var isStopped = false
-    private var peers: PeerReconciler
-    private var logins = RuntimeLogins<ClientID>()
+    var isStopped = false
+    var peers: PeerReconciler
+    var logins = RuntimeLogins<ClientID>()
     /// The address families that the network has configured: `true` for IPv6, `false` for IPv4.
-    private var families: Set<Bool> = []
+    var families: Set<Bool> = []
     /// The rounds that follow the store. Each returns whether it has applied all changes.
     nonisolated let rounds = SharedRuns<Bool>()
     /// The reads of the store.
     private let reading = SerialOperations()
-    private var traffic = TrafficLedger()
+    var traffic = TrafficLedger()
     /// The writes to the store in progress. They run outside rounds, so that a store that does not answer delays no end
     /// of access.
     private var (sweeping, flushing): (Task<Void, Never>?, Task<Void, Never>?)
     /// The errors that were logged in the last minute.
-    private var failures = OncePerMinute<String>(capacity: 16)
+    var failures = OncePerMinute<String>(capacity: 16)
     /// The last change of the store that `peers` includes; `nil` before the first.
-    private var sequence: Int64?
+    var sequence: Int64?
     /// The number of devices that were read as changed since the last round.
     private var changesRead = 0
     /// The last change of the store that is applied.
-    private var appliedSequence: Int64 = 0
+    var appliedSequence: Int64 = 0
     /// Whether WireGuard's private key may differ from the gateway's current key.
-    private var isKeyPending = true
+    var isKeyPending = true
     /// Whether ``run()`` has started the handshakes with all devices that were online before the gateway's start.
-    private var isRunning = false
+    var isRunning = false
     /// The handshakes to start with devices whose access returned.
-    private nonisolated let (readmissions, readmitted) = AsyncStream.makeStream(of: SessionResumption.self)
+    nonisolated let (readmissions, readmitted) = AsyncStream.makeStream(of: SessionResumption.self)
     /// The errors of the last attempts: to read the store, to update WireGuard and to update the network.
-    private var errors = RoundErrors()
-    private var problems = NetworkProblems()
-    private var exclusions = NetworkProblems()
-    private nonisolated let shown = Mutex(Shown())
+    var errors = RoundErrors()
+    var problems = NetworkProblems()
+    var exclusions = NetworkProblems()
+    nonisolated let shown = Mutex(Shown())
 
-    private struct RoundErrors {
+    struct RoundErrors {
         var store: String?
         var engine: String?
         var network: String?
@@ -89,7 +89,7 @@ package actor GatewayRuntime {
     }
 
     /// The state that other threads read without waiting.
-    private struct Shown {
+    struct Shown {
         var device: WireGuardDevice?
         var login: CredentialServerDevice?
         var sequence: Int64 = 0
@@ -251,7 +251,7 @@ package actor GatewayRuntime {
     }
 
     /// The handshakes to start with those of these devices that were online recently.
-    private func resumption(of former: [PublicKey: FormerEndpoint]) -> SessionResumption {
+    func resumption(of former: [PublicKey: FormerEndpoint]) -> SessionResumption {
         SessionResumption(former, at: clock.now(), flushInterval: options.flushInterval)
     }
 
@@ -312,7 +312,7 @@ package actor GatewayRuntime {
     /// Waits for a round that begins after this call, and for the publication of its result. Calls that wait share a round.
     /// - Returns: Whether the round has applied all changes.
     @discardableResult
-    private func applyChanges() async -> Bool { await rounds.run { [self] in await runRound() } }
+    func applyChanges() async -> Bool { await rounds.run { [self] in await runRound() } }
 
     private func runRound() async -> Bool {
         let began = ContinuousClock.now
@@ -423,132 +423,9 @@ package actor GatewayRuntime {
         return refused
     }
 
-    /// Applies the gateway's key, and the desired peers. Without WireGuard, no peer is desired.
-    private func updateEngine() throws(GatewayError) {
-        guard let device else {
-            isKeyPending = false
-            return
-        }
-        do throws(WireGuardDeviceError) {
-            if isKeyPending { try device.setPrivateKey(service.serverKeys.current) }
-            isKeyPending = false
-            let update = peers.engine.begin()
-            peers.engine.finish(update, refused: update.isEmpty ? [:] : try apply(update, to: device))
-        } catch {
-            errors.engine = "\(error)"
-            throw .unavailable("\(error)")
-        }
-        errors.engine = nil
-        peers.recordLeft()
-        let former = peers.takeAdmitted()
-        if isRunning, !former.isEmpty { readmitted.yield(resumption(of: former)) }
-    }
-
-    /// The largest number of peers in one update. It limits the time for which an update delays packets. After a round with
-    /// more changes, the heap is trimmed.
-    private static let updateSize = 128
-
-    /// Counts the traffic of the keys to remove, removes them, and adds the others.
-    /// - Returns: The peers that WireGuard has no memory for, each with the reason.
-    private func apply(
-        _ update: Reconciler<PublicKey, PeerReconciler.EnginePeer>.Update, to device: WireGuardDevice
-    ) throws(WireGuardDeviceError) -> [PublicKey: String] {
-        var removed = update.changes.keys.filter { update.changes[$0] == .some(nil) }
-        if update.isComplete { removed += device.peers.map(\.publicKey).filter { update.changes[$0] == nil } }
-        for key in removed {
-            if let id = peers.leaving[key], let peer = device.peer(key) {
-                traffic.record(TrafficLedger.Count(peer), of: .key(key), id, at: clock.now())
-            }
-        }
-        if !removed.isEmpty { try device.apply(UAPIDeviceUpdate(removing: removed)) }
-        for key in removed { traffic.forget(.key(key)) }
-        var refused: [PublicKey: String] = [:]
-        var part: [UAPIPeerUpdate] = []
-        for (key, peer) in update.changes {
-            guard let peer else { continue }
-            if device.peer(key) == nil { peers.recordAdmitted(key) }
-            part.append(UAPIPeerUpdate(key, peer))
-            guard part.count == Self.updateSize else { continue }
-            try add(part, to: device, &refused)
-            part.removeAll(keepingCapacity: true)
-        }
-        if !part.isEmpty { try add(part, to: device, &refused) }
-        return refused
-    }
-
-    /// Adds peers, or changes them.
-    /// - Parameter refused: Receives the peers that WireGuard has no memory for, each with the reason.
-    private func add(
-        _ part: [UAPIPeerUpdate], to device: WireGuardDevice, _ refused: inout [PublicKey: String]
-    ) throws(WireGuardDeviceError) {
-        do throws(WireGuardDeviceError) {
-            try device.apply(UAPIDeviceUpdate(part))
-        } catch {
-            guard case .beyondBudget = error.code else { throw error }
-            for peer in part { refused[peer.publicKey] = try problem(of: peer, in: device) }
-        }
-    }
-
-    /// Adds a peer, or removes it if WireGuard has no memory for it.
-    /// - Returns: The reason if the peer was removed; otherwise `nil`.
-    private func problem(of peer: UAPIPeerUpdate, in device: WireGuardDevice) throws(WireGuardDeviceError) -> String? {
-        do throws(WireGuardDeviceError) {
-            try device.apply(UAPIDeviceUpdate([peer]))
-            return nil
-        } catch {
-            guard case .beyondBudget = error.code else { throw error }
-            try device.apply(UAPIDeviceUpdate(removing: [peer.publicKey]))
-            return "\(error)"
-        }
-    }
-
     /// The reason of an error. The error's description omits it, because callers of the API see the description.
-    private static func reason(_ error: GatewayError) -> String {
+    static func reason(_ error: GatewayError) -> String {
         if case .unavailable(let reason) = error { reason } else { "\(error)" }
-    }
-
-    // MARK: - Readiness
-
-    /// Whether the last round had no error and has applied all devices of the store, except for excluded ones.
-    private var isCurrent: Bool { sequence != nil && errors.isEmpty && peers.isCurrent && !isKeyPending }
-
-    /// Publishes the result of the last round, and logs its problems once.
-    private func publish(_ change: (inout Shown) -> Void = { _ in }) {
-        let found: [(part: String, what: String)] = [
-            ("the store's changes", errors.store), ("WireGuard", errors.engine), ("the network", errors.network),
-        ].compactMap { part, error in error.map { (part, "\(part): \($0)") } }
-        let excluded = peers.exclusions.map { (part: "device \($0.device)", what: "device \($0.device): \($0.reason)") }
-        let now = clock.now().timeIntervalSince1970
-        for difference in [problems.update(found, now: now), exclusions.update(excluded, now: now)] {
-            for problem in difference.new { logger.error("not in effect, will retry: \(problem.what)") }
-            for part in difference.solved { logger.notice("in effect again: \(part)") }
-        }
-        let readiness = Readiness(isReady: isCurrent, problems: problems.list, exclusions: exclusions.list)
-        let sequence = appliedSequence
-        let isStopped = isStopped
-        shown.withLock { shown in
-            change(&shown)
-            guard !isStopped else { return }
-            (shown.sequence, shown.readiness) = (sequence, readiness)
-        }
-    }
-
-    /// The time after which a round in progress is reported as a problem, in nanoseconds.
-    private static let longestRound: Int64 = 1_000_000_000
-
-    /// The state that `/ready` reports. Any thread may ask.
-    package nonisolated var readiness: Readiness {
-        let (shown, condition) = (shown.withLock { $0 }, network.condition)
-        var readiness = shown.readiness
-        readiness.problems += condition.problems
-        if let round = shown.round, clock.nanoseconds() - round.nanoseconds > Self.longestRound {
-            readiness.problems.append(
-                NetworkProblem(
-                    what: "the last changes: not in effect yet, still being applied",
-                    since: round.date.timeIntervalSince1970))
-        }
-        readiness.isReady = readiness.isReady && readiness.problems.isEmpty && condition.isCurrent && !condition.isHeld
-        return readiness
     }
 
     // MARK: - Expiry and scheduled changes
@@ -607,127 +484,5 @@ package actor GatewayRuntime {
             traffic.requeue(activity)
             logger.error("cannot store traffic counters, will retry: \(Self.reason(error))")
         }
-    }
-
-    // MARK: - The login tunnel
-
-    /// Decides on a login. The firewall and the routes admit the client before the client receives the answer.
-    func verdict(on attempt: LoginAttempt) async -> LoginVerdict {
-        let request = LoginRequest(
-            login: attempt.login, password: attempt.password, source: attempt.source, busy: logins.busy)
-        let resumption = attempt.resumption.flatMap(LoginResumption.init)
-        do throws(GatewayError) {
-            guard let judgement = try await judgement(on: request, attempt.resumption != nil, resumption) else {
-                return .notResumed
-            }
-            switch judgement {
-            case .refused(let refusal): return .refused(refusal.body)
-            case .accepted(let device, let password, let addresses):
-                // The user and the device may have changed since the password was verified.
-                let isApplied = await applyChanges()
-                let assignment = settings.assignment(addresses, families: families)
-                // Another login may already have started the next round, so `isCurrent` may be false. Check the device.
-                guard isApplied, sequence != nil, errors.isEmpty, !isStopped, peers.password(of: device) == password,
-                    peers.isInNetwork(device), !assignment.addresses.isEmpty
-                else { return .refused(Body.Refusal(.unavailable)) }
-                let now = Int64(clock.now().timeIntervalSince1970)
-                let verifiedAt = min(resumption?.verifiedAt ?? now, now)
-                var random = SystemRandomNumberGenerator()
-                let number = random.next() as UInt64
-                let formers = logins.begin(
-                    attempt.session, device, password, at: clock.nanoseconds() - (now - verifiedAt) * 1_000_000_000,
-                    ticketNumber: number)
-                for former in formers { login?.disconnect(former) }
-                guard tickets != nil else { return .accepted(assignment) }
-                let new = LoginResumption(
-                    device: device, session: number, password: password, verifiedAt: verifiedAt)
-                let lifetime = Int64(settings.loginTunnel.sessionLifetimeSeconds)
-                return .resumable(
-                    assignment,
-                    TicketGrant(content: new.bytes, deadline: lifetime > 0 ? verifiedAt + lifetime : nil))
-            }
-        } catch {
-            let text = "cannot verify a login: \(Self.reason(error))"
-            if failures.allows(text, at: clock.nanoseconds()) { logger.error("\(text)") }
-            return .refused(Body.Refusal(.unavailable))
-        }
-    }
-
-    /// - Returns: `nil` if the login has a ticket, and the ticket is void.
-    private func judgement(
-        on request: LoginRequest, _ hasTicket: Bool, _ resumption: LoginResumption?
-    ) async throws(GatewayError) -> LoginJudgement? {
-        guard hasTicket else { return try await service.logIn(request, .gateway) }
-        guard let resumption else { return nil }
-        return try await service.resume(
-            resumption, request, isOwnSession: logins.isCurrent(resumption.session, of: resumption.device), .gateway)
-    }
-
-    /// Handles the end of a session: records its traffic and logs the reason.
-    func ended(_ session: ClientID, _ reason: EndReason, _ moved: SessionTraffic) {
-        guard let ended = logins.end(session) else { return }
-        traffic.record(TrafficLedger.Count(moved, nil), of: .session(session), ended.device, at: clock.now())
-        traffic.forget(.session(session))
-        logger.info("a session of device \(ended.device) has ended: \(reason)")
-    }
-
-    /// Ends the sessions whose device was replaced, removed or disabled, or whose password has changed, and those that
-    /// exceed the session lifetime.
-    private func endSessions() {
-        // While the store cannot be read, the access may still be valid: the reason permits clients to log in again.
-        for session in logins.over({ peers.password(of: $0) }) {
-            login?.disconnect(session, errors.store != nil ? .shutdown : reason(ofEnd: session))
-        }
-        let lifetime = settings.loginTunnel.sessionLifetimeSeconds
-        guard lifetime > 0 else { return }
-        // The reason `.closed` permits these clients to log in again immediately.
-        for session in logins.began(before: clock.nanoseconds() - Int64(lifetime) * 1_000_000_000) {
-            login?.disconnect(session, .closed)
-        }
-    }
-
-    private func reason(ofEnd id: ClientID) -> EndReason {
-        guard let session = logins.sessions[id], !session.isLeaving,
-            peers.hasChanged(session.password, of: session.device)
-        else { return .removed }
-        return .passwordChanged
-    }
-
-    // MARK: - Figures
-
-    /// The lifetime of a session that is not renewed, in seconds (WireGuard, section 6.1).
-    private static let sessionLifetime: Int64 = 180
-
-    /// The current figures. Safe to read from any thread.
-    package nonisolated var figures: RuntimeFigures {
-        let shown = shown.withLock { $0 }
-        var figures = RuntimeFigures()
-        figures.servesWireGuard = settings.servesWireGuard
-        figures.network = network.condition
-        figures.sequence = shown.sequence
-        figures.isCurrent = shown.readiness.isReady
-        (figures.rounds, figures.failedRounds) = (shown.rounds, shown.failedRounds)
-        figures.readiness = readiness
-        figures.login = shown.login.map { LoginFigures($0.statistics, drops: $0.drops, port: $0.port) }
-        guard let device = shown.device else { return figures }
-        let now = Int64(clock.now().timeIntervalSince1970)
-        for peer in device.peers {
-            figures.peers += 1
-            figures.received &+= peer.receivedBytes
-            figures.sent &+= peer.sentBytes
-            if let last = peer.lastHandshake, now - last.seconds < Self.sessionLifetime { figures.online += 1 }
-        }
-        let statistics = device.statistics
-        figures.handshakes = statistics.engine.handshakesCompleted
-        figures.drops = statistics.drops
-        (figures.waitingPackets, figures.waitingMessages) = device.queueDepths
-        figures.port = device.listenPort
-        return figures
-    }
-
-    /// The handshakes, endpoints and byte counts of the current peers, by public key.
-    package nonisolated var livePeers: [PublicKey: PeerSnapshot] {
-        let device = shown.withLock { $0.device }
-        return Dictionary((device?.peers ?? []).map { ($0.publicKey, $0) }) { first, _ in first }
     }
 }
