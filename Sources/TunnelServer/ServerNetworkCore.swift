@@ -12,14 +12,14 @@ import TunnelSystem
 /// created.
 final class ServerNetworkCore {
     private let wanted: ServerNetworkSettings
-    private let logger: Logger
-    private let network: LinuxNetwork
-    private var running: Running?
+    let logger: Logger
+    let network: LinuxNetwork
+    var running: Running?
     /// Whether forwarding is suspended because the rules were lost, or their state is not known.
-    private(set) var isHeld = false
+    var isHeld = false
     /// Whether the interfaces were taken down too, because the rules were not restored.
-    private var areLinksDown = false
-    private(set) var repairs = NetworkRepairs()
+    var areLinksDown = false
+    var repairs = NetworkRepairs()
     /// The parts of the network that are not in effect.
     private(set) var problems = NetworkProblems()
     /// The clients that are excluded, since the kernel or another client's network refuses them.
@@ -27,26 +27,26 @@ final class ServerNetworkCore {
     /// The limits and rules that this kernel does not support.
     private(set) var warnings: [String] = []
     /// The error of the firewall's last comparison or change.
-    private var firewallProblem: LinuxNetworkError?
+    var firewallProblem: LinuxNetworkError?
     /// The time since which the firewall's state is not known.
-    private var unknownSince: Int64?
+    var unknownSince: Int64?
     /// The problem of the clients' routes, and the other parts that are not in effect, each with its problem.
-    private var clientProblem: LinuxNetworkError?
-    private var routingProblems: [(part: String, what: String)] = []
+    var clientProblem: LinuxNetworkError?
+    var routingProblems: [(part: String, what: String)] = []
     /// The networks whose connections must end, and the number of the start that they belong to.
-    private var ends = ConnectionEnds()
-    private var starts = 0
+    var ends = ConnectionEnds()
+    var starts = 0
     /// Whether a change since the start has named all clients.
     private var knowsClients = false
-    private var connectionProblem: LinuxNetworkError?
+    var connectionProblem: LinuxNetworkError?
     /// The time from which excluded clients are tried again.
-    private var nextExclusions = Int64.min
+    var nextExclusions = Int64.min
     /// Whether this process has changed the firewall's clients since they were last listed, and the time of that listing.
-    private var hasChangedClients = false
-    private var nextListing = Int64.min
+    var hasChangedClients = false
+    var nextListing = Int64.min
 
     /// The state between start and stop.
-    private struct Running {
+    struct Running {
         var ledger: ChangeLedger
         var device: LinuxTun
         /// The devices of the further tunnels.
@@ -211,7 +211,7 @@ final class ServerNetworkCore {
 
     private static let kernel = "/proc/sys/net"
 
-    private static func ipv6Switch(_ interface: String) -> String { "\(kernel)/ipv6/conf/\(interface)/disable_ipv6" }
+    static func ipv6Switch(_ interface: String) -> String { "\(kernel)/ipv6/conf/\(interface)/disable_ipv6" }
 
     private static func hostHasIPv6() throws(LinuxNetworkError) -> Bool {
         for part in ["all", "default"] {
@@ -304,77 +304,13 @@ final class ServerNetworkCore {
         if let refusal { throw .subnet(refusal.subnet, refusal.reason) }
     }
 
-    // MARK: - Connections
-
-    /// The end of connections of removed clients, on another thread.
-    struct ConnectionEnd: Sendable {
-        let attempt: ConnectionEnds.Attempt
-        fileprivate let start: Int
-    }
-
-    /// Whether connections of removed clients are being ended.
-    var isEndingConnections: Bool { ends.attempt != nil }
-    /// Whether connections of removed clients must be ended, and are not being ended.
-    var hasConnectionsToEnd: Bool { ends.isDue }
-
-    /// Returns those of `networks` whose former clients' connections are being ended or must be ended. A new client
-    /// with such an address would receive the packets of these connections.
-    func withConnections(_ networks: Set<IPPrefix>) -> Set<IPPrefix> {
-        networks.filter(ends.includes)
-    }
-
-    /// Whether a prefix is a desired client's.
-    func isDesired(_ prefix: IPPrefix) -> Bool { running?.clients.isDesired(prefix) == true }
-
-    /// Begins an attempt to end connections that the firewall no longer permits. The caller must end them and then call
-    /// ``ended(_:_:)`` with the result.
-    /// - Parameter retries: Whether connections that an earlier attempt has not ended are tried again.
-    /// - Returns: `nil` if there are none, if another thread is ending connections, or while a change of clients is not
-    ///   applied.
-    func connectionsToEnd(retries: Bool) -> ConnectionEnd? {
-        guard let running, running.clients.isCurrent else { return nil }
-        // The server's own connections with clients stay.
-        let own = running.firewall.settings.addresses.map { IPPrefix(host: $0.address) }
-        return ends.begin(retries: retries, clients: running.clients.allDesired + own)
-            .map { ConnectionEnd(attempt: $0, start: starts) }
-    }
-
-    /// Records the result of the attempt that ``connectionsToEnd(retries:)`` began. Connections that were not ended are
-    /// tried again, except for those of addresses that clients have now.
-    func ended(_ end: ConnectionEnd, _ result: EndResult) {
-        guard end.start == starts, running != nil else { return }
-        ends.finish(isDone: recordEnd(result), isClient: isDesired)
-    }
-
-    /// - Returns: `false` if it must be tried again.
-    private func recordEnd(_ result: EndResult) -> Bool {
-        switch result {
-        case .success(let (count, failure)):
-            logger.debug("ended \(count) connections of former clients")
-            report(failure, isFinal: false)
-            return failure == nil
-        case .failure(let error):
-            // A kernel that does not list connections will not do so later.
-            let isFinal = ConnectionSocket.isUnsupported(error)
-            report(error, isFinal: isFinal)
-            return isFinal
-        }
-    }
-
-    private func report(_ error: LinuxNetworkError?, isFinal: Bool) {
-        if let error, error != connectionProblem {
-            logger.warning("cannot end the connections of former clients\(isFinal ? "" : ", will retry"): \(error)")
-        }
-        connectionProblem = error
-    }
-
     /// Whether everything is applied, except for clients that are excluded.
     var isCurrent: Bool { problems.list.isEmpty && !isHeld && running?.clients.isCurrent != false }
 
     /// The time between two attempts to admit excluded clients. An attempt may need several runs of nft.
     private static let exclusionInterval: Int64 = 4 * LaneClock.nanosecondsPerSecond
 
-    private func applyClients(_ running: Running) throws(LinuxNetworkError) {
+    func applyClients(_ running: Running) throws(LinuxNetworkError) {
         let clients = running.clients
         let hasExclusions = !clients.refusals.isEmpty
         let now = LaneClock.now()
@@ -399,7 +335,7 @@ final class ServerNetworkCore {
     }
 
     /// Runs a step that records its error as a problem, so that the error is only logged here.
-    private func attempt(_ body: () throws(LinuxNetworkError) -> Void) {
+    func attempt(_ body: () throws(LinuxNetworkError) -> Void) {
         do throws(LinuxNetworkError) { try body() } catch { logger.debug("will retry: \(error)") }
     }
 
@@ -408,7 +344,7 @@ final class ServerNetworkCore {
 
     /// Stops forwarding if the firewall is lost, or if its state has been unknown for too long.
     /// - Parameter began: The time at which the attempt that failed began: nft may have taken long.
-    private func reportFirewall(_ error: LinuxNetworkError, _ running: Running, since began: Int64) {
+    func reportFirewall(_ error: LinuxNetworkError, _ running: Running, since began: Int64) {
         firewallProblem = error
         // The rules were not compared: load them again before packets are forwarded.
         if isHeld { running.clients.invalidateFirewall() }
@@ -421,7 +357,7 @@ final class ServerNetworkCore {
     }
 
     /// Updates the lists of problems and excluded clients from the current state, and logs the differences.
-    private func publish() {
+    func publish() {
         var found = routingProblems
         if let clientProblem { found.insert(("the clients' routes", "the clients' routes: \(clientProblem)"), at: 0) }
         if let firewallProblem {
@@ -438,183 +374,5 @@ final class ServerNetworkCore {
             for problem in difference.new { logger.error("not in effect: \(problem.what)") }
             for part in difference.solved { logger.notice("in effect again: \(part)") }
         }
-    }
-
-    // MARK: - Changes by other programs
-
-    /// Compares the network with the desired state, and restores every difference. Routes are restored even if the
-    /// firewall fails, and the reverse.
-    /// - Returns: The time in nanoseconds after which it must be called again; `nil` if everything was compared, and is in effect.
-    func reconcile(_ parts: NetworkWatch.Parts, culprit: String?) -> Int64? {
-        guard let running else { return nil }
-        defer { publish() }
-        var isComplete = true
-        // A firewall whose state is not known is loaded again below.
-        let wasKnown = running.clients.isFirewallKnown
-        let began = LaneClock.now()
-        // The kernel answers within microseconds. nft may take seconds, or hang.
-        if wasKnown, (try? network.lacksRules(running.firewall.tableName)) == true { holdForwarding(running) }
-        if wasKnown, parts.contains(.firewall) || isHeld || firewallProblem != nil {
-            do throws(LinuxNetworkError) {
-                isComplete = try lookAtFirewall(running, culprit.map { " (by \($0))" } ?? "")
-                (firewallProblem, unknownSince) = (nil, nil)
-            } catch {
-                isComplete = false
-                reportFirewall(error, running, since: began)
-            }
-        }
-        if firewallProblem == nil || !wasKnown {
-            attempt { () throws(LinuxNetworkError) in try applyClients(running) }
-        }
-        if parts.contains(.routing) || !routingProblems.isEmpty { lookAtRouting(running) }
-        if hasConnectionsToEnd || !isComplete || firewallProblem != nil || clientProblem != nil
-            || !routingProblems.isEmpty || isHeld
-        {
-            return LaneClock.nanosecondsPerSecond
-        }
-        return running.clients.refusals.isEmpty ? nil : max(nextExclusions - LaneClock.now(), 1)
-    }
-
-    /// Restores links, addresses, settings and routes.
-    private func lookAtRouting(_ running: Running) {
-        routingProblems = []
-        // `resumeForwarding` restores the rest.
-        guard !isHeld else { return }
-        do throws(LinuxNetworkError) {
-            // Without its interface there is nothing to route. The owner of the descriptor is notified of a deletion, but not
-            // if the interface was renamed or moved.
-            if let missing = try missingInterface(running) {
-                let remedy = "if it was renamed or moved to another network namespace, restore it or restart the server"
-                routingProblems = [("interface \(missing)", "interface \(missing) is missing; \(remedy)")]
-                return
-            }
-            // Without rules, packets must not be forwarded, or reach the server.
-            let plan = running.plan.filter { firewallProblem == nil || !Self.isExposure($0) }
-            let routes = running.clients.appliedRoutes.map { Change.route($0) }
-            // Addresses need IPv6, so restore it before the rest is compared.
-            let switches = Set(running.firewall.settings.tunnels.map { Self.ipv6Switch($0) })
-            let first = running.ledger.repair(
-                try running.ledger.undone(of: plan.filter { $0.settingPath.map(switches.contains) == true }))
-            let repair = running.ledger.repair(
-                try running.ledger.undone(
-                    of: (plan + routes).filter { change in !first.failures.contains { $0.change == change } }))
-            recordRepair((first.made + repair.made).map(\.summary), "")
-            routingProblems = (first.failures + repair.failures).map { change, error in
-                (change.summary, "\(change.summary): \(error)")
-            }
-            routingProblems += try HostForwarding.problems(running.firewall.settings, links: network.netlink.links())
-        } catch {
-            routingProblems = [("the routes", "the routes: \(error)")]
-        }
-    }
-
-    /// Returns the first of the tunnels' interfaces that this network namespace does not have.
-    private func missingInterface(_ running: Running) throws(LinuxNetworkError) -> String? {
-        for name in running.firewall.settings.tunnels where try network.netlink.link(named: name) == nil { return name }
-        return nil
-    }
-
-    /// The least time between two listings of the clients while only this process changes them: there may be many.
-    private static let listingInterval: Int64 = 5 * LaneClock.nanosecondsPerSecond
-    /// The least pause after such a listing, as a multiple of the time that the listing took.
-    private static let listingRest: Int64 = 50
-
-    private func lookAtFirewall(_ running: Running, _ origin: String) throws(LinuxNetworkError) -> Bool {
-        let (firewall, clients) = (running.firewall, running.clients)
-        guard !clients.isUntouched else { return true }
-        let generation = clients.generation
-        // The rules are compared without the content of maps, which changes all the time.
-        let present = try network.present(firewall.tableName)
-        guard present.isFixed, try clients.hasChains(present.listing.owned) else {
-            return try reload(running, ["firewall table \(firewall.tableName)"], origin)
-        }
-        let began = LaneClock.now()
-        if hasChangedClients, began < nextListing { return false }
-        let counts = clients.counts
-        let contents = try running.system.contents(lines: counts.clients + counts.chains * 8)
-        let ended = LaneClock.now()
-        hasChangedClients = false
-        nextListing = ended + max(Self.listingInterval, Self.listingRest * (ended - began))
-        guard contents != clients.contents else {
-            clients.recordCompared(since: generation)
-            return true
-        }
-        let elements = ["clients of firewall table \(firewall.tableName)"]
-        guard contents.only(firewall.fixedSets) == clients.listed.sets else {
-            return try reload(running, elements, origin)
-        }
-        do throws(LinuxNetworkError) { try clients.restoreElements() } catch {
-            logger.warning("cannot restore the firewall's clients, applying all of them again: \(error)")
-            return try reload(running, elements, origin)
-        }
-        recordRepair(elements, origin)
-        return true
-    }
-
-    /// Loads the firewall again, which another process has changed.
-    private func reload(
-        _ running: Running, _ undone: [String], _ origin: String
-    ) throws(LinuxNetworkError) -> Bool {
-        running.clients.invalidateFirewall()
-        do throws(LinuxNetworkError) { try applyClients(running) } catch {
-            // If only the routes failed, the firewall is loaded.
-            guard running.clients.isFirewallKnown else { throw error }
-        }
-        hasChangedClients = false
-        recordRepair(undone, origin)
-        return true
-    }
-
-    private func recordRepair(_ undone: [String], _ origin: String) {
-        guard !undone.isEmpty else { return }
-        let text = undone.joined(separator: ", ") + origin
-        repairs.record(text)
-        logger.warning("another program changed the server's network; the server restored it: \(text)")
-    }
-
-    private static func isForwarding(_ step: Change) -> Bool {
-        step.settingPath.map(HostForwarding.paths.contains) == true
-    }
-
-    /// Whether packets of clients are received, or forwarded, because of a change.
-    private static func isExposure(_ step: Change) -> Bool {
-        if case .link = step { return true }
-        return isForwarding(step)
-    }
-
-    /// Resets forwarding to the host's own setting: without rules the server would forward every packet. Sessions continue.
-    private func holdForwarding(_ running: Running) {
-        guard !isHeld else { return }
-        isHeld = true
-        do throws(LinuxNetworkError) {
-            try running.ledger.suspend(running.plan.filter(Self.isForwarding))
-        } catch {
-            logger.error("\(error)")
-        }
-    }
-
-    /// Stops forwarding, and takes the interfaces down, so that nothing reaches the server through them. The whole firewall is
-    /// loaded again before packets are forwarded.
-    private func suspendForwarding(_ running: Running) {
-        running.clients.invalidateFirewall()
-        holdForwarding(running)
-        guard !areLinksDown else { return }
-        areLinksDown = true
-        // The kernel removes the routes with the link.
-        running.clients.invalidateRoutes()
-        // Each device separately: a missing device must not keep another one up.
-        for device in [running.device] + running.further {
-            do throws(TunnelIOError) { try device.setUp(false) } catch { logger.error("\(error)") }
-        }
-        logger.error("nothing is forwarded until the firewall is in effect again")
-    }
-
-    /// Reverts ``holdForwarding(_:)`` and ``suspendForwarding(_:)``: brings the interfaces up, and forwards packets again.
-    private func resumeForwarding(_ running: Running) throws(LinuxNetworkError) {
-        guard isHeld else { return }
-        // ``lookAtRouting(_:)`` reports a missing interface.
-        if try missingInterface(running) == nil { try running.ledger.restore(running.ledger.undone(of: running.plan)) }
-        if areLinksDown { logger.notice("the firewall is in effect again, and packets are forwarded") }
-        (isHeld, areLinksDown) = (false, false)
     }
 }

@@ -91,10 +91,12 @@
                 #expect(try anna.pings("203.0.113.7", patience: 9))
             }
 
-            /// Denies the first client a network while nft fails.
+            /// Denies the first client a network while nft fails. The rule has two networks, and so a set, for which the
+            /// gateway needs nft.
             func deny(_ network: String, while failure: ReplacedProgram.Replacement) throws -> ReplacedProgram {
                 let nft = try ReplacedProgram("nft", failure)
-                scene.source.setRules(id, [AccessRule(.deny, networks: [try IPPrefix(network)])])
+                let networks = try [network, "192.0.2.128/25"].map { try IPPrefix($0) }
+                scene.source.setRules(id, [AccessRule(.deny, networks: networks)])
                 return nft
             }
 
@@ -136,6 +138,26 @@
             try eventually("the gateway is ready", within: .seconds(5)) { runtime.readiness.isReady }
             // The gateway starts the handshake: the sessions ended with the interface.
             #expect(try anna.pings("10.66.0.1", patience: 5) && !anna.pings("203.0.113.7"))
+            try await scene.stop()
+        }
+
+        @Test("A device is removed, and gets a rule for one network, while nft fails")
+        func withoutNFT() async throws {
+            let gateway = try await Served()
+            let (scene, runtime, anna) = (gateway.scene, gateway.runtime, gateway.anna)
+            try gateway.addBen()
+            // Comparisons of the table need nft, so that the gateway may report a problem.
+            let nft = try ReplacedProgram("nft", .fails)
+            scene.source.setRules(gateway.id, [AccessRule(.deny, networks: [try IPPrefix("203.0.113.0/24")])])
+            try eventually("the rule is in effect", within: .seconds(2)) { try !anna.pings("203.0.113.7") }
+            #expect(try gateway.ben.pings("203.0.113.7", patience: 3))
+            scene.source.remove(gateway.id)
+            try eventually("the firewall has no element of the device", within: .seconds(2)) {
+                let map = try scene.world.host.run(nft.original, "list", "map", "inet", "culvert_gw0", "clients4")
+                return !map.output.contains("10.66.0.2 ")
+            }
+            try nft.putBack()
+            try eventually("the gateway is ready", within: .seconds(5)) { runtime.readiness.isReady }
             try await scene.stop()
         }
 

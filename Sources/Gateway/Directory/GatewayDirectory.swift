@@ -144,9 +144,10 @@ package struct GatewayDirectory: Sendable {
     /// Opens the database. The first call makes it.
     ///
     /// The caller has locked the folder, so that copies in it are those of an ended process. They are removed.
+    /// - Parameter permitsReadOnly: Whether a database on a read-only file system is opened for reading.
     /// - Throws: ``GatewayDirectoryError`` of kind `.missing` if the folder had a database, which is gone: a new one would refuse all
     ///   devices.
-    package func openStore() throws(GatewayDirectoryError) -> GatewayStore {
+    package func openStore(permitsReadOnly: Bool = false) throws(GatewayDirectoryError) -> GatewayStore {
         let isMarked = try files.read(Name.databaseMark) != nil
         guard !isMarked || FileStatus(of: database, followsLinks: false) != nil else {
             throw GatewayDirectoryError(
@@ -155,9 +156,11 @@ package struct GatewayDirectory: Sendable {
         }
         for name in try files.names() where Name.isCopy(name) { try? files.remove(name) }
         let store: GatewayStore
-        do throws(StoreError) { store = try GatewayStore(path: database) } catch {
-            throw GatewayDirectoryError(
-                error, folder: path, isReadOnly: unsafe access(path, W_OK) != 0 && errno == EROFS)
+        let isReadOnly = unsafe access(path, W_OK) != 0 && errno == EROFS
+        do throws(StoreError) {
+            store = try GatewayStore(path: database, isReadOnly: permitsReadOnly && isReadOnly)
+        } catch {
+            throw GatewayDirectoryError(error, folder: path, isReadOnly: isReadOnly)
         }
         // A full disk must not stop the gateway; the next start tries again.
         if !isMarked { try? write(text: "This folder has the database \(Name.database).", Name.databaseMark) }

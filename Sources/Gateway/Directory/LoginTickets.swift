@@ -44,7 +44,8 @@ extension GatewayDirectory {
             try write(keys)
         }
         let tickets = LoginTickets(keys, clock: clock) { (keys) throws(GatewayDirectoryError) in try self.write(keys) }
-        try tickets.rotate()
+        // On a read-only file system, the present keys stay. The runtime tries again, and logs the failure.
+        try? tickets.rotate()
         return tickets
     }
 

@@ -46,10 +46,11 @@ package final class GatewayProcess: Sendable {
         stopLimit = options.stopLimit
         do {
             try folder.lock()
-            let store = try folder.openStore()
+            let store = try folder.openStore(permitsReadOnly: true)
             let pins = try folder.pins()
             let service = try GatewayService(
                 store: store, keys: folder, pins: [pins.active, pins.backup], settings: settings, logger: logger)
+            if store.isReadOnly { service.reportReadOnly() }
             // Without a network, there is no tunnel of either kind.
             let loginKeys =
                 settings.loginTunnel.isEnabled && options.network != nil ? try folder.loginKeys() : nil

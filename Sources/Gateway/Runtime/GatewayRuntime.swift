@@ -9,7 +9,7 @@ import PacketTunnelLinux
 import Synchronization
 package import TunnelIO
 import TunnelServer
-package import WireGuardCore
+import WireGuardCore
 package import WireGuardDevice
 
 /// Runs a gateway's WireGuard tunnel, its login tunnel, or both, and makes peers, firewall and routes match the store.
@@ -32,56 +32,56 @@ package actor GatewayRuntime {
         package init() {}
     }
 
-    private let service: any PeerSource
-    private let settings: GatewaySettings
-    private let network: any PeerNetwork
+    let service: any PeerSource
+    let settings: GatewaySettings
+    let network: any PeerNetwork
     private let datagrams: any DatagramNetwork
     private let options: Options
-    private let clock: GatewayClock
-    private let logger: Logger
+    let clock: GatewayClock
+    let logger: Logger
 
     private let loginKeys: LoginTunnelKeys?
-    private let tickets: LoginTickets?
+    let tickets: LoginTickets?
     private nonisolated let (events, arrivals) = AsyncStream.makeStream(of: Event.self)
 
-    private var device: WireGuardDevice?
-    private var login: CredentialServerDevice?
+    var device: WireGuardDevice?
+    var login: CredentialServerDevice?
     /// Whether the tunnels exist, even if they have not started yet.
     private var isMade = false
-    private var isStopped = false
-    private var peers: PeerReconciler
-    private var logins = RuntimeLogins<ClientID>()
+    var isStopped = false
+    var peers: PeerReconciler
+    var logins = RuntimeLogins<ClientID>()
     /// The address families that the network has configured: `true` for IPv6, `false` for IPv4.
-    private var families: Set<Bool> = []
+    var families: Set<Bool> = []
     /// The rounds that follow the store. Each returns whether it has applied all changes.
     nonisolated let rounds = SharedRuns<Bool>()
     /// The reads of the store.
     private let reading = SerialOperations()
-    private var traffic = TrafficLedger()
+    var traffic = TrafficLedger()
     /// The writes to the store in progress. They run outside rounds, so that a store that does not answer delays no end
     /// of access.
     private var (sweeping, flushing): (Task<Void, Never>?, Task<Void, Never>?)
     /// The errors that were logged in the last minute.
-    private var failures = OncePerMinute<String>(capacity: 16)
+    var failures = OncePerMinute<String>(capacity: 16)
     /// The last change of the store that `peers` includes; `nil` before the first.
-    private var sequence: Int64?
+    var sequence: Int64?
     /// The number of devices that were read as changed since the last round.
     private var changesRead = 0
     /// The last change of the store that is applied.
-    private var appliedSequence: Int64 = 0
+    var appliedSequence: Int64 = 0
     /// Whether WireGuard's private key may differ from the gateway's current key.
-    private var isKeyPending = true
+    var isKeyPending = true
     /// Whether ``run()`` has started the handshakes with all devices that were online before the gateway's start.
-    private var isRunning = false
-    /// The latest start of handshakes with devices whose access returned.
-    private var readmission: Task<Void, Never>?
+    var isRunning = false
+    /// The handshakes to start with devices whose access returned.
+    nonisolated let (readmissions, readmitted) = AsyncStream.makeStream(of: SessionResumption.self)
     /// The errors of the last attempts: to read the store, to update WireGuard and to update the network.
-    private var errors = RoundErrors()
-    private var problems = NetworkProblems()
-    private var exclusions = NetworkProblems()
-    private nonisolated let shown = Mutex(Shown())
+    var errors = RoundErrors()
+    var problems = NetworkProblems()
+    var exclusions = NetworkProblems()
+    nonisolated let shown = Mutex(Shown())
 
-    private struct RoundErrors {
+    struct RoundErrors {
         var store: String?
         var engine: String?
         var network: String?
@@ -89,7 +89,7 @@ package actor GatewayRuntime {
     }
 
     /// The state that other threads read without waiting.
-    private struct Shown {
+    struct Shown {
         var device: WireGuardDevice?
         var login: CredentialServerDevice?
         var sequence: Int64 = 0
@@ -203,7 +203,8 @@ package actor GatewayRuntime {
         let arrivals = arrivals
         device?.onClose { arrivals.yield(.closed($0)) }
         device?.onUp { arrivals.yield(.up) }
-        let (service, options) = (service, options)
+        let (service, options, device) = (service, options, device)
+        let former = resumption(of: peers.formerEndpoints)
         // A stream keeps at most one signal, so a signal during a round causes a single further round.
         let follower = Task {
             for await _ in service.changeSignals() { await applyChanges() }
@@ -219,7 +220,12 @@ package actor GatewayRuntime {
             Task {
                 while (try? await Task.sleep(for: options.flushInterval)) != nil { arrivals.yield(.flush) }
             },
-            resumeSessions(peers.formerEndpoints, "were online before the start"),
+            Task { await resume(former, on: device, "were online before the start") },
+            Task {
+                await SessionResumption.run(readmissions) { resumption in
+                    await resume(resumption, on: device, "have access again")
+                }
+            },
         ]
         isRunning = true
         var resumption: Task<Void, Never>?
@@ -243,25 +249,26 @@ package actor GatewayRuntime {
         for source in sources { source.cancel() }
         resumption?.cancel()
         isRunning = false
-        readmission?.cancel()
         await follower.value
         // Use a separate task, because this one may be cancelled, and a cancelled task would not store the counters.
         await Task { await stop() }.value
         if let end, end != .ended(.requested) { throw end }
     }
 
-    /// Starts handshakes with those of these devices that were online recently: after the gateway's start, and after their
-    /// access returned.
+    /// The handshakes to start with those of these devices that were online recently.
+    func resumption(of former: [PublicKey: FormerEndpoint]) -> SessionResumption {
+        SessionResumption(former, at: clock.now(), flushInterval: options.flushInterval)
+    }
+
+    /// Starts handshakes after the gateway's start, and after the access of devices returned.
     /// - Parameter words: The cause for the log, such as "were online before the start".
-    private func resumeSessions(_ former: [PublicKey: FormerEndpoint], _ words: String) -> Task<Void, Never> {
-        let (device, logger) = (device, logger)
-        let resumption = SessionResumption(former, at: clock.now(), flushInterval: options.flushInterval)
-        return Task {
-            let count = await resumption.run { key, endpoint in
-                device?.requestHandshake(with: key, atFormer: endpoint, attempts: SessionResumption.attempts) == true
-            }
-            if count > 0 { logger.info("started handshakes with \(count) devices that \(words)") }
+    private nonisolated func resume(
+        _ resumption: SessionResumption, on device: WireGuardDevice?, _ words: String
+    ) async {
+        let count = await resumption.run { key, endpoint in
+            device?.requestHandshake(with: key, atFormer: endpoint, attempts: SessionResumption.attempts) == true
         }
+        if count > 0 { logger.info("started handshakes with \(count) devices that \(words)") }
     }
 
     /// Starts handshakes with the devices whose sessions have ended because the interface was down.
@@ -310,7 +317,7 @@ package actor GatewayRuntime {
     /// Waits for a round that begins after this call, and for the publication of its result. Calls that wait share a round.
     /// - Returns: Whether the round has applied all changes.
     @discardableResult
-    private func applyChanges() async -> Bool { await rounds.run { [self] in await runRound() } }
+    func applyChanges() async -> Bool { await rounds.run { [self] in await runRound() } }
 
     private func runRound() async -> Bool {
         let began = ContinuousClock.now
@@ -421,144 +428,9 @@ package actor GatewayRuntime {
         return refused
     }
 
-    /// Applies the gateway's key, and the desired peers. Without WireGuard, no peer is desired.
-    private func updateEngine() throws(GatewayError) {
-        guard let device else {
-            isKeyPending = false
-            return
-        }
-        let leaving = peers.leaving
-        // Their former endpoints are read after the update, which has exclusive access to `peers`.
-        var admitted: [PublicKey] = []
-        do throws(WireGuardDeviceError) {
-            if isKeyPending { try device.setPrivateKey(service.serverKeys.current) }
-            isKeyPending = false
-            try peers.engine.update { (update) throws(WireGuardDeviceError) in
-                try apply(update, to: device, leaving, &admitted)
-            }
-        } catch {
-            errors.engine = "\(error)"
-            throw .unavailable("\(error)")
-        }
-        errors.engine = nil
-        peers.recordLeft()
-        guard isRunning else { return }
-        let former = admitted.reduce(into: [:]) { $0[$1] = peers.formerEndpoint(of: $1) }
-        if !former.isEmpty { readmission = resumeSessions(former, "have access again") }
-    }
-
-    /// The largest number of peers in one update. It limits the time for which an update delays packets. After a round with
-    /// more changes, the heap is trimmed.
-    private static let updateSize = 128
-
-    /// - Parameters:
-    ///   - leaving: The devices of the keys to remove, whose traffic is counted before the removal.
-    ///   - admitted: Receives the keys that the device did not have.
-    /// - Returns: The peers that WireGuard has no memory for, each with the reason.
-    private func apply(
-        _ update: Reconciler<PublicKey, PeerReconciler.EnginePeer>.Update, to device: WireGuardDevice,
-        _ leaving: [PublicKey: DeviceID], _ admitted: inout [PublicKey]
-    ) throws(WireGuardDeviceError) -> [PublicKey: String] {
-        var removed = update.changes.keys.filter { update.changes[$0] == .some(nil) }
-        if update.isComplete { removed += device.peers.map(\.publicKey).filter { update.changes[$0] == nil } }
-        for key in removed {
-            if let id = leaving[key], let peer = device.peer(key) {
-                traffic.record(TrafficLedger.Count(peer), of: .key(key), id, at: clock.now())
-            }
-        }
-        if !removed.isEmpty { try device.apply(UAPIDeviceUpdate(removing: removed)) }
-        for key in removed { traffic.forget(.key(key)) }
-        var refused: [PublicKey: String] = [:]
-        var part: [UAPIPeerUpdate] = []
-        for (key, peer) in update.changes {
-            guard let peer else { continue }
-            if device.peer(key) == nil { admitted.append(key) }
-            part.append(UAPIPeerUpdate(key, peer))
-            guard part.count == Self.updateSize else { continue }
-            try add(part, to: device, &refused)
-            part.removeAll(keepingCapacity: true)
-        }
-        if !part.isEmpty { try add(part, to: device, &refused) }
-        return refused
-    }
-
-    /// Adds peers, or changes them.
-    /// - Parameter refused: Receives the peers that WireGuard has no memory for, each with the reason.
-    private func add(
-        _ part: [UAPIPeerUpdate], to device: WireGuardDevice, _ refused: inout [PublicKey: String]
-    ) throws(WireGuardDeviceError) {
-        do throws(WireGuardDeviceError) {
-            try device.apply(UAPIDeviceUpdate(part))
-        } catch {
-            guard case .beyondBudget = error.code else { throw error }
-            for peer in part { refused[peer.publicKey] = try problem(of: peer, in: device) }
-        }
-    }
-
-    /// Adds a peer, or removes it if WireGuard has no memory for it.
-    /// - Returns: The reason if the peer was removed; otherwise `nil`.
-    private func problem(of peer: UAPIPeerUpdate, in device: WireGuardDevice) throws(WireGuardDeviceError) -> String? {
-        do throws(WireGuardDeviceError) {
-            try device.apply(UAPIDeviceUpdate([peer]))
-            return nil
-        } catch {
-            guard case .beyondBudget = error.code else { throw error }
-            try device.apply(UAPIDeviceUpdate(removing: [peer.publicKey]))
-            return "\(error)"
-        }
-    }
-
     /// The reason of an error. The error's description omits it, because callers of the API see the description.
-    private static func reason(_ error: GatewayError) -> String {
+    static func reason(_ error: GatewayError) -> String {
         if case .unavailable(let reason) = error { reason } else { "\(error)" }
-    }
-
-    // MARK: - Readiness
-
-    /// Whether the last round had no error and has applied all devices of the store, except for excluded ones.
-    private var isCurrent: Bool { sequence != nil && errors.isEmpty && peers.isCurrent && !isKeyPending }
-
-    /// Publishes the result of the last round, and logs its problems once.
-    private func publish(_ change: (inout Shown) -> Void = { _ in }) {
-        let found: [(part: String, what: String)] = [
-            ("the store's changes", errors.store), ("WireGuard", errors.engine), ("the network", errors.network),
-        ].compactMap { part, error in error.map { (part, "\(part): \($0)") } }
-        let excluded = peers.exclusions.map { (part: "device \($0.device)", what: "device \($0.device): \($0.reason)") }
-        let now = clock.now().timeIntervalSince1970
-        for difference in [problems.update(found, now: now), exclusions.update(excluded, now: now)] {
-            for problem in difference.new { logger.error("not in effect, will retry: \(problem.what)") }
-            for part in difference.solved { logger.notice("in effect again: \(part)") }
-        }
-        let readiness = Readiness(isReady: isCurrent, problems: problems.list, exclusions: exclusions.list)
-        let sequence = appliedSequence
-        let isStopped = isStopped
-        shown.withLock { shown in
-            change(&shown)
-            guard !isStopped else { return }
-            (shown.sequence, shown.readiness) = (sequence, readiness)
-        }
-    }
-
-    /// The time after which a round in progress is reported as a problem, in nanoseconds.
-    private static let longestRound: Int64 = 1_000_000_000
-
-    /// The state that `/ready` reports. Any thread may ask.
-    package nonisolated var readiness: Readiness {
-        let (shown, condition) = (shown.withLock { $0 }, network.condition)
-        var readiness = shown.readiness
-        readiness.problems += condition.problems
-        if let failure = shown.device?.listenFailure {
-            readiness.problems.append(
-                NetworkProblem(what: "WireGuard: \(failure.error)", since: Double(failure.since.seconds)))
-        }
-        if let round = shown.round, clock.nanoseconds() - round.nanoseconds > Self.longestRound {
-            readiness.problems.append(
-                NetworkProblem(
-                    what: "the last changes: not in effect yet, still being applied",
-                    since: round.date.timeIntervalSince1970))
-        }
-        readiness.isReady = readiness.isReady && readiness.problems.isEmpty && condition.isCurrent && !condition.isHeld
-        return readiness
     }
 
     // MARK: - Expiry and scheduled changes
@@ -617,127 +489,5 @@ package actor GatewayRuntime {
             traffic.requeue(activity)
             logger.error("cannot store traffic counters, will retry: \(Self.reason(error))")
         }
-    }
-
-    // MARK: - The login tunnel
-
-    /// Decides on a login. The firewall and the routes admit the client before the client receives the answer.
-    func verdict(on attempt: LoginAttempt) async -> LoginVerdict {
-        let request = LoginRequest(
-            login: attempt.login, password: attempt.password, source: attempt.source, busy: logins.busy)
-        let resumption = attempt.resumption.flatMap(LoginResumption.init)
-        do throws(GatewayError) {
-            guard let judgement = try await judgement(on: request, attempt.resumption != nil, resumption) else {
-                return .notResumed
-            }
-            switch judgement {
-            case .refused(let refusal): return .refused(refusal.body)
-            case .accepted(let device, let password, let addresses):
-                // The user and the device may have changed since the password was verified.
-                let isApplied = await applyChanges()
-                let assignment = settings.assignment(addresses, families: families)
-                // Another login may already have started the next round, so `isCurrent` may be false. Check the device.
-                guard isApplied, sequence != nil, errors.isEmpty, !isStopped, peers.password(of: device) == password,
-                    peers.isInNetwork(device), !assignment.addresses.isEmpty
-                else { return .refused(Body.Refusal(.unavailable)) }
-                let now = Int64(clock.now().timeIntervalSince1970)
-                let verifiedAt = min(resumption?.verifiedAt ?? now, now)
-                var random = SystemRandomNumberGenerator()
-                let number = random.next() as UInt64
-                let formers = logins.begin(
-                    attempt.session, device, password, at: clock.nanoseconds() - (now - verifiedAt) * 1_000_000_000,
-                    ticketNumber: number)
-                for former in formers { login?.disconnect(former) }
-                guard tickets != nil else { return .accepted(assignment) }
-                let new = LoginResumption(
-                    device: device, session: number, password: password, verifiedAt: verifiedAt)
-                let lifetime = Int64(settings.loginTunnel.sessionLifetimeSeconds)
-                return .resumable(
-                    assignment,
-                    TicketGrant(content: new.bytes, deadline: lifetime > 0 ? verifiedAt + lifetime : nil))
-            }
-        } catch {
-            let text = "cannot verify a login: \(Self.reason(error))"
-            if failures.allows(text, at: clock.nanoseconds()) { logger.error("\(text)") }
-            return .refused(Body.Refusal(.unavailable))
-        }
-    }
-
-    /// - Returns: `nil` if the login has a ticket, and the ticket is void.
-    private func judgement(
-        on request: LoginRequest, _ hasTicket: Bool, _ resumption: LoginResumption?
-    ) async throws(GatewayError) -> LoginJudgement? {
-        guard hasTicket else { return try await service.logIn(request, .gateway) }
-        guard let resumption else { return nil }
-        return try await service.resume(
-            resumption, request, isOwnSession: logins.isCurrent(resumption.session, of: resumption.device), .gateway)
-    }
-
-    /// Handles the end of a session: records its traffic and logs the reason.
-    func ended(_ session: ClientID, _ reason: EndReason, _ moved: SessionTraffic) {
-        guard let ended = logins.end(session) else { return }
-        traffic.record(TrafficLedger.Count(moved, nil), of: .session(session), ended.device, at: clock.now())
-        traffic.forget(.session(session))
-        logger.info("a session of device \(ended.device) has ended: \(reason)")
-    }
-
-    /// Ends the sessions whose device was replaced, removed or disabled, or whose password has changed, and those that
-    /// exceed the session lifetime.
-    private func endSessions() {
-        // While the store cannot be read, the access may still be valid: the reason permits clients to log in again.
-        for session in logins.over({ peers.password(of: $0) }) {
-            login?.disconnect(session, errors.store != nil ? .shutdown : reason(ofEnd: session))
-        }
-        let lifetime = settings.loginTunnel.sessionLifetimeSeconds
-        guard lifetime > 0 else { return }
-        // The reason `.closed` permits these clients to log in again immediately.
-        for session in logins.began(before: clock.nanoseconds() - Int64(lifetime) * 1_000_000_000) {
-            login?.disconnect(session, .closed)
-        }
-    }
-
-    private func reason(ofEnd id: ClientID) -> EndReason {
-        guard let session = logins.sessions[id], !session.isLeaving,
-            peers.hasChanged(session.password, of: session.device)
-        else { return .removed }
-        return .passwordChanged
-    }
-
-    // MARK: - Figures
-
-    /// The lifetime of a session that is not renewed, in seconds (WireGuard, section 6.1).
-    private static let sessionLifetime: Int64 = 180
-
-    /// The current figures. Safe to read from any thread.
-    package nonisolated var figures: RuntimeFigures {
-        let shown = shown.withLock { $0 }
-        var figures = RuntimeFigures()
-        figures.servesWireGuard = settings.servesWireGuard
-        figures.network = network.condition
-        figures.sequence = shown.sequence
-        figures.isCurrent = shown.readiness.isReady
-        (figures.rounds, figures.failedRounds) = (shown.rounds, shown.failedRounds)
-        figures.readiness = readiness
-        figures.login = shown.login.map { LoginFigures($0.statistics, drops: $0.drops, port: $0.port) }
-        guard let device = shown.device else { return figures }
-        let now = Int64(clock.now().timeIntervalSince1970)
-        for peer in device.peers {
-            figures.peers += 1
-            figures.received &+= peer.receivedBytes
-            figures.sent &+= peer.sentBytes
-            if let last = peer.lastHandshake, now - last.seconds < Self.sessionLifetime { figures.online += 1 }
-        }
-        let statistics = device.statistics
-        figures.handshakes = statistics.engine.handshakesCompleted
-        figures.drops = statistics.drops
-        (figures.waitingPackets, figures.waitingMessages) = device.queueDepths
-        figures.port = device.listenPort
-        return figures
-    }
-
-    /// The handshakes, endpoints and byte counts of the current peers, by public key.
-    package nonisolated var livePeers: [PublicKey: PeerSnapshot] {
-        let device = shown.withLock { $0.device }
-        return Dictionary((device?.peers ?? []).map { ($0.publicKey, $0) }) { first, _ in first }
     }
 }

@@ -53,6 +53,8 @@ struct PeerReconciler: Sendable {
     /// The addresses and networks that a device has lost, until the network ends their connections. Another device may
     /// have them now, with the same access.
     private(set) var released: Set<IPPrefix> = []
+    /// The keys that WireGuard has received since ``takeAdmitted()``. An update may fail after it has added some of them.
+    private var admitted: Set<PublicKey> = []
     /// Whether a complete feed has been read.
     private var hasAllDevices = false
     /// The interface of the login tunnel, through which logins' devices send packets; `nil` if it is the first
@@ -220,8 +222,17 @@ struct PeerReconciler: Sendable {
         devices.compactMapValues { peers[$0]?.formerEndpoint }
     }
 
-    /// The endpoint at which the store has recorded a peer, as of the last time that it was read.
-    func formerEndpoint(of key: PublicKey) -> FormerEndpoint? { devices[key].flatMap { peers[$0]?.formerEndpoint } }
+    /// Records that WireGuard receives a key that it did not have.
+    mutating func recordAdmitted(_ key: PublicKey) { admitted.insert(key) }
+
+    /// Returns the former endpoints of the peers that WireGuard has received since the last call, and forgets the keys.
+    /// The result has no key that its device has lost.
+    mutating func takeAdmitted() -> [PublicKey: FormerEndpoint] {
+        defer { admitted = [] }
+        return admitted.reduce(into: [:]) { former, key in
+            former[key] = devices[key].flatMap { peers[$0]?.formerEndpoint }
+        }
+    }
 
     // MARK: - Applied
 

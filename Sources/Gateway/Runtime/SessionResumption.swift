@@ -49,6 +49,14 @@ struct SessionResumption: Sendable {
         self.init(former, at: now, flushInterval: .zero)
     }
 
+    /// Runs resumptions one after another. Cancelling the task ends the present one, and the others do not start.
+    static func run(
+        _ resumptions: AsyncStream<SessionResumption>, each body: @Sendable (SessionResumption) async -> Void
+    ) async {
+        // A cancelled task still receives the elements that the stream has.
+        for await resumption in resumptions where !Task.isCancelled { await body(resumption) }
+    }
+
     /// Starts the handshakes at a bounded rate, until the task is cancelled.
     /// - Parameter start: Starts a handshake; returns false for a device that is connected already, or is no longer a peer.
     /// - Returns: The number of handshakes that were started.

@@ -204,6 +204,17 @@ extension GatewayService {
         }
     }
 
+    /// Reports a store that cannot be written until the next start.
+    func reportReadOnly() {
+        let (now, reason) = (now, StoreError.readOnlyReason)
+        ends.withLock { $0.setRefusal(reason, at: now) }
+        logger.error(
+            """
+            the database refuses writes: \(reason); devices are served as the database has them, without the ends of \
+            access that were not saved before this start
+            """)
+    }
+
     /// Logs an error that may be frequent. Each text is logged at most once a minute.
     package func logFailure(_ text: String) {
         let time = nanoseconds

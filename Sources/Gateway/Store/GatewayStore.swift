@@ -14,12 +14,20 @@ import Provisioning
 /// nor randomness. It does not depend on the kind of database.
 package struct GatewayStore: Sendable {
     let database: any SQLDatabase
+    /// Whether the store refuses all writes, because its file system is read-only.
+    let isReadOnly: Bool
 
-    init(_ database: any SQLDatabase) { self.database = database }
+    init(_ database: any SQLDatabase, isReadOnly: Bool = false) {
+        (self.database, self.isReadOnly) = (database, isReadOnly)
+    }
 
     /// Opens or makes an SQLite file.
-    /// - Parameter path: An absolute path in a folder that only its owner can access.
-    package init(path: String) throws(StoreError) { self.init(try SQLiteDatabase(path: path)) }
+    /// - Parameters:
+    ///   - path: An absolute path in a folder that only its owner can access.
+    ///   - isReadOnly: Whether the file system is read-only. The file must exist, with the log that a killed process leaves.
+    package init(path: String, isReadOnly: Bool = false) throws(StoreError) {
+        self.init(try SQLiteDatabase(path: path, isReadOnly: isReadOnly), isReadOnly: isReadOnly)
+    }
 
     /// A store in memory.
     package static func inMemory() throws(StoreError) -> GatewayStore { GatewayStore(try SQLiteDatabase(path: nil)) }

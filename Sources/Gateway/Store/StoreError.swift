@@ -23,6 +23,11 @@ package enum StoreError: Error, Hashable, Sendable {
     /// The file, the disk or the database has failed.
     case unavailable(String)
 
+    /// The error of writes to a database that was opened on a read-only file system.
+    static let readOnly = StoreError.unavailable(readOnlyReason)
+    static let readOnlyReason =
+        "its file system was read-only at the start: repair the disk, mount it writable, and restart the gateway"
+
     package enum Conflict: Hashable, Sendable {
         case login, key, credential, secret
         case address(IPAddress)

@@ -4,6 +4,7 @@
 import CTunnelSystem
 import NetworkAddresses
 import PacketTunnel
+package import TunnelSystem
 
 /// The network of this host, or of the calling thread's network namespace. Only that thread may use it.
 package final class LinuxNetwork: NetworkSystem {
@@ -330,6 +331,15 @@ package final class LinuxNetwork: NetworkSystem {
     /// The number of the firewall's last transaction by any process; `nil` if it is not known. It takes microseconds
     /// and runs no program.
     package func firewallGeneration() throws(LinuxNetworkError) -> UInt32? { try firewallSocket()?.generation() }
+
+    /// Applies changes of the firewall in one transaction, without a program.
+    package func changeFirewall(_ changes: [NetlinkRequest]) throws(LinuxNetworkError) {
+        let operation = "change the firewall"
+        guard let socket = try firewallSocket() else {
+            throw LinuxNetworkError(.netlink(operation: operation), errno: EPROTONOSUPPORT)
+        }
+        try socket.commit(changes, operation)
+    }
 
     /// Returns nft's listing of a table without counters; empty if the table does not exist.
     private func listing(

@@ -45,7 +45,6 @@ package final class ConnectionSocket {
         /// The attributes of a filter: the parts of each tuple that the kernel compares.
         static let originalFlags: UInt16 = 1
         static let replyFlags: UInt16 = 2
-        static let isNested: UInt16 = 0x8000
     }
 
     /// `CTA_FILTER_F_CTA_IP_SRC` of nf_conntrack_netlink.c: compare the source of a tuple.
@@ -157,10 +156,10 @@ package final class ConnectionSocket {
         let empty = NetlinkRequest(type: Message.get, body: [])
         var (source, contents, filter, filtered) = (empty, empty, empty, request)
         source.append(address.isIPv6 ? Attribute.source6 : Attribute.source4, address.bytes)
-        contents.append(Attribute.addresses | Attribute.isNested, source.body)
+        contents.append(Attribute.addresses | Netlink.nested, source.body)
         filter.append(flags, comparesSource)
-        filtered.append(tuple | Attribute.isNested, contents.body)
-        filtered.append(Attribute.filter | Attribute.isNested, filter.body)
+        filtered.append(tuple | Netlink.nested, contents.body)
+        filtered.append(Attribute.filter | Netlink.nested, filter.body)
         return filtered
     }
 
@@ -174,7 +173,7 @@ package final class ConnectionSocket {
     /// - Returns: Whether the connection existed.
     private func delete(_ connection: Connection, isIPv6: Bool) throws(LinuxNetworkError) -> Bool {
         var request = NetlinkRequest(type: Message.delete, body: Self.header(isIPv6: isIPv6))
-        request.append(Attribute.originalTuple | Attribute.isNested, connection.tuple)
+        request.append(Attribute.originalTuple | Netlink.nested, connection.tuple)
         if let zone = connection.zone { request.append(Attribute.zone, zone) }
         // Without the ID, a new connection with the same ends could be deleted.
         if let id = connection.id { request.append(Attribute.id, id) }

@@ -4,6 +4,29 @@
 import CTunnelSystem
 import TunnelSystem
 
+/// Messages about nftables, by their names in linux/netfilter/nf_tables.h.
+package enum FirewallMessage {
+    static let newTable: UInt16 = 10 << 8
+    static let getTable: UInt16 = 10 << 8 | 1
+    static let deleteTable: UInt16 = 10 << 8 | 2
+    package static let newChain: UInt16 = 10 << 8 | 3
+    static let getChain: UInt16 = 10 << 8 | 4
+    package static let deleteChain: UInt16 = 10 << 8 | 5
+    package static let newRule: UInt16 = 10 << 8 | 6
+    static let getRule: UInt16 = 10 << 8 | 7
+    package static let deleteRule: UInt16 = 10 << 8 | 8
+    package static let newElement: UInt16 = 10 << 8 | 12
+    package static let deleteElement: UInt16 = 10 << 8 | 14
+    static let newGeneration: UInt16 = 10 << 8 | 15
+    static let getGeneration: UInt16 = 10 << 8 | 16
+    /// `NFNL_MSG_BATCH_BEGIN` and `NFNL_MSG_BATCH_END`.
+    static let begin: UInt16 = 16
+    static let end: UInt16 = 17
+
+    /// `struct nfgenmsg` of the family `inet`.
+    package static let header: [UInt8] = [1, 0, 0, 0]
+}
+
 /// A netlink socket for requests about nftables tables in the calling thread's network namespace. It answers in
 /// microseconds and needs no program, so a table can be found and deleted even if nft is missing or hangs. Only one
 /// thread at a time may use it.
@@ -22,24 +45,8 @@ final class FirewallSocket {
         }
     }
 
-    /// Message types of the subsystem, by their names in nf_tables.h.
-    private enum Message {
-        static let newTable: UInt16 = 10 << 8
-        static let getTable: UInt16 = 10 << 8 | 1
-        static let deleteTable: UInt16 = 10 << 8 | 2
-        static let newChain: UInt16 = 10 << 8 | 3
-        static let getChain: UInt16 = 10 << 8 | 4
-        static let newRule: UInt16 = 10 << 8 | 6
-        static let getRule: UInt16 = 10 << 8 | 7
-        static let newGeneration: UInt16 = 10 << 8 | 15
-        static let getGeneration: UInt16 = 10 << 8 | 16
-        /// `NFNL_MSG_BATCH_BEGIN` and `NFNL_MSG_BATCH_END`.
-        static let begin: UInt16 = 16
-        static let end: UInt16 = 17
-    }
-
-    /// `struct nfgenmsg` of the family `inet`.
-    private static let header: [UInt8] = [1, 0, 0, 0]
+    private typealias Message = FirewallMessage
+    private static let header = Message.header
     /// `struct nfgenmsg` of a transaction of the subsystem, whose number is big-endian.
     private static let batchHeader: [UInt8] = [0, 0, 0, 10]
     /// `NFTA_TABLE_NAME`, `NFTA_CHAIN_TABLE` and `NFTA_RULE_TABLE`.
@@ -109,13 +116,21 @@ final class FirewallSocket {
     func delete(_ table: String) throws(LinuxNetworkError) {
         var request = NetlinkRequest(type: Message.deleteTable, body: Self.header)
         request.append(Self.nameAttribute, table)
-        do throws(SystemError) {
-            try socket.exchange(
-                request, between: NetlinkRequest(type: Message.begin, body: Self.batchHeader),
-                and: NetlinkRequest(type: Message.end, body: Self.batchHeader),
-                "delete the firewall table \(table)")
+        do throws(LinuxNetworkError) {
+            try commit([request], "delete the firewall table \(table)")
         } catch {
             guard error.errno != ENOENT, !Self.unsupported.contains(error.errno) else { return }
+            throw error
+        }
+    }
+
+    /// Applies changes in one transaction: all of them or none.
+    func commit(_ changes: [NetlinkRequest], _ operation: String) throws(LinuxNetworkError) {
+        do throws(SystemError) {
+            try socket.exchange(
+                changes, between: NetlinkRequest(type: Message.begin, body: Self.batchHeader),
+                and: NetlinkRequest(type: Message.end, body: Self.batchHeader), operation)
+        } catch {
             throw RouteSocket.failure(error.operation, error.errno)
         }
     }

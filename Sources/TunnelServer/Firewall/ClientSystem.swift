@@ -68,6 +68,12 @@ final class HostClientSystem: ClientSystem {
     func loadTable() throws(LinuxNetworkError) { try ledger.restore([.firewall(firewall.table)]) }
 
     func load(_ commands: [String]) throws(LinuxNetworkError) {
+        if let change = KernelCommands(commands, hostSets: firewall.hostSets) {
+            do throws(LinuxNetworkError) { return try network.changeFirewall(change.requests) } catch {
+                // nft reports the refused command. If the change took effect nevertheless, nft fails, and the caller loads
+                // the table again.
+            }
+        }
         try SystemProgram.required("nft").check(["-j", "-f", "-"], input: NFT.script(commands))
     }
 

@@ -127,6 +127,14 @@ package struct ServerFirewall: Hashable, Sendable {
         return contents
     }
 
+    /// The names of the sets and maps of addresses, and of the sets of pairs of addresses, which change with clients.
+    var hostSets: Set<String> {
+        Set(
+            Self.families.flatMap { isIPv6 in
+                Self.maps.filter { !$0.isOfNetworks }.map { $0.name(isIPv6) } + [Self.pairSets(isIPv6)[0]]
+            })
+    }
+
     /// The names of the sets that do not change.
     var fixedSets: Set<String> { Set(addressSets.keys.map(\.name) + NFT.constantSets.map(\.name)) }
 
@@ -273,7 +281,7 @@ package struct ServerFirewall: Hashable, Sendable {
     private func chains() -> [JSON] {
         [
             Self.standardChain, Self.towardsChain, "common", "services", "refused", "arriving", "beginning",
-            "answering", "leaving", "reaching", "answered", "errors",
+            "answering", "leaving", "reaching", "answered", "errors", "clamping",
         ].map { commands.chain($0) } + [
             // Before the kernel routes the packet, and before it tracks connections.
             commands.chain("outside", "prerouting", priority: -300),
@@ -338,15 +346,15 @@ package struct ServerFirewall: Hashable, Sendable {
         return rules + [commands.rule("services", NFT.goto("refused"))]
     }
 
-    /// Packets from outside with a client's source address.
+    /// Packets from outside with a client's source address. The interface is compared once, for each packet of the host.
     private func arrivals() -> [JSON] {
-        let isOutside = NFT.match(NFT.meta("iifname"), NFT.any(settings.tunnels.map { .string($0) } + ["lo"]), "!=")
-        return
-            (settings.networks.map { ($0.isIPv6, NFT.prefix($0)) }
-            + Self.families.map { ($0, NFT.named(Self.behind($0))) })
-            .map { isIPv6, network in
-                commands.rule(
-                    "outside", isOutside, NFT.match(NFT.source(isIPv6: isIPv6), network), NFT.counter, NFT.drop)
+        let isInside = NFT.match(NFT.meta("iifname"), NFT.any(settings.tunnels.map { .string($0) } + ["lo"]))
+        let networks =
+            settings.networks.map { ($0.isIPv6, NFT.prefix($0)) }
+            + Self.families.map { ($0, NFT.named(Self.behind($0))) }
+        return [commands.rule("outside", isInside, NFT.accept)]
+            + networks.map { isIPv6, network in
+                commands.rule("outside", NFT.match(NFT.source(isIPv6: isIPv6), network), NFT.counter, NFT.drop)
             }
     }
 
@@ -435,13 +443,15 @@ package struct ServerFirewall: Hashable, Sendable {
     /// Limits TCP segments to the size of the tunnel, in case another host drops the ICMP messages about it (RFC 4459 section
     /// 3.2).
     private func segments() -> [JSON] {
-        Self.families.flatMap { isIPv6 in
+        let rules = Self.families.flatMap { isIPv6 in
             [fromTunnel, toTunnel].map { way in
                 commands.rule(
-                    "segments", way, NFT.match(NFT.meta("nfproto"), isIPv6 ? "ipv6" : "ipv4"), NFT.isSyn,
+                    "clamping", way, NFT.match(NFT.meta("nfproto"), isIPv6 ? "ipv6" : "ipv4"),
                     NFT.clampSegments(to: max(settings.mtu - (isIPv6 ? 60 : 40), 500)))
             }
         }
+        // Only the first packet of each direction gets to the rules.
+        return rules + [commands.rule("segments", NFT.isSyn, NFT.jump("clamping"))]
     }
 
     private func lookups() -> [JSON] {

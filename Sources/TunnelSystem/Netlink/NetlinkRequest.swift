@@ -28,6 +28,9 @@ package enum Netlink {
     package static let replace: UInt16 = 0x100
     package static let exclusive: UInt16 = 0x200
     package static let create: UInt16 = 0x400
+    package static let append: UInt16 = 0x800
+    /// The bit in an attribute's kind that says that the attribute consists of attributes.
+    package static let nested: UInt16 = 0x8000
 
     package static let headerLength = 16
 

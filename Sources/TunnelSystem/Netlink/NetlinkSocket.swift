@@ -110,18 +110,21 @@
             try exchange(message, sequence, operation(), each: handle)
         }
 
-        /// Sends a request between the messages that begin and end a transaction, as nfnetlink requires for changes,
-        /// and waits until the kernel has applied it.
-        /// - Throws: the error number that the kernel answers.
+        /// Sends requests between the messages that begin and end a transaction, as nfnetlink requires for changes, and
+        /// waits until the kernel has applied all of them, or none.
+        /// - Throws: `SystemError` with the first error number in the answer.
         package func exchange(
-            _ request: NetlinkRequest, between begin: NetlinkRequest, and end: NetlinkRequest,
+            _ requests: [NetlinkRequest], between begin: NetlinkRequest, and end: NetlinkRequest,
             _ operation: @autoclosure () -> String
         ) throws(SystemError) {
             let sequence = Self.sequences.wrappingAdd(1, ordering: .relaxed).newValue
-            let message =
-                begin.message(sequence: sequence) + request.message(sequence: sequence, flags: Netlink.acknowledge)
-                + end.message(sequence: sequence)
-            try exchange(message, sequence, operation()) { _ in }
+            var message = begin.message(sequence: sequence)
+            for (index, request) in requests.enumerated() {
+                // The kernel reports each error, but success only on request.
+                let isLast = index == requests.count - 1
+                message += request.message(sequence: sequence, flags: isLast ? Netlink.acknowledge : 0)
+            }
+            try exchange(message + end.message(sequence: sequence), sequence, operation()) { _ in }
         }
 
         private func exchange(

@@ -247,6 +247,25 @@ import WireGuardCore
         #expect(try made.engine[key]?.sources == [IPPrefix("10.66.0.2")])
     }
 
+    @Test("A device that WireGuard received before its update failed is called later, unless the device was removed")
+    mutating func admittedBeforeFailure() throws {
+        var made = Made()
+        let endpoint = Endpoint(address: .v4(198, 51, 100, 2), port: 3)
+        let former = FormerEndpoint(endpoint, seenAt: Made.now)
+        var (one, two) = (
+            try self.peer(key: PrivateKey(using: &generator).publicKey, "10.66.0.2"),
+            try self.peer(key: PrivateKey(using: &generator).publicKey, "10.66.0.3")
+        )
+        (one.formerEndpoint, two.formerEndpoint) = (former, former)
+        made.round(changes([one, two]), failingEngine: true)
+        let keys = try [one, two].map { try #require($0.publicKey) }
+        for key in keys { made.peers.recordAdmitted(key) }
+        made.round(changes([], removed: [two.deviceID]))
+        let called = made.peers.takeAdmitted()
+        #expect(called.keys.map { $0 } == [keys[0]] && called[keys[0]]?.endpoint == endpoint)
+        #expect(made.peers.takeAdmitted().isEmpty)
+    }
+
     @Test("A complete list removes all other devices; a round that the network fails is repeated, removals too")
     mutating func complete() throws {
         var made = Made()

@@ -122,6 +122,34 @@ struct SessionResumptionTests {
         return sent.datagrams
     }
 
+    @Test("Resumptions run one after another, and cancelling ends the present one and those that wait")
+    mutating func oneAfterAnother() async {
+        let (resumptions, source) = AsyncStream.makeStream(of: SessionResumption.self)
+        for _ in 0..<3 {
+            source.yield(
+                SessionResumption(former((0..<30).map { Double($0) }), at: Self.now, flushInterval: .seconds(30)))
+        }
+        let clock = VirtualClock()
+        let started = Mutex(0)
+        let running = Task {
+            await SessionResumption.run(resumptions) { resumption in
+                _ = await resumption.run(clock: clock) { _, _ in
+                    started.withLock { $0 += 1 }
+                    return true
+                }
+            }
+        }
+        await clock.waitForSleepers()
+        #expect(started.withLock { $0 } == 20)
+        clock.advance(by: .milliseconds(20))
+        await clock.waitForSleepers()
+        // The other ten devices of the first resumption, and twenty of the second.
+        #expect(started.withLock { $0 } == 50)
+        running.cancel()
+        await running.value
+        #expect(started.withLock { $0 } == 50)
+    }
+
     @Test("A gateway that starts sends an initiation to each device that it recorded recently, and to no other")
     func start() async throws {
         let (fixture, internet) = (try ServiceFixture(), MemoryInternet())

@@ -5,6 +5,7 @@ import CTunnelSystem
 import FoundationEssentials
 import GRDB
 import NetworkAddresses
+import PacketTunnelLinux
 import Provisioning
 import Testing
 import TunnelSystem
@@ -71,6 +72,39 @@ import WireGuardCore
             try FileManager.default.moveItem(atPath: "\(folder)/other", toPath: path)
             _ = try await fixture.user("ben")
             try store.close()
+        }
+    }
+
+    @Test("On a read-only file system, the files of a killed process are read, and access ends without being saved")
+    func readOnly() async throws {
+        try await TestFolder.use { folder in
+            let path = "\(folder)/gateway.db"
+            let store = try GatewayStore(path: path)
+            let user = try await StoreFixture(store).user("anna")
+            // A killed process leaves the database and its log, which has the user.
+            let files = ["", "-wal"].map { "\(folder)/killed.db\($0)" }
+            for (file, end) in zip(files, ["", "-wal"]) {
+                try FileManager.default.copyItem(atPath: path + end, toPath: file)
+            }
+            try store.close()
+            let contents = files.map { FileManager.default.contents(atPath: $0) }
+            let found = try GatewayStore(path: files[0], isReadOnly: true)
+            #expect(try await found.user(user.id)?.login == "anna")
+            await #expect(throws: StoreError.readOnly) { _ = try await StoreFixture(found, seed: 2).user("ben") }
+            let fixture = try ServiceFixture(store: found)
+            fixture.service.reportReadOnly()
+            func isReported() -> Bool { fixture.service.unsaved.contains { $0.what.contains("mount it writable") } }
+            #expect(isReported())
+            await #expect(throws: GatewayError.self) { try await fixture.service.sweep(.gateway) }
+            #expect(isReported())
+            var update = UserUpdate()
+            update.isEnabled = false
+            #expect(try await fixture.service.updateUser(user.id, update, fixture.admin).isSaved == false)
+            #expect(fixture.service.denials.users == [user.id])
+            try found.close()
+            #expect(files.map { FileManager.default.contents(atPath: $0) } == contents)
+            #expect(throws: StoreError.self) { _ = try GatewayStore(path: "\(folder)/none.db", isReadOnly: true) }
+            #expect(FileStatus(of: "\(folder)/none.db") == nil)
         }
     }
 

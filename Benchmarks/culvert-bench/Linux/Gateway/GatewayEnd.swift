@@ -27,6 +27,8 @@ enum GatewayEnd {
         guard words.count == 3, let count = Int(words[1]), (1...10_000).contains(count) else {
             throw UsageError(message: "\(command) NAME CLIENTS FOLDER")
         }
+        // culvert-wg and the gateway's program select the implementation of ChaCha20-Poly1305 in the same way.
+        try TransportAEAD.select(.standard)
         let network = try makeNetwork(name: words[0], folder: words[2])
         defer { try? Waiter.wait { await network.stop() } }
         let (tun, _, _) = try Waiter.wait { try await network.start(isMultiQueue: LaneLayout.server.needsQueues) }

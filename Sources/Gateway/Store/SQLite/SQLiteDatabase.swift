@@ -19,6 +19,7 @@ final class SQLiteDatabase: SQLDatabase {
     let writes = GroupCommit()
     /// The database and its write-ahead log, which are open; `nil` for a database in memory.
     private let files: (database: OpenFile, log: OpenFile)?
+    private let isReadOnly: Bool
     /// True from the start of ``close()``, which removes the log, unless it fails.
     private let isClosed = Atomic(false)
 
@@ -33,17 +34,28 @@ final class SQLiteDatabase: SQLDatabase {
     }
 
     /// Opens the file, or makes it if it does not exist.
-    /// - Parameter path: An absolute path in a folder that only its owner can access, or `nil` for an in-memory
-    ///   database.
-    init(path: String?, migrator: DatabaseMigrator = Schema.migrator) throws(StoreError) {
-        if let path { try Self.checkFile(path, makingIt: true) }
+    /// - Parameters:
+    ///   - path: An absolute path in a folder that only its owner can access, or `nil` for an in-memory database.
+    ///   - isReadOnly: Whether nothing is written, because the file system is read-only. The file must exist, with the
+    ///     write-ahead log that a killed process leaves, and have the present version.
+    init(
+        path: String?, isReadOnly: Bool = false, migrator: DatabaseMigrator = Schema.migrator
+    ) throws(StoreError) {
+        self.isReadOnly = isReadOnly
+        if let path { try Self.checkFile(path, makingIt: !isReadOnly) }
         do {
+            var configuration = Self.configuration
+            configuration.readonly = isReadOnly
             if let path {
-                connections = try DatabasePool(path: path, configuration: Self.configuration)
+                connections = try DatabasePool(path: path, configuration: configuration)
             } else {
-                connections = try DatabaseQueue(configuration: Self.configuration)
+                connections = try DatabaseQueue(configuration: configuration)
             }
-            try Self.migrate(connections, path, migrator)
+            try Self.migrate(connections, path, migrator, isReadOnly: isReadOnly)
+            guard !isReadOnly else {
+                files = nil
+                return
+            }
             // The pool sets NORMAL, which may lose a commit when the machine fails.
             try connections.writeWithoutTransaction { try $0.execute(sql: "PRAGMA synchronous = FULL") }
             // The pool has written, so the log exists.
@@ -100,7 +112,7 @@ final class SQLiteDatabase: SQLDatabase {
     }
 
     private static func migrate(
-        _ database: any DatabaseWriter, _ path: String?, _ migrator: DatabaseMigrator
+        _ database: any DatabaseWriter, _ path: String?, _ migrator: DatabaseMigrator, isReadOnly: Bool
     ) throws {
         let (isNewer, applied, version, isComplete) = try database.read { db in
             (
@@ -114,6 +126,9 @@ final class SQLiteDatabase: SQLDatabase {
                     + "\(applied.sorted().last ?? "unknown")); update the program, or restore a backup")
         }
         guard !isComplete else { return }
+        guard !isReadOnly else {
+            throw StoreError.unavailable("the database has an earlier version, and cannot be migrated")
+        }
         if let path, let version { try keepCopy(of: database, path, version) }
         try migrator.migrate(database)
         // Connections that read before the migration have cached the old columns.
@@ -194,6 +209,7 @@ final class SQLiteDatabase: SQLDatabase {
     func write<Result: Sendable>(
         _ body: @escaping @Sendable (any SQLSession) throws -> Result
     ) async throws(StoreError) -> Result {
+        guard !isReadOnly else { throw .readOnly }
         try await checkPresence()
         let result: Result
         do { result = try await writes.write(to: connections, body) } catch { throw Self.problem(error) }

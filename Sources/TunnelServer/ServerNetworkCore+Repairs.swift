@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+import Logging
+import PacketTunnelLinux
+import TunnelIO
+
+// Changes by other programs, which the server undoes.
+
+extension ServerNetworkCore {
+    /// Compares the network with the desired state, and restores every difference. Routes are restored even if the
+    /// firewall fails, and the reverse.
+    /// - Returns: The time in nanoseconds after which it must be called again; `nil` if everything was compared, and is in effect.
+    func reconcile(_ parts: NetworkWatch.Parts, culprit: String?) -> Int64? {
+        guard let running else { return nil }
+        defer { publish() }
+        var isComplete = true
+        // A firewall whose state is not known is loaded again below.
+        let wasKnown = running.clients.isFirewallKnown
+        let began = LaneClock.now()
+        // The kernel answers within microseconds. nft may take seconds, or hang.
+        if wasKnown, (try? network.lacksRules(running.firewall.tableName)) == true { holdForwarding(running) }
+        if wasKnown, parts.contains(.firewall) || isHeld || firewallProblem != nil {
+            do throws(LinuxNetworkError) {
+                isComplete = try lookAtFirewall(running, culprit.map { " (by \($0))" } ?? "")
+                (firewallProblem, unknownSince) = (nil, nil)
+            } catch {
+                isComplete = false
+                reportFirewall(error, running, since: began)
+            }
+        }
+        if firewallProblem == nil || !wasKnown {
+            attempt { () throws(LinuxNetworkError) in try applyClients(running) }
+        }
+        if parts.contains(.routing) || !routingProblems.isEmpty { lookAtRouting(running) }
+        if hasConnectionsToEnd || !isComplete || firewallProblem != nil || clientProblem != nil
+            || !routingProblems.isEmpty || isHeld
+        {
+            return LaneClock.nanosecondsPerSecond
+        }
+        return running.clients.refusals.isEmpty ? nil : max(nextExclusions - LaneClock.now(), 1)
+    }
+
+    /// Restores links, addresses, settings and routes.
+    private func lookAtRouting(_ running: Running) {
+        routingProblems = []
+        // `resumeForwarding` restores the rest.
+        guard !isHeld else { return }
+        do throws(LinuxNetworkError) {
+            // Without its interface there is nothing to route. The owner of the descriptor is notified of a deletion, but not
+            // if the interface was renamed or moved.
+            if let missing = try missingInterface(running) {
+                let remedy = "if it was renamed or moved to another network namespace, restore it or restart the server"
+                routingProblems = [("interface \(missing)", "interface \(missing) is missing; \(remedy)")]
+                return
+            }
+            // Without rules, packets must not be forwarded, or reach the server.
+            let plan = running.plan.filter { firewallProblem == nil || !Self.isExposure($0) }
+            let routes = running.clients.appliedRoutes.map { Change.route($0) }
+            // Addresses need IPv6, so restore it before the rest is compared.
+            let switches = Set(running.firewall.settings.tunnels.map { Self.ipv6Switch($0) })
+            let first = running.ledger.repair(
+                try running.ledger.undone(of: plan.filter { $0.settingPath.map(switches.contains) == true }))
+            let repair = running.ledger.repair(
+                try running.ledger.undone(
+                    of: (plan + routes).filter { change in !first.failures.contains { $0.change == change } }))
+            recordRepair((first.made + repair.made).map(\.summary), "")
+            routingProblems = (first.failures + repair.failures).map { change, error in
+                (change.summary, "\(change.summary): \(error)")
+            }
+            routingProblems += try HostForwarding.problems(running.firewall.settings, links: network.netlink.links())
+        } catch {
+            routingProblems = [("the routes", "the routes: \(error)")]
+        }
+    }
+
+    /// Returns the first of the tunnels' interfaces that this network namespace does not have.
+    private func missingInterface(_ running: Running) throws(LinuxNetworkError) -> String? {
+        for name in running.firewall.settings.tunnels where try network.netlink.link(named: name) == nil { return name }
+        return nil
+    }
+
+    /// The least time between two listings of the clients while only this process changes them: there may be many.
+    private static let listingInterval: Int64 = 5 * LaneClock.nanosecondsPerSecond
+    /// The least pause after such a listing, as a multiple of the time that the listing took.
+    private static let listingRest: Int64 = 50
+
+    private func lookAtFirewall(_ running: Running, _ origin: String) throws(LinuxNetworkError) -> Bool {
+        let (firewall, clients) = (running.firewall, running.clients)
+        guard !clients.isUntouched else { return true }
+        let generation = clients.generation
+        // The rules are compared without the content of maps, which changes all the time.
+        let present = try network.present(firewall.tableName)
+        guard present.isFixed, try clients.hasChains(present.listing.owned) else {
+            return try reload(running, ["firewall table \(firewall.tableName)"], origin)
+        }
+        let began = LaneClock.now()
+        if hasChangedClients, began < nextListing { return false }
+        let counts = clients.counts
+        let contents = try running.system.contents(lines: counts.clients + counts.chains * 8)
+        let ended = LaneClock.now()
+        hasChangedClients = false
+        nextListing = ended + max(Self.listingInterval, Self.listingRest * (ended - began))
+        guard contents != clients.contents else {
+            clients.recordCompared(since: generation)
+            return true
+        }
+        let elements = ["clients of firewall table \(firewall.tableName)"]
+        guard contents.only(firewall.fixedSets) == clients.listed.sets else {
+            return try reload(running, elements, origin)
+        }
+        do throws(LinuxNetworkError) { try clients.restoreElements() } catch {
+            logger.warning("cannot restore the firewall's clients, applying all of them again: \(error)")
+            return try reload(running, elements, origin)
+        }
+        recordRepair(elements, origin)
+        return true
+    }
+
+    /// Loads the firewall again, which another process has changed.
+    private func reload(
+        _ running: Running, _ undone: [String], _ origin: String
+    ) throws(LinuxNetworkError) -> Bool {
+        running.clients.invalidateFirewall()
+        do throws(LinuxNetworkError) { try applyClients(running) } catch {
+            // If only the routes failed, the firewall is loaded.
+            guard running.clients.isFirewallKnown else { throw error }
+        }
+        hasChangedClients = false
+        recordRepair(undone, origin)
+        return true
+    }
+
+    private func recordRepair(_ undone: [String], _ origin: String) {
+        guard !undone.isEmpty else { return }
+        let text = undone.joined(separator: ", ") + origin
+        repairs.record(text)
+        logger.warning("another program changed the server's network; the server restored it: \(text)")
+    }
+
+    private static func isForwarding(_ step: Change) -> Bool {
+        step.settingPath.map(HostForwarding.paths.contains) == true
+    }
+
+    /// Whether packets of clients are received, or forwarded, because of a change.
+    private static func isExposure(_ step: Change) -> Bool {
+        if case .link = step { return true }
+        return isForwarding(step)
+    }
+
+    /// Resets forwarding to the host's own setting: without rules the server would forward every packet. Sessions continue.
+    private func holdForwarding(_ running: Running) {
+        guard !isHeld else { return }
+        isHeld = true
+        do throws(LinuxNetworkError) {
+            try running.ledger.suspend(running.plan.filter(Self.isForwarding))
+        } catch {
+            logger.error("\(error)")
+        }
+    }
+
+    /// Stops forwarding, and takes the interfaces down, so that nothing reaches the server through them. The whole firewall is
+    /// loaded again before packets are forwarded.
+    func suspendForwarding(_ running: Running) {
+        running.clients.invalidateFirewall()
+        holdForwarding(running)
+        guard !areLinksDown else { return }
+        areLinksDown = true
+        // The kernel removes the routes with the link.
+        running.clients.invalidateRoutes()
+        // Each device separately: a missing device must not keep the others up.
+        for device in [running.device] + running.further {
+            do throws(TunnelIOError) { try device.setUp(false) } catch { logger.error("\(error)") }
+        }
+        logger.error("nothing is forwarded until the firewall is in effect again")
+    }
+
+    /// Reverts ``holdForwarding(_:)`` and ``suspendForwarding(_:)``: brings the interfaces up, and forwards packets again.
+    func resumeForwarding(_ running: Running) throws(LinuxNetworkError) {
+        guard isHeld else { return }
+        // ``lookAtRouting(_:)`` reports a missing interface.
+        if try missingInterface(running) == nil { try running.ledger.restore(running.ledger.undone(of: running.plan)) }
+        if areLinksDown { logger.notice("the firewall is in effect again, and packets are forwarded") }
+        (isHeld, areLinksDown) = (false, false)
+    }
+}
