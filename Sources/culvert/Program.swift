@@ -4,11 +4,13 @@
 import ArgumentParser
 import CTunnelSystem
 import CommandLineSupport
+import TunnelIO
 
 @main
 enum Program {
     static func main() {
         ProgramStart.prepare()
+        DefaultExecutor.replace()
         exit(run(Array(CommandLine.arguments.dropFirst()), console: .standard))
     }
 

@@ -93,7 +93,7 @@ struct WireGuardDeviceTests {
         #expect(a.device.uapiState.fwMark == 5)
     }
 
-    @Test("A rebind moves the client's port under the session, which continues")
+    @Test("A rebind moves the client's port under the session, which continues, and the server's device reports it")
     func roaming() throws {
         let (a, b) = try pair()
         defer {
@@ -104,8 +104,13 @@ struct WireGuardDeviceTests {
         try b.start()
         try ping(a, b, count: 3)
         let before = try #require(b.device.peer(a.key.publicKey)?.endpoint)
+        let roamed = Event()
+        b.device.onRoaming { roamed.signal() }
+        try ping(a, b, count: 1)
+        #expect(!roamed.hasHappened)
         try a.device.rebind()
         try ping(a, b, count: 3)
+        #expect(roamed.wait(timeout: patience))
         let after = try #require(b.device.peer(a.key.publicKey)?.endpoint)
         #expect(before.port != after.port)
         #expect(after.port == a.device.listenPort)

@@ -7,3 +7,11 @@
 public enum LaneClock {
     package static let nanosecondsPerSecond: Int64 = 1_000_000_000
 }
+
+extension Duration {
+    /// In nanoseconds, from zero to 136 years, so that the sum with a time of ``LaneClock`` does not overflow.
+    var laneNanoseconds: Int64 {
+        let (seconds, attoseconds) = min(max(self, .zero), .seconds(1 << 32)).components
+        return seconds * LaneClock.nanosecondsPerSecond + attoseconds / LaneClock.nanosecondsPerSecond
+    }
+}

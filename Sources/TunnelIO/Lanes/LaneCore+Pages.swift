@@ -56,11 +56,3 @@ extension LaneCore {
         statistics.withLock { $0 = counts }
     }
 }
-
-extension Duration {
-    /// In nanoseconds, at most a day.
-    fileprivate var laneNanoseconds: Int64 {
-        let (seconds, attoseconds) = min(max(self, .zero), .seconds(86_400)).components
-        return seconds * 1_000_000_000 + attoseconds / 1_000_000_000
-    }
-}

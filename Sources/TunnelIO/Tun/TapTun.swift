@@ -67,8 +67,8 @@ package final class TapTun: ForwardingTun {
 
     package func forgetPackets() { shared.flags.bitwiseAnd(~Flag.hasDelivered, ordering: .relaxed) }
 
-    /// Has `handler` called once, when the next packet passes through the tunnel in either direction, on a thread of the
-    /// device. `nil` ends the wait.
+    /// Has `handler` called once, when the next packet passes through the tunnel in either direction or
+    /// ``reportEvent()`` is called, on a thread of the device. `nil` ends the wait.
     package func onNextPacket(_ handler: (@Sendable () -> Void)?) {
         let old = shared.awaiting.withLock { present -> (@Sendable () -> Void)? in
             defer { present = handler }
@@ -101,11 +101,12 @@ package final class TapTun: ForwardingTun {
     package func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int {
         try check()
         let count = try device.receive(into: batch)
-        if count > 0, shared.flags.load(ordering: .relaxed) & Flag.isAwaited != 0 { reportPacket() }
+        if count > 0, shared.flags.load(ordering: .relaxed) & Flag.isAwaited != 0 { reportEvent() }
         return count
     }
 
-    private func reportPacket() {
+    /// Calls the handler of ``onNextPacket(_:)``, if one waits, for an event other than a packet.
+    package func reportEvent() {
         let handler = shared.awaiting.withLock { present -> (@Sendable () -> Void)? in
             defer { present = nil }
             shared.flags.bitwiseAnd(~Flag.isAwaited, ordering: .relaxed)
@@ -121,7 +122,7 @@ package final class TapTun: ForwardingTun {
         if flags & Flag.hasDelivered == 0, batch.count > 0 {
             shared.flags.bitwiseOr(Flag.hasDelivered, ordering: .relaxed)
         }
-        if flags & Flag.isAwaited != 0, batch.count > 0 { reportPacket() }
+        if flags & Flag.isAwaited != 0, batch.count > 0 { reportEvent() }
         if flags & Flag.isFiltering != 0 { removeReplies(from: batch) }
         return try device.send(batch)
     }

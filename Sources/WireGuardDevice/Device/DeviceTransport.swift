@@ -22,6 +22,9 @@ final class DeviceTransport: TunnelTransport {
     /// Other lanes wait here until the waiting packets are sent, because later packets of the same flow must not
     /// overtake them.
     private let drainGate = Monitor(())
+    /// The engine's number of changed endpoints when the handler was last called.
+    private let knownEndpointChanges = Atomic<UInt64>(0)
+    private let roamed = Mutex<(@Sendable () -> Void)?>(nil)
 
     /// - Parameter batchCapacity: The maximum number of packets in a lane's batch.
     init(engine: consuming Engine, mtu: Int, batchCapacity: Int) {
@@ -45,6 +48,19 @@ final class DeviceTransport: TunnelTransport {
     /// Sets the new MTU of the interface.
     func setMTU(_ bytes: Int) {
         mtu.store(bytes, ordering: .relaxed)
+    }
+
+    /// Sets the handler for changed endpoints of peers.
+    func onRoaming(_ handler: @escaping @Sendable () -> Void) {
+        roamed.withLock { $0 = handler }
+    }
+
+    /// Calls the handler if the engine has changed an endpoint. Call it without the engine's lock.
+    private func reportRoaming(_ changes: UInt64) {
+        guard knownEndpointChanges.load(ordering: .relaxed) != changes else { return }
+        // Two lanes that report at the same time may call the handler once more than needed.
+        knownEndpointChanges.store(changes, ordering: .relaxed)
+        roamed.withLock { $0 }?()
     }
 
     // MARK: TunnelTransport
@@ -145,12 +161,15 @@ final class DeviceTransport: TunnelTransport {
         while true {
             let now = SystemTime.now()
             let wall = SystemTime.wall()
-            position = engine.withLock { engine in
+            let changes: UInt64
+            (position, changes) = engine.withLock { engine in
                 if refused > 0 { engine.countRefusedHandshakes(refused) }
-                return unsafe engine.planOpen(
+                let position = unsafe engine.planOpen(
                     views, from: position, endpoints: { datagrams[endpoint: $0] }, at: now, wall: wall,
                     into: steps.receive)
+                return (position, engine.statistics.endpointChanges)
             }
+            reportRoaming(changes)
             guard position < views.count else { return }
             refused = 0
             answer()
@@ -163,10 +182,12 @@ final class DeviceTransport: TunnelTransport {
             let views = unsafe steps.views
             let now = SystemTime.now()
             let wall = SystemTime.wall()
-            engine.withLock { engine in
+            let changes = engine.withLock { engine in
                 unsafe engine.commit(
                     plan, views, endpoints: { datagrams[endpoint: $0] }, at: now, wall: wall)
+                return engine.statistics.endpointChanges
             }
+            reportRoaming(changes)
         }
         for index in 0..<datagrams.count {
             let datagram = datagrams[index]

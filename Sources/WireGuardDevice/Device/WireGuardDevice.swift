@@ -213,6 +213,12 @@ public final class WireGuardDevice: Sendable {
         cameUp.withLock { $0 = handler }
     }
 
+    /// Calls `handler` on a thread of the device each time a peer was moved to another endpoint, because an authenticated
+    /// packet came from there.
+    package func onRoaming(_ handler: @escaping @Sendable () -> Void) {
+        transport.onRoaming(handler)
+    }
+
     /// Closes the device later, on another thread, because the close must wait for the calling thread.
     func closeLater(_ reason: CloseReason) {
         do throws(TunnelIOError) {

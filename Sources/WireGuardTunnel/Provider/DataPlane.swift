@@ -20,8 +20,8 @@ protocol DataPlane: AnyObject, Sendable {
     /// Sets a filter for ICMP and DNS packets from the tunnel, called before delivery; if it returns true, the packet is not
     /// delivered.
     func setFilter(_ filter: (@Sendable ([UInt8]) -> Bool)?)
-    /// Has `handler` called once, after the next packet that programs send into the tunnel, on any thread. `nil` ends the
-    /// wait.
+    /// Has `handler` called once, on any thread: after the next packet through the tunnel in either direction, or after a
+    /// peer's endpoint was changed by roaming or by `wg`. `nil` ends the wait.
     func onNextPacket(_ handler: (@Sendable () -> Void)?)
     /// Whether an IP packet has arrived through the tunnel since the start, or since ``forgetPackets()``. Handshakes and
     /// keepalives contain none.

@@ -48,6 +48,7 @@ final class DeviceDataPlane: DataPlane {
             device.close()
             throw Self.failure(error)
         }
+        device.onRoaming { [interface] in interface.reportEvent() }
         if let path = environment.managementSocket { serve(path, logger) }
         device.onClose { [weak self] reason in
             guard let self, !self.isClosing.load(ordering: .acquiring) else { return }
@@ -65,8 +66,9 @@ final class DeviceDataPlane: DataPlane {
             var update = update
             update.fwMark = nil
             return update
-        } applied: { [weak device] update in
+        } applied: { [weak device, interface] update in
             logger.notice("wg has changed \(update.summary)")
+            interface.reportEvent()
             // Packets may wait for the key, and no other event reports it.
             guard case .set = update.privateKey, let device else { return }
             for peer in device.peers where peer.endpoint != nil { device.requestHandshake(with: peer.publicKey) }

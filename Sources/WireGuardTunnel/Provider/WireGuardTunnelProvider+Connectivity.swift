@@ -54,7 +54,7 @@ extension WireGuardTunnelProvider {
         }
     }
 
-    /// Has the plane report the next packet if the lifecycle needs it.
+    /// Has the plane report the next packet or changed endpoint if the lifecycle needs it.
     /// - Returns: the time until the next check, or `nil` if there is nothing to check.
     private func awaitPacket() -> Duration? {
         guard let run, let delay = run.lifecycle.nextCheck else { return nil }
@@ -147,14 +147,7 @@ extension WireGuardTunnelProvider.Run {
         all.pingReplied = prober.takeReply()
         return WireGuardLifecycle.Observation(
             all: all, silentPeers: silent.map(\.publicKey), hasTraffic: watch.hasTraffic,
-            mayRest: keepalives.values.allSatisfy { $0 == 0 } && !mayRoamInside, asleep: elapsed.asleep)
-    }
-
-    /// Whether a peer's new address may be in a network that is routed into the tunnel, so that the host must learn it soon
-    /// (``WireGuardTunnelProvider/announce(_:)``). The device does not report a new address.
-    private var mayRoamInside: Bool {
-        guard context.socketMark != nil else { return false }
-        return configuration.settings(leakPolicy: context.leakPolicy).effectiveRoutes.contains { $0.length > 1 }
+            mayRest: keepalives.values.allSatisfy { $0 == 0 }, asleep: elapsed.asleep)
     }
 
     /// The time for which a peer may owe an answer before it counts as silent. It equals the time for which a tunnel

@@ -65,6 +65,16 @@ final class VirtualPlane: DataPlane {
         report?()
     }
 
+    /// Moves the first peer to another address, as the device does after an authenticated datagram without a packet.
+    func roam(to address: IPAddress) {
+        let report = state.withLock { state -> (@Sendable () -> Void)? in
+            defer { state.awaiting = nil }
+            state.peers[0].endpoint = Endpoint(address: address, port: 51_820)
+            return state.awaiting
+        }
+        report?()
+    }
+
     func onNextPacket(_ handler: (@Sendable () -> Void)?) { state.withLock { $0.awaiting = handler } }
 
     func setReachable(_ isReachable: Bool) { state.withLock { $0.isReachable = isReachable } }

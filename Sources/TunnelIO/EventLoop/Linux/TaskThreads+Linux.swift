@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux)
+    import CTunnelSystem
+    import Synchronization
+
+    #if compiler(>=6.3) && compiler(<6.4)
+        @_spi(ExperimentalCustomExecutors) @_spi(ExperimentalScheduling) import _Concurrency
+
+        /// Threads that run the tasks of a process in place of libdispatch, which counts its threads once a second for as
+        /// long as the process lives. A thread without work waits without a time limit.
+        ///
+        /// Jobs start in the order in which they arrive; their priorities are ignored. If no thread has taken a job for
+        /// ``patience`` while one waits, all threads may be blocked, so one more starts. It ends when no job waits.
+        final class TaskThreads: TaskExecutor, SchedulingExecutor {
+            private struct Jobs {
+                /// The jobs in the order of their arrival, and the jobs before them in the reverse order.
+                private var (arrived, next): ([UnownedJob], [UnownedJob]) = ([], [])
+                /// The number of jobs that threads have taken, now and when the loop last compared it.
+                private var (taken, compared): (UInt64, UInt64) = (0, 0)
+                var threadCount = 0
+                /// The number of threads that wait for a job, or have been woken but have not taken one yet.
+                var idleCount = 0
+                /// Whether the loop compares the number of taken jobs.
+                var isWatched = false
+
+                /// Whether jobs wait for which no thread is idle.
+                var lacksThreads: Bool { arrived.count + next.count > idleCount }
+
+                mutating func append(_ job: UnownedJob) { arrived.append(job) }
+
+                mutating func takeFirst() -> UnownedJob? {
+                    if next.isEmpty {
+                        next = arrived.reversed()
+                        arrived.removeAll(keepingCapacity: true)
+                    }
+                    guard let job = next.popLast() else { return nil }
+                    taken &+= 1
+                    return job
+                }
+
+                /// Whether no job was taken since the last call.
+                mutating func isStuck() -> Bool {
+                    defer { compared = taken }
+                    return compared == taken
+                }
+            }
+
+            private struct SleepingJob {
+                var job: UnownedJob
+                var deadline: Int64
+            }
+
+            private struct Timers {
+                var sleep: EventLoop.Timer
+                var watch: EventLoop.Timer
+            }
+
+            /// The time without a taken job after which one more thread starts, in nanoseconds.
+            private static let patience: Int64 = 20_000_000
+            /// The greatest number of threads.
+            private static let mostThreads = 64
+
+            private let name: String
+            /// The number of threads that stay.
+            private let standardCount: Int
+            private let jobs = Monitor(Jobs())
+            /// The latest deadline first. Of equal deadlines, the job that arrived last comes first.
+            private let sleeping = Mutex<[SleepingJob]>([])
+            private let loop: EventLoop
+            private let startedTimers = Mutex<Timers?>(nil)
+
+            /// Threads with this name, which start when they are needed. They and this object stay until the process ends.
+            /// - Throws: `.eventLoop` when the system refuses the descriptors.
+            init(name: String = "culvert-task") throws(TunnelIOError) {
+                self.name = name
+                standardCount = min(max(ProcessorCount.forLanes(), 2), 4)
+                loop = try EventLoop()
+            }
+
+            // MARK: - Jobs
+
+            func enqueue(_ job: consuming ExecutorJob) { add(UnownedJob(job)) }
+
+            private func add(_ job: UnownedJob) {
+                var (startsThread, startsWatch) = (false, false)
+                jobs.updateForOne { jobs in
+                    jobs.append(job)
+                    if jobs.lacksThreads {
+                        startsThread = jobs.threadCount < standardCount
+                        if startsThread { jobs.threadCount += 1 }
+                        startsWatch = !startsThread && !jobs.isWatched
+                        if startsWatch {
+                            _ = jobs.isStuck()
+                            jobs.isWatched = true
+                        }
+                    }
+                    return jobs.idleCount > 0
+                }
+                // Without this thread, the job might never run.
+                if startsThread { Self.repeatUntilDone { () throws(TunnelIOError) in try startThread() } }
+                if startsWatch { watchAgain() }
+            }
+
+            private func startThread() throws(TunnelIOError) {
+                _ = try Self.withSignalsBlocked { () throws(TunnelIOError) in
+                    try LoopThread(name: name) { self.runJobs() }
+                }
+            }
+
+            private func runJobs() {
+                while let job = nextJob() { unsafe job.runSynchronously(on: asUnownedTaskExecutor()) }
+            }
+
+            /// Waits for a job.
+            /// - Returns: `nil` if the calling thread must end.
+            private func nextJob() -> UnownedJob? {
+                var isIdle = false
+                return jobs.wait { jobs -> UnownedJob?? in
+                    if isIdle { jobs.idleCount -= 1 }
+                    if let job = jobs.takeFirst() { return .some(job) }
+                    if jobs.threadCount > standardCount {
+                        jobs.threadCount -= 1
+                        return .some(nil)
+                    }
+                    jobs.idleCount += 1
+                    isIdle = true
+                    return nil
+                }
+            }
+
+            // MARK: - Blocked threads
+
+            private func watchAgain() {
+                loop.set(timers().watch, deadline: LaneClock.now() + Self.patience)
+            }
+
+            /// Starts one more thread if none has taken a job since the last call.
+            private func compareProgress() {
+                var startsThread = false
+                let isWatched = jobs.withValue { jobs in
+                    jobs.isWatched = jobs.lacksThreads
+                    guard jobs.isWatched else { return false }
+                    startsThread = jobs.isStuck() && jobs.threadCount < Self.mostThreads
+                    if startsThread { jobs.threadCount += 1 }
+                    return true
+                }
+                if startsThread {
+                    do throws(TunnelIOError) { try startThread() } catch {
+                        // The next call tries again.
+                        jobs.withValue { $0.threadCount -= 1 }
+                    }
+                }
+                if isWatched { watchAgain() }
+            }
+
+            // MARK: - Sleeping jobs
+
+            func enqueue<C: Clock>(
+                _ job: consuming ExecutorJob, after delay: C.Duration, tolerance: C.Duration?, clock: C
+            ) {
+                // Clocks with another unit of time do not sleep by an executor.
+                guard let delay = delay as? Duration else { return enqueue(job) }
+                let sleeper = SleepingJob(job: UnownedJob(job), deadline: LaneClock.now() + delay.laneNanoseconds)
+                let timer = timers().sleep
+                sleeping.withLock { sleeping in
+                    let index = sleeping.firstIndex { $0.deadline <= sleeper.deadline } ?? sleeping.endIndex
+                    sleeping.insert(sleeper, at: index)
+                    // Set under the lock, so that no earlier deadline is overwritten.
+                    if index == sleeping.endIndex - 1 { loop.set(timer, deadline: sleeper.deadline) }
+                }
+            }
+
+            func enqueue<C: Clock>(
+                _ job: consuming ExecutorJob, at instant: C.Instant, tolerance: C.Duration?, clock: C
+            ) {
+                enqueue(job, after: clock.now.duration(to: instant), tolerance: tolerance, clock: clock)
+            }
+
+            private func wakeJobs() {
+                let timer = timers().sleep
+                let due = sleeping.withLock { sleeping -> [SleepingJob] in
+                    let now = LaneClock.now()
+                    let rest = sleeping.firstIndex { $0.deadline <= now } ?? sleeping.endIndex
+                    let due = sleeping[rest...]
+                    sleeping.removeSubrange(rest...)
+                    if let next = sleeping.last { loop.set(timer, deadline: next.deadline) }
+                    return due.reversed()
+                }
+                for sleeper in due { add(sleeper.job) }
+            }
+
+            // MARK: - The system
+
+            /// Returns the timers. The first call starts their thread.
+            private func timers() -> Timers {
+                startedTimers.withLock { present in
+                    if let present { return present }
+                    let timers = Timers(
+                        sleep: loop.makeTimer { self.wakeJobs() }, watch: loop.makeTimer { self.compareProgress() })
+                    Self.repeatUntilDone { () throws(TunnelIOError) in
+                        try Self.withSignalsBlocked { () throws(TunnelIOError) in
+                            try loop.startThread(name: "culvert-timer")
+                        }
+                    }
+                    present = timers
+                    return timers
+                }
+            }
+
+            /// Starts a thread that receives no signals but those of faults, because a program waits for signals in its first
+            /// thread.
+            private static func withSignalsBlocked<R>(
+                _ start: () throws(TunnelIOError) -> R
+            ) throws(TunnelIOError) -> R {
+                var (blocked, before) = (sigset_t(), sigset_t())
+                unsafe sigfillset(&blocked)
+                for number in [SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS] {
+                    unsafe sigdelset(&blocked, number)
+                }
+                unsafe pthread_sigmask(SIG_SETMASK, &blocked, &before)
+                defer { unsafe pthread_sigmask(SIG_SETMASK, &before, nil) }
+                return try start()
+            }
+
+            /// Tries again each tenth of a second if the system refuses a thread without which tasks would never continue.
+            private static func repeatUntilDone(_ start: () throws(TunnelIOError) -> Void) {
+                while true {
+                    do throws(TunnelIOError) { return try start() } catch { usleep(100_000) }
+                }
+            }
+        }
+    #endif
+#endif

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright (c) 2026 The Culvert Authors
+
+#if os(Linux) && compiler(>=6.3) && compiler(<6.4)
+    import Foundation
+    import PacketTunnelTesting
+    import Testing
+
+    @testable import TunnelIO
+
+    @Suite("Task threads", .timeLimit(.minutes(1)))
+    struct TaskThreadsTests {
+        /// An actor whose calls run on the executor of the calling task.
+        private actor Record {
+            private(set) var entries: [[Int]] = []
+            func append(_ entry: [Int]) { entries.append(entry) }
+        }
+
+        /// Adds one child task for each number, and returns their results in the order in which they ended.
+        private static func results(
+            _ numbers: Range<Int>, of body: @escaping @Sendable (Int) async -> Int
+        ) async -> [Int] {
+            await withTaskGroup(of: Int.self) { group in
+                for number in numbers { group.addTask { await body(number) } }
+                return await group.reduce(into: []) { $0.append($1) }
+            }
+        }
+
+        @Test("A thousand tasks that yield all run")
+        func manyTasks() async throws {
+            let threads = try TaskThreads(name: "test-many")
+            let ended = await Task(executorPreference: threads) {
+                await Self.results(0..<1000) { number in
+                    await Task.yield()
+                    return number
+                }
+            }
+            .value
+            #expect(ended.sorted() == Array(0..<1000))
+        }
+
+        @Test("Calls of an actor run one at a time, those of one task in their order")
+        func actorOrder() async throws {
+            let threads = try TaskThreads(name: "test-actor")
+            let record = Record()
+            _ = await Task(executorPreference: threads) {
+                await Self.results(0..<8) { caller in
+                    for number in 0..<200 { await record.append([caller, number]) }
+                    return caller
+                }
+            }
+            .value
+            let entries = await record.entries
+            #expect(entries.count == 1600)
+            for caller in 0..<8 {
+                #expect(entries.filter { $0[0] == caller }.map { $0[1] } == Array(0..<200))
+            }
+        }
+
+        @Test("Sleeping tasks wake in the order of their deadlines, and none before its deadline")
+        func sleepOrder() async throws {
+            let threads = try TaskThreads(name: "test-sleep")
+            let start = ContinuousClock.now + .milliseconds(300)
+            let wokeEarly = Event()
+            let ended = await Task(executorPreference: threads) {
+                await Self.results(0..<4) { number in
+                    // The task that is added last wakes first.
+                    let deadline = start + .milliseconds(100 * (3 - number))
+                    try? await Task.sleep(until: deadline, clock: .continuous)
+                    if ContinuousClock.now < deadline { wokeEarly.signal() }
+                    return number
+                }
+            }
+            .value
+            #expect(ended == [3, 2, 1, 0])
+            #expect(!wokeEarly.hasHappened)
+        }
+
+        @Test("A sleep on the suspending clock ends too")
+        func suspendingClock() async throws {
+            let threads = try TaskThreads(name: "test-suspend")
+            let start = SuspendingClock.now
+            try await Task(executorPreference: threads) {
+                try await Task.sleep(until: start + .milliseconds(20), clock: .suspending)
+            }
+            .value
+            #expect(SuspendingClock.now >= start + .milliseconds(20))
+        }
+
+        @Test("A cancelled sleep ends before its deadline")
+        func cancelledSleep() async throws {
+            let threads = try TaskThreads(name: "test-cancel")
+            let hasBegun = Event()
+            let task = Task(executorPreference: threads) {
+                hasBegun.signal()
+                try await Task.sleep(for: .seconds(3600))
+            }
+            #expect(await hasBegun.wait(timeout: .seconds(20)))
+            task.cancel()
+            await #expect(throws: CancellationError.self) { try await task.value }
+        }
+
+        @Test("Blocked threads do not prevent further tasks from running")
+        func blockedThreads() async throws {
+            let threads = try TaskThreads(name: "test-blocked")
+            let gate = TunnelIO.Latch()
+            let ended = await Task(executorPreference: threads) {
+                await Self.results(0..<9) { number in
+                    if number == 8 { gate.open() } else { gate.wait() }
+                    return number
+                }
+            }
+            .value
+            #expect(ended.count == 9)
+        }
+
+        @Test("A thread without work does not wake")
+        func idle() async throws {
+            let name = "test-idle"
+            let threads = try TaskThreads(name: name)
+            let ended = await Task(executorPreference: threads) {
+                try? await Task.sleep(for: .milliseconds(1))
+                return await Self.results(0..<100) { $0 }
+            }
+            .value
+            #expect(ended.count == 100)
+            let idle = Event()
+            // The last thread that had work begins to wait.
+            var waits = Self.waits(ofThreads: name)
+            while await !idle.wait(timeout: .milliseconds(50)) {
+                let now = Self.waits(ofThreads: name)
+                if now == waits { break }
+                waits = now
+            }
+            #expect(waits.count > 0 && waits.allSatisfy { $0.value > 0 })
+            // libdispatch wakes once a second.
+            #expect(await !idle.wait(timeout: .milliseconds(1500)))
+            #expect(Self.waits(ofThreads: name) == waits)
+        }
+
+        /// The number of times that each thread with this name has begun to wait.
+        private static func waits(ofThreads name: String) -> [String: Int] {
+            var waits: [String: Int] = [:]
+            for thread in (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")) ?? [] {
+                // A thread may have ended since the folder was read.
+                guard let text = try? String(contentsOfFile: "/proc/self/task/\(thread)/status", encoding: .utf8),
+                    text.hasPrefix("Name:\t\(name)\n")
+                else { continue }
+                let line = text.split(separator: "\n").first { $0.hasPrefix("voluntary_ctxt_switches:") }
+                waits[thread] = line?.split(separator: "\t").last.flatMap { Int($0) }
+            }
+            return waits
+        }
+    }
+#endif
