@@ -42,14 +42,20 @@ package struct CoalescingPlan {
         var older: Int32
     }
 
+    /// The place of a packet in the frames.
+    private struct Place {
+        /// The packet that follows in the same frame; -1 at the end.
+        var following: Int32 = -1
+        /// The frame that begins with the packet; -1 if there is none.
+        var headed: Int32 = -1
+        /// Whether the packet is in a frame, but not its first.
+        var isJoined = false
+    }
+
     /// The frames, in the order of their first packets. Some have only one packet.
     package private(set) var frames: ContiguousArray<Frame> = []
-    /// The packet that follows in the same frame, for each packet; -1 at the end.
-    private var following: ContiguousArray<Int32> = []
-    /// The frame that begins with each packet; -1 for none.
-    private var headed: ContiguousArray<Int32> = []
-    /// Whether a packet is in a frame, but not its first.
-    private var joined: ContiguousArray<Bool> = []
+    /// The place of each packet.
+    private var places: ContiguousArray<Place> = []
     /// The newest frame of each hash.
     private var newest = ContiguousArray<Int32>(repeating: -1, count: 64)
     /// The indices of the first IPv4 frame and the first IPv6 frame that may be open. Earlier frames are closed.
@@ -63,33 +69,31 @@ package struct CoalescingPlan {
 
     /// The packet behind packet `index` in its frame.
     @inline(__always)
-    package func next(after index: Int) -> Int? { following[index] >= 0 ? Int(following[index]) : nil }
+    package func next(after index: Int) -> Int? {
+        let following = places[index].following
+        return following >= 0 ? Int(following) : nil
+    }
 
     /// The frame that starts with packet `index`; `nil` if no frame of two or more packets does.
     @inline(__always)
     package func frame(at index: Int) -> Frame? {
-        headed[index] < 0 || frames[Int(headed[index])].count < 2 ? nil : frames[Int(headed[index])]
+        let headed = Int(places[index].headed)
+        return headed < 0 || frames[headed].count < 2 ? nil : frames[headed]
     }
 
     /// Whether packet `index` is a later part of a frame.
     @inline(__always)
-    package func isJoined(_ index: Int) -> Bool { joined[index] }
+    package func isJoined(_ index: Int) -> Bool { places[index].isJoined }
 
     /// Plans the frames of a batch. The batch is not changed.
     package mutating func make(for batch: PacketBatch, joinsTCP: Bool, joinsUDP: Bool) {
         frames.removeAll(keepingCapacity: true)
         openFrom4 = 0
         openFrom6 = 0
-        while following.count < batch.count {
-            following.append(-1)
-            headed.append(-1)
-            joined.append(false)
-        }
+        places.removeAll(keepingCapacity: true)
         for bucket in newest.indices { newest[bucket] = -1 }
         for index in 0..<batch.count {
-            following[index] = -1
-            headed[index] = -1
-            joined[index] = false
+            places.append(Place())
             let packet = unsafe UnsafeRawBufferPointer(batch.bytes(of: index))
             guard let base = packet.baseAddress, packet.count >= 28 else { continue }
             unsafe consider(index, base, packet.count, of: batch, joinsTCP: joinsTCP, joinsUDP: joinsUDP)
@@ -143,13 +147,13 @@ package struct CoalescingPlan {
             hash: shape.hash, older: newest[shape.hash])
         frame.isVerified = isVerified
         newest[shape.hash] = Int32(truncatingIfNeeded: frames.count)
-        headed[index] = Int32(truncatingIfNeeded: frames.count)
+        places[index].headed = Int32(truncatingIfNeeded: frames.count)
         frames.append(frame)
     }
 
     private mutating func join(_ index: Int, _ shape: PacketShape, to frame: Int) {
-        following[frames[frame].last] = Int32(truncatingIfNeeded: index)
-        joined[index] = true
+        places[frames[frame].last].following = Int32(truncatingIfNeeded: index)
+        places[index].isJoined = true
         frames[frame].last = index
         frames[frame].count += 1
         frames[frame].total += shape.payload
@@ -202,8 +206,11 @@ package struct CoalescingPlan {
             unsafe packet.big32(transport &+ 8) == head.big32(transport &+ 8),
             unsafe packet.big16(transport &+ 14) == head.big16(transport &+ 14)
         else { return false }
-        for offset in (transport &+ 20)..<shape.headers where unsafe packet.byte(offset) != head.byte(offset) {
-            return false
+        // The length of options is a multiple of 4.
+        var offset = transport &+ 20
+        while offset < shape.headers {
+            guard unsafe packet.big32(offset) == head.big32(offset) else { return false }
+            offset &+= 4
         }
         return true
     }
