@@ -10,11 +10,15 @@ extension LaneCore {
     func moveFromDevice() throws(TunnelIOError) -> Int {
         if let pipeline = pipelines?.outbound { return try moveFromDevice(through: pipeline) }
         var moved = 0
+        let now = LaneClock.now()
+        packets.readsOnce = now &- lastFromDevice >= Self.pause
         for _ in 0..<configuration.batchesPerTurn where !loop.isStopped {
             packets.removeAll()
             let count = try device.receive(into: packets)
+            packets.readsOnce = false
             guard count > 0 else { break }
             moved += count
+            lastFromDevice = now
             noteFromDevice(packets, count)
             outgoing.removeAll()
             transport.seal(packets, into: outgoing)
@@ -44,11 +48,15 @@ extension LaneCore {
     func moveFromNetwork(_ socket: any DatagramSocket) throws(TunnelIOError) -> Int {
         if let pipeline = pipelines?.inbound { return try moveFromNetwork(socket, through: pipeline) }
         var moved = 0
+        let now = LaneClock.now()
+        incoming.readsOnce = now &- lastFromNetwork >= Self.pause
         for _ in 0..<configuration.batchesPerTurn where !loop.isStopped {
             incoming.removeAll()
             let count = try socket.receive(into: incoming)
+            incoming.readsOnce = false
             guard count > 0 else { break }
             moved += count
+            lastFromNetwork = now
             noteFromNetwork(incoming, count)
             transport.open(incoming, answer: answer)
             deliver(incoming)

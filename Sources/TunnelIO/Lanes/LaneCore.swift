@@ -50,6 +50,14 @@ final class LaneCore: @unchecked Sendable {
     private var v4Watch = Watch()
     private var v6Watch = Watch()
 
+    /// The times of the last packets from each side.
+    var lastFromDevice: Int64 = 0
+    var lastFromNetwork: Int64 = 0
+    /// The least time without packets, in nanoseconds, after which the next ones are read with one call. A lane otherwise
+    /// reads until a source has no more, so that each message carries many packets. After a pause there is mostly one
+    /// packet, such as a ping, which would wait for a call that finds nothing. Under load the pauses are shorter.
+    static let pause: Int64 = 1_000_000
+
     /// The use of the batches' pages; see `LaneCore+Pages`.
     var pageUse = PageUse()
 

@@ -15,6 +15,8 @@ final class ScriptedTun: TunDevice {
         /// How many packets are refused from now on.
         var refusals = 0
         var receives = 0
+        /// Whether each batch that was read asked for one call.
+        var readsOnce: [Bool] = []
         /// How many packets were waiting to be read when the first was written.
         var unreadAtFirstWrite: Int?
         var waiters: [(count: Int, latch: Latch)] = []
@@ -41,6 +43,7 @@ final class ScriptedTun: TunDevice {
     func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int {
         try state.withLock { (state) throws(TunnelIOError) in
             state.receives += 1
+            state.readsOnce.append(batch.readsOnce)
             if let failure = state.failure { throw failure }
             var count = 0
             while let packet = state.toRead.first, batch.count < batch.packetCapacity {
@@ -99,6 +102,8 @@ final class ScriptedTun: TunDevice {
     var unreadAtFirstWrite: Int? { state.withLock { $0.unreadAtFirstWrite } }
 
     var receives: Int { state.withLock { $0.receives } }
+
+    var readsOnce: [Bool] { state.withLock { $0.readsOnce } }
 
     /// The written packets, once there are `count`, or after five seconds.
     func written(_ count: Int) -> [[UInt8]] {

@@ -78,6 +78,16 @@ struct LaneTests {
         #expect(site.lane.statistics.toNetwork.batches == 2 * site.lane.statistics.fromDevice.batches)
     }
 
+    @Test("After a pause, a lane reads its device with one call, and then until it is empty")
+    func pause() throws {
+        let site = try LaneSite(configuration: LaneConfiguration(packetCount: 4, batchesPerTurn: 2))
+        site.device.put((0..<8).map { pattern(100, seed: $0) })
+        try site.lane.start()
+        #expect(try receive(8, from: #require(site.peer.v4)).count == 8)
+        site.lane.stop()
+        #expect(site.device.readsOnce.prefix(2) == [true, false])
+    }
+
     @Test("Packets that a device buffers are read although its descriptor reports nothing")
     func bufferedPackets() throws {
         let internet = MemoryInternet(queueLimit: 100_000)
