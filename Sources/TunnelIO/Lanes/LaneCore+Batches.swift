@@ -49,7 +49,8 @@ extension LaneCore {
         if let pipeline = pipelines?.inbound { return try moveFromNetwork(socket, through: pipeline) }
         var moved = 0
         let now = LaneClock.now()
-        incoming.readsOnce = now &- lastFromNetwork >= Self.pause
+        let isAfterPause = now &- lastFromNetwork >= Self.pause
+        incoming.readsOnce = isAfterPause
         for _ in 0..<configuration.batchesPerTurn where !loop.isStopped {
             incoming.removeAll()
             let count = try socket.receive(into: incoming)
@@ -64,6 +65,7 @@ extension LaneCore {
             // Joined datagrams count one by one.
             if count < configuration.fewDatagrams || moved >= configuration.datagramsPerTurn { break }
         }
+        if isAfterPause, moved == 1 { moveReplies() }
         return moved
     }
 

@@ -243,6 +243,17 @@ final class LaneCore: @unchecked Sendable {
         }
     }
 
+    /// Moves the packets with which the system has replied to a packet that was just delivered, such as a ping. They need
+    /// not wait until the loop reports the device.
+    func moveReplies() {
+        guard role.contains(.outbound), isDeviceEnabled, !deviceWatch.isParked else { return }
+        do throws(TunnelIOError) {
+            _ = try moveFromDevice()
+        } catch {
+            fail(error)
+        }
+    }
+
     // MARK: - Descriptors that would keep the loop spinning
 
     /// The state of a descriptor. Each batch needs it: a key path costs several times as much as this switch.

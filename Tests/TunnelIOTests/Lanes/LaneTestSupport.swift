@@ -19,6 +19,8 @@ final class ScriptedTun: TunDevice {
         var readsOnce: [Bool] = []
         /// How many packets were waiting to be read when the first was written.
         var unreadAtFirstWrite: Int?
+        /// A packet that becomes readable with the next write, without a report.
+        var reply: [UInt8]?
         var waiters: [(count: Int, latch: Latch)] = []
     }
 
@@ -66,6 +68,8 @@ final class ScriptedTun: TunDevice {
         try state.withLock { (state) throws(TunnelIOError) in
             if let failure = state.failure { throw failure }
             state.unreadAtFirstWrite = state.unreadAtFirstWrite ?? state.toRead.count
+            if let reply = state.reply { state.toRead.append(reply) }
+            state.reply = nil
             var result = TunSendResult(sent: 0, dropped: 0)
             for index in 0..<batch.count where batch[index].length > 0 {
                 if state.refusals > 0 {
@@ -97,6 +101,11 @@ final class ScriptedTun: TunDevice {
 
     func refuse(_ count: Int) {
         state.withLock { $0.refusals = count }
+    }
+
+    /// Makes a packet readable with the next write, and does not report it.
+    func reply(_ packet: [UInt8]) {
+        state.withLock { $0.reply = packet }
     }
 
     var unreadAtFirstWrite: Int? { state.withLock { $0.unreadAtFirstWrite } }

@@ -88,6 +88,17 @@ struct LaneTests {
         #expect(site.device.readsOnce.prefix(2) == [true, false])
     }
 
+    @Test("The reply to a single packet is read before the device reports it")
+    func reply() throws {
+        let site = try LaneSite()
+        site.device.reply([2])
+        try site.lane.start()
+        try site.sendToLane([FramingTransport.framed([1])])
+        #expect(try receive(1, from: #require(site.peer.v4)).map(\.bytes) == [FramingTransport.framed([2])])
+        #expect(site.device.written(1) == [[1]])
+        site.lane.stop()
+    }
+
     @Test("Packets that a device buffers are read although its descriptor reports nothing")
     func bufferedPackets() throws {
         let internet = MemoryInternet(queueLimit: 100_000)
