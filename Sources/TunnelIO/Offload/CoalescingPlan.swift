@@ -10,6 +10,7 @@
 /// The push flag of a packet moves to the last packet of its superframe, which arrives at the same time. A bulk sender
 /// pushes at the end of each superframe that it hands to its kernel, and a batch here ends at another packet. If a
 /// superframe ended at each push too, there would be a quarter more of them, and so more work for the system.
+@safe
 package struct CoalescingPlan {
     /// The most packets of one superframe. All kernels accept this number.
     package static let mostSegments = 64
@@ -38,6 +39,9 @@ package struct CoalescingPlan {
         var hash: Int
         var isOpen = true
         var isVerified = false
+        /// The offset of the payloads of all packets, one after another, in the memory for copies; `nil` if they are only in
+        /// the batch.
+        package fileprivate(set) var copy: Int?
         /// The frame before this one with the same hash.
         var older: Int32
     }
@@ -56,6 +60,9 @@ package struct CoalescingPlan {
     package private(set) var frames: ContiguousArray<Frame> = []
     /// The place of each packet.
     private var places: ContiguousArray<Place> = []
+    /// The memory for copies during ``make(for:joinsTCP:joinsUDP:copyingTo:)``, and the number of its bytes in use.
+    private var room: UnsafeMutableRawBufferPointer?
+    private var copied = 0
     /// The newest frame of each hash.
     private var newest = ContiguousArray<Int32>(repeating: -1, count: 64)
     /// The indices of the first IPv4 frame and the first IPv6 frame that may be open. Earlier frames are closed.
@@ -87,6 +94,21 @@ package struct CoalescingPlan {
 
     /// Plans the frames of a batch. The batch is not changed.
     package mutating func make(for batch: PacketBatch, joinsTCP: Bool, joinsUDP: Bool) {
+        unsafe make(for: batch, joinsTCP: joinsTCP, joinsUDP: joinsUDP, copyingTo: nil)
+    }
+
+    /// Plans the frames of a batch, and copies payloads.
+    ///
+    /// While the plan verifies the packets of a frame, it copies their payloads one after another, since the system copies
+    /// one piece faster than many. There is no copy of a frame if the memory does not suffice, or if frames alternate.
+    /// - Parameter room: the memory for the copies; `nil` for no copies.
+    @unsafe
+    mutating func make(
+        for batch: PacketBatch, joinsTCP: Bool, joinsUDP: Bool, copyingTo room: UnsafeMutableRawBufferPointer?
+    ) {
+        unsafe self.room = room
+        defer { unsafe self.room = nil }
+        copied = 0
         frames.removeAll(keepingCapacity: true)
         openFrom4 = 0
         openFrom6 = 0
@@ -127,11 +149,20 @@ package struct CoalescingPlan {
                 if !frames[found].isVerified {
                     let count = Int(batch[frames[found].head].length)
                     frames[found].isVerified = true
-                    if unsafe !shape.checksumsAreRight(head, count) { frames[found].isOpen = false }
+                    let target = unsafe place(shape.payload(of: count), after: copied)
+                    if unsafe !shape.checksumsAreRight(head, count, copyingPayloadTo: target) {
+                        frames[found].isOpen = false
+                    } else if unsafe target != nil {
+                        frames[found].copy = copied
+                        copied &+= shape.payload(of: count)
+                    }
                 }
                 isVerified = true
-                let isRight = unsafe shape.checksumsAreRight(packet, count)
+                let end = frames[found].copy.map { $0 &+ frames[found].total &- shape.headers }
+                let target = unsafe place(shape.payload, after: end)
+                let isRight = unsafe shape.checksumsAreRight(packet, count, copyingPayloadTo: target)
                 if isRight, frames[found].isOpen {
+                    if unsafe target == nil { frames[found].copy = nil } else { copied &+= shape.payload }
                     join(index, shape, to: found)
                     return
                 }
@@ -149,6 +180,16 @@ package struct CoalescingPlan {
         newest[shape.hash] = Int32(truncatingIfNeeded: frames.count)
         places[index].headed = Int32(truncatingIfNeeded: frames.count)
         frames.append(frame)
+    }
+
+    /// The address for a copy of `count` bytes after the copies of a frame, which end at `end`; `nil` if copies of another
+    /// frame follow them, or if the memory does not suffice.
+    @inline(__always)
+    private func place(_ count: Int, after end: Int?) -> UnsafeMutableRawPointer? {
+        guard let room = unsafe room, let base = room.baseAddress, end == copied, count <= room.count &- copied else {
+            return nil
+        }
+        return unsafe base + copied
     }
 
     private mutating func join(_ index: Int, _ shape: PacketShape, to frame: Int) {
