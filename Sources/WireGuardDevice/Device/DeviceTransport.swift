@@ -147,14 +147,14 @@ final class DeviceTransport: TunnelTransport {
         var refused = steps.refuseHandshakes { filter.withLock { $0 } }
         var position = 0
         while true {
-            let now = SystemTime.now()
-            let wall = SystemTime.wall()
+            let (now, wall) = (SystemTime.now(), SystemTime.wall())
             position = engine.withLock { engine in
                 if refused > 0 { engine.countRefusedHandshakes(refused) }
                 return unsafe engine.planOpen(
                     views, from: position, endpoints: { datagrams[endpoint: $0] }, at: now, wall: wall,
                     into: steps.receive)
             }
+            steps.received = (now, wall)
             guard position < views.count else { return }
             refused = 0
             answer()
@@ -165,8 +165,8 @@ final class DeviceTransport: TunnelTransport {
         let plan = steps.receive
         if !plan.isEmpty {
             let views = unsafe steps.views
-            let now = SystemTime.now()
-            let wall = SystemTime.wall()
+            // The clocks are not read again: opening takes too little time to matter to the timers.
+            let (now, wall) = steps.received
             engine.withLock { engine in
                 unsafe engine.commit(
                     plan, views, endpoints: { datagrams[endpoint: $0] }, at: now, wall: wall)
