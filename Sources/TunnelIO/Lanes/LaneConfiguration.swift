@@ -7,6 +7,9 @@
 /// ``PacketBatch/minimumReadBytes``.
 public struct LaneConfiguration: Hashable, Sendable {
     /// The most packets that are read from the device, sealed and sent at a time.
+    ///
+    /// Linux takes at most 65,507 bytes of joined datagrams in one message. These are 45 datagrams of an MTU of 1420, so
+    /// the default fills three messages.
     public var packetCount: Int
     /// The bytes for those packets.
     public var packetBytes: Int
@@ -27,7 +30,7 @@ public struct LaneConfiguration: Hashable, Sendable {
 
     /// A configuration; the defaults suit a desktop or a server.
     public init(
-        packetCount: Int = 128, packetBytes: Int = 256 << 10, datagramCount: Int = 512,
+        packetCount: Int = 135, packetBytes: Int = 256 << 10, datagramCount: Int = 512,
         datagramBytes: Int = 64 * LaneConfiguration.datagramSlotBytes, batchesPerTurn: Int = 2
     ) {
         self.packetCount = packetCount

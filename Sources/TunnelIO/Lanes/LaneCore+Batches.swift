@@ -9,11 +9,15 @@ extension LaneCore {
     /// - Returns: the number of packets.
     func moveFromDevice() throws(TunnelIOError) -> Int {
         var moved = 0
+        let now = LaneClock.now()
+        packets.readsOnce = now &- lastFromDevice >= Self.pause
         for _ in 0..<configuration.batchesPerTurn where !loop.isStopped {
             packets.removeAll()
             let count = try device.receive(into: packets)
+            packets.readsOnce = false
             guard count > 0 else { break }
             moved += count
+            lastFromDevice = now
             noteFromDevice(packets, count)
             outgoing.removeAll()
             transport.seal(packets, into: outgoing)
@@ -42,11 +46,16 @@ extension LaneCore {
     /// - Throws: errors of the socket. An error of the device ends the lane.
     func moveFromNetwork(_ socket: any DatagramSocket) throws(TunnelIOError) -> Int {
         var moved = 0
+        let now = LaneClock.now()
+        let isAfterPause = now &- lastFromNetwork >= Self.pause
+        incoming.readsOnce = isAfterPause
         for _ in 0..<configuration.batchesPerTurn where !loop.isStopped {
             incoming.removeAll()
             let count = try socket.receive(into: incoming)
+            incoming.readsOnce = false
             guard count > 0 else { break }
             moved += count
+            lastFromNetwork = now
             noteFromNetwork(incoming, count)
             transport.open(incoming, answer: answer)
             deliver(incoming)
@@ -54,6 +63,7 @@ extension LaneCore {
             // Joined datagrams count one by one.
             if count < configuration.fewDatagrams || moved >= configuration.datagramsPerTurn { break }
         }
+        if isAfterPause, moved == 1 { moveReplies() }
         return moved
     }
 

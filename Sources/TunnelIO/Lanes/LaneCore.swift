@@ -48,6 +48,14 @@ final class LaneCore: @unchecked Sendable {
     private var v4Watch = Watch()
     private var v6Watch = Watch()
 
+    /// The times of the last packets from each side.
+    var lastFromDevice: Int64 = 0
+    var lastFromNetwork: Int64 = 0
+    /// The least time without packets, in nanoseconds, after which the next ones are read with one call. A lane otherwise
+    /// reads until a source has no more, so that each message carries many packets. After a pause there is mostly one
+    /// packet, such as a ping, which would wait for a call that finds nothing. Under load the pauses are shorter.
+    static let pause: Int64 = 1_000_000
+
     /// The use of the batches' pages; see `LaneCore+Pages`.
     var pageUse = PageUse()
 
@@ -226,6 +234,17 @@ final class LaneCore: @unchecked Sendable {
             let moved = try moveFromDevice()
             drain()
             recordProgress(moved: moved, isTrouble: true, .device)
+        } catch {
+            fail(error)
+        }
+    }
+
+    /// Moves the packets with which the system has replied to a packet that was just delivered, such as a ping. They need
+    /// not wait until the loop reports the device.
+    func moveReplies() {
+        guard role.contains(.outbound), isDeviceEnabled, !deviceWatch.isParked else { return }
+        do throws(TunnelIOError) {
+            _ = try moveFromDevice()
         } catch {
             fail(error)
         }

@@ -10,6 +10,7 @@
 /// The push flag of a packet moves to the last packet of its superframe, which arrives at the same time. A bulk sender
 /// pushes at the end of each superframe that it hands to its kernel, and a batch here ends at another packet. If a
 /// superframe ended at each push too, there would be a quarter more of them, and so more work for the system.
+@safe
 package struct CoalescingPlan {
     /// The most packets of one superframe. All kernels accept this number.
     package static let mostSegments = 64
@@ -38,18 +39,30 @@ package struct CoalescingPlan {
         var hash: Int
         var isOpen = true
         var isVerified = false
+        /// The offset of the payloads of all packets, one after another, in the memory for copies; `nil` if they are only in
+        /// the batch.
+        package fileprivate(set) var copy: Int?
         /// The frame before this one with the same hash.
         var older: Int32
     }
 
+    /// The place of a packet in the frames.
+    private struct Place {
+        /// The packet that follows in the same frame; -1 at the end.
+        var following: Int32 = -1
+        /// The frame that begins with the packet; -1 if there is none.
+        var headed: Int32 = -1
+        /// Whether the packet is in a frame, but not its first.
+        var isJoined = false
+    }
+
     /// The frames, in the order of their first packets. Some have only one packet.
     package private(set) var frames: ContiguousArray<Frame> = []
-    /// The packet that follows in the same frame, for each packet; -1 at the end.
-    private var following: ContiguousArray<Int32> = []
-    /// The frame that begins with each packet; -1 for none.
-    private var headed: ContiguousArray<Int32> = []
-    /// Whether a packet is in a frame, but not its first.
-    private var joined: ContiguousArray<Bool> = []
+    /// The place of each packet.
+    private var places: ContiguousArray<Place> = []
+    /// The memory for copies during ``make(for:joinsTCP:joinsUDP:copyingTo:)``, and the number of its bytes in use.
+    private var room: UnsafeMutableRawBufferPointer?
+    private var copied = 0
     /// The newest frame of each hash.
     private var newest = ContiguousArray<Int32>(repeating: -1, count: 64)
     /// The indices of the first IPv4 frame and the first IPv6 frame that may be open. Earlier frames are closed.
@@ -63,33 +76,46 @@ package struct CoalescingPlan {
 
     /// The packet behind packet `index` in its frame.
     @inline(__always)
-    package func next(after index: Int) -> Int? { following[index] >= 0 ? Int(following[index]) : nil }
+    package func next(after index: Int) -> Int? {
+        let following = places[index].following
+        return following >= 0 ? Int(following) : nil
+    }
 
     /// The frame that starts with packet `index`; `nil` if no frame of two or more packets does.
     @inline(__always)
     package func frame(at index: Int) -> Frame? {
-        headed[index] < 0 || frames[Int(headed[index])].count < 2 ? nil : frames[Int(headed[index])]
+        let headed = Int(places[index].headed)
+        return headed < 0 || frames[headed].count < 2 ? nil : frames[headed]
     }
 
     /// Whether packet `index` is a later part of a frame.
     @inline(__always)
-    package func isJoined(_ index: Int) -> Bool { joined[index] }
+    package func isJoined(_ index: Int) -> Bool { places[index].isJoined }
 
     /// Plans the frames of a batch. The batch is not changed.
     package mutating func make(for batch: PacketBatch, joinsTCP: Bool, joinsUDP: Bool) {
+        unsafe make(for: batch, joinsTCP: joinsTCP, joinsUDP: joinsUDP, copyingTo: nil)
+    }
+
+    /// Plans the frames of a batch, and copies payloads.
+    ///
+    /// While the plan verifies the packets of a frame, it copies their payloads one after another, since the system copies
+    /// one piece faster than many. There is no copy of a frame if the memory does not suffice, or if frames alternate.
+    /// - Parameter room: the memory for the copies; `nil` for no copies.
+    @unsafe
+    mutating func make(
+        for batch: PacketBatch, joinsTCP: Bool, joinsUDP: Bool, copyingTo room: UnsafeMutableRawBufferPointer?
+    ) {
+        unsafe self.room = room
+        defer { unsafe self.room = nil }
+        copied = 0
         frames.removeAll(keepingCapacity: true)
         openFrom4 = 0
         openFrom6 = 0
-        while following.count < batch.count {
-            following.append(-1)
-            headed.append(-1)
-            joined.append(false)
-        }
+        places.removeAll(keepingCapacity: true)
         for bucket in newest.indices { newest[bucket] = -1 }
         for index in 0..<batch.count {
-            following[index] = -1
-            headed[index] = -1
-            joined[index] = false
+            places.append(Place())
             let packet = unsafe UnsafeRawBufferPointer(batch.bytes(of: index))
             guard let base = packet.baseAddress, packet.count >= 28 else { continue }
             unsafe consider(index, base, packet.count, of: batch, joinsTCP: joinsTCP, joinsUDP: joinsUDP)
@@ -123,11 +149,20 @@ package struct CoalescingPlan {
                 if !frames[found].isVerified {
                     let count = Int(batch[frames[found].head].length)
                     frames[found].isVerified = true
-                    if unsafe !shape.checksumsAreRight(head, count) { frames[found].isOpen = false }
+                    let target = unsafe place(shape.payload(of: count), after: copied)
+                    if unsafe !shape.checksumsAreRight(head, count, copyingPayloadTo: target) {
+                        frames[found].isOpen = false
+                    } else if unsafe target != nil {
+                        frames[found].copy = copied
+                        copied &+= shape.payload(of: count)
+                    }
                 }
                 isVerified = true
-                let isRight = unsafe shape.checksumsAreRight(packet, count)
+                let end = frames[found].copy.map { $0 &+ frames[found].total &- shape.headers }
+                let target = unsafe place(shape.payload, after: end)
+                let isRight = unsafe shape.checksumsAreRight(packet, count, copyingPayloadTo: target)
                 if isRight, frames[found].isOpen {
+                    if unsafe target == nil { frames[found].copy = nil } else { copied &+= shape.payload }
                     join(index, shape, to: found)
                     return
                 }
@@ -143,13 +178,23 @@ package struct CoalescingPlan {
             hash: shape.hash, older: newest[shape.hash])
         frame.isVerified = isVerified
         newest[shape.hash] = Int32(truncatingIfNeeded: frames.count)
-        headed[index] = Int32(truncatingIfNeeded: frames.count)
+        places[index].headed = Int32(truncatingIfNeeded: frames.count)
         frames.append(frame)
     }
 
+    /// The address for a copy of `count` bytes after the copies of a frame, which end at `end`; `nil` if copies of another
+    /// frame follow them, or if the memory does not suffice.
+    @inline(__always)
+    private func place(_ count: Int, after end: Int?) -> UnsafeMutableRawPointer? {
+        guard let room = unsafe room, let base = room.baseAddress, end == copied, count <= room.count &- copied else {
+            return nil
+        }
+        return unsafe base + copied
+    }
+
     private mutating func join(_ index: Int, _ shape: PacketShape, to frame: Int) {
-        following[frames[frame].last] = Int32(truncatingIfNeeded: index)
-        joined[index] = true
+        places[frames[frame].last].following = Int32(truncatingIfNeeded: index)
+        places[index].isJoined = true
         frames[frame].last = index
         frames[frame].count += 1
         frames[frame].total += shape.payload
@@ -202,8 +247,11 @@ package struct CoalescingPlan {
             unsafe packet.big32(transport &+ 8) == head.big32(transport &+ 8),
             unsafe packet.big16(transport &+ 14) == head.big16(transport &+ 14)
         else { return false }
-        for offset in (transport &+ 20)..<shape.headers where unsafe packet.byte(offset) != head.byte(offset) {
-            return false
+        // The length of options is a multiple of 4.
+        var offset = transport &+ 20
+        while offset < shape.headers {
+            guard unsafe packet.big32(offset) == head.big32(offset) else { return false }
+            offset &+= 4
         }
         return true
     }

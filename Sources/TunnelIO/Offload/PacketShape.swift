@@ -79,6 +79,10 @@ struct PacketShape {
         self.hash = Int(hash >> 26)
     }
 
+    /// The payload of a packet of `count` bytes with headers of this shape.
+    @inline(__always)
+    func payload(of count: Int) -> Int { count &- headers }
+
     /// Whether a packet without a shape may still be TCP or UDP: a fragment, or one with extension headers.
     static func hidesPorts(_ packet: UnsafeRawPointer) -> Bool {
         switch unsafe packet.byte(0) >> 4 {
@@ -107,11 +111,22 @@ struct PacketShape {
         return true
     }
 
-    /// Whether the checksums of a candidate of this shape's family and protocol are right.
+    /// Whether the checksums of a candidate with headers of this shape are right.
+    /// - Parameter target: the address of a copy of the payload, made in the pass that sums it; `nil` for no copy.
     @inline(__always)
-    func checksumsAreRight(_ packet: UnsafeRawPointer, _ count: Int) -> Bool {
+    func checksumsAreRight(
+        _ packet: UnsafeRawPointer, _ count: Int, copyingPayloadTo target: UnsafeMutableRawPointer?
+    ) -> Bool {
         if !isIPv6, unsafe InternetChecksum.of(UnsafeRawBufferPointer(start: packet, count: 20)) != 0 { return false }
-        return unsafe TransportChecksum.isRight(
-            packet, count: count, isIPv6: isIPv6, number: isTCP ? Self.tcp : Self.udp, transport: transport)
+        let number = isTCP ? Self.tcp : Self.udp
+        guard let target = unsafe target else {
+            return unsafe TransportChecksum.isRight(
+                packet, count: count, isIPv6: isIPv6, number: number, transport: transport)
+        }
+        var sum = unsafe TransportChecksum.pseudoHeader(
+            packet, isIPv6: isIPv6, number: number, length: count &- transport)
+        unsafe sum.add(UnsafeRawBufferPointer(start: packet + transport, count: headers &- transport))
+        unsafe sum.add(copying: packet + headers, to: target, count: count &- headers)
+        return sum.value == 0
     }
 }

@@ -32,10 +32,12 @@ package struct SegmentSplitter: Sendable {
     private let headers: Int
     private let payload: Int
     private let segmentSize: Int
-    /// Whether the transport header follows an IP header without options or extensions.
-    private let isDirect: Bool
     /// The packets.
     package let count: Int
+    /// The sum of the IPv4 header without the fields that differ from packet to packet.
+    private let commonIP: InternetChecksum
+    /// The sum of the pseudo-header and the transport header without the fields that differ from packet to packet.
+    private let common: InternetChecksum
     /// The next packet to be written.
     private var index = 0
 
@@ -54,9 +56,10 @@ package struct SegmentSplitter: Sendable {
         isIPv6 = version == 6
         transport = Int(header.checksumStart)
         let smallest = isTCP ? 20 : 8
+        let number = isTCP ? Transport.tcp : Transport.udp
         guard transport + smallest <= packet.count,
             Int(header.checksumOffset) == (isTCP ? Transport.tcpChecksum : Transport.udpChecksum),
-            unsafe Self.transportBegins(at: transport, in: packet, isIPv6, isTCP ? Transport.tcp : Transport.udp)
+            unsafe Self.transportBegins(at: transport, in: packet, isIPv6, number)
         else { return nil }
         // The header length in the kernel's description is not reliable for forwarded packets.
         let own = unsafe isTCP ? Int(base.byte(transport + 12) >> 4) * 4 : 8
@@ -65,7 +68,31 @@ package struct SegmentSplitter: Sendable {
         payload = packet.count - headers
         segmentSize = Int(header.segmentSize)
         count = max(1, (payload + segmentSize - 1) / segmentSize)
-        isDirect = transport == (isIPv6 ? 40 : 20)
+        var ip = InternetChecksum()
+        if !isIPv6 {
+            unsafe ip.add(UnsafeRawBufferPointer(start: base, count: transport))
+            unsafe ip.subtract(base.big16(2))
+            unsafe ip.subtract(base.big16(4))
+            unsafe ip.subtract(base.big16(10))
+        }
+        commonIP = ip
+        let field = transport + (isTCP ? Transport.tcpChecksum : Transport.udpChecksum)
+        var sum = InternetChecksum()
+        unsafe sum.add(UnsafeRawBufferPointer(start: base + transport, count: own))
+        unsafe sum.subtract(base.big16(field))
+        unsafe sum.subtract(base.big16(transport + 4))
+        if isTCP {
+            unsafe sum.subtract(base.big16(transport + 6))
+            unsafe sum.subtract(base.big16(transport + Transport.tcpFlags - 1))
+        }
+        if transport == (isIPv6 ? 40 : 20) {
+            unsafe sum.add(TransportChecksum.pseudoHeader(base, isIPv6: isIPv6, number: number, length: 0).partial)
+        } else {
+            // An option or extension header may contain the final destination, which the kernel has added to its sum.
+            unsafe sum.add(base.big16(field))
+            sum.subtract(UInt16(truncatingIfNeeded: packet.count - transport))
+        }
+        common = sum
     }
 
     /// Whether the IP header is complete, has the packet's length, is not that of a fragment, and leads to this
@@ -113,52 +140,38 @@ package struct SegmentSplitter: Sendable {
         let start = index &* segmentSize
         let total = nextLength
         unsafe out.copyMemory(from: packet, byteCount: headers)
-        let payloadSum = unsafe InternetChecksum.copy(
-            from: packet + (headers &+ start), to: out + headers, count: total &- headers)
         if isIPv6 {
             unsafe out.setBig16(UInt16(truncatingIfNeeded: total &- 40), at: 4)
         } else {
+            let identification = unsafe packet.big16(4) &+ UInt16(truncatingIfNeeded: index)
             unsafe out.setBig16(UInt16(truncatingIfNeeded: total), at: 2)
-            unsafe out.setBig16(packet.big16(4) &+ UInt16(truncatingIfNeeded: index), at: 4)
-            unsafe out.setBig16(0, at: 10)
-            let sum = unsafe InternetChecksum.of(UnsafeRawBufferPointer(start: out, count: transport))
-            unsafe out.setBig16(sum, at: 10)
+            unsafe out.setBig16(identification, at: 4)
+            var sum = commonIP
+            sum.add(UInt16(truncatingIfNeeded: total))
+            sum.add(identification)
+            unsafe out.setBig16(sum.value, at: 10)
         }
-        let field: Int
+        let length = UInt16(truncatingIfNeeded: total &- transport)
+        var sum = common
+        sum.add(length)
         if isTCP {
             let sequence = unsafe packet.big32(transport &+ 4) &+ UInt32(truncatingIfNeeded: start)
             unsafe out.setBig32(sequence, at: transport &+ 4)
-            var flags = unsafe packet.byte(transport &+ Transport.tcpFlags)
-            if index &+ 1 < count { flags &= ~(Transport.fin | Transport.push) }
-            if index > 0 { flags &= ~Transport.congestionReduced }
-            unsafe out.storeBytes(of: flags, toByteOffset: transport &+ Transport.tcpFlags, as: UInt8.self)
-            field = transport &+ Transport.tcpChecksum
+            sum.add(sequence)
+            var flags = unsafe packet.big16(transport &+ Transport.tcpFlags &- 1)
+            if index &+ 1 < count { flags &= ~UInt16(Transport.fin | Transport.push) }
+            if index > 0 { flags &= ~UInt16(Transport.congestionReduced) }
+            unsafe out.setBig16(flags, at: transport &+ Transport.tcpFlags &- 1)
+            sum.add(flags)
         } else {
-            unsafe out.setBig16(UInt16(truncatingIfNeeded: total &- transport), at: transport &+ 4)
-            field = transport &+ Transport.udpChecksum
+            unsafe out.setBig16(length, at: transport &+ 4)
+            sum.add(length)
         }
-        unsafe out.setBig16(0, at: field)
-        var sum = unsafe pseudoHeader(of: packet, field: field, length: total &- transport)
-        unsafe sum.add(UnsafeRawBufferPointer(start: out + transport, count: headers &- transport))
-        sum.add(payloadSum)
+        unsafe sum.add(copying: packet + (headers &+ start), to: out + headers, count: total &- headers)
         // In UDP, zero means that there is no checksum.
-        unsafe out.setBig16(sum.value == 0 && !isTCP ? 0xffff : sum.value, at: field)
+        unsafe out.setBig16(
+            sum.value == 0 && !isTCP ? 0xffff : sum.value,
+            at: transport &+ (isTCP ? Transport.tcpChecksum : Transport.udpChecksum))
         index &+= 1
-    }
-
-    /// The pseudo-header's sum for a packet with `length` bytes behind the IP header.
-    @inline(__always)
-    private func pseudoHeader(of packet: UnsafeRawPointer, field: Int, length: Int) -> InternetChecksum {
-        guard isDirect else {
-            // An option or extension header may hold the final destination, which the kernel has put into its sum; the
-            // length is all that changes.
-            var sum = InternetChecksum()
-            sum.add(unsafe packet.big16(field))
-            sum.add(~UInt16(truncatingIfNeeded: headers &- transport &+ payload))
-            sum.add(UInt16(truncatingIfNeeded: length))
-            return sum
-        }
-        return unsafe TransportChecksum.pseudoHeader(
-            packet, isIPv6: isIPv6, number: isTCP ? Transport.tcp : Transport.udp, length: length)
     }
 }

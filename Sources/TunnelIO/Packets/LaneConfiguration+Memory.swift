@@ -7,9 +7,9 @@ import NetworkAddresses
 extension LaneConfiguration {
     /// The bytes that each packet or datagram uses besides its content: its descriptor and its endpoint.
     private static let descriptorBytes = MemoryLayout<PacketDescriptor>.stride + MemoryLayout<Endpoint>.stride
-    /// The memory of a device and two sockets: a superframe that is being split, and the headers, names and control messages
-    /// of system calls.
-    package static let systemBytes = 192 << 10
+    /// The memory of a device and two sockets: a superframe that is being split, two that are being joined, and the headers,
+    /// names and control messages of system calls.
+    package static let systemBytes = 320 << 10
 
     /// The most bytes of memory that a lane uses, including its device and its sockets: the three regions of packets, their
     /// descriptors, and the memory of device and sockets.

@@ -40,6 +40,9 @@ public final class PacketBatch {
     private let descriptors: UnsafeMutablePointer<PacketDescriptor>
     private let endpointStorage: UnsafeMutablePointer<Endpoint>
     private let mapping: PageMapping
+    /// Whether devices and sockets of the system return after the first call that has filled the batch with something,
+    /// and do not ask for more. A single packet is then processed sooner.
+    package var readsOnce = false
     /// The largest value that ``tail`` had at a ``removeAll()`` since the last ``forgetReach()``.
     private var farthestTail = 0
 

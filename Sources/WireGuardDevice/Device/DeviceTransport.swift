@@ -159,8 +159,7 @@ final class DeviceTransport: TunnelTransport {
         var refused = steps.refuseHandshakes { filter.withLock { $0 } }
         var position = 0
         while true {
-            let now = SystemTime.now()
-            let wall = SystemTime.wall()
+            let (now, wall) = (SystemTime.now(), SystemTime.wall())
             let changes: UInt64
             (position, changes) = engine.withLock { engine in
                 if refused > 0 { engine.countRefusedHandshakes(refused) }
@@ -170,6 +169,7 @@ final class DeviceTransport: TunnelTransport {
                 return (position, engine.statistics.endpointChanges)
             }
             reportRoaming(changes)
+            steps.received = (now, wall)
             guard position < views.count else { return }
             refused = 0
             answer()
@@ -180,8 +180,8 @@ final class DeviceTransport: TunnelTransport {
         let plan = steps.receive
         if !plan.isEmpty {
             let views = unsafe steps.views
-            let now = SystemTime.now()
-            let wall = SystemTime.wall()
+            // The clocks are not read again: opening takes too little time to matter to the timers.
+            let (now, wall) = steps.received
             let changes = engine.withLock { engine in
                 unsafe engine.commit(
                     plan, views, endpoints: { datagrams[endpoint: $0] }, at: now, wall: wall)

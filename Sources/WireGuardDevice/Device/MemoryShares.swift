@@ -93,7 +93,7 @@ struct MemoryShares {
             packetCount: 64, packetBytes: 192 << 10, datagramCount: 128,
             datagramBytes: 8 * LaneConfiguration.datagramSlotBytes),
         LaneConfiguration(
-            packetCount: 128, packetBytes: 256 << 10, datagramCount: 256,
+            packetCount: 135, packetBytes: 256 << 10, datagramCount: 256,
             datagramBytes: 16 * LaneConfiguration.datagramSlotBytes),
         LaneConfiguration(),
     ]

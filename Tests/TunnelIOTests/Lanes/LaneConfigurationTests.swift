@@ -22,4 +22,14 @@ struct LaneConfigurationTests {
     func enough() {
         #expect(LaneConfiguration().workable == LaneConfiguration())
     }
+
+    @Test("A full batch of packets of MTU 1420 fills whole messages, and fits its region")
+    func wholeMessages() {
+        let lane = LaneConfiguration()
+        let datagram = 1420 + 32
+        #expect(lane.packetCount % (65_507 / datagram) == 0)
+        let spaced = 1420 + 2 * PacketBatch.margin
+        #expect(lane.packetCount * (spaced + 15) <= lane.packetBytes)
+        #expect(lane.packetCount * datagram <= lane.outgoingBytes)
+    }
 }

@@ -15,8 +15,12 @@ final class ScriptedTun: TunDevice {
         /// How many packets are refused from now on.
         var refusals = 0
         var receives = 0
+        /// Whether each batch that was read asked for one call.
+        var readsOnce: [Bool] = []
         /// How many packets were waiting to be read when the first was written.
         var unreadAtFirstWrite: Int?
+        /// A packet that becomes readable with the next write, without a report.
+        var reply: [UInt8]?
         var waiters: [(count: Int, latch: Latch)] = []
     }
 
@@ -41,6 +45,7 @@ final class ScriptedTun: TunDevice {
     func receive(into batch: PacketBatch) throws(TunnelIOError) -> Int {
         try state.withLock { (state) throws(TunnelIOError) in
             state.receives += 1
+            state.readsOnce.append(batch.readsOnce)
             if let failure = state.failure { throw failure }
             var count = 0
             while let packet = state.toRead.first, batch.count < batch.packetCapacity {
@@ -63,6 +68,8 @@ final class ScriptedTun: TunDevice {
         try state.withLock { (state) throws(TunnelIOError) in
             if let failure = state.failure { throw failure }
             state.unreadAtFirstWrite = state.unreadAtFirstWrite ?? state.toRead.count
+            if let reply = state.reply { state.toRead.append(reply) }
+            state.reply = nil
             var result = TunSendResult(sent: 0, dropped: 0)
             for index in 0..<batch.count where batch[index].length > 0 {
                 if state.refusals > 0 {
@@ -96,9 +103,16 @@ final class ScriptedTun: TunDevice {
         state.withLock { $0.refusals = count }
     }
 
+    /// Makes a packet readable with the next write, and does not report it.
+    func reply(_ packet: [UInt8]) {
+        state.withLock { $0.reply = packet }
+    }
+
     var unreadAtFirstWrite: Int? { state.withLock { $0.unreadAtFirstWrite } }
 
     var receives: Int { state.withLock { $0.receives } }
+
+    var readsOnce: [Bool] { state.withLock { $0.readsOnce } }
 
     /// The written packets, once there are `count`, or after five seconds.
     func written(_ count: Int) -> [[UInt8]] {

@@ -63,6 +63,15 @@ struct InternetChecksumTests {
         #expect(checksum.partial == slowSum([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]))
     }
 
+    @Test("Removing a word leaves the sum of the other words")
+    func removal() {
+        var checksum = InternetChecksum()
+        let bytes: [UInt8] = [0xfe, 0x01, 0xf2, 0x03, 0xf4, 0xf5]
+        unsafe bytes.withUnsafeBytes { unsafe checksum.add($0) }
+        checksum.subtract(0xf203)
+        #expect(checksum.partial == slowSum([0xfe, 0x01, 0xf4, 0xf5]))
+    }
+
     /// RFC 1071 as written: 16 bits at a time, with the carry brought round each time.
     private func slowSum(_ bytes: ArraySlice<UInt8>) -> UInt16 {
         var sum: UInt32 = 0

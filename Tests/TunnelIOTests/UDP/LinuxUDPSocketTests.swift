@@ -165,6 +165,24 @@
             #expect(together.allSatisfy { $0 <= 128 } && together.contains { $0 >= 64 }, "\(together)")
         }
 
+        @Test("A batch that is read with one call gets one message", arguments: [false, true])
+        func oneCall(isCutting: Bool) throws {
+            let offload = isCutting ? OffloadOptions() : .none
+            let sender = try LinuxUDPSocket(isIPv6: false, port: 0, offload: offload)
+            let receiver = try LinuxUDPSocket(isIPv6: false, port: 0, offload: offload)
+            let sent = (0..<3).map { pattern(100 + $0, seed: $0) }
+            #expect(try sender.send(batch(of: sent, to: .loopback(port: receiver.port)), in: 0..<3).sent == 3)
+            let received = try PacketBatch(packetCapacity: 512, byteCapacity: 64 * LinuxUDPSocket.slotStride)
+            received.readsOnce = true
+            #expect(try receiver.receive(into: received) == 1)
+            received.readsOnce = false
+            while received.count < 3 {
+                try #require(isReadable(receiver.readiness, milliseconds: 5000))
+                _ = try receiver.receive(into: received)
+            }
+            #expect((0..<3).map { received.copy(of: $0) } == sent)
+        }
+
         /// The sizes of the batches in which this many datagrams arrive.
         private func receiveAll(
             _ count: Int, from receiver: LinuxUDPSocket, into batch: PacketBatch

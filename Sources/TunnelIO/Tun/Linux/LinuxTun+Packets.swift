@@ -45,6 +45,7 @@
                     continue
                 }
                 batch.append(offset: start, length: count - front)
+                if batch.readsOnce { break }
             }
             return batch.count - before
         }
@@ -59,7 +60,8 @@
                     batch.append(offset: start, length: length)
                 }
                 let isWaiting = reader.nextLength != nil
-                if isWaiting || batch.count == batch.packetCapacity {
+                let isEnough = batch.readsOnce && batch.count > before
+                if isWaiting || isEnough || batch.count == batch.packetCapacity {
                     reader.hasMore.store(isWaiting, ordering: .relaxed)
                     break
                 }

@@ -129,7 +129,11 @@
         /// fields are zero, since checksums are complete and the packet is not segmented.
         private let headers: UnsafeMutableRawPointer
         private let vectors: UnsafeMutablePointer<iovec>
+        /// The memory for the payloads of superframes. Its pages are not in use until the first superframe.
+        private let payloads: UnsafeMutableRawBufferPointer
 
+        /// The bytes of two superframes, as many as a socket returns at a time.
+        private static let payloadBytes = 128 << 10
         private static let superframe = 16
         private static let plain = superframe + (SuperframeHeader.longest + 15) / 16 * 16
         private static let mostVectors = CoalescingPlan.mostSegments + 2
@@ -144,11 +148,13 @@
             unsafe headers.initializeMemory(as: UInt8.self, repeating: 0, count: length)
             unsafe vectors = .allocate(capacity: Self.mostVectors)
             unsafe vectors.initialize(repeating: iovec(), count: Self.mostVectors)
+            unsafe payloads = .allocate(byteCount: mayJoin ? Self.payloadBytes : 0, alignment: 64)
         }
 
         deinit {
             unsafe headers.deallocate()
             unsafe vectors.deallocate()
+            unsafe payloads.deallocate()
         }
 
         /// Whether anything is joined.
@@ -165,7 +171,9 @@
                 udp.resume(at: now)
             }
             let isPlanned = mayJoin && joins && batch.count > 1
-            if isPlanned { plan.make(for: batch, joinsTCP: tcp.isOn, joinsUDP: udp.isOn) }
+            if isPlanned {
+                unsafe plan.make(for: batch, joinsTCP: tcp.isOn, joinsUDP: udp.isOn, copyingTo: payloads)
+            }
             for index in 0..<batch.count where batch[index].length > 0 {
                 guard isPlanned else {
                     guard put(index, of: batch, &result, &calls) else { return nil }
@@ -216,7 +224,7 @@
             return true
         }
 
-        /// Sets the vectors for a superframe. The payload is not copied.
+        /// Sets the vectors for a superframe.
         /// - Returns: the number of vectors.
         private func lay(_ frame: CoalescingPlan.Frame, of batch: PacketBatch) -> Int {
             let head = unsafe UnsafeRawPointer(batch.base + Int(batch[frame.head].offset))
@@ -230,6 +238,10 @@
             unsafe vectors[0] = iovec(iov_base: headers, iov_len: framing.length)
             unsafe vectors[1] = iovec(iov_base: headers + Self.superframe, iov_len: frame.headers)
             var count = 2
+            if let copy = frame.copy, let base = unsafe payloads.baseAddress {
+                unsafe vectors[count] = iovec(iov_base: base + copy, iov_len: frame.total - frame.headers)
+                return count + 1
+            }
             var next: Int? = frame.head
             while let index = next, count < Self.mostVectors {
                 let packet = batch[index]

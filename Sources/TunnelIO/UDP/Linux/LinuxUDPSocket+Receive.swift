@@ -50,7 +50,7 @@
                     }
                     let before = appended
                     for index in 0..<Int(count) { appended += append(index, at: slots.start, into: batch) }
-                    if count < slots.count { return appended }
+                    if count < slots.count || batch.readsOnce { return appended }
                     if appended - before > Int(count) { isJoined = true }
                     if isJoined, appended >= Self.enoughJoined { return appended }
                 }
@@ -70,6 +70,7 @@
                 most = min(slots, descriptors / UDPMessageArray.mostSegments)
                 room = min(room, Self.mostSlots * Self.slotStride - start)
             }
+            if batch.readsOnce { most = min(most, 1) }
             var count = max(0, min(most, room / Self.slotStride))
             var length = Self.slotStride - Self.slotGap
             if count == 0, most > 0, batch.isEmpty, room >= Self.smallestSlot {
