@@ -279,13 +279,26 @@
                 #expect(right.daemon.log.count >= initiations.count)
             }
 
-            @Test("Setconf replaces the peers, and the tunnel works again immediately")
+            @Test("Setconf keeps the session of a peer that stays, unless its pre-shared key changes")
             func setconf() throws {
                 let pair = try TunnelPair(.culvert, .wireguardGo)
                 try pair.pingForAWhile(from: pair.left)
-                try Wg.configure(pair.left.name, pair.configuration(of: pair.left))
-                let peer = try pair.left.peer(pair.right)
-                #expect(peer.latestHandshake == 0 && peer.sent == 0 && peer.received == 0)
+                let before = try pair.left.peer(pair.right)
+                let configuration = pair.configuration(of: pair.left)
+                let extra = "[Peer]\nPublicKey = \(StaticKeys().publicKey.base64)\nAllowedIPs = 10.4.0.0/16\n"
+                for text in [configuration + extra, configuration] {
+                    try Wg.configure(pair.left.name, text)
+                    try pair.ping(from: pair.left)
+                    let after = try pair.left.peer(pair.right)
+                    #expect(after.latestHandshake == before.latestHandshake && after.sent > before.sent)
+                }
+                #expect(try Wg.dump(pair.left.name).peers.count == 1)
+                var random = SystemRandomNumberGenerator()
+                let key = "PresharedKey = \(PresharedKey(using: &random).exportedBase64)\n"
+                try Wg.configure(pair.left.name, configuration + key)
+                #expect(try pair.left.peer(pair.right).latestHandshake == 0)
+                #expect(try !pair.isReached(from: pair.left))
+                try Wg.configure(pair.right.name, pair.configuration(of: pair.right) + key)
                 try pair.ping(from: pair.left)
             }
 

@@ -49,8 +49,10 @@ struct LongUpdateTests {
         #expect(host.device.peers.allSatisfy { $0.allowedIPs.count == 1 })
     }
 
-    @Test("Packets of a session arrive while a long update is in progress")
-    func traffic() throws {
+    @Test(
+        "Packets of a session arrive while a long update is in progress, even if it replaces the peers",
+        arguments: [false, true])
+    func traffic(isReplacement: Bool) throws {
         let internet = MemoryInternet()
         let (a, b) = (try host(0, on: internet), try host(1, on: internet))
         defer {
@@ -72,7 +74,15 @@ struct LongUpdateTests {
         }
         #expect(isAnswered(0))
         var (pauses, answered): (UInt16, Int) = (0, 0)
-        try a.device.apply(try addition(1_000, seed: 3)) {
+        var update = try addition(1_000, seed: 3)
+        update.replacePeers = isReplacement
+        if isReplacement {
+            var peer = UAPIPeerUpdate(publicKey: b.key.publicKey)
+            peer.replaceAllowedIPs = true
+            peer.allowedIPs = [.add(IPPrefix(host: .v4(inner[1])))]
+            update.peers.insert(peer, at: 500)
+        }
+        try a.device.apply(update) {
             pauses += 1
             if isAnswered(pauses) { answered += 1 }
         }

@@ -15,6 +15,7 @@ enum Scale {
         case parse = "setconf, text to update"
         case add = "setconf, first"
         case replace = "setconf, again"
+        case longestFirst = "setconf first, longest hold of the engine in all"
         case longestPiece = "setconf again, longest hold of the engine in all"
         case show = "wg show, state and text"
         case timers = "one timer of each peer"
@@ -23,7 +24,7 @@ enum Scale {
         var unit: Unit {
             switch self {
             case .memory: .bytes
-            case .longestPiece: .microseconds
+            case .longestFirst, .longestPiece: .microseconds
             default: .nanoseconds
             }
         }
@@ -76,6 +77,7 @@ enum Scale {
                 return crowd.configure(empty).time
             }
         case .replace: timedInside(duration, count: crowd.count) { crowd.configure(crowd.holder).time }
+        case .longestFirst: Double(crowd.configure(Holder()).longest) / 1_000
         case .longestPiece: Double(crowd.configure(crowd.holder).longest) / 1_000
         case .show: timed(duration, count: crowd.count) { keep(crowd.show()) }
         case .timers: timedInside(duration, count: crowd.count) { crowd.runTimers() }
@@ -86,7 +88,7 @@ enum Scale {
     /// The greatest size's cost to the least one's.
     private static func growth(_ rows: [Row], _ sizes: [Int]) -> [Row] {
         guard let suite = rows.first?.suite, let least = sizes.first, let most = sizes.last else { return [] }
-        return Work.allCases.filter { $0 != .longestPiece }.compactMap { work in
+        return Work.allCases.filter { $0.unit != .microseconds }.compactMap { work in
             guard let small = rows.first(where: { $0.name == work.title(least) }),
                 let large = rows.first(where: { $0.name == work.title(most) })
             else { return nil }
@@ -113,6 +115,8 @@ enum Scale {
         private let request: [UInt8]
         private var now = Instant(nanoseconds: 3_600_000_000_000)
         private let wall = WallTime(seconds: 1_700_000_000)
+        /// The size of the previous reply. A device reserves the space for its reply as well.
+        private var replyByteCount = 0
 
         init(_ count: Int) throws {
             self.count = count
@@ -149,7 +153,7 @@ enum Scale {
             return update.peers.count
         }
 
-        /// Applies the update as a device does. Returns the whole time, and the longest time of a piece.
+        /// Applies the update as a device does. Returns the whole time, and the longest time for which the engine is held.
         func configure(_ holder: Holder) -> (time: Int, longest: Int) {
             var progress = UpdateProgress()
             var (time, longest, hasMore) = (0, 0, true)
@@ -158,8 +162,8 @@ enum Scale {
                 hasMore = holder.engine.apply(
                     update, &progress, work: WireGuardDevice.updateWork, at: now, wall: wall)
                 let piece = nanoseconds() - start
-                time += piece
                 longest = max(longest, piece)
+                time += piece + elapsed { progress.buildTable(of: update) }
             }
             return (time, longest)
         }
@@ -167,6 +171,7 @@ enum Scale {
         /// The reply to `wg show`, read as a device reads it. Returns its size in bytes.
         func show() -> Int {
             var state = UAPIDeviceState()
+            state.peers.reserveCapacity(count)
             var place: Int? = 0
             while let start = place {
                 let piece = holder.engine.snapshots(from: start, work: 256)
@@ -174,7 +179,9 @@ enum Scale {
                 place = piece.next
             }
             var reply: [UInt8] = []
+            reply.reserveCapacity(replyByteCount)
             state.appendReply(to: &reply)
+            replyByteCount = reply.count
             return reply.count
         }
 

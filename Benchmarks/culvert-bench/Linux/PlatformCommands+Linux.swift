@@ -22,7 +22,7 @@ enum PlatformCommands {
         case "gateway": try GatewayComparison.run(arguments)
         case "stages": try StageReport.run(try Options(Array(arguments)))
         // This program starts the following commands itself, inside namespaces.
-        case StageReport.countCommand: try StageReport.countInstructions()
+        case StageReport.countCommand: try StageReport.countInstructions(arguments)
         case UDPFlood.command: try UDPFlood.run(arguments)
         case UDPCount.command: try UDPCount.run(arguments)
         case HandshakeLoad.command: try HandshakeLoad.run(arguments)

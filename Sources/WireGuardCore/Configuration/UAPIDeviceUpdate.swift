@@ -37,7 +37,8 @@ public struct UAPIDeviceUpdate: Equatable, Sendable {
     public var listenPort: UInt16?
     /// The mark of outgoing datagrams; 0 removes it, `nil` keeps it.
     public var fwMark: UInt32?
-    /// Whether all peers are removed before the changes in ``peers`` are applied.
+    /// Whether the peers that ``peers`` does not name are removed. The others keep their sessions, unless their keys
+    /// change, and get the defaults of the settings that ``peers`` omits, except the endpoint.
     public var replacePeers = false
     /// Changes to peers, in the order of the request. A peer may occur more than once.
     public var peers: [UAPIPeerUpdate] = []

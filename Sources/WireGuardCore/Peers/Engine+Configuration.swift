@@ -19,9 +19,7 @@ extension Engine {
     /// A different key ends every handshake and makes every session unusable for sending, because peers identify this
     /// device by the key. A peer with the new public key is removed.
     public mutating func setPrivateKey(_ key: PrivateKey?) {
-        let key = key?.clamped
-        guard key != identity?.privateKey else { return }
-        identity = key.map { Identity($0) }
+        guard setIdentity(key) else { return }
         if let own = identity?.publicKey { removePeer(own) }
         for peer in peers {
             guard let peer else { continue }
@@ -32,7 +30,16 @@ extension Engine {
             peer.current?.expireForSending()
             peer.next?.expireForSending()
         }
+    }
+
+    /// Sets or removes the static key. The caller ends the peers' sessions and handshakes if it differs.
+    /// - Returns: Whether the key differs from the present one.
+    mutating func setIdentity(_ key: PrivateKey?) -> Bool {
+        let key = key?.clamped
+        guard key != identity?.privateKey else { return false }
+        identity = key.map { Identity($0) }
         cookieChecker.forget()
+        return true
     }
 
     /// Sets the device up or down.
@@ -69,7 +76,7 @@ extension Engine {
     // MARK: Peers
 
     /// Whether there is such a peer.
-    public func hasPeer(_ key: PublicKey) -> Bool { slots[key] != nil }
+    public func hasPeer(_ key: PublicKey) -> Bool { slot(of: key) != nil }
 
     /// Adds a peer, unless it exists.
     /// - Returns: `false` if `key` is this device's own, which cannot be a peer, or if the number of peers has reached
@@ -77,8 +84,15 @@ extension Engine {
     @discardableResult
     public mutating func addPeer(_ key: PublicKey) -> Bool {
         guard key != identity?.publicKey else { return false }
-        guard slots[key] == nil else { return true }
-        guard slots.count < limits.peers else { return false }
+        guard !hasPeer(key) else { return true }
+        guard peerCount < limits.peers else { return false }
+        _ = insertPeer(key)
+        return true
+    }
+
+    /// Adds a peer, which must not exist.
+    /// - Returns: Its slot.
+    mutating func insertPeer(_ key: PublicKey) -> Int32 {
         let slot: Int32
         if let free = freeSlots.popLast() {
             slot = free
@@ -86,19 +100,20 @@ extension Engine {
             slot = Int32(peers.count)
             peers.append(nil)
         }
-        slots[key] = slot
+        directory.insert(slot, hash: key.directoryHash)
         peers[Int(slot)] = Peer(publicKey: key, slot: slot)
-        return true
+        return slot
     }
 
     /// Removes a peer with its sessions and allowed IPs, if it exists.
     public mutating func removePeer(_ key: PublicKey) {
-        guard let slot = slots.removeValue(forKey: key), let peer = peer(at: slot) else { return }
+        guard let slot = slot(of: key), let peer = peer(at: slot) else { return }
+        directory.remove(slot, hash: key.directoryHash)
         reset(peer)
         allowedIPs.removeAll(of: slot)
         peers[Int(slot)] = nil
         freeSlots.append(slot)
-        if slots.isEmpty {
+        if peerCount == 0 {
             // Start empty, so that setting a configuration again keeps its order.
             peers.removeAll()
             freeSlots.removeAll()
@@ -109,7 +124,7 @@ extension Engine {
     /// Removes all peers.
     public mutating func removeAllPeers() {
         allowedIPs = AllowedIPs()
-        for key in Array(slots.keys) { removePeer(key) }
+        for peer in peers { if let peer { removePeer(peer.publicKey) } }
     }
 
     /// Sets the pre-shared key for later handshakes; the present session continues. `nil` or all zeros removes it.
@@ -152,7 +167,7 @@ extension Engine {
         let wasOff = peer.persistentKeepalive == 0
         peer.persistentKeepalive = seconds
         if seconds == 0 {
-            peer.persistentKeepaliveAt = Peer.never
+            peer.disablePersistentKeepalive()
         } else if isUp {
             peer.persistentKeepaliveAt =
                 wasOff ? now.nanoseconds : now.nanoseconds + Int64(seconds) * TimerConstants.second
@@ -165,21 +180,19 @@ extension Engine {
     ///   ``EngineLimits/allowedIPs``.
     @discardableResult
     public mutating func addAllowedIP(_ prefix: IPPrefix, to publicKey: PublicKey) -> Bool {
-        guard let slot = slots[publicKey] else { return false }
-        guard allowedIPs.count < limits.allowedIPs || allowedIPs.owner(of: prefix) != nil else { return false }
-        _ = allowedIPs.insert(prefix, peer: slot)
-        return true
+        guard let slot = slot(of: publicKey) else { return false }
+        return allowedIPs.insert(prefix, peer: slot, atMost: limits.allowedIPs)
     }
 
     /// Removes exactly this network from the peer, if the peer has it.
     public mutating func removeAllowedIP(_ prefix: IPPrefix, from publicKey: PublicKey) {
-        guard let slot = slots[publicKey] else { return }
+        guard let slot = slot(of: publicKey) else { return }
         _ = allowedIPs.remove(prefix, peer: slot)
     }
 
     /// Removes all networks from a peer.
     public mutating func removeAllAllowedIPs(of publicKey: PublicKey) {
-        guard let slot = slots[publicKey] else { return }
+        guard let slot = slot(of: publicKey) else { return }
         allowedIPs.removeAll(of: slot)
     }
 

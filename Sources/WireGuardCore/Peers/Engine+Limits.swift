@@ -29,7 +29,7 @@ extension Engine {
     /// The parts are counted in the order in which they would be applied. A network that the update itself moves to
     /// another peer still counts until the end, so an update that is refused for this reason succeeds in two parts.
     public func checkLimits(of update: UAPIDeviceUpdate) throws(EngineLimitError) {
-        var check = LimitCheck()
+        var check = LimitCheck(of: update)
         while try checkLimits(of: update, &check, work: .max) {}
     }
 
@@ -53,6 +53,8 @@ extension Engine {
 
 /// Counts the peers and networks of an update, part by part.
 package struct LimitCheck {
+    /// The number of allowed IPs in the update, including those that it removes.
+    private let added: Int
     private var hasBegun = false
     private var peerCount = 0
     private var allowedIPCount = 0
@@ -70,18 +72,28 @@ package struct LimitCheck {
     /// The networks that the update assigns to a peer.
     private var given: Set<IPPrefix> = []
 
-    /// The beginning of any update.
-    package init() {}
+    /// The beginning of the check. The owner of a shared engine creates it without the engine's lock, because it visits
+    /// all peers of the update.
+    package init(of update: UAPIDeviceUpdate) {
+        added = update.peers.reduce(0) { $0 + $1.allowedIPs.count }
+    }
 
     /// - Returns: `false` if there is nothing to count: a small update fits in any case.
     fileprivate mutating func begin(_ update: UAPIDeviceUpdate, _ engine: borrowing Engine) -> Bool {
         guard !hasBegun else { return true }
         hasBegun = true
-        (peerCount, allowedIPCount) = (engine.slots.count, engine.allowedIPs.count)
-        let added = update.peers.reduce(0) { $0 + $1.allowedIPs.count }
+        (peerCount, allowedIPCount) = (engine.peerCount, engine.allowedIPs.count)
         let limits = engine.limits
         if peerCount + update.peers.count <= limits.peers, allowedIPCount + added <= limits.allowedIPs { return false }
-        if update.replacePeers { (peerCount, allowedIPCount, isEmptied) = (0, 0, true) }
+        // Tables that grow would hold the engine while all their entries move.
+        isPresent.reserveCapacity(update.peers.count)
+        given.reserveCapacity(added)
+        if update.replacePeers {
+            (peerCount, allowedIPCount, isEmptied) = (0, 0, true)
+        } else {
+            cleared.reserveCapacity(min(peerCount, update.peers.count))
+            lost.reserveCapacity(min(peerCount, added))
+        }
         return true
     }
 
@@ -115,7 +127,7 @@ package struct LimitCheck {
         _ update: UAPIPeerUpdate, _ engine: borrowing Engine
     ) throws(EngineLimitError) -> Bool {
         let key = update.publicKey
-        let slot = isEmptied ? nil : engine.slots[key]
+        let slot = isEmptied ? nil : engine.slot(of: key)
         let wasPresent = isPresent[key] ?? (slot != nil)
         if update.remove {
             guard wasPresent else { return false }

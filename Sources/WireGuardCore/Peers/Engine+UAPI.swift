@@ -13,44 +13,61 @@ extension Engine {
     /// needs. The owner must prevent other changes of the configuration until the update is complete.
     ///
     /// A small update is complete after one call, unless it sends many handshakes; see ``UpdateProgress``. Between the
-    /// calls for a larger one, an address has the peer that it had before or the one that it gets, except in the last two
-    /// of these cases:
+    /// calls for a larger one, an address has the peer that it had before or the one that it gets, except in the last of
+    /// these cases:
     ///
     /// - Each peer has its old or its new settings. An exception is the peer in progress: some of its added allowed IPs
     ///   may still be missing, or, if the update removes the peer, some of its allowed IPs are already removed.
+    /// - An update that replaces the peers routes packets as before until its table of allowed IPs is complete, which
+    ///   then takes effect in one step.
     /// - One call replaces all allowed IPs of a peer, even if they are more than `work`. Otherwise, another peer with a
     ///   wider network would get packets of this peer between the removal and the addition.
     /// - An allowed IP moves from its owner to another peer in one step, unless the update has removed it from the owner
     ///   before. Then the next wider network has its packets until the other peer's turn.
-    /// - An update that replaces the peers first removes all allowed IPs, and routes packets again when it is complete.
     /// - Parameters:
     ///   - progress: The position. Each update needs a new one.
     ///   - work: The most peers, and changes of allowed IPs, of this call, with the exceptions above.
-    /// - Returns: Whether a part of the update is left.
+    /// - Returns: Whether a part of the update is left. The owner then calls ``UpdateProgress/buildTable(of:)``, and this
+    ///   function again.
     package mutating func apply(
         _ update: UAPIDeviceUpdate, _ progress: inout UpdateProgress, work: Int, at now: Instant, wall: WallTime
     ) -> Bool {
         var work = work
-        if progress.isAtStart, let all = self.work(of: update, atMost: progress.mostWhole) { work = max(work, all) }
         if !progress.isPrepared {
-            if update.replacePeers {
-                removePeers(&progress, &work)
-                guard peers.isEmpty else { return true }
+            // A replacement also visits the slots of the peers that it adds.
+            if let all = self.work(of: update, atMost: progress.mostWhole) {
+                work = max(work, all + update.peers.count)
             }
-            switch update.privateKey {
-            case .unchanged: break
-            case .clear: setPrivateKey(nil)
-            case .set(let key): setPrivateKey(key.isZero ? nil : key)
-            }
-            progress.isPrepared = true
+            prepare(for: update, &progress)
         }
-        if update.replacePeers { swap(&allowedIPs, &progress.allowedIPs) }
         while progress.peer < update.peers.count, work > 0 {
-            apply(update.peers[progress.peer], &progress, &work, at: now, wall: wall)
+            let peer = update.peers[progress.peer]
+            if update.replacePeers {
+                applyReplacement(peer, &progress, &work, at: now, wall: wall)
+            } else {
+                apply(peer, &progress, &work, at: now, wall: wall)
+            }
         }
-        let hasMore = progress.peer < update.peers.count
-        if hasMore, update.replacePeers { swap(&allowedIPs, &progress.allowedIPs) }
-        return hasMore
+        guard progress.peer == update.peers.count else { return true }
+        return update.replacePeers && finishReplacement(by: update, &progress.replacement, &work)
+    }
+
+    /// Sets the key, which is the first change.
+    private mutating func prepare(for update: UAPIDeviceUpdate, _ progress: inout UpdateProgress) {
+        progress.isPrepared = true
+        progress.replacement.mostAllowedIPs = limits.allowedIPs
+        let key: PrivateKey?
+        switch update.privateKey {
+        case .unchanged: return
+        case .clear: key = nil
+        case .set(let new): key = new.isZero ? nil : new
+        }
+        if update.replacePeers {
+            // Each peer's session ends in the peer's turn, because there may be many peers.
+            progress.replacement.endsSessions = setIdentity(key)
+        } else {
+            setPrivateKey(key)
+        }
     }
 
     /// The work of a small update without its handshakes: peers and changes of allowed IPs. The result is `nil` if it is
@@ -61,24 +78,9 @@ extension Engine {
             guard work <= most else { return nil }
             work += 1 + peer.allowedIPs.count
             guard !update.replacePeers, peer.remove || peer.replaceAllowedIPs else { continue }
-            work += slots[peer.publicKey].map { allowedIPs.count(of: $0) } ?? 0
+            work += slot(of: peer.publicKey).map { allowedIPs.count(of: $0) } ?? 0
         }
         return work <= most ? work : nil
-    }
-
-    /// Removes some of the peers, and first the allowed IPs of all: a packet to a removed peer must not be sent to
-    /// another peer that has a shorter prefix.
-    private mutating func removePeers(_ progress: inout UpdateProgress, _ work: inout Int) {
-        if allowedIPs.count > 0 { allowedIPs = AllowedIPs() }
-        // Removing the last peer empties the table.
-        while work > 0, progress.slot < peers.count {
-            work -= 1
-            if let peer = peers[progress.slot] {
-                progress.keepTimestamps(of: peer)
-                removePeer(peer.publicKey)
-            }
-            progress.slot += 1
-        }
     }
 
     /// Applies some of the changes of a peer.
@@ -88,18 +90,18 @@ extension Engine {
         let key = update.publicKey
         if progress.step == .settings {
             work -= 1
-            guard update.remove ? hasPeer(key) : applySettings(update, progress) else {
+            guard update.remove ? hasPeer(key) : applySettings(update) else {
                 progress.nextPeer()
                 return
             }
             progress.step = update.remove || update.replaceAllowedIPs ? .removal : .changes
-            if !update.remove, let slot = slots[key] {
+            if !update.remove, let slot = slot(of: key) {
                 let removed = update.replaceAllowedIPs ? allowedIPs.count(of: slot) : 0
                 // The lock must not be released between a removal and an addition.
                 if removed > 0 || update.removesAllowedIPs { work = max(work, removed + update.allowedIPs.count) }
             }
         }
-        if progress.step == .removal, let slot = slots[key] {
+        if progress.step == .removal, let slot = slot(of: key) {
             work -= allowedIPs.removeAll(of: slot, atMost: max(work, 0))
             guard allowedIPs.count(of: slot) == 0 else { return }
             guard !update.remove else {
@@ -130,12 +132,11 @@ extension Engine {
 
     /// Adds a peer, unless it exists, and applies its settings other than allowed IPs and keepalive.
     /// - Returns: `false` if the peer cannot be added, or must not be.
-    private mutating func applySettings(_ update: UAPIPeerUpdate, _ progress: borrowing UpdateProgress) -> Bool {
+    private mutating func applySettings(_ update: UAPIPeerUpdate) -> Bool {
         let key = update.publicKey
         if update.updateOnly, !hasPeer(key) { return false }
         // Accept our own key as a peer and ignore it, as other implementations do.
         guard addPeer(key) else { return false }
-        if let peer = peer(key) { progress.restoreTimestamps(of: peer) }
         switch update.presharedKey {
         case .unchanged: break
         case .clear: setPresharedKey(nil, of: key)

@@ -21,7 +21,7 @@ public struct Engine: ~Copyable, @unchecked Sendable {
     var identity: Identity?
     var peers: ContiguousArray<Peer?> = []
     var freeSlots: [Int32] = []
-    var slots: [PublicKey: Int32] = [:]
+    var directory = PeerDirectory()
     var allowedIPs = AllowedIPs()
     var indices = IndexTable<Int32>()
     var timers = DeadlineQueue()
@@ -76,7 +76,7 @@ public struct Engine: ~Copyable, @unchecked Sendable {
     }
 
     /// The number of peers.
-    public var peerCount: Int { slots.count }
+    public var peerCount: Int { directory.count }
 
     /// The numbers of items that wait inside the engine: packets for a session, and handshake messages to send.
     package var queueDepths: (packets: Int, messages: Int) { (stagedPackets, outbox.count) }
@@ -93,10 +93,12 @@ public struct Engine: ~Copyable, @unchecked Sendable {
         return peers[Int(slot)]
     }
 
-    func peer(_ key: PublicKey) -> Peer? {
-        guard let slot = slots[key] else { return nil }
-        return peers[Int(slot)]
+    /// The slot of a peer; `nil` if there is no such peer.
+    func slot(of key: PublicKey) -> Int32? {
+        directory.slot(hash: key.directoryHash) { peers[Int($0)]?.publicKey == key }
     }
+
+    func peer(_ key: PublicKey) -> Peer? { slot(of: key).flatMap { peers[Int($0)] } }
 
     mutating func jitter() -> Int64 {
         // This is called for every batch of a busy session, so it must not make a system call. An attacker gains

@@ -77,6 +77,11 @@ final class Peer {
         min(min(retransmitAt, sendKeepaliveAt), min(min(newHandshakeAt, wipeAt), persistentKeepaliveAt))
     }
 
+    func disablePersistentKeepalive() {
+        persistentKeepalive = 0
+        persistentKeepaliveAt = Peer.never
+    }
+
     /// The session whose datagrams to us have the receiver index `index`.
     func keypair(withLocalIndex index: UInt32) -> Keypair? {
         if let current, current.keys.localIndex == index { return current }

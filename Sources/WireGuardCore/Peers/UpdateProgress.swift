@@ -21,21 +21,15 @@ package struct UpdateProgress: ~Copyable {
     /// update removes also count, but the allowed IPs of peers that it replaces do not.
     let mostWhole: Int
 
-    /// The next position in the engine's table of peers, while all peers are removed.
-    var slot = 0
-    /// Whether the peers were removed that must be removed, and the key is set.
+    /// Whether the key is set, which is the first change.
     var isPrepared = false
-    /// Whether no piece was applied.
-    var isAtStart: Bool { !isPrepared && slot == 0 }
     /// The position in the list of the update's peers.
     private(set) var peer = 0
     var step = Step.settings
     /// The position in the list of that peer's changes of allowed IPs.
     var change = 0
-    /// The allowed IPs of an update that replaces the peers, until it is complete.
-    var allowedIPs = AllowedIPs()
-    /// The newest timestamps that removed peers proved, and that were sent to them.
-    private var timestamps: [PublicKey: (received: TAI64N?, sent: TAI64N?)] = [:]
+    /// The state of an update that replaces the peers.
+    var replacement = Replacement()
 
     /// The beginning of any update.
     package init(mostWhole: Int = 1_000) {
@@ -49,16 +43,74 @@ package struct UpdateProgress: ~Copyable {
         (peer, step, change) = (peer + 1, .settings, 0)
     }
 
-    /// Keeps the timestamps of a peer that may be added again, so that a replayed initiation is still detected.
-    mutating func keepTimestamps(of peer: Peer) {
-        guard peer.lastReceivedTimestamp != nil || peer.lastSentTimestamp != nil else { return }
-        timestamps[peer.publicKey] = (peer.lastReceivedTimestamp, peer.lastSentTimestamp)
+    /// Builds the table of allowed IPs of an update that replaces the peers, if the engine has applied all its other
+    /// settings.
+    ///
+    /// The owner calls this between the pieces without the engine's lock, because the table of many peers takes long. If
+    /// it does not, the next piece builds the table.
+    package mutating func buildTable(of update: UAPIDeviceUpdate) {
+        guard replacement.awaitsTable else { return }
+        replacement.buildTable(of: update)
+    }
+}
+
+/// The state of an update that replaces the peers: the peers that stay or are new, and their allowed IPs.
+struct Replacement: ~Copyable {
+    /// The new table until it is in use, then the former one. The progress releases it, after the engine's lock.
+    var allowedIPs = AllowedIPs()
+    /// The most networks of the table.
+    var mostAllowedIPs = Int.max
+    /// Whether the update changes the device's key, so that no session can continue.
+    var endsSessions = false
+    /// Whether the update names the peer, by slot.
+    private var named: ContiguousArray<Bool> = []
+    /// The number of named peers.
+    private(set) var namedCount = 0
+    /// The slot of each peer of the update, in its order; -1 for a peer whose changes have no effect.
+    private var slots: ContiguousArray<Int32> = []
+    /// The number of changes of allowed IPs.
+    private(set) var changeCount = 0
+    /// Whether the table is all that is missing before the next piece.
+    var awaitsTable = false
+    private var isTableBuilt = false
+    /// Whether the new table is in use.
+    var isRouted = false
+    /// The number of slots at the beginning of the engine's table in which peers without a name may be.
+    var unchecked = 0
+
+    // This empty deinit is necessary; see ``Engine``.
+    deinit {}
+
+    func isNamed(_ slot: Int32) -> Bool { Int(slot) < named.count && named[Int(slot)] }
+
+    mutating func setNamed(_ slot: Int32, _ isNamed: Bool) {
+        guard self.isNamed(slot) != isNamed else { return }
+        if Int(slot) >= named.count {
+            named.append(contentsOf: repeatElement(false, count: Int(slot) + 1 - named.count))
+        }
+        named[Int(slot)] = isNamed
+        namedCount += isNamed ? 1 : -1
     }
 
-    /// Gives a peer the timestamps that it had before it was removed, unless it has newer ones.
-    func restoreTimestamps(of peer: Peer) {
-        guard let known = timestamps[peer.publicKey] else { return }
-        peer.lastReceivedTimestamp = peer.lastReceivedTimestamp ?? known.received
-        peer.lastSentTimestamp = peer.lastSentTimestamp ?? known.sent
+    /// Records the slot of the next peer of the update.
+    mutating func append(_ slot: Int32?, changes: Int) {
+        slots.append(slot ?? -1)
+        changeCount += changes
+    }
+
+    /// Builds the table, unless it is built.
+    mutating func buildTable(of update: UAPIDeviceUpdate) {
+        guard !isTableBuilt else { return }
+        isTableBuilt = true
+        for (peer, slot) in zip(update.peers, slots) where slot >= 0 {
+            if peer.remove || peer.replaceAllowedIPs { allowedIPs.removeAll(of: slot) }
+            guard !peer.remove else { continue }
+            for change in peer.allowedIPs {
+                switch change {
+                case .add(let prefix): allowedIPs.insert(prefix, peer: slot, atMost: mostAllowedIPs)
+                case .remove(let prefix): allowedIPs.remove(prefix, peer: slot)
+                }
+            }
+        }
     }
 }

@@ -28,6 +28,15 @@ package struct AllowedIPs: ~Copyable, Sendable {
         }
     }
 
+    /// Assigns `prefix` to `peer`, unless the table has `most` prefixes and this is not one of them.
+    /// - Returns: Whether `peer` has the prefix now.
+    @discardableResult
+    package mutating func insert(_ prefix: IPPrefix, peer: Int32, atMost most: Int) -> Bool {
+        guard count < most || owner(of: prefix) != nil else { return false }
+        insert(prefix, peer: peer)
+        return true
+    }
+
     /// Removes exactly this prefix if it belongs to `peer`; returns whether it did.
     @discardableResult
     package mutating func remove(_ prefix: IPPrefix, peer: Int32) -> Bool {

@@ -11,9 +11,11 @@ extension WireGuardDevice {
     /// Applies an update, completely or not at all.
     ///
     /// The parts that can fail, a new port or mark, are applied first. Sessions continue unless the update itself ends
-    /// them. Packets wait while an update of up to 1,000 peers and allowed IPs, together, is applied, about a
-    /// millisecond. They flow while a larger one is applied; but while a larger one replaces the peers, they are
-    /// dropped. Other changes, and readers of the whole configuration, wait.
+    /// them; an update that replaces the peers ends those of removed peers, and of peers whose pre-shared key or own key
+    /// changes. Packets wait while an update of up to 1,000 peers and allowed IPs, together, is applied, about a
+    /// millisecond. They flow while a larger one is applied. A larger one that replaces the peers routes packets as
+    /// before until all its peers are added, and by its own table from then on. Other changes, and readers of the whole
+    /// configuration, wait.
     /// - Throws: `.io` with the bind error if the port is not available, `.beyondBudget` if there would be more peers
     ///   or allowed IPs than the budget permits, `.closed` after ``close()``.
     public func apply(_ update: UAPIDeviceUpdate) throws(WireGuardDeviceError) {
@@ -34,7 +36,7 @@ extension WireGuardDevice {
         try operations.withLock { (state) throws(WireGuardDeviceError) in
             guard state.closeReason == nil else { throw WireGuardDeviceError(.closed) }
             do throws(EngineLimitError) {
-                var check = LimitCheck()
+                var check = LimitCheck(of: update)
                 while try transport.withEngine({ (engine) throws(EngineLimitError) in
                     try engine.checkLimits(of: update, &check, work: Self.updateWork)
                 }) { Self.letOthersLock() }
@@ -51,6 +53,7 @@ extension WireGuardDevice {
                 engine.apply(
                     update, &progress, work: Self.updateWork, at: SystemTime.now(), wall: SystemTime.wall())
             }) {
+                progress.buildTable(of: update)
                 Self.letOthersLock()
                 pause()
             }
@@ -113,7 +116,9 @@ extension WireGuardDevice {
     public var uapiState: UAPIDeviceState {
         operations.withLock { device in
             var state = UAPIDeviceState()
-            state.privateKey = transport.withEngine { $0.privateKey }
+            let (privateKey, peerCount) = transport.withEngine { ($0.privateKey, $0.peerCount) }
+            state.privateKey = privateKey
+            state.peers.reserveCapacity(peerCount)
             state.listenPort = device.sockets.first?.port ?? device.binding.port
             state.fwMark = device.binding.mark
             forEachPeer { state.peers.append(UAPIPeerState($0)) }

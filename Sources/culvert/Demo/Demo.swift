@@ -244,7 +244,11 @@ struct DemoEnd {
             endpoint: connects ? try EndpointAddress(host: "127.0.0.1", port: other.port) : nil)
         let configuration = TunnelConfiguration(interface: InterfaceConfiguration(privateKey: key), peers: [peer])
         var update = try configuration.deviceUpdate(mode: .add)
-        update.replacePeers = connects
+        if connects {
+            var removal = UAPIPeerUpdate(publicKey: other.key.publicKey)
+            removal.remove = true
+            update.peers.insert(removal, at: 0)
+        }
         try device.apply(update)
     }
 

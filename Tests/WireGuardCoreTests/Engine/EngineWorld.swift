@@ -67,6 +67,7 @@ final class Node {
     // Macros copy their operands, and an engine cannot be copied.
     func addPeer(_ key: PublicKey) -> Bool { engine.addPeer(key) }
     func hasPeer(_ key: PublicKey) -> Bool { engine.hasPeer(key) }
+    var peerCount: Int { engine.peerCount }
     func peer(routing address: UInt32) -> PublicKey? { engine.peer(routing: IPAddress.v4(address)) }
     func snapshot(of key: PublicKey) -> PeerSnapshot? { engine.snapshot(of: key) }
 

@@ -234,12 +234,20 @@ struct SessionTests {
         var update = UAPIDeviceUpdate()
         update.replacePeers = true
         update.peers = [UAPIPeerUpdate(publicKey: world[0].publicKey)]
+        let session = world.peer(1, of: 0)?.current
         world[1].engine.apply(update, at: world.now(1), wall: world.wall(1))
-        #expect(world.peer(1, of: 0)?.current == nil)
+        #expect(session != nil && world.peer(1, of: 0)?.current === session)
         #expect(world.peer(1, of: 0)?.lastReceivedTimestamp == proved)
         world.arrive(initiation)
         #expect(world[1].engine.statistics.responsesSent == 1)
-        // A peer that is not added again is forgotten.
+        // The same holds if the update ends the session.
+        update.privateKey = .clear
+        world[1].engine.apply(update, at: world.now(1), wall: world.wall(1))
+        update.privateKey = .set(world[1].privateKey)
+        world[1].engine.apply(update, at: world.now(1), wall: world.wall(1))
+        world.arrive(initiation)
+        #expect(world.peer(1, of: 0)?.current == nil && world[1].engine.statistics.responsesSent == 1)
+        // A peer that the update does not name is forgotten.
         update.peers = []
         world[1].engine.apply(update, at: world.now(1), wall: world.wall(1))
         #expect(world[1].engine.peerCount == 0)

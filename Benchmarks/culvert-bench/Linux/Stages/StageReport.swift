@@ -14,7 +14,7 @@ enum StageReport {
     static func run(_ options: Options) throws {
         try Tools.require([])
         var rows = try times(try StagePipeline(), options)
-        rows += try instructions()
+        rows += try instructions(cycles: options.isQuick ? 2 : 40)
         let results = Results(
             title: "stages", settings: "\(options.runs) runs", programs: [:], rows: rows)
         if let file = options.saveTo { try results.save(to: file) }
@@ -70,11 +70,10 @@ enum StageReport {
 
     // MARK: Instructions
 
-    private static let cyclesPerStage = 40
-
     /// Runs this program under callgrind to count the instructions of its stages. Returns nothing if valgrind is not
     /// installed.
-    private static func instructions() throws -> [Row] {
+    /// - Parameter cycles: The number of runs of each stage that are counted.
+    private static func instructions(cycles: Int) throws -> [Row] {
         guard stage_callgrind_is_known() != 0, let valgrind = Tools.find("valgrind") else {
             Program.note("instructions are not counted: valgrind, or its header at the build, is missing")
             return []
@@ -86,7 +85,7 @@ enum StageReport {
         let text = try Shell.run(
             [
                 valgrind, "--tool=callgrind", "--collect-atstart=no", "--callgrind-out-file=\(folder.path)/out",
-                Program.path, countCommand,
+                Program.path, countCommand, String(cycles),
             ], timeout: 300)
         let counts = try read(folder)
         var rows: [Row] = []
@@ -94,7 +93,7 @@ enum StageReport {
             guard let count = counts[stage.rawValue] else {
                 throw BenchmarkError("callgrind counted nothing for '\(stage.rawValue)': \(text)")
             }
-            let each = count / Double(cyclesPerStage * StagePipeline.count(of: stage))
+            let each = count / Double(cycles * StagePipeline.count(of: stage))
             rows.append(Row(instructionSuite, stage.rawValue, .instructionsPerPacket, samples: [each]))
         }
         let sum = zip(Stage.allCases, rows).reduce(0) { $1.0.isOnTheWay ? $0 + $1.1.median : $0 }
@@ -104,10 +103,13 @@ enum StageReport {
     }
 
     /// Runs the stages in the process that callgrind watches.
-    static func countInstructions() throws {
+    static func countInstructions(_ arguments: ArraySlice<String>) throws {
+        guard let cycles = arguments.first.flatMap({ Int($0) }), (1...1_000).contains(cycles) else {
+            throw UsageError(message: "\(countCommand) CYCLES")
+        }
         let pipeline = try StagePipeline()
         for counted in Stage.allCases {
-            for _ in 0..<cyclesPerStage {
+            for _ in 0..<cycles {
                 for stage in Stage.allCases {
                     if stage == counted { stage_callgrind_toggle() }
                     pipeline.run(stage)

@@ -18,11 +18,12 @@ enum BringUp {
             return Program.note("this kernel has WireGuard, so wg-quick would not use culvert-wg: not measured")
         }
         let commands = [(ContenderName.culvertUp, scene.culvertWords), (ContenderName.wgQuickUp, scene.wgQuickWords)]
-        // Many rounds cost little here. The first one reads the programs from the disk.
-        for round in 0...(4 * plan.rounds) {
+        // Many rounds cost little compared with the transfers. The first one reads the programs from the disk.
+        let rounds = plan.isQuick ? 1 : 4 * plan.rounds
+        for round in 0...rounds {
             for index in commands.indices {
                 let (name, words) = commands[(index + round) % commands.count]
-                Program.note("bringing up \(round) of \(4 * plan.rounds): \(name)")
+                Program.note("bringing up \(round) of \(rounds): \(name)")
                 let taken = try scene.measure(words)
                 if round > 0 { table.add(.bringUp, name, taken) }
             }

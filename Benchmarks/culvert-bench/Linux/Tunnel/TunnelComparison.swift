@@ -14,7 +14,8 @@ enum TunnelComparison {
           --rounds N         rounds; in each, all contenders take their turn at every figure, in another order (5)
           --seconds T        length of each transfer (5)
           --pings N          pings per round without load; a fifth of that under load (1000)
-          --quick            one round of one-second transfers: shows that all works; the figures are rough
+          --quick            one round of one-second transfers, beside others only where an aim compares: shows that all
+                             works; the figures are rough
           --aead NAME        culvert-wg with this implementation of ChaCha20-Poly1305, such as ipsec-mb, as a separate contender;
                              may be repeated; culvert-wg itself then has boringssl
           --beside PROGRAM   another daemon with wireguard-go's command line; may be repeated (wireguard-go); "none" for none
@@ -42,10 +43,11 @@ enum TunnelComparison {
         var table = SampleTable()
         if plan.wants(.transfer) || plan.wants(.delay) { try measureTunnels(plan, cleaner, &table) }
         let daemons = plan.contenders.filter { $0.kind == .wireGuard }
-        if plan.wants(.start) { try StartUp.measure(daemons, rounds: plan.rounds, cleaner, &table) }
+        let compared = daemons.filter(plan.compares)
+        if plan.wants(.start) { try StartUp.measure(compared, rounds: plan.rounds, cleaner, &table) }
         if plan.wants(.up) { try BringUp.measure(plan, cleaner, &table) }
         if plan.wants(.handshakes) { try PeerCrowdComparison.handshakes(daemons, plan, cleaner, &table) }
-        if plan.wants(.spread) { try PeerCrowdComparison.spread(daemons, plan, cleaner, &table) }
+        if plan.wants(.spread) { try PeerCrowdComparison.spread(compared, plan, cleaner, &table) }
 
         let rows = table.rows
         let results = Results(
@@ -110,10 +112,14 @@ enum TunnelComparison {
         }
 
         func isFor(_ contender: Contender, _ plan: TunnelPlan) -> Bool {
-            switch self {
-            case .idle, .loaded: plan.wants(.delay) && contender.kind != .copy
+            guard contender.kind != .copy else { return self == .tcpOne && plan.wants(.transfer) }
+            // Aims compare with the baseline, and the one stream with wireguard-go too.
+            let isForAim = contender.kind == .baseline || plan.compares(contender)
+            return switch self {
+            case .idle, .loaded: plan.wants(.delay) && isForAim
             case .tcpOne: plan.wants(.transfer)
-            case .tcpFour, .bothWays, .udp, .smallPackets: plan.wants(.transfer) && contender.kind != .copy
+            case .udp: plan.wants(.transfer) && isForAim
+            case .tcpFour, .bothWays, .smallPackets: plan.wants(.transfer) && plan.compares(contender)
             }
         }
     }

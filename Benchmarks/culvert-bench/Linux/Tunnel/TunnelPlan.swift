@@ -31,6 +31,8 @@ struct TunnelPlan {
     /// Other implementations of ChaCha20-Poly1305 with which `culvert-wg` is measured as a separate contender.
     private(set) var aeads: [String] = []
     private(set) var baseline: String?
+    /// Whether the run only shows that all works.
+    private(set) var isQuick = false
     private(set) var isJSON = false
     private(set) var saveTo: String?
     private(set) var daemon = ""
@@ -41,6 +43,10 @@ struct TunnelPlan {
     private(set) var contenders: [Contender] = []
 
     func wants(_ part: Part) -> Bool { parts.contains(part) }
+
+    /// Whether a contender takes part in a comparison that no aim needs. In a quick run only the first one does, because
+    /// each turn takes a second or more.
+    func compares(_ contender: Contender) -> Bool { !isQuick || contender.name == contenders.first?.name }
 
     /// - Returns: `nil` if help was requested.
     init?(_ arguments: [String], for command: Command) throws {
@@ -61,7 +67,7 @@ struct TunnelPlan {
         while let argument = rest.popFirst() {
             switch argument {
             case "-h", "--help": return nil
-            case "--quick": (rounds, seconds, pings) = (1, 1, 100)
+            case "--quick": (isQuick, rounds, seconds, pings) = (true, 1, 1, 100)
             case "--rounds": rounds = try number(argument, upTo: 100)
             case "--seconds": seconds = try number(argument, upTo: 60)
             case "--pings" where command == .comparison: pings = try number(argument, upTo: 100_000)
