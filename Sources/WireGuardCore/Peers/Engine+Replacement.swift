@@ -11,6 +11,16 @@
 /// Until the new table of allowed IPs is complete, packets are routed by the former one. The new table then takes effect
 /// in one step, so that no packet is routed by a part of it. The peers that the update does not name are removed last.
 extension Engine {
+    /// Reserves memory for a first configuration of many peers. Reserving an empty table is cheap, but one that grows holds
+    /// the engine while its entries move.
+    mutating func reserveCapacity(for update: UAPIDeviceUpdate, _ replacement: inout Replacement) {
+        let count = update.peers.count
+        replacement.reserveCapacity(count)
+        guard peers.isEmpty else { return }
+        peers.reserveCapacity(count)
+        timers.reserveCapacity(count)
+    }
+
     /// Applies the settings of a peer of the update, other than its allowed IPs.
     mutating func applyReplacement(
         _ update: UAPIPeerUpdate, _ progress: inout UpdateProgress, _ work: inout Int, at now: Instant, wall: WallTime

@@ -56,6 +56,7 @@ extension Engine {
     private mutating func prepare(for update: UAPIDeviceUpdate, _ progress: inout UpdateProgress) {
         progress.isPrepared = true
         progress.replacement.mostAllowedIPs = limits.allowedIPs
+        if update.replacePeers { reserveCapacity(for: update, &progress.replacement) }
         let key: PrivateKey?
         switch update.privateKey {
         case .unchanged: return

@@ -81,6 +81,11 @@ struct Replacement: ~Copyable {
     // This empty deinit is necessary; see ``Engine``.
     deinit {}
 
+    mutating func reserveCapacity(_ count: Int) {
+        named.reserveCapacity(count)
+        slots.reserveCapacity(count)
+    }
+
     func isNamed(_ slot: Int32) -> Bool { Int(slot) < named.count && named[Int(slot)] }
 
     mutating func setNamed(_ slot: Int32, _ isNamed: Bool) {

@@ -23,6 +23,12 @@ package struct DeadlineQueue: ~Copyable, Sendable {
     /// An empty queue.
     package init() {}
 
+    /// Reserves memory for this number of deadlines with the least IDs.
+    package mutating func reserveCapacity(_ count: Int) {
+        heap.reserveCapacity(count)
+        positions.reserveCapacity(count)
+    }
+
     /// The number of deadlines.
     package var count: Int { heap.count }
 
