@@ -160,6 +160,43 @@ struct WireGuardDeviceTests {
         try ping(a, b, count: 3)
     }
 
+    @Test("The failure of a port in use has a new time after the interface was down")
+    func portInUseAfterDown() throws {
+        let (a, _) = try pair()
+        defer { a.device.close() }
+        let squatter = try a.network.bind(port: 51_820, mark: 0)
+        defer { squatter.close() }
+        try a.start()
+        try #require(waitUntil(timeout: patience, pollEvery: .milliseconds(2)) { a.device.listenFailure != nil })
+        let first = try #require(a.device.listenFailure).since
+        try a.tun.setUp(false)
+        try #require(waitUntil(timeout: patience, pollEvery: .milliseconds(2)) { a.device.listenFailure == nil })
+        try a.tun.setUp(true)
+        try #require(waitUntil(timeout: patience, pollEvery: .milliseconds(2)) { a.device.listenFailure != nil })
+        #expect(try #require(a.device.listenFailure).since > first)
+    }
+
+    @Test("A device that a failed rebind leaves without sockets binds them again by itself, and its session continues")
+    func failedRebind() throws {
+        let (a, b) = try pair()
+        defer {
+            a.device.close()
+            b.device.close()
+        }
+        try a.start()
+        try b.start()
+        try ping(a, b, count: 3)
+        let addresses = a.network.addresses
+        a.network.move(to: [IPAddress]())
+        #expect(throws: WireGuardDeviceError.self) { try a.device.rebind() }
+        #expect(a.device.listenPort == nil && a.device.listenFailure != nil)
+        a.network.move(to: addresses)
+        try #require(waitUntil(timeout: patience, pollEvery: .milliseconds(2)) { a.device.listenPort == 51_820 })
+        #expect(a.device.listenFailure == nil)
+        try ping(a, b, count: 3)
+        #expect(a.device.engineStatistics.handshakesCompleted == 1)
+    }
+
     @Test("Down ends sessions and sockets; up starts again")
     func downAndUp() throws {
         let (a, b) = try pair()

@@ -13,7 +13,7 @@ final class LaneCore: @unchecked Sendable {
     }
 
     /// The state of one descriptor.
-    private struct Watch {
+    struct Watch {
         var registration: EventLoop.Registration?
         /// The number of consecutive events of the descriptor that brought no data.
         var fruitless = 0
@@ -42,7 +42,7 @@ final class LaneCore: @unchecked Sendable {
     private var isWatching = false
     private var isReceiving = true
     private var isDeviceEnabled = true
-    private var deviceWatch = Watch()
+    private(set) var deviceWatch = Watch()
     private(set) var v4: (any DatagramSocket)?
     private(set) var v6: (any DatagramSocket)?
     private var v4Watch = Watch()
@@ -244,7 +244,8 @@ final class LaneCore: @unchecked Sendable {
     func moveReplies() {
         guard role.contains(.outbound), isDeviceEnabled, !deviceWatch.isParked else { return }
         do throws(TunnelIOError) {
-            _ = try moveFromDevice()
+            // If the loop has already reported the device in this round, its handler finds nothing.
+            if try moveFromDevice() > 0 { deviceWatch.fruitless = 0 }
         } catch {
             fail(error)
         }

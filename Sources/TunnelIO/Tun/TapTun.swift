@@ -105,7 +105,7 @@ package final class TapTun: ForwardingTun {
         return count
     }
 
-    /// Calls the handler of ``onNextPacket(_:)``, if one waits, for an event other than a packet.
+    /// Calls the handler of ``onNextPacket(_:)``, if one waits. It is for packets, and for events of the owner.
     package func reportEvent() {
         let handler = shared.awaiting.withLock { present -> (@Sendable () -> Void)? in
             defer { present = nil }

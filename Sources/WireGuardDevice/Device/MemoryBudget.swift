@@ -110,8 +110,8 @@ extension MemoryBudget {
         public var outgoing = 0
         /// Datagrams received, of all lanes.
         public var incoming = 0
-        /// The memory of lanes for planning, including packets that no longer wait; superframes that are being split;
-        /// the headers of system calls; and the used part of the threads' stacks.
+        /// The memory of lanes for planning, including packets that no longer wait; superframes that are being split or
+        /// joined; the headers of system calls; and the used part of the threads' stacks.
         public var scratch = 0
         /// Peers with three sessions and a handshake each.
         public var peers = 0

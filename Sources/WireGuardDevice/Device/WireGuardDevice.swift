@@ -81,7 +81,8 @@ public final class WireGuardDevice: Sendable {
         var binding = DatagramBinding()
         /// A pair of sockets for each receiving lane; empty if no sockets are bound.
         var sockets: [DatagramSockets] = []
-        /// The error of the last attempt to bind sockets, and the time of the first such error; `nil` after a success.
+        /// The error of the last attempt to bind sockets, and the time of the first such error; `nil` if the device has
+        /// sockets or its interface is down.
         var bindFailure: (error: WireGuardDeviceError, since: WallTime)?
         /// Binds sockets again. Set while the interface is up and has none.
         var bindTimer: EventLoop.Timer?
@@ -292,9 +293,6 @@ public final class WireGuardDevice: Sendable {
             cameUp.withLock { $0 }?()
         } catch {
             log(error == known ? .verbose : .error, "cannot come up, will retry: \(error)")
-            if let timer = operations.withLock({ $0.bindTimer }) {
-                control.set(timer, deadline: LaneClock.now() + Self.bindInterval)
-            }
         }
     }
 
@@ -305,7 +303,7 @@ public final class WireGuardDevice: Sendable {
     /// The reason that the device has no sockets although its interface is up, and the time since which; `nil` if it has
     /// sockets. The device tries to bind them once a second.
     package var listenFailure: (error: WireGuardDeviceError, since: WallTime)? {
-        operations.withLock { $0.linkIsUp && $0.sockets.isEmpty ? $0.bindFailure : nil }
+        operations.withLock { $0.bindFailure }
     }
 
     private func bringUp() throws(WireGuardDeviceError) {
@@ -322,6 +320,7 @@ public final class WireGuardDevice: Sendable {
     private func bringDown() {
         operations.withLock { state in
             state.linkIsUp = false
+            state.bindFailure = nil
             lanes.setDeviceEnabled(false)
             transport.withEngine { $0.setUp(false, at: SystemTime.now(), wall: SystemTime.wall()) }
             guard !state.sockets.isEmpty else { return }
@@ -344,7 +343,7 @@ public final class WireGuardDevice: Sendable {
     /// Binds new sockets and passes them to the lanes.
     ///
     /// A failure changes nothing, with one exception: if the new sockets use the port of the old ones, the old ones are
-    /// closed first, and the device has none until the next attempt.
+    /// closed first. A device without sockets tries again after a second.
     func bind(_ binding: DatagramBinding, _ state: inout State) throws(WireGuardDeviceError) {
         do throws(TunnelIOError) {
             let old = state.sockets
@@ -361,7 +360,12 @@ public final class WireGuardDevice: Sendable {
             if let warning = lanes.socketWarning(sockets.count) { log(.error, warning) }
         } catch {
             let failure = WireGuardDeviceError(error)
-            state.bindFailure = (failure, state.bindFailure?.since ?? SystemTime.wall())
+            if state.sockets.isEmpty {
+                state.bindFailure = (failure, state.bindFailure?.since ?? SystemTime.wall())
+                if let timer = state.bindTimer {
+                    control.set(timer, deadline: LaneClock.now() + Self.bindInterval)
+                }
+            }
             throw failure
         }
         forgetEndpointSources()

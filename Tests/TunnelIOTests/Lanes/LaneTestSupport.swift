@@ -19,8 +19,10 @@ final class ScriptedTun: TunDevice {
         var readsOnce: [Bool] = []
         /// How many packets were waiting to be read when the first was written.
         var unreadAtFirstWrite: Int?
-        /// A packet that becomes readable with the next write, without a report.
+        /// A packet that becomes readable with the next write.
         var reply: [UInt8]?
+        /// Whether the descriptor reports replies, until a read finds no packet.
+        var reportsReplies = false
         var waiters: [(count: Int, latch: Latch)] = []
     }
 
@@ -59,7 +61,7 @@ final class ScriptedTun: TunDevice {
                 state.toRead.removeFirst()
                 count += 1
             }
-            if state.toRead.isEmpty { signal.clear() }
+            if state.toRead.isEmpty, count == 0 || !state.reportsReplies { signal.clear() }
             return count
         }
     }
@@ -69,6 +71,7 @@ final class ScriptedTun: TunDevice {
             if let failure = state.failure { throw failure }
             state.unreadAtFirstWrite = state.unreadAtFirstWrite ?? state.toRead.count
             if let reply = state.reply { state.toRead.append(reply) }
+            if state.reply != nil, state.reportsReplies { signal.raise() }
             state.reply = nil
             var result = TunSendResult(sent: 0, dropped: 0)
             for index in 0..<batch.count where batch[index].length > 0 {
@@ -103,9 +106,10 @@ final class ScriptedTun: TunDevice {
         state.withLock { $0.refusals = count }
     }
 
-    /// Makes a packet readable with the next write, and does not report it.
-    func reply(_ packet: [UInt8]) {
-        state.withLock { $0.reply = packet }
+    /// Makes a packet readable with the next write.
+    /// - Parameter isReported: whether the descriptor reports it, and continues until a read finds no packet.
+    func reply(_ packet: [UInt8], isReported: Bool = false) {
+        state.withLock { ($0.reply, $0.reportsReplies) = (packet, isReported) }
     }
 
     var unreadAtFirstWrite: Int? { state.withLock { $0.unreadAtFirstWrite } }

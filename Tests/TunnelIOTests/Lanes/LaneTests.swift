@@ -99,6 +99,23 @@ struct LaneTests {
         site.lane.stop()
     }
 
+    @Test("Reports of replies that were already read do not make a lane ignore its device")
+    func reportedReplies() throws {
+        let site = try LaneSite()
+        try site.lane.start()
+        for number in 0..<UInt8(12) {
+            // A reply is read early only after a pause.
+            let end = LaneClock.now() + 2 * LaneCore.pause
+            while LaneClock.now() < end {}
+            site.device.reply([number], isReported: true)
+            try site.sendToLane([FramingTransport.framed([1])])
+            #expect(try receive(1, from: #require(site.peer.v4)).map(\.bytes) == [FramingTransport.framed([number])])
+        }
+        site.lane.stop()
+        #expect(site.device.receives > 12)
+        #expect(site.lane.core.deviceWatch.fruitless <= 1)
+    }
+
     @Test("Packets that a device buffers are read although its descriptor reports nothing")
     func bufferedPackets() throws {
         let internet = MemoryInternet(queueLimit: 100_000)
