@@ -60,7 +60,9 @@ extension Engine {
             if let known, let peer = peer(at: known) {
                 replacement.setNamed(known, false)
                 restart(peer)
-                peer.endpoint = nil
+                // If the update adds the peer again, it is a new one.
+                setEndpoint(nil, of: update.publicKey)
+                (peer.sentBytes, peer.receivedBytes) = (0, 0)
             }
             return nil
         }
