@@ -16,7 +16,8 @@ public struct UnresolvedEndpoint: Error, Hashable, Sendable, CustomStringConvert
 
 /// The way to apply a configuration to a device that may already have one.
 public enum ConfigurationMode: Hashable, Sendable {
-    /// Like `wg setconf`: removes everything that is not in the configuration.
+    /// Like `wg setconf`: removes everything that is not in the configuration. A peer whose endpoint is not in it keeps its
+    /// present endpoint.
     case replace
     /// Like `wg addconf`: keeps everything that is not in the configuration.
     case add

@@ -9,7 +9,8 @@
 /// must prove the new keys.
 ///
 /// Until the new table of allowed IPs is complete, packets are routed by the former one. The new table then takes effect
-/// in one step, so that no packet is routed by a part of it. The peers that the update does not name are removed last.
+/// in one step, so that no packet is routed by a part of it. A packet that waits for its peer's session is dropped if the
+/// new table has another peer for it. The peers that the update does not name are removed last.
 extension Engine {
     /// Reserves memory for a first configuration of many peers. Reserving an empty table is cheap, but one that grows holds
     /// the engine while its entries move.
@@ -59,7 +60,9 @@ extension Engine {
             if let known, let peer = peer(at: known) {
                 replacement.setNamed(known, false)
                 restart(peer)
-                peer.endpoint = nil
+                // If the update adds the peer again, it is a new one.
+                setEndpoint(nil, of: update.publicKey)
+                (peer.sentBytes, peer.receivedBytes) = (0, 0)
             }
             return nil
         }

@@ -45,7 +45,8 @@ public struct EngineStatistics: Hashable, Sendable {
     /// Outgoing packets that could not wait for a session, because the waiting packets of all peers had reached the
     /// limit.
     public var stagedOverBudget: UInt64 = 0
-    /// Waiting packets that were dropped because the handshake was abandoned, or the peer or the device was removed.
+    /// Waiting packets that were dropped because the handshake was abandoned, the peer or the device was removed, or the
+    /// destination moved to another peer.
     public var stagedAbandoned: UInt64 = 0
     /// Outgoing packets and incoming datagrams that were dropped because the device was down.
     public var whileDown: UInt64 = 0
@@ -79,7 +80,7 @@ extension EngineStatistics {
         ),
         (
             "staged abandoned", \.stagedAbandoned,
-            "Packets that waited for a session until the handshake failed, or the peer or the device was removed."
+            "Packets that waited for a session until the handshake failed, or the peer, its route or the device was removed."
         ),
         ("outbox full", \.outboxDropped, "Handshake messages that exceeded the queue of messages to send."),
         ("while down", \.whileDown, "Packets and datagrams that arrived while the device was down."),

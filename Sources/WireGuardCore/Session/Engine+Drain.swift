@@ -38,6 +38,7 @@ extension Engine {
                 flushStaged(of: peer, at: now, wall: wall)
                 continue
             }
+            dropRerouted(of: peer)
             var taken = 0
             var hasData = false
             let room = maximumMessages - plan.count

@@ -140,6 +140,25 @@ extension Engine {
         peer.staged = []
     }
 
+    /// Drops the waiting packets whose destination is no longer the peer's, after a change of the allowed IPs.
+    mutating func dropRerouted(of peer: Peer) {
+        let before = peer.staged.count
+        var position = 0
+        while position < peer.staged.count {
+            let packet = peer.staged[position]
+            let owner = unsafe packet.withUnsafeBytes { unsafe allowedIPs.lookupDestination(of: $0) }
+            guard !packet.isEmpty, owner != peer.slot else {
+                position += 1
+                continue
+            }
+            peer.staged.remove(at: position)
+            unstage(packet)
+            statistics.stagedAbandoned += 1
+        }
+        // The peer may wait for a message that proves the keys of the session.
+        if peer.staged.isEmpty, before > 0 { stage([], for: peer) }
+    }
+
     /// Sends staged packets in the current session, or starts a handshake if there is none.
     mutating func flushStaged(of peer: Peer, at now: Instant, wall: WallTime) {
         // Without an endpoint the packets wait until there is one. A new packet or a timer then calls this again.

@@ -11,6 +11,9 @@ public import WireGuardCore
 /// fit is refused with ``WireGuardDeviceError/Code-swift.enum/beyondBudget(_:)`` before any of it takes effect. After a
 /// burst, unused pages are returned to the system.
 ///
+/// While an update replaces the peers, the former peers and the former table of allowed IPs exist in addition to the new
+/// ones, and only the new ones count. The device releases them before the update returns.
+///
 /// The budget counts allocations of the process. The sockets' queues are kernel memory and do not count.
 public struct MemoryBudget: Hashable, Sendable {
     /// The total in bytes, at least ``Breakdown/total`` of ``breakdown``.

@@ -99,6 +99,27 @@ struct ReplacementTests {
         #expect(node.peerCount == count)
     }
 
+    @Test(
+        "A packet that waits for a session is not sent to its former peer after its network moved to another peer",
+        arguments: [true, false])
+    func waitingPacket(isReplacement: Bool) {
+        let world = EngineWorld(3)
+        world.send(0, to: 1)
+        var update = UAPIDeviceUpdate()
+        update.replacePeers = isReplacement
+        update.peers = [peer(world[1]), peer(world[2])]
+        update.peers[1].allowedIPs += update.peers[0].allowedIPs
+        update.peers[0].allowedIPs = []
+        apply(update, at: world[0], in: world)
+        world.run(for: .seconds(1))
+        #expect(world[1].delivered.isEmpty && world[2].delivered.isEmpty)
+        #expect(world[0].engine.statistics.stagedAbandoned == 1)
+        #expect(world[0].engine.stagedBytes == 0)
+        // A keepalive proves the session's keys to the peer in place of the packet.
+        #expect(world.keepalives(0).count == 1)
+        #expect(world.snapshot(1, of: 0)?.hasSession == true)
+    }
+
     @Test("Another own key, another pre-shared key, and a removal end the session of a peer that stays")
     func ends() throws {
         var random = SeededGenerator(seed: 4)
@@ -125,7 +146,9 @@ struct ReplacementTests {
             let after = try #require(world.snapshot(0, of: 1))
             #expect(after.hasSession == (change == 4), "change \(change)")
             #expect((after.lastHandshake == nil) == (change != 4))
+            // A peer that is removed and added again has no endpoint and no counters of before.
             #expect((after.endpoint == nil) == (change == 3))
+            #expect((after.sentBytes == 0 && after.receivedBytes == 0) == (change == 3))
             #expect(timestamp != nil && world.peer(0, of: 1)?.lastSentTimestamp == timestamp)
             #expect(after.allowedIPs == world[1].prefixes)
         }
