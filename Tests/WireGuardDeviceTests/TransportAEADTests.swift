@@ -60,13 +60,15 @@ struct TransportAEADTests {
     }
 
     @Test("boringssl ends the use of a selected library")
-    func reset() throws {
-        // Sessions that other tests begin during this test use the linked implementation.
-        TransportLibrary.current = Self.refusing
-        #expect(TransportAEAD.name == "ipsec-mb")
-        try TransportAEAD.select(.boringssl)
-        #expect(TransportAEAD.name == TransportLibrary.linkedName && TransportAEAD.rejection == nil)
-        #expect(TransportAEAD.summary == "ChaCha20-Poly1305 by \(TransportLibrary.linkedName)")
+    func reset() async {
+        // In a separate process, because other tests select a library too.
+        await #expect(processExitsWith: .success) {
+            TransportLibrary.current = TransportAEADTests.refusing
+            #expect(TransportAEAD.name == "ipsec-mb")
+            try TransportAEAD.select(.boringssl)
+            #expect(TransportAEAD.name == TransportLibrary.linkedName && TransportAEAD.rejection == nil)
+            #expect(TransportAEAD.summary == "ChaCha20-Poly1305 by \(TransportLibrary.linkedName)")
+        }
     }
 
     @Test("The text for people has the reason for which auto does not use the library")

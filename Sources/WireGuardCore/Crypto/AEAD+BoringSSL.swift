@@ -63,7 +63,7 @@
     /// No call allocates memory, except the first failure on a thread, for which BoringSSL creates that thread's error
     /// queue. The key is wiped when the last owner releases this object.
     ///
-    /// If the process has installed a ``TransportLibrary``, its functions seal and open in place of BoringSSL's.
+    /// If the process has selected a ``TransportLibrary``, its functions seal and open in place of BoringSSL's.
     @safe
     package final class BoringSSLTransportCipher: TransportSealing, @unchecked Sendable {
         let context: UnsafeMutablePointer<EVP_AEAD_CTX>

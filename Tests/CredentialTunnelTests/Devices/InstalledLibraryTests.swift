@@ -10,15 +10,15 @@ import TunnelIO
 @testable import CredentialTunnel
 @testable import WireGuardCore
 
-@Suite("The login tunnel and an installed library", .timeLimit(.minutes(1)))
+@Suite("The login tunnel and a selected library", .timeLimit(.minutes(1)))
 struct InstalledLibraryTests {
     @Test(
-        "Both ends of a login tunnel seal and open with the library that --aead has installed",
+        "Both ends of a login tunnel seal and open with the library that --aead has selected",
         .enabled(if: TransportLibrary.linkedName == "boringssl", "CryptoKit takes no library"))
     func isUsed() async throws {
         let library = unsafe TransportLibrary(seal: countingSeal, open: countingOpen)
         try #require(library.givesKnownAnswers())
-        // Sessions that other tests begin meanwhile use the library too.
+        // Sessions that other tests begin during this one use the library too. It gives correct answers.
         TransportLibrary.current = library
         defer { TransportLibrary.current = nil }
         let (changes, internet) = (Changes(), MemoryInternet())
