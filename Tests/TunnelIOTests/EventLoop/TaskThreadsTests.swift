@@ -28,7 +28,7 @@
 
         @Test("A thousand tasks that yield all run")
         func manyTasks() async throws {
-            let threads = try TaskThreads(name: "test-many")
+            let threads = TaskThreads(name: "test-many")
             let ended = await Task(executorPreference: threads) {
                 await Self.results(0..<1000) { number in
                     await Task.yield()
@@ -41,7 +41,7 @@
 
         @Test("Calls of an actor run one at a time, those of one task in their order")
         func actorOrder() async throws {
-            let threads = try TaskThreads(name: "test-actor")
+            let threads = TaskThreads(name: "test-actor")
             let record = Record()
             _ = await Task(executorPreference: threads) {
                 await Self.results(0..<8) { caller in
@@ -59,7 +59,7 @@
 
         @Test("Sleeping tasks wake in the order of their deadlines, and none before its deadline")
         func sleepOrder() async throws {
-            let threads = try TaskThreads(name: "test-sleep")
+            let threads = TaskThreads(name: "test-sleep")
             let wokeEarly = Event()
             var ended: [Int] = []
             // If the machine was busy until several deadlines had passed, threads may end those tasks in any order.
@@ -82,7 +82,7 @@
 
         @Test("A sleep on the suspending clock ends too")
         func suspendingClock() async throws {
-            let threads = try TaskThreads(name: "test-suspend")
+            let threads = TaskThreads(name: "test-suspend")
             let start = SuspendingClock.now
             try await Task(executorPreference: threads) {
                 try await Task.sleep(until: start + .milliseconds(20), clock: .suspending)
@@ -93,7 +93,7 @@
 
         @Test("A cancelled sleep ends before its deadline")
         func cancelledSleep() async throws {
-            let threads = try TaskThreads(name: "test-cancel")
+            let threads = TaskThreads(name: "test-cancel")
             let hasBegun = Event()
             let task = Task(executorPreference: threads) {
                 hasBegun.signal()
@@ -106,7 +106,7 @@
 
         @Test("Blocked threads do not prevent further tasks from running")
         func blockedThreads() async throws {
-            let threads = try TaskThreads(name: "test-blocked")
+            let threads = TaskThreads(name: "test-blocked")
             let gate = TunnelIO.Latch()
             let ended = await Task(executorPreference: threads) {
                 await Self.results(0..<9) { number in
@@ -121,7 +121,7 @@
         @Test("A thread without work does not wake")
         func idle() async throws {
             let name = "test-idle"
-            let threads = try TaskThreads(name: name)
+            let threads = TaskThreads(name: name)
             let ended = await Task(executorPreference: threads) {
                 try? await Task.sleep(for: .milliseconds(1))
                 return await Self.results(0..<100) { $0 }

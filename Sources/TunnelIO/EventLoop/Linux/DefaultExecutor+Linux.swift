@@ -16,11 +16,10 @@
 
         extension DefaultExecutor {
             private enum Factory: ExecutorFactory {
-                /// `nil` if the system refuses the descriptors.
-                static let threads: TaskThreads? = try? TaskThreads()
+                static let threads = TaskThreads()
 
                 static var mainExecutor: any MainExecutor { PlatformExecutorFactory.mainExecutor }
-                static var defaultExecutor: any TaskExecutor { threads ?? PlatformExecutorFactory.defaultExecutor }
+                static var defaultExecutor: any TaskExecutor { threads }
             }
 
             private static func install() { _createExecutors(factory: Factory.self) }

@@ -53,6 +53,7 @@
             }
 
             private struct Timers {
+                var loop: EventLoop
                 var sleep: EventLoop.Timer
                 var watch: EventLoop.Timer
             }
@@ -68,15 +69,13 @@
             private let jobs = Monitor(Jobs())
             /// The latest deadline first. Of equal deadlines, the job that arrived last comes first.
             private let sleeping = Mutex<[SleepingJob]>([])
-            private let loop: EventLoop
+            /// Made by the first sleeping job: a process closes the descriptors that it inherited before that.
             private let startedTimers = Mutex<Timers?>(nil)
 
             /// Threads with this name, which start when they are needed. They and this object stay until the process ends.
-            /// - Throws: `.eventLoop` when the system refuses the descriptors.
-            init(name: String = "culvert-task") throws(TunnelIOError) {
+            init(name: String = "culvert-task") {
                 self.name = name
                 standardCount = min(max(ProcessorCount.forLanes(), 2), 4)
-                loop = try EventLoop()
             }
 
             // MARK: - Jobs
@@ -133,7 +132,8 @@
             // MARK: - Blocked threads
 
             private func watchAgain() {
-                loop.set(timers().watch, deadline: LaneClock.now() + Self.patience)
+                let timers = timers()
+                timers.loop.set(timers.watch, deadline: LaneClock.now() + Self.patience)
             }
 
             /// Starts one more thread if none has taken a job since the last call.
@@ -163,12 +163,12 @@
                 // Clocks with another unit of time do not sleep by an executor.
                 guard let delay = delay as? Duration else { return enqueue(job) }
                 let sleeper = SleepingJob(job: UnownedJob(job), deadline: LaneClock.now() + delay.laneNanoseconds)
-                let timer = timers().sleep
+                let timers = timers()
                 sleeping.withLock { sleeping in
                     let index = sleeping.firstIndex { $0.deadline <= sleeper.deadline } ?? sleeping.endIndex
                     sleeping.insert(sleeper, at: index)
                     // Set under the lock, so that no earlier deadline is overwritten.
-                    if index == sleeping.endIndex - 1 { loop.set(timer, deadline: sleeper.deadline) }
+                    if index == sleeping.endIndex - 1 { timers.loop.set(timers.sleep, deadline: sleeper.deadline) }
                 }
             }
 
@@ -179,13 +179,13 @@
             }
 
             private func wakeJobs() {
-                let timer = timers().sleep
+                let timers = timers()
                 let due = sleeping.withLock { sleeping -> [SleepingJob] in
                     let now = LaneClock.now()
                     let rest = sleeping.firstIndex { $0.deadline <= now } ?? sleeping.endIndex
                     let due = sleeping[rest...]
                     sleeping.removeSubrange(rest...)
-                    if let next = sleeping.last { loop.set(timer, deadline: next.deadline) }
+                    if let next = sleeping.last { timers.loop.set(timers.sleep, deadline: next.deadline) }
                     return due.reversed()
                 }
                 for sleeper in due { add(sleeper.job) }
@@ -197,12 +197,15 @@
             private func timers() -> Timers {
                 startedTimers.withLock { present in
                     if let present { return present }
-                    let timers = Timers(
-                        sleep: loop.makeTimer { self.wakeJobs() }, watch: loop.makeTimer { self.compareProgress() })
-                    Self.repeatUntilDone { () throws(TunnelIOError) in
+                    let timers = Self.repeatUntilDone { () throws(TunnelIOError) in
+                        let loop = try EventLoop()
+                        let timers = Timers(
+                            loop: loop, sleep: loop.makeTimer { self.wakeJobs() },
+                            watch: loop.makeTimer { self.compareProgress() })
                         try Self.withSignalsBlocked { () throws(TunnelIOError) in
                             try loop.startThread(name: "culvert-timer")
                         }
+                        return timers
                     }
                     present = timers
                     return timers
@@ -224,8 +227,9 @@
                 return try start()
             }
 
-            /// Tries again each tenth of a second if the system refuses a thread without which tasks would never continue.
-            private static func repeatUntilDone(_ start: () throws(TunnelIOError) -> Void) {
+            /// Tries again each tenth of a second if the system refuses a thread or descriptors without which tasks would never
+            /// continue.
+            private static func repeatUntilDone<R>(_ start: () throws(TunnelIOError) -> R) -> R {
                 while true {
                     do throws(TunnelIOError) { return try start() } catch { usleep(100_000) }
                 }
